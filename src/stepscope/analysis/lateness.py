@@ -155,7 +155,7 @@ def find_lateness(scope: Scope) -> Lateness | None:
 
     All ranks of the recording are looked at, whichever were asked for: a rank is late beside the others.
     """
-    return scope.once(__name__, lambda: _find_lateness(scope))
+    return scope.kept("lateness", lambda: _find_lateness(scope), Lateness)
 
 
 def straggler(scope: Scope) -> int | None:

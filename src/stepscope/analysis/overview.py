@@ -8,7 +8,14 @@ from typing import Any
 import numpy as np
 
 from stepscope.analysis.attribution import CHARGED_WORK, REPLAYED_CALLS
-from stepscope.analysis.breakdown import IDLE_PARTS, PARTS, Breakdown, break_down, mean_parts
+from stepscope.analysis.breakdown import (
+    IDLE_PARTS,
+    PARTS,
+    Breakdown,
+    HostWaits,
+    break_down,
+    mean_parts,
+)
 from stepscope.analysis.device_share import device_totals
 from stepscope.analysis.gaps import CAUSES
 from stepscope.analysis.kernel_use import KernelUse, use_of_kernels
@@ -139,7 +146,11 @@ class Times:
 
 
 def measure_times(scope: Scope) -> Times:
-    """Reads every recording's events once and adds up their times."""
+    """Adds up the times of every recording's events."""
+    return scope.kept("times", lambda: _measure(scope), Times, Breakdown, HostWaits, KernelUse)
+
+
+def _measure(scope: Scope) -> Times:
     times = Times(marked=marks_steps(scope))
     rank_steps: dict[int, list[int]] = {}
     with every_step(scope) as whole:

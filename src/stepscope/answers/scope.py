@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
+    from stepscope.store.kept import Kept
+
 T = TypeVar("T")
 
 _HELD_BYTES = 2 << 20
@@ -87,7 +89,8 @@ class Scope:
         self.traced_steps: list[int] = []
         self._conditions: dict[str, str] = {}
         self._once: dict[Hashable, Any] = {}
-        self._held: set[str] = set()
+        self._held: dict[str, bool] = {}
+        self._kept: Kept | None = None
         self._cursor = store.cursor()
         try:
             if self.ranks != store.ranks:
@@ -121,6 +124,8 @@ class Scope:
                 self._narrow(part)
                 if self.lacks is not None and not may_lack:
                     raise self.lacks
+            elif not self._conditions:
+                self._kept = store.kept
         except BaseException:
             self.close()
             raise
@@ -178,24 +183,64 @@ class Scope:
         """Reads tables into memory that are small: for who asks them dozens of times, each of which would
         read and decode the files again.
         """
-        if self._conditions or self.part:
-            return
+        if not (self._conditions or self.part):
+            small = (name for name in tables if 0 < self.store.stored_bytes(name) <= _HELD_BYTES)
+            self._held = dict.fromkeys(small, False) | self._held
+            if self._kept is None:
+                self._hold()
+
+    def _hold(self) -> None:
+        """Does so; where results are kept, when one is not."""
         import duckdb
 
-        small = [name for name in tables if 0 < self.store.stored_bytes(name) <= _HELD_BYTES]
-        for name in (one for one in small if one not in self._held):
-            self._held.add(name)
+        for name in [name for name, done in self._held.items() if not done]:
+            self._held[name] = True
             # Damage is told by the question that first asks the table.
             with suppress(StoreError, duckdb.Error):
                 self.store.check_files(name, self.ranks)
                 self._cursor.execute(f"CREATE TEMP TABLE {name} AS FROM {name}")
 
-    def sql(self, text: str, params: Any = None, *, most: int | None = None) -> pa.Table:
-        """Runs a query over the narrowed tables, for so many rows at `most`. `params` are bound, by
-        position or by name.
+    def sql(self, text: str, params: Any = None) -> pa.Table:
+        """Runs a query of our own over the narrowed tables. `params` are bound, by position or by name.
+
+        Of all that a store holds, what the same query found before is kept (`store.kept`).
         """
+        return self._from_kept(("sql", text, params), lambda: self.rows(text, params), _is_small)
+
+    def rows(self, text: str, params: Any = None, *, most: int | None = None) -> pa.Table:
+        """Runs a query, which may ask for the time or a random number, for so many rows at `most`."""
+        self._hold()
         self.store.check_files(text, self.ranks)
         return fetch_arrow(self._cursor, text, params, most=most)
+
+    def kept(self, key: Hashable, make: Callable[[], T], *records: type) -> T:
+        """The same as `once`, of a value that hangs on the tables alone: of all that a store holds, it is kept.
+
+        Args:
+            key: what it is, of texts and numbers.
+            make: makes it of this scope.
+            records: the classes that it is made of, beside numbers, texts, arrays and what holds these.
+        """
+        return self.once(
+            key, lambda: self._from_kept(("made", key), make, lambda _: True, *records)
+        )
+
+    def _from_kept(
+        self, name: Any, make: Callable[[], T], worth: Callable[[T], bool], *records: type
+    ) -> T:
+        if self._kept is None:
+            return make()
+        from stepscope.store.kept import NOTHING, key_of
+
+        key = key_of(*name)
+        if key is None:
+            return make()
+        known: T = self._kept.get(key, *records)
+        if known is NOTHING:
+            known = make()
+            if worth(known):
+                self._kept.put(key, known)
+        return known
 
     def check_read_only(self, text: str) -> None:
         """Accepts SQL that only reads.
@@ -224,11 +269,16 @@ class Scope:
 
     def value(self, text: str, params: Any = None) -> Any:
         """Runs a query of one row and one column and returns its value, None for NULL."""
-        self.store.check_files(text, self.ranks)
-        cursor = self._cursor
-        # All rows, though one is wanted: DuckDB 2 does nothing else until the last one is taken.
-        rows = interruptible(cursor, lambda: cursor.execute(text, params).fetchall())
-        return rows[0][0] if rows else None
+
+        def run() -> Any:
+            self._hold()
+            self.store.check_files(text, self.ranks)
+            cursor = self._cursor
+            # All rows, though one is wanted: DuckDB 2 does nothing else until the last one is taken.
+            rows = interruptible(cursor, lambda: cursor.execute(text, params).fetchall())
+            return rows[0][0] if rows else None
+
+        return self._from_kept(("value", text, params), run, lambda _: True)
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
         """What several questions asked of one scope share: made when it is first asked for.
@@ -243,8 +293,10 @@ class Scope:
         return known
 
     def close(self) -> None:
-        """Closes its cursor, and with it the narrowed tables."""
+        """Closes its cursor, and with it the narrowed tables; what is new is kept."""
         self._cursor.close()
+        if self._kept is not None:
+            self._kept.write()
 
     def __enter__(self) -> Scope:
         """Itself."""
@@ -253,6 +305,12 @@ class Scope:
     def __exit__(self, *_: object) -> None:
         """Closes it."""
         self.close()
+
+
+def _is_small(rows: pa.Table) -> bool:
+    from stepscope.store.kept import MOST_ROWS
+
+    return bool(rows.num_rows <= MOST_ROWS)
 
 
 def _as_numpy(column: pa.ChunkedArray) -> np.ndarray[Any, Any]:

@@ -52,11 +52,12 @@ def answer_query(scope: Scope, text: str, *, top: int | None = None) -> Table:
     """
     check_top(top)
     scope.check_read_only(text)
+    scope.store.show_tables()
     asked = {name: _question(name) for name in scope.tables_of_schema(text, ANSWERS)}
     answers = {name: rows_by_default(question, scope) for name, question in asked.items()}
     try:
         with scope.beside(ANSWERS, answers) if answers else nullcontext():
-            rows = scope.sql(text, most=None if top is None else top + 1)
+            rows = scope.rows(text, most=None if top is None else top + 1)
     except duckdb.Error as error:
         raise sql_error(error) from None
     note = "" if rows.num_rows else "The query found no rows."

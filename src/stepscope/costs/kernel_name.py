@@ -9,6 +9,7 @@ import re
 from functools import lru_cache
 
 from stepscope.costs.work import FAMILIES
+from stepscope.floor.patterns import lazily
 from stepscope.formats.communication import communicating
 
 CLASSES: tuple[str, ...] = (
@@ -34,7 +35,7 @@ _LONGEST_NAME = 8192
 
 
 def _compiled(*rows: tuple[str, str]) -> tuple[tuple[re.Pattern[str], str], ...]:
-    return tuple((re.compile(pattern), label) for label, pattern in rows)
+    return tuple((lazily(pattern), label) for label, pattern in rows)
 
 
 _CLASSES = _compiled(
@@ -161,7 +162,7 @@ _TYPES: dict[str, str] = {
 }
 _NAMED = "|".join(re.escape(name) for name in sorted(_TYPES, key=len, reverse=True))
 _WITNESSES = tuple(
-    re.compile(pattern)
+    lazily(pattern)
     for pattern in (
         rf"(?:Functor|Functor_\w+|CatArrayBatchedCopy\w*)<({_NAMED})[,>]",
         rf"lambda\(({_NAMED})[,)]",

@@ -23,6 +23,7 @@ from typing import NamedTuple
 from stepscope.costs.call import parse_call
 from stepscope.costs.dtype import size_of
 from stepscope.costs.registry import model_of
+from stepscope.floor.patterns import lazily
 
 _LONGEST_NAME = 8192
 
@@ -54,7 +55,7 @@ class _Rule(NamedTuple):
 
 
 def _rules(*rows: tuple[str, ...]) -> tuple[_Rule, ...]:
-    return tuple(_Rule(rule, re.compile(pattern), *told) for rule, pattern, *told in rows)
+    return tuple(_Rule(rule, lazily(pattern), *told) for rule, pattern, *told in rows)
 
 
 _NOT = _rules(
@@ -160,7 +161,7 @@ _USED = _rules(
 """In order: what is special stands before what is general. Behind a pattern stand the generation and the
 element type, where the rule tells them."""
 
-_TRITON_PRODUCT = re.compile(
+_TRITON_PRODUCT = lazily(
     r"triton_tem_fused_|_matmul_ogs|(^|_)matmul_kernel|fused_moe_kernel|_w8a8_block_\w*matmul|"
     r"_scaled_mm_kernel|(^|_)attn_(fwd|bwd)|bwd_kernel_d[kq]|kernel_unified_attention|flex_attention|"
     r"_fwd_kernel_(stage|destindex)?|grouped_gemm_kernel|_grouped_mm"
@@ -168,7 +169,7 @@ _TRITON_PRODUCT = re.compile(
 """Products in Triton: on tensor cores for 16 bits and less, by a switch for float32."""
 
 _DTYPES = tuple(
-    (re.compile(pattern), dtype)
+    (lazily(pattern), dtype)
     for pattern, dtype in (
         (r"nvjet_(sm\d+_)?o[a-z]*_|MxE2m1|[eE]2m1|mxfp4|nvfp4|xf4_|fp4", "float4_e2m1fn_x2"),
         (r"nvjet_(sm\d+_)?q[a-z]*_|QkvE4m3|MxE4m3|[eE]4m3|fp8", "float8_e4m3fn"),

@@ -8,9 +8,10 @@ the class of its work and the library of a collective all come from here.
 from __future__ import annotations
 
 import json
-import re
 from functools import lru_cache
 from typing import NamedTuple
+
+from stepscope.floor.patterns import lazily
 
 
 class Communicating(NamedTuple):
@@ -29,18 +30,18 @@ class Communicating(NamedTuple):
 
 
 _LONGEST_NAME = 8192
-_READS_RESULTS = re.compile(r"triton_(?:poi|per|red|for|tem|unk|mm)_?fused")
+_READS_RESULTS = lazily(r"triton_(?:poi|per|red|for|tem|unk|mm)_?fused")
 """Inductor names a kernel after the operators whose work it does or whose results it reads, waits for a
 collective among them (`triton_poi_fused_add_all_reduce_wait_tensor_0`). It communicates in none."""
-_TEMPLATE = re.compile(r"<[^<>]*>")
+_TEMPLATE = lazily(r"<[^<>]*>")
 _EXCHANGE = (
     r"(?<![A-Za-z])(?:[Aa]ll_?[Rr]educe|[Aa]ll_?[Gg]ather|[Rr]educe_?[Ss]catter|[Aa]ll_?[Tt]o_?[Aa]ll|a2a)|"
     r"(?<=[a-z0-9])(?:All[Rr]educe|All[Gg]ather|Reduce[Ss]catter|All[Tt]o[Aa]ll|A2A)"
 )
-_WITHIN_A_DEVICE = re.compile(r"(?i)(?:warp|block|thread|wave|lane)_?all_?reduce")
+_WITHIN_A_DEVICE = lazily(r"(?i)(?:warp|block|thread|wave|lane)_?all_?reduce")
 """Names of reductions over the threads of one device."""
 _PRODUCT = r"(?i:gemm|matmul|(?<![a-z])mm(?![a-z]))"
-_FUSED = re.compile(
+_FUSED = lazily(
     rf"{_PRODUCT}.*?(?:{_EXCHANGE})|(?:{_EXCHANGE}).*?{_PRODUCT}|"
     r"(?i:gemm_?(?:rs|ar)(?![a-z])|(?<![a-z])ag_?gemm|mega_?moe)|bytedance::flux"
 )
@@ -49,7 +50,7 @@ _WAITS_FOR_PARTS = "PersistentAsyncInputScheduler"
 """CUTLASS's products in torch's native fused all-gather and product, of whose operand parts arrive."""
 
 _LIBRARIES = tuple(
-    (library, re.compile(pattern))
+    (library, lazily(pattern))
     for library, pattern in (
         ("rccl", r"(?i)^rccl|rcclDev"),
         ("nccl", r"^(?:void )?(?:nccl|NCCL)|ncclDev|ncclKernel|ncclSym|"
@@ -71,7 +72,7 @@ _LIBRARIES = tuple(
         ),
     )
 )  # fmt: skip
-_EXCHANGES = re.compile(_EXCHANGE)
+_EXCHANGES = lazily(_EXCHANGE)
 
 
 @lru_cache(maxsize=16_384)
@@ -102,7 +103,7 @@ def _own_name(kernel: str) -> str:
     return name.partition("(")[0]
 
 
-_HOST_LIBRARIES = re.compile(r"(gloo|mpi|ucc):|(MPI)_")
+_HOST_LIBRARIES = lazily(r"(gloo|mpi|ucc):|(MPI)_")
 ON_HOST = r"^(?:(?:gloo|mpi|ucc):|MPI_)"
 """Ranges of libraries whose collectives run on the host; calls of the others only enqueue a kernel."""
 

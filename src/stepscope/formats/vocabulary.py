@@ -12,6 +12,7 @@ import sys
 from dataclasses import dataclass
 from typing import Literal
 
+from stepscope.floor.patterns import lazily
 from stepscope.formats.communication import communicating
 
 Side = Literal["host", "device"]
@@ -97,57 +98,57 @@ read again."""
 EXPORTED_PART = "stepscope_part_of"
 """Name of the row by which an export says of which thread a track is, whose events cross others there."""
 
-_LAUNCH = re.compile(
+_LAUNCH = lazily(
     r"Launch(?:Cooperative)?Kernel|KernelLaunch|^runFunction|^cuLaunchGrid|^(?:cuda|hip)Launch(?:By\w+)?$"
 )
 _RUNTIME_ROLES: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("graph_launch", re.compile(r"GraphLaunch|^urEnqueueCommandBuffer|^urCommandBufferEnqueue")),
-    ("capture_begin", re.compile(r"StreamBeginCapture")),
-    ("capture_end", re.compile(r"StreamEndCapture")),
+    ("graph_launch", lazily(r"GraphLaunch|^urEnqueueCommandBuffer|^urCommandBufferEnqueue")),
+    ("capture_begin", lazily(r"StreamBeginCapture")),
+    ("capture_end", lazily(r"StreamEndCapture")),
     ("launch", _LAUNCH),
-    ("copy", re.compile(r"Memcpy|^urEnqueue(?:USM)?Mem\w*Cop|^cuMemcpy")),
-    ("fill", re.compile(r"Memset|^urEnqueue(?:USM)?\w*Fill|^cuMemset")),
+    ("copy", lazily(r"Memcpy|^urEnqueue(?:USM)?Mem\w*Cop|^cuMemcpy")),
+    ("fill", lazily(r"Memset|^urEnqueue(?:USM)?\w*Fill|^cuMemset")),
     (
         "synchronize",
-        re.compile(r"Synchronize|StreamWaitEvent|EventQuery|StreamQuery|^ur\w+(?:Finish|Wait)$"),
+        lazily(r"Synchronize|StreamWaitEvent|EventQuery|StreamQuery|^ur\w+(?:Finish|Wait)$"),
     ),
     (
         "allocate",
-        re.compile(
+        lazily(
             r"Malloc|Free|HostAlloc|HostRegister|Mem(?:Alloc|Create|Map|Unmap|Release)|^urUSM\w+(?:Alloc|Free)"
         ),
     ),
 )
 
-_STEP = re.compile(r"^ProfilerStep\s*#\s*(\d+)")
-_DATALOADER = re.compile(
+_STEP = lazily(r"^ProfilerStep\s*#\s*(\d+)")
+_DATALOADER = lazily(
     r"^enumerate\(Data(?:Loader|Pipe)\)#|DataLoader\w*\.__next__$|^dataloader:|^phase: input_wait$"
 )
-_OPTIMIZER = re.compile(r"^Optimizer\.step#|^optimizer:step|^phase: optimizer$")
-_ZERO_GRAD = re.compile(r"^Optimizer\.zero_grad#|^optimizer:zero_grad")
+_OPTIMIZER = lazily(r"^Optimizer\.step#|^optimizer:step|^phase: optimizer$")
+_ZERO_GRAD = lazily(r"^Optimizer\.zero_grad#|^optimizer:zero_grad")
 AUTOGRAD_CALL = "autograd::engine::evaluate_function: "
 """What the name of autograd's range around each of its nodes starts with; the node's own follows."""
-_BACKWARD = re.compile(
+_BACKWARD = lazily(
     r"^autograd::engine::evaluate_function: |^torch::autograd::|Backward\d*$|^CompiledFunctionBackward"
 )
-_COMMUNICATION_OP = re.compile(
+_COMMUNICATION_OP = lazily(
     r"^(?:nccl|rccl|gloo|mpi|ucc|hccl|xccl|oneccl|ccl):|^c10d::|^_?c10d_functional::|^hccl::|^record_param_comms"
     r"|^mccl:|^eccl:|^symm_mem::|^_C_custom_ar::|^(?:vllm|sglang|sgl_kernel)::\w*all_reduce"
 )
-_PHASE = re.compile(r"^phase: (input_wait|forward|loss|backward|optimizer)$")
-_COMPILED = re.compile(r"^## Call CompiledFxGraph \w+ ##$|^Torch-Compiled Region: ")
+_PHASE = lazily(r"^phase: (input_wait|forward|loss|backward|optimizer)$")
+_COMPILED = lazily(r"^## Call CompiledFxGraph \w+ ##$|^Torch-Compiled Region: ")
 _COLLECTION = "Python GC"
 """As torch's profiler calls a garbage collection (`record_python_gc_info`), and training frameworks their NVTX range."""
-_COMPILE = re.compile(r" \(dynamo_timed\)$|^(?:dynamo|entire_frame_compile|backend_compile)$")
+_COMPILE = lazily(r" \(dynamo_timed\)$|^(?:dynamo|entire_frame_compile|backend_compile)$")
 """What torch.compile times of itself; the code that it makes runs under other names (`_COMPILED`)."""
-_MODULE = re.compile(r"^nn\.Module: (.+)$")
-_COMPILED_MODULE = re.compile(r"^GraphModule(?:Impl)?(?:_\d+)?$")
+_MODULE = lazily(r"^nn\.Module: (.+)$")
+_COMPILED_MODULE = lazily(r"^GraphModule(?:Impl)?(?:_\d+)?$")
 COMPILED_CODE = "(compiled code)"
 """Name of what torch.compile makes of modules. torch calls it GraphModule, whichever piece it is."""
-_ZERO_GRAD_PYTHON = re.compile(r"optimizer\.py\(\d+\): zero_grad$")
-_FRAME = re.compile(r"(?P<file>[^<].*?)(?:\(\d+\): .+|:\d+)$")
+_ZERO_GRAD_PYTHON = lazily(r"optimizer\.py\(\d+\): zero_grad$")
+_FRAME = lazily(r"(?P<file>[^<].*?)(?:\(\d+\): .+|:\d+)$")
 _LONGEST_FRAME = 4096
-_INSTALLED = re.compile(
+_INSTALLED = lazily(
     r"(?:^|/)(?:site|dist)-packages/|(?:^|/)lib(?:64)?/python\d[\d.]*/|/Python\d+/Lib/"
     r"|(?:^|/)torch/(?:_\w+|\w+\.py$|nn/|optim/|autograd/|utils/|distributed/|cuda/|amp/|ao/|func/"
     r"|fx/|jit/|profiler/|compiler/|export/|library|backends/|multiprocessing/)"
@@ -159,17 +160,15 @@ _LIBRARIES = frozenset(
 """Packages that are never the program's own code. torch cuts from a file's name what is on the
 interpreter's path, so that of most packages no folder shows that they are installed."""
 
-_COPY_KIND = re.compile(
-    r"\b(HtoD|DtoH|DtoD|HtoH|PtoP|HtoA|AtoH|AtoA|AtoD|DtoA|M2D|D2M|D2D|H2D|D2H)\b"
-)
+_COPY_KIND = lazily(r"\b(HtoD|DtoH|DtoD|HtoH|PtoP|HtoA|AtoH|AtoA|AtoD|DtoA|M2D|D2M|D2D|H2D|D2H)\b")
 _COPY_WORDS = (
-    (re.compile(r"hosttodevice", re.IGNORECASE), "HtoD"),
-    (re.compile(r"devicetohost", re.IGNORECASE), "DtoH"),
-    (re.compile(r"devicetodevice", re.IGNORECASE), "DtoD"),
-    (re.compile(r"hosttohost", re.IGNORECASE), "HtoH"),
+    (lazily(r"hosttodevice", re.IGNORECASE), "HtoD"),
+    (lazily(r"devicetohost", re.IGNORECASE), "DtoH"),
+    (lazily(r"devicetodevice", re.IGNORECASE), "DtoD"),
+    (lazily(r"hosttohost", re.IGNORECASE), "HtoH"),
 )
 _COPY_SHORT = {"M2D": "HtoD", "H2D": "HtoD", "D2M": "DtoH", "D2H": "DtoH", "D2D": "DtoD"}
-_MEMORY_ENDS = re.compile(r"\(\s*(?:([\w ]+?)\s*->\s*)?(\w[\w ]*)")
+_MEMORY_ENDS = lazily(r"\(\s*(?:([\w ]+?)\s*->\s*)?(\w[\w ]*)")
 
 
 def category(raw: str | None, pid: str | None = None) -> Category | None:
@@ -297,10 +296,10 @@ def device_kind(kind: str, name: str) -> str:
     return kind
 
 
-_RUNTIME_COPY = re.compile(
+_RUNTIME_COPY = lazily(
     r"^(?:Memcpy|hipMemcpy|CopyHostToDevice|CopyDeviceTo|zeCommandListAppendMemoryCopy)"
 )
-_RUNTIME_FILL = re.compile(r"^(?:Memset|hipMemset|FillBuffer|zeCommandListAppendMemoryFill)")
+_RUNTIME_FILL = lazily(r"^(?:Memset|hipMemset|FillBuffer|zeCommandListAppendMemoryFill)")
 
 
 def occupancy_limit(told: str) -> str | None:
@@ -393,7 +392,7 @@ def wait_role(kind: str, name: str) -> str | None:
 
 
 _COUNTER_KINDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
-    (kind, re.compile(pattern, re.IGNORECASE))
+    (kind, lazily(pattern, re.IGNORECASE))
     for kind, pattern in (
         ("sm_active", r"SMs? Active\b|sm__cycles_active\."),
         ("sm_issue", r"SM Issue\b|sm__inst_executed_realtime\."),
@@ -415,7 +414,7 @@ _COUNTER_KINDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     )
 )
 """Metrics that are sampled over time, by their names in Nsight Systems and in CUPTI (PerfWorks)."""
-_COUNTER_UNIT = re.compile(r" \[([^\]]*)\]\Z|\.(pct)_of_peak_\w+\Z|\.(per_second)\Z")
+_COUNTER_UNIT = lazily(r" \[([^\]]*)\]\Z|\.(pct)_of_peak_\w+\Z|\.(per_second)\Z")
 
 
 def counter_kind(series: str) -> tuple[str | None, str | None]:

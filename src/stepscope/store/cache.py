@@ -71,21 +71,21 @@ def cache_key(path: Path, options: dict[str, Any], *, beside: Sequence[Path] = (
         else:
             files.append(_state(source))
     named = [str(source) for source in sources]
-    described = json.dumps([digest_of_code(), named, sorted(files), options], sort_keys=True)
+    described = json.dumps([digest_of(ROOMS), named, sorted(files), options], sort_keys=True)
     digest = hashlib.sha256(described.encode("utf-8", "surrogateescape")).hexdigest()[:24]
     plain = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in path.name)
     return f"{plain[:40].strip('.') or 'run'}-{digest}"
 
 
 @cache
-def digest_of_code() -> str:
-    """A digest of the source of `ROOMS`; takes about 3 ms.
+def digest_of(rooms: Sequence[str]) -> str:
+    """A digest of the source of some packages of ours; takes some milliseconds.
 
     The text is read and not the files' times: two installations of one version share their stores.
     """
     package = Path(__file__).parents[1]
     digest = hashlib.sha256()
-    for room in ROOMS:
+    for room in rooms:
         for file in sorted((package / room).rglob("*.py")):
             digest.update(f"{file.relative_to(package)}\0".encode())
             digest.update(file.read_bytes())

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from stepscope.floor.errors import SourceError, StoreError, UsageError
 from stepscope.formats.container import called
-from stepscope.store.cache import digest_of_code
+from stepscope.store.cache import ROOMS, digest_of
 from stepscope.store.copies import as_files
 from stepscope.store.job import Job, Outcome, run_job
 from stepscope.store.progress import SILENT, Progress
@@ -90,7 +90,7 @@ def _run(client: Client, jobs: list[Job], progress: Progress) -> list[Outcome | 
 
     outcomes: dict[int, Outcome | None] = {}
     reading = {
-        client.submit(_on_worker, _everywhere(job), digest_of_code(), pure=False): at
+        client.submit(_on_worker, _everywhere(job), digest_of(ROOMS), pure=False): at
         for at, job in enumerate(jobs)
     }
     try:
@@ -195,7 +195,7 @@ def _on_worker(job: Job, code: str) -> _Read:
     """Reads a rank on a worker."""
     from distributed import get_worker
 
-    if code != digest_of_code():
+    if code != digest_of(ROOMS):
         raise StoreError(
             f"the worker {get_worker().address} has another StepScope",
             hint="install the same one where the workers start",

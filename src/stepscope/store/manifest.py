@@ -25,6 +25,9 @@ from stepscope.schema.tables import STORE_VERSION
 STORE_FILE = "store.json"
 """A directory without it is no store, or an unfinished one."""
 
+KEPT_FILE = "kept.bin"
+"""What was worked out of a store (`store.kept`); no part of it."""
+
 UNFINISHED = ".partial-"
 """In the name of a directory in which a store is being made, or was when the import was stopped."""
 
@@ -33,6 +36,7 @@ LARGE_BYTES = 64 << 20
 
 _FILE = re.compile(r"rank=(\d{1,9})/([a-z_]+)\.(\d{1,9})(?:\.(\d{1,9}))?\.parquet", re.ASCII)
 """Rank, table, span; a long table goes on in table.span.1.parquet, and so on."""
+_KEPT = re.compile(rf"{re.escape(KEPT_FILE)}|\.{re.escape(KEPT_FILE)}\.\d+\.part", re.ASCII)
 _RANK_FOLDER = re.compile(r"rank=\d{1,9}", re.ASCII)
 _BLOCK = 1 << 20
 
@@ -265,7 +269,11 @@ def holds_only_a_store(directory: Path) -> bool:
                         ours = _FILE.fullmatch(f"{entry.name}/{file.name}")
                         if ours is None or not file.is_file(follow_symlinks=False):
                             return False
-            elif is_folder or entry.name != STORE_FILE or not _is_ours(directory):
+            elif (
+                is_folder
+                or not (entry.name == STORE_FILE or _KEPT.fullmatch(entry.name))
+                or not _is_ours(directory)
+            ):
                 return False
     return True
 

@@ -13,6 +13,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,14 @@ from stepscope.store.manifest import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from stepscope.store.kept import Kept
+
+_SMALL_BYTES = 2 << 20
+_FEW_RANKS = 8
+"""The events' files, and the ranks, of a store that is worked out as fast as anything kept of it is read."""
+
+_UNREADABLE = (duckdb.Error, MemoryError, TypeError, ValueError, OverflowError)
+"""What reading a file raises in which a column has another name (no text any more) or another type."""
 _OPENED = itertools.count()
 _TABLE_NAMES = re.compile(rf"\b(?:{'|'.join(TABLES)})\b", re.IGNORECASE)
 
@@ -58,6 +67,8 @@ class Store:
         """For `open` and `from_rows`, which people call."""
         self._connection = connection
         self._beside = threading.Lock()
+        self._showing = threading.Lock()
+        self._shown: set[str] = set()
         self._files: dict[str, dict[int, list[StoredFile]]] = {}
         self._compared: set[tuple[str, int]] = set()
         self._renew: Callable[[], None] | None = None
@@ -109,21 +120,13 @@ class Store:
         try:
             store._files = files
             store.ranks = tuple(files.get("rank", ()))
-            store.check_files("rank")
+            store._check(["rank"])
             store._shifts, store._drifts = store._read_shifts()
             store.ranks = tuple(sorted(store._shifts))
-            connection.execute(
-                "".join(
-                    f"CREATE VIEW {table.name} AS {store.select_text(table)};"
-                    for table in TABLES.values()
-                )
-            )
             connection.execute("SET lock_configuration=true")
-        # A column has another name (no text any more) or another type.
-        except (duckdb.Error, MemoryError, TypeError, ValueError, OverflowError) as error:
+        except _UNREADABLE as error:
             store.close()
-            check_contents(path, _by_path(files).values())  # it names the file
-            raise damaged_store(path, (str(error) or "no memory").splitlines()[0]) from None
+            raise store._unreadable(path, error) from None
         except BaseException:
             store.close()
             raise
@@ -171,18 +174,49 @@ class Store:
         self.check_files(text)
         return fetch_arrow(self._connection, text, params)
 
+    def show_tables(self, names: Iterable[str] = TABLES) -> None:
+        """Makes views of tables (of all by default), which takes a millisecond for each.
+
+        Raises:
+            StoreError: the files of one cannot be read.
+        """
+        if self.directory is None:
+            return
+        with self._showing:
+            new = [name for name in names if name not in self._shown]
+            try:
+                with self._connection.cursor() as cursor:
+                    for name in new:
+                        cursor.execute(f"CREATE VIEW {name} AS {self.select_text(TABLES[name])}")
+                        self._shown.add(name)
+            except _UNREADABLE as error:
+                raise self._unreadable(self.directory, error) from None
+
+    def _unreadable(self, path: Path, error: Exception) -> StoreError:
+        """The error for files that are as they were written and that DuckDB cannot read.
+
+        Raises:
+            StoreError: one is not as it was written.
+        """
+        check_contents(path, _by_path(self._files).values())  # it names the file
+        return damaged_store(path, (str(error) or "no memory").splitlines()[0])
+
     def check_files(self, text: str, ranks: Iterable[int] | None = None) -> None:
-        """Compares the files of the tables that a query names with what was written, each on its first
-        use; whoever runs a query on a cursor of its own calls it before.
+        """Makes the tables that a query names ready: views of them, each on its first use, whose files are compared
+        with what was written. Whoever runs a query on a cursor of its own calls it before.
 
         Raises:
             StoreError: a file is missing or is not as it was written.
         """
+        named = {name.lower() for name in _TABLE_NAMES.findall(text)}
+        self._check(named, ranks)
+        self.show_tables(named)
+
+    def _check(self, tables: Iterable[str], ranks: Iterable[int] | None = None) -> None:
         if self.directory is None:
             return
         chosen = self.ranks if ranks is None else tuple(ranks)
-        named = {name.lower() for name in _TABLE_NAMES.findall(text)}
-        new = {(name, rank) for name in named for rank in chosen} - self._compared
+        new = {(name, rank) for name in tables for rank in chosen} - self._compared
         files = (file for name, rank in new for file in self._files.get(name, {}).get(rank, ()))
         self._compare(self.directory, list(dict.fromkeys(files)), LARGE_BYTES)
         self._compared |= new
@@ -245,6 +279,20 @@ class Store:
         by_rank = self._files.get(table, {})
         return sum(file.size for file in {one for some in by_rank.values() for one in some})
 
+    @cached_property
+    def kept(self) -> Kept | None:
+        """What was worked out of all of it before; None where nothing is kept: of rows in memory, of a store that
+        was narrowed, and of a small one.
+        """
+        if self.directory is None or self.kept_steps is not None:
+            return None
+        large = sum(map(self.stored_bytes, ("host_event", "device_event"))) > _SMALL_BYTES
+        if not large and len(self.ranks) <= _FEW_RANKS:
+            return None
+        from stepscope.store.kept import Kept  # imported here: it loads pyarrow
+
+        return Kept(self.directory, self.facts["crc32"])
+
     def cursor(self) -> duckdb.DuckDBPyConnection:
         """A further connection to the same tables, which its caller closes. Temporary views made on
         it shadow the store's tables there and nowhere else.
@@ -260,6 +308,7 @@ class Store:
         A schema belongs to all cursors (temporary ones DuckDB does not have), so it is made in a
         transaction that is taken back, and another thread that wants one waits.
         """
+        self.show_tables()  # a transaction sees none that are made after its start
         with self._beside:
             cursor.begin()
             try:
@@ -329,6 +378,7 @@ class Store:
 
     def comment(self) -> None:
         """Puts the schema's meanings on the tables and columns, for people who look at them in SQL."""
+        self.show_tables()
         kind = "TABLE" if self.directory is None else "VIEW"
         self._connection.execute(
             "".join(
@@ -355,7 +405,7 @@ class Store:
         }
         drifts = {}
         if any(drift for _, _, _, drift in rows):
-            self.check_files("source")
+            self._check(["source"])
             read = self._read_early("source", "rank, span, drift_ns")
             drifts = {(rank, span): ns for rank, span, ns in read if ns}
         return shifts, drifts

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from stepscope.analysis.memory.categories import NO_ROLE, ROLES, categories
@@ -209,6 +208,8 @@ def memories(scope: Scope) -> list[Memory]:
 
 
 def _memories(scope: Scope) -> Iterator[Memory]:
+    import pyarrow.compute as pc  # it takes as long to load as many an answer
+
     events = scope.sql(_EVENTS).combine_chunks()
     blocks = scope.sql(_BLOCKS)
     marks = scope.sql(_MARKS).to_pylist()
@@ -307,6 +308,8 @@ def _numbers(table: pa.Table, name: str) -> Int64s:
 
 
 def _roles(table: pa.Table) -> NDArray[np.int8]:
+    import pyarrow.compute as pc
+
     place = pc.index_in(table["role"].cast(pa.string()), value_set=pa.array(ROLES))
     found: NDArray[np.int8] = place.fill_null(NO_ROLE).to_numpy().astype(np.int8)
     return found
@@ -336,7 +339,7 @@ def _texts(of_event: pa.ChunkedArray, taken: Int64s, of_block: pa.ChunkedArray) 
 def _totals(events: pa.Table, name: str, size: Int64s, before: Int64s) -> Int64s:
     """What is allocated after each event: as recorded, else counted from what was there before."""
     column = events[name]
-    if len(column) and not column.null_count and int(pc.max(column).as_py()) > 0:
+    if len(column) and not column.null_count and int(column.to_numpy().max()) > 0:
         return _numbers(events, name)
     counted: Int64s = int(before.sum()) + np.cumsum(size)
     # More is given back than was seen to be taken: so much at least was there before.
@@ -353,7 +356,7 @@ def _states(after: Int64s, size: Int64s) -> Int64s:
 
 def _reserved(events: pa.Table) -> Int64s | None:
     column = events["reserved"]
-    if not len(column) or column.null_count or int(pc.max(column).as_py()) <= 0:
+    if not len(column) or column.null_count or int(column.to_numpy().max()) <= 0:
         return None
     after = _numbers(events, "reserved")
     states: Int64s = np.concatenate([after[:1], after])

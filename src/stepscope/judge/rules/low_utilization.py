@@ -80,6 +80,10 @@ def low_utilization(facts: Facts) -> Iterator[Finding]:
 
 def _own_work_ns(facts: Facts) -> float:
     """How long operators that launch nothing ran while the device waited for the host, per step (ns)."""
+    return facts.scope.kept("operators' own work in waits", lambda: _measure(facts))
+
+
+def _measure(facts: Facts) -> float:
     waits = {(broken.rank, broken.span): broken.waits for broken in facts.times.broken}
     total_ns = 0
     for key, own in recordings(

@@ -1,0 +1,107 @@
+"""What was worked out of everything that a store holds, kept beside it, so that nobody works it out again.
+
+Of each thing that is kept, there is one definition: the query, or the function, whose result it is. It is kept under
+their name in one file of the store, which `store.json` does not list: it is no part of the recording, anyone may delete
+it, and what is damaged, of another store or of other code counts as absent. A small store is worked out as fast as it is read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from stepscope.floor.complete_file import complete_file
+from stepscope.store.cache import digest_of
+from stepscope.store.manifest import KEPT_FILE
+from stepscope.store.packed import packed, unpacked
+
+MOST_ROWS: Final = 10_000
+"""Rows of a query's result that is kept; more are no sum but the events themselves."""
+MOST_BYTES: Final = 64 << 20
+"""How large the file may grow."""
+_CODE: Final = ("floor", "schema", "link", "store", "answers", "analysis", "judge")
+"""The packages whose code decides what the tables of a store say, and what is worked out of them."""
+
+NOTHING: Final = object()
+
+
+class Kept:
+    """What is kept of one store. Several threads may use it.
+
+    Args:
+        directory: the store.
+        crc32: of its `store.json`, which tells it from any other.
+    """
+
+    def __init__(self, directory: Path, crc32: int) -> None:
+        """Reads what there is."""
+        self._file = directory / KEPT_FILE
+        self._of = {"store": crc32, "code": digest_of(_CODE)}
+        self._known: dict[str, tuple[bytes, int]] = {}
+        self._bytes = 0
+        self._changed = False
+        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+            self._read(self._file.read_bytes())
+
+    def _read(self, data: bytes) -> None:
+        line, _, body = data.partition(b"\n")
+        head = json.loads(line)
+        if head["of"] != self._of or head["crc32"] != zlib.crc32(body):
+            return
+        at = 0
+        for key, length, size in head["values"]:
+            self._known[key] = body[at : at + length], size
+            at += length
+        self._bytes = at
+
+    def get(self, key: str, *records: type) -> Any:
+        """What is kept under a key, `NOTHING` where nothing is.
+
+        Args:
+            key: as `key_of` gives it.
+            records: the classes that it may be made of.
+        """
+        if key not in self._known:
+            return NOTHING
+        data, size = self._known[key]
+        try:
+            return unpacked(pa.decompress(data, size, "zstd", asbytes=True), *records)
+        except (ValueError, OSError, MemoryError, pa.ArrowException):
+            return NOTHING
+
+    def put(self, key: str, value: Any) -> None:
+        """Keeps a value; one that cannot be kept, or for which there is no room, is not."""
+        with suppress(TypeError, pa.ArrowException):
+            data = packed(value)
+            small = pa.compress(data, "zstd", asbytes=True)
+            if self._bytes + len(small) <= MOST_BYTES:
+                self._known[key] = small, len(data)
+                self._bytes += len(small)
+                self._changed = True
+
+    def write(self) -> None:
+        """Writes what is new into the store, where that can be written."""
+        if not self._changed:
+            return
+        self._changed = False
+        known = dict(self._known)
+        body = b"".join(data for data, _ in known.values())
+        values = [[key, len(data), size] for key, (data, size) in known.items()]
+        head = {"of": self._of, "crc32": zlib.crc32(body), "values": values}
+        with suppress(OSError), complete_file(self._file) as unfinished:
+            unfinished.write_bytes(json.dumps(head).encode() + b"\n" + body)
+
+
+def key_of(*parts: Any) -> str | None:
+    """The key of what parts name; None where they are more than texts and numbers."""
+    try:
+        text = json.dumps(parts)
+    except (TypeError, ValueError):
+        return None
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:24]

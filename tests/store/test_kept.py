@@ -1,0 +1,132 @@
+"""What was worked out of a store is kept beside it, is what would be worked out again, and is nobody's to rely on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.store.conftest import write_directory
+
+from stepscope.answers.ask import ask
+from stepscope.answers.scope import Scope
+from stepscope.questions import find
+from stepscope.store import kept
+from stepscope.store import open as opening
+from stepscope.store.manifest import KEPT_FILE, holds_only_a_store
+from stepscope.store.open import Store
+
+ROWS = {
+    "device_event": [
+        {"name": "gemm", "start_ns": at, "dur_ns": 5, "rank": rank, "step": 1}
+        for rank in (0, 1)
+        for at in (10, 30)
+    ],
+    "host_event": [
+        {"name": "aten::mm", "start_ns": at, "dur_ns": 9, "rank": rank, "step": 1}
+        for rank in (0, 1)
+        for at in (0, 20)
+    ],
+    "step": [{"step": 1, "start_ns": 0, "end_ns": 50, "rank": rank} for rank in (0, 1)],
+}
+COUNT = "SELECT rank, count(*) AS n FROM device_event GROUP BY rank ORDER BY rank"
+
+
+@pytest.fixture
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A store that counts as large."""
+    monkeypatch.setattr(opening, "_SMALL_BYTES", -1)
+    return write_directory(tmp_path / "store", ROWS)
+
+
+def asked(directory: Path, run: Callable[[Scope], Any], **narrowed: Any) -> tuple[Any, int]:
+    """What something gives, and how many queries reached the tables."""
+    queries = 0
+    with Store.open(directory) as store, Scope(store, **narrowed) as scope:
+        rows = scope.rows
+
+        def counted(*given: Any, **more: Any) -> Any:
+            nonlocal queries
+            queries += 1
+            return rows(*given, **more)
+
+        scope.rows = counted  # type: ignore[method-assign]
+        found = run(scope)
+    return found, queries
+
+
+def counts(scope: Scope) -> Any:
+    return scope.sql(COUNT).to_pylist()
+
+
+def test_a_query_of_everything_is_run_once(directory: Path) -> None:
+    first, again = asked(directory, counts), asked(directory, counts)
+    assert (first[1], again[1]) == (1, 0)
+    assert first[0] == again[0] == [{"rank": 0, "n": 2}, {"rank": 1, "n": 2}]
+    assert holds_only_a_store(directory)
+
+
+def test_what_is_asked_of_a_part_is_worked_out(directory: Path) -> None:
+    asked(directory, counts)
+    assert asked(directory, counts, ranks=[1]) == ([{"rank": 1, "n": 2}], 1)
+    assert asked(directory, counts, steps=[1])[1] == 1
+    asked(directory, lambda scope: scope.rows("SELECT random()"))
+    assert asked(directory, lambda scope: scope.rows(COUNT))[1] == 1, "a typed query is run"
+
+
+def test_summary_says_the_same_from_what_is_kept(directory: Path) -> None:
+    def summary() -> Any:
+        with Store.open(directory) as store:
+            return ask(find("summary"), store).rows()
+
+    first = summary()
+    written = (directory / KEPT_FILE).read_bytes()
+    assert summary() == first
+    assert (directory / KEPT_FILE).read_bytes() == written
+    (directory / KEPT_FILE).unlink()
+    assert summary() == first
+
+
+@pytest.mark.parametrize("damage", [b"", b"{}\n", b"\xff", None, "cut"])
+def test_damage_counts_as_nothing_kept(directory: Path, damage: bytes | str | None) -> None:
+    asked(directory, counts)
+    file = directory / KEPT_FILE
+    whole = file.read_bytes()
+    if damage == "cut":
+        damage = whole[:-3]
+    file.write_bytes(whole[:-1] + b"\0" if damage is None else bytes(damage))
+    assert asked(directory, counts)[1] == 1
+    assert file.read_bytes() == whole, "it is made again"
+
+
+def test_what_another_store_or_other_code_kept_is_not_taken(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked(directory, counts)
+    with Store.open(directory) as store:
+        crc32 = store.facts["crc32"]
+        key = kept.key_of("sql", COUNT, None)
+    assert key is not None
+    assert kept.Kept(directory, crc32).get(key) is not kept.NOTHING
+    assert kept.Kept(directory, crc32 + 1).get(key) is kept.NOTHING
+    monkeypatch.setattr(kept, "digest_of", lambda _: "other")
+    assert kept.Kept(directory, crc32).get(key) is kept.NOTHING
+
+
+def test_a_store_that_cannot_be_written_is_asked_all_the_same(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (directory / KEPT_FILE).mkdir()
+    assert asked(directory, counts)[1] == 1
+    assert asked(directory, counts)[1] == 1
+    monkeypatch.setattr(kept, "MOST_BYTES", 0)
+    (directory / KEPT_FILE).rmdir()
+    assert asked(directory, counts)[1] == 1
+    assert not (directory / KEPT_FILE).exists()
+
+
+def test_small_stores_keep_nothing(tmp_path: Path) -> None:
+    small = write_directory(tmp_path / "small", ROWS)
+    asked(small, counts)
+    assert not (small / KEPT_FILE).exists()
