@@ -16,9 +16,12 @@ from typing import Any
 import pytest
 from tests.serve.conftest import served  # noqa: F401  # a fixture
 
+from stepscope.answers.ask import ask_within
 from stepscope.api.trace import Trace, open_trace
+from stepscope.floor.errors import StepScopeError
+from stepscope.report import page_data
 from stepscope.report.page import page
-from stepscope.report.page_data import Shown, page_data
+from stepscope.report.page_data import Shown
 from stepscope.store.open import Store
 
 QUIET = (
@@ -71,13 +74,50 @@ def browser() -> Iterator[Any]:
         started.close()
 
 
-@dataclass(frozen=True)
+@dataclass
 class Made:
     """Recordings as a report, and open for a server."""
 
     path: Path
     data: dict[str, Any]
     shown: list[Shown]
+    server: Any = None
+
+    def served(self, serve: Callable[..., Any]) -> Any:
+        """A server of them, started once."""
+        self.server = self.server or serve(self.shown)
+        return self.server
+
+
+class Answers:
+    """What a report was made of. A server of the same recordings answers with it: that both compute alike is what
+    `tests/serve` holds.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[Any, Any] = {}
+
+    def asked(self, ask: Callable[..., Any], name: str, key: Any, **asked: Any) -> Any:
+        """The answer to a question, or the error that it is."""
+        key = (key, name, repr(sorted(asked.items())))
+        if key not in self._known:
+            try:
+                self._known[key] = ask()
+            except StepScopeError as error:
+                self._known[key] = error
+        if isinstance(self._known[key], StepScopeError):
+            raise self._known[key]
+        return self._known[key]
+
+    def within(self, question: Any, scope: Any, **asked: Any) -> Any:
+        """As a report asks."""
+        work = partial(ask_within, question, scope, **asked)
+        return self.asked(work, question.name, scope.store, **asked)
+
+    def of(self, trace: Trace, question: str, **asked: Any) -> Any:
+        """As a server asks."""
+        work = partial(Trace.ask, trace, question, **asked)
+        return self.asked(work, question, trace.store, **asked)
 
 
 @pytest.fixture(scope="session")
@@ -85,6 +125,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Mad
     """Opens recordings and makes a report of them, once a session."""
     folder = tmp_path_factory.mktemp("reports")
     known: dict[str, Made] = {}
+    answers = Answers()
 
     def make(name: str, *sources: Path | dict[str, Any]) -> Made:
         if name not in known:
@@ -94,7 +135,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Mad
             ]
             jobs = [one for trace in opened for one in trace.jobs.values()]
             shown = [Shown(f"{name} {n}", trace) for n, trace in enumerate(jobs, 1)]
-            data = page_data(shown)
+            with pytest.MonkeyPatch.context() as patched:
+                patched.setattr(page_data, "ask_within", answers.within)
+                data = page_data.page_data(shown)
+            for one in shown:
+                setattr(one.trace, "ask", partial(answers.of, one.trace))  # noqa: B010  # it shadows a method
             path = folder / f"{name}.html"
             path.write_text(page(name, data), encoding="utf-8")
             known[name] = Made(path, json.loads(json.dumps(data)), shown)
@@ -120,7 +165,7 @@ class Pages:
         traces = [shown.trace for shown in one.shown]
         opened = Opened(context.new_page(), one.path.as_uri(), one.data, traces)
         if kind == "server":
-            server = self._serve()(one.shown)
+            server = one.served(self._serve())
             opened.address = server.policy.link.partition("?")[0]
         # Chromium reports each answer that is refused, in the words that the page shows, too.
         refused = "Failed to load resource: the server responded with a status of 4"

@@ -56,6 +56,7 @@ def test_tracks_are_of_ranks_streams_threads_and_counters(timeline):
     assert [(one["id"], one["title"], one["lanes"], one["events"], one["dull"]) for one in rank["tracks"]] == [
         ("0.steps", "steps", 1, 2, False),
         ("0.comm", "communication", 1, 1, False),
+        ("0.o0", "device 0: computation, communication, exposed", 3, 1, False),
         ("0.s0.7", "device 0: stream 7", 1, 2, False),
         ("0.m0.7", "device 0: stream 7, ranges and waits", 1, 1, True),
         ("0.s0.9", "device 0: stream 9", 1, 1, False),
@@ -217,3 +218,53 @@ def test_columns_are_read_from_files_as_sql_reads_them(tmp_path):
             assert read["name"].to_pylist() == told["name"].to_pylist()
             assert np.ptp(read["start_ns"].to_numpy()) == 2
         assert read_columns(store, "device_event", 0, ["id", "name"]).num_rows == 0
+
+
+def test_what_overlaps_and_which_modules_work_have_lanes_of_their_own():
+    work = [
+        {"id": 1, "name": "a", "stream": 7, "start_ns": 0, "dur_ns": 10, "module_id": 1, "direction": "forward"},
+        {"id": 2, "name": "b", "stream": 7, "start_ns": 10, "dur_ns": 10, "module_id": 2, "direction": "forward"},
+        {"id": 3, "name": "c", "stream": 8, "start_ns": 5, "dur_ns": 10},
+        {"id": 4, "name": "all_reduce", "stream": 9, "start_ns": 15, "dur_ns": 20, "kind": "communication"},
+    ]  # fmt: skip
+    modules = [
+        {"module_id": 0, "path": "net", "name": "net", "depth": 0},
+        {"module_id": 1, "path": "net.a", "name": "a", "depth": 1, "parent_id": 0},
+        {"module_id": 2, "path": "net.b", "name": "b", "depth": 1, "parent_id": 0},
+    ]
+    with Store.from_rows({"device_event": work, "module": modules}) as store:
+        timeline = Timeline(store)
+        titles = {one.id: one.title for one in timeline.tracks.values()}
+        assert titles["0.o0"] == "device 0: computation, communication, exposed"
+        assert titles["0.n0.7"] == "device 0: stream 7, modules"
+        drawn = timeline.tile(0, 0, ["0.o0", "0.n0.7"])
+        shown = {
+            track: [
+                (lane, drawn["names"][name], start, end)
+                for lane, name, start, end in zip(*(own[c] for c in ("lane", "name", "start", "end")), strict=True)
+            ]
+            for track, own in drawn["tracks"].items()
+        }  # fmt: skip
+        assert shown["0.o0"] == [
+            (0, "computation", 0, 20),
+            (1, "communication", 15, 35),
+            (2, "exposed communication", 20, 35),
+        ]
+        assert shown["0.n0.7"] == [
+            (0, "net (forward)", 0, 20),
+            (1, "a (forward)", 0, 10),
+            (1, "b (forward)", 10, 20),
+        ]
+        (row, *_) = timeline.measure(18, 40, ["0.o0"])["rows"]
+        assert (row["name"], row["total_ns"]) == ("communication", 17)
+        told = details(timeline, timeline.track("0.o0"), drawn["tracks"]["0.o0"]["id"][2])
+        assert (told["name"], told["fields"][0]["value"]) == ("exposed communication", 15)
+        assert timeline.find("*all*", at=0, rank=0)["place"]["id"] == 4
+
+
+def test_a_search_from_a_rank_starts_there():
+    rows = [{"rank": r, "id": r, "name": "k", "start_ns": 10 * r, "dur_ns": 5} for r in range(3)]
+    with Store.from_rows({"device_event": rows}) as store:
+        timeline = Timeline(store)
+        assert timeline.find("k", rank=2)["number"] == 2
+        assert timeline.find("k", number=0)["place"]["track"].startswith("0.")

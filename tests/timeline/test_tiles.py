@@ -12,7 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from stepscope.timeline.lanes import MOST_BESIDE, Columns, Lane, Lanes, laid_out
+from stepscope.link.lanes import MOST_BESIDE, blocks
+from stepscope.timeline.lanes import Columns, Lane, Lanes, Merged, laid_out
 from stepscope.timeline.tiles import BINS, Curve, Names, curve_tile, tile
 
 EVENT = st.tuples(
@@ -114,23 +115,34 @@ def test_a_curve_has_each_value_in_its_bin_and_the_one_before(values, level):
         assert told == expected
 
 
-@given(st.integers(0, 1 << 30), st.integers(0, 14), st.integers(0, 2))
-@examples(25)
-def test_a_long_lane_is_drawn_from_its_summaries_as_from_its_events(seed, level, index):
-    random = np.random.default_rng(seed)
-    rows = 33_000
-    length = random.choice([0, 1, 3, 40, 5_000], rows, p=[0.3, 0.3, 0.2, 0.198, 0.002])
-    start = np.cumsum(random.integers(0, 5, rows) + np.concatenate(([0], length[:-1])))
-    events = Columns(
-        start, start + length, random.integers(0, 3, rows).astype(np.int32),
-        np.zeros(rows, np.int8), np.arange(rows),
-    )  # fmt: skip
-    none = np.zeros(rows, np.uint8)
-    ((lane,),) = laid_out(events, none, none, 1)
-    assert lane.summaries is not None
-    plain = Lane(lane.events, lane.reach)
-    drawn = [tile(Lanes((one,), NAMES), level, index, Names()) for one in (lane, plain)]
-    assert drawn[0] == drawn[1]
+@examples(100)
+@given(st.lists(EVENT, max_size=25), st.integers(0, 6), st.integers(1, 3))
+def test_tiles_of_kept_blocks_stand_for_the_same_events(events, level, above):
+    """They lie in the bin that their first event starts in: half a bin off at most."""
+    zoom = level + above
+    for track in lanes_of(events):
+        kept = []
+        for lane in track.lanes:
+            own = lane.events
+            some = blocks(own.start, own.end, level)
+            rows = Columns(some.start, some.end, *own.at(some.row)[2:])
+            alone = (some.events == 1) & (some.longest >= 1 << level)
+            merged = Merged(some.events, some.busy, some.longest, alone)
+            kept.append(Lane(rows, np.maximum.accumulate(some.end), merged))
+        sums = []
+        for lanes in (track, Lanes(tuple(kept), NAMES)):
+            found = {}
+            for index in range((8_000 >> zoom) // BINS + 1):
+                drawn = tile(lanes, zoom, index, Names())
+                for row in zip(
+                    *(drawn[c] for c in ("lane", "start", "end", "count", "busy")), strict=True
+                ):
+                    own = found.setdefault(row[0], [0, 0])
+                    own[0] += row[3]
+                    own[1] += row[4]
+                    assert row[2] - row[1] < (2 << zoom) or row[3] == 1
+            sums.append(found)
+        assert sums[0] == sums[1]
 
 
 def test_a_block_says_what_it_stands_for():

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepscope.analysis.recording import WORK, every_step
+from stepscope.timeline.derived import MODULE_RUNS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,38 +29,14 @@ STEPS = """
 _DEVICE = "'device ' || device || CASE WHEN stream < 0 THEN '' ELSE ' stream ' || stream END"
 
 MODULES = f"""
-    WITH RECURSIVE above AS (
-        SELECT span, module_id, module_id AS above_id, parent_id, depth FROM module WHERE rank = $rank
-        UNION ALL
-        SELECT above.span, above.module_id, up.module_id, up.parent_id, up.depth
-        FROM above JOIN module AS up ON up.rank = $rank
-            AND (up.span, up.module_id) = (above.span, above.parent_id) AND up.depth < above.depth
-    ), work AS (
-        SELECT span, device, stream, module_id, coalesce(direction, '') AS direction, start_ns,
-            least(start_ns + dur_ns, lead(start_ns) OVER in_stream) AS end_ns,
-            row_number() OVER in_stream AS place
-        FROM device_event WHERE rank = $rank AND {WORK}
-        WINDOW in_stream AS (PARTITION BY device, stream ORDER BY start_ns, dur_ns DESC, id)
-    ), of_level AS (
-        SELECT work.*, above_id, depth, place - row_number() OVER (
-            PARTITION BY device, stream, span, above_id, direction ORDER BY place) AS run
-        FROM work JOIN above USING (span, module_id)
-    ), runs AS (
-        SELECT device, stream, span, above_id, depth, direction, min(start_ns) AS start_ns,
-            max(end_ns) AS end_ns, count(*) AS pieces
-        FROM of_level GROUP BY device, stream, span, above_id, depth, direction, run
-    )
     SELECT 'modules: ' || {_DEVICE} AS track,
-        module.name || CASE direction WHEN '' THEN '' ELSE ' (' || direction || ')' END AS name,
+        name || CASE direction WHEN '' THEN '' ELSE ' (' || direction || ')' END AS name,
         start_ns, end_ns - start_ns AS dur_ns,
-        json_object('path', module.path, 'class', module."class", 'direction', nullif(direction, ''),
+        json_object('path', path, 'class', "class", 'direction', nullif(direction, ''),
             'kernels, copies and fills', pieces)::VARCHAR AS args
-    FROM runs JOIN module ON module.rank = $rank
-        AND (module.span, module.module_id) = (runs.span, runs.above_id)
-    ORDER BY device, stream, start_ns, end_ns DESC, runs.depth
+    FROM ({MODULE_RUNS}) ORDER BY device, stream, start_ns, end_ns DESC, depth
 """
-"""A slice for each run of work of a module, and of its parts below it, as long as the stream has no other
-work between. Each piece of work ends where the next one of its stream starts, at the latest."""
+"""A slice for each run of work of a module (`timeline/derived.py`)."""
 
 _CHANGES = """
     SELECT track, 'now' AS name, at_ns AS start_ns, value FROM (

@@ -12,7 +12,7 @@ import pyarrow as pa
 from stepscope.floor.units import count_text, time_text
 from stepscope.store.write import SPAN_IDS
 from stepscope.timeline.details import described, details_query
-from stepscope.timeline.lanes import Columns, Lanes
+from stepscope.timeline.lanes import Columns
 from stepscope.timeline.recording import Timeline
 from stepscope.timeline.tiles import Curve, shortened
 from stepscope.timeline.tracks import Track, typical_steps
@@ -87,15 +87,15 @@ def _chosen(timeline: Timeline, layout: Mapping[str, Any], limit: int) -> Held:
         with timeline.scope() as scope:
             windows = [one for most in (2, 1) if (one := typical_steps(scope, most))] or windows
     for start, end in windows:
-        count = _count(timeline, start, end, ranks[0])
+        count = timeline.count(ranks[0], start, end)
         if count <= limit:
             break
     else:
         end = _until(timeline, start, end, ranks[0], limit)
-        count = _count(timeline, start, end, ranks[0])
+        count = timeline.count(ranks[0], start, end)
     held = ranks[:1]
     for rank in ranks[1:]:
-        more = _count(timeline, start, end, rank)
+        more = timeline.count(rank, start, end)
         if count + more > limit:
             break
         held.append(rank)
@@ -115,28 +115,15 @@ _OF_EVENTS = ("thread", "stream", "marks")
 """Tracks on which each event is once."""
 
 
-def _count(timeline: Timeline, start: int, end: int, rank: int) -> int:
-    """How many events of a rank touch a stretch, at most."""
-    count = 0
-    for track in timeline.tracks.values():
-        if track.rank != rank or track.kind not in _OF_EVENTS:
-            continue
-        drawn = timeline.lanes(track)
-        for lane in drawn.lanes if isinstance(drawn, Lanes) else ():
-            one = lane.touching(start, end)
-            count += one.stop - one.start
-    return count
-
-
 def _until(timeline: Timeline, start: int, end: int, rank: int, limit: int) -> int:
     """Until when there are so many events of a rank at most."""
-    while end - start > 1 and _count(timeline, start, end, rank) > limit:
+    while end - start > 1 and timeline.count(rank, start, end) > limit:
         end = start + (end - start) // 2
     return end
 
 
 def _track(timeline: Timeline, track: Track, held: Held, names: dict[str, int]) -> dict[str, Any]:
-    drawn = timeline.lanes(track)
+    drawn = timeline.lanes(track, held.start, held.end)
     if isinstance(drawn, Curve):
         first, last = np.searchsorted(drawn.time, [held.start, held.end], "right").tolist()
         first = max(0, first - 1)

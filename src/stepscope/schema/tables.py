@@ -14,9 +14,10 @@ from stepscope.schema.declare import BIGINT, DOUBLE, INTEGER, SMALLINT, By, Role
 from stepscope.schema.declare import SchemaColumn as Column
 from stepscope.schema.declare import rank_column as _rank
 from stepscope.schema.declare import span_column as _span
+from stepscope.schema.lanes import LANE_TABLES
 from stepscope.schema.memory import MEMORY_TABLES
 
-STORE_VERSION = 16
+STORE_VERSION = 17
 """Version of the tables. A store of another version is made anew from its source."""
 
 EVENT, ROW, KEY, STEP, NUMBER = Role.EVENT, Role.ROW, Role.KEY, Role.STEP, Role.NUMBER
@@ -549,6 +550,7 @@ DECLARED = (
         Column("name", TEXT, "samples, tokens, or another name that the script chose"),
         Column("value", VALUE, "the number; several of one name in an iteration are added up"),
     ),
+    *LANE_TABLES,
 )
 # fmt: on
 

@@ -54,7 +54,8 @@ def _event(timeline: Timeline, asked: Asked) -> dict[str, Any]:
 def _find(timeline: Timeline, asked: Asked) -> dict[str, Any]:
     number = _number(asked, "number") if "number" in asked else None
     at = _number(asked, "at") if "at" in asked else 0
-    return timeline.find(_text(asked, "name"), number=number, at=at)
+    rank = _number(asked, "rank") if "rank" in asked else None
+    return timeline.find(_text(asked, "name"), number=number, at=at, rank=rank)
 
 
 def _range(timeline: Timeline, asked: Asked) -> dict[str, Any]:

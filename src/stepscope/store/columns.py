@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from stepscope.schema.declare import Role
 from stepscope.schema.tables import TABLES
 from stepscope.store.open import Store, fetch_arrow
+from stepscope.store.write import placed
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def read_columns(store: Store, table: str, rank: int, names: Sequence[str]) -> pa.Table:
+def read_columns(
+    store: Store,
+    table: str,
+    rank: int,
+    names: Sequence[str],
+    *,
+    without_spans: Collection[int] = (),
+) -> pa.Table:
     """Some columns of all rows that a store has of a rank, times moved as an open store has them.
 
     Args:
@@ -22,6 +30,7 @@ def read_columns(store: Store, table: str, rank: int, names: Sequence[str]) -> p
         table: of the schema.
         rank: whose rows.
         names: the columns.
+        without_spans: recordings whose rows are left out; each has files of its own.
 
     Returns:
         The columns; each column of role `WORD` or `TEXT` is a dictionary, the same in all chunks.
@@ -38,6 +47,8 @@ def read_columns(store: Store, table: str, rank: int, names: Sequence[str]) -> p
     store.check_files(table, [rank])
     parts = []
     for path in store.files(table, rank):
+        if placed(path)[0] in without_spans:
+            continue
         read = list(dict.fromkeys((*names, "rank", "span")))
         part = pq.read_table(path, columns=read, read_dictionary=words, memory_map=False)
         if pc.min_max(part["rank"]).as_py() != {
@@ -55,7 +66,9 @@ def read_columns(store: Store, table: str, rank: int, names: Sequence[str]) -> p
     if not parts:
         chosen = ", ".join(declared[name].quoted for name in names)
         with closing(store.cursor()) as cursor:  # several threads read
-            parts = [fetch_arrow(cursor, f"SELECT {chosen} FROM {table} WHERE rank = {int(rank)}")]
+            listed = ", ".join(str(int(one)) for one in without_spans)
+            where = f"rank = {int(rank)}" + (f" AND span NOT IN ({listed})" if listed else "")
+            parts = [fetch_arrow(cursor, f"SELECT {chosen} FROM {table} WHERE {where}")]
     whole = pa.concat_tables([_with_codes(part, words) for part in parts])
     return whole.unify_dictionaries()
 

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from stepscope.schema.declare import Role, SchemaColumn, SchemaTable
 from stepscope.schema.tables import TABLES
+from stepscope.store.drawn import drawn_tables
 
 ROW_GROUP = 122_880
 """Rows per row group: DuckDB hands row groups to its threads, and this is the size it likes."""
@@ -63,6 +64,7 @@ def write_tables(
     """
     folder = rank_folder(directory, rank)
     folder.mkdir(parents=True, exist_ok=True)
+    tables |= drawn_tables(tables)
     with ThreadPoolExecutor(WRITERS) as pool:
         for name, declared in TABLES.items():
             table = tables.pop(name, None)

@@ -126,6 +126,11 @@ def details(timeline: Timeline, track: Track, event: int) -> dict[str, Any]:
     """
     rank, place = track.rank, timeline.place(track, event)
     shown = None if place is None else place.shown()
+    if place is not None and track.kind in ("overlap", "modules"):
+        duration = {
+            "title": "duration", "value": place.end_ns - place.start_ns, "unit": "ns", "meaning": "duration (ns)",
+        }  # fmt: skip
+        return {"name": place.name, "place": shown, "table": "", "fields": [duration], "links": []}
     with timeline.scope() as scope:
         if track.kind == "steps":
             return {**_step(scope, rank, event), "place": shown}

@@ -1,19 +1,19 @@
-"""Lanes: events in order of time, those of a lane one after the other."""
+"""Lanes: events in order of time, those of a lane one after the other, or blocks of such events."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from heapq import heappop, heappush
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-Int64s = NDArray[np.int64]
+from stepscope.link.lanes import in_lanes
 
-MOST_BESIDE = 8
-"""Lanes for the events of one depth that overlap. What overlaps on all of them is drawn over others on the last."""
+Int64s = NDArray[np.int64]
 
 
 class Columns(NamedTuple):
@@ -34,40 +34,48 @@ class Columns(NamedTuple):
         return len(self.start)
 
 
-SUMMED = 64
-"""Events of a summary."""
-_LONG_LANE = 1 << 15
-
-
-class Summaries(NamedTuple):
-    """Of each `SUMMED` events in a row of a long lane: the longest one's time, their summed time (ns), the latest
-    end, and the row of the longest. What is left at the lane's end has none.
+class Merged(NamedTuple):
+    """What rows of a lane stand for that are blocks: how many events, their summed time, the longest one's (ns), which
+    has the row's name, kind and number; and whether it is an event that only the blocks have by itself.
     """
 
-    longest: Int64s
+    events: Int64s
     busy: Int64s
-    end: Int64s
-    row: Int64s
+    longest: Int64s
+    alone: NDArray[np.bool_]
+
+    def at(self, rows: Any) -> Merged:
+        """Some of them: a slice, or the numbers of rows."""
+        return Merged(*(column[rows] for column in self))
 
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """Events in order of start; `reach` is the latest end of an event and those before it (ns). A long lane has
-    `summaries`.
+    """Events in order of start; `reach` is the latest end of an event and those before it (ns). Where `merged` is
+    there, rows may stand for several events.
     """
 
     events: Columns
     reach: Int64s
-    summaries: Summaries | None = None
+    merged: Merged | None = None
 
     def touching(self, start: int, end: int) -> slice:
-        """The events that have a moment in a stretch of time or start in it, and on a lane whose events
+        """The rows that have a moment in a stretch of time or start in it, and on a lane whose events
         overlap perhaps others between them."""
         first = min(
             int(np.searchsorted(self.reach, start, "right")),
             int(np.searchsorted(self.events.start, start, "left")),
         )
         return slice(first, max(first, int(np.searchsorted(self.events.start, end, "left"))))
+
+    def pieces(self, rows: slice) -> Merged:
+        """What some rows stand for."""
+        if self.merged is not None:
+            return self.merged.at(rows)
+        length = self.events.end[rows] - self.events.start[rows]
+        return Merged(
+            np.ones(len(length), np.int64), length, length, np.ones(len(length), np.bool_)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +86,8 @@ class Lanes:
     names: pa.StringArray
 
     @property
-    def events(self) -> int:
-        """How many events they have."""
+    def rows(self) -> int:
+        """How many rows they have."""
         return sum(len(lane.events) for lane in self.lanes)
 
 
@@ -97,69 +105,48 @@ def laid_out(
     depths = int(depth.max(initial=0)) + 1
     narrow = np.dtype(np.uint16 if tracks * depths <= 1 << 16 else np.int64)
     key = track.astype(narrow) * narrow.type(depths) + depth.astype(narrow)
-    # Stable, and quick for numbers of 16 bits: rows come nearly in order of time.
-    order = np.argsort(key, kind="stable")
-    ends = np.cumsum(np.bincount(key, minlength=tracks * depths))
-    del key
-    events = events.at(order)
     lanes: list[list[Lane]] = [[] for _ in range(tracks)]
-    first = 0
-    for number, last in enumerate(ends.tolist()):
-        if last > first:
-            lanes[number // depths] += _without_overlap(events.at(slice(first, last)))
-        first = last
+    for number, rows, beside in in_lanes(key, events.start, events.end):
+        for one in range(int(beside.max()) + 1):
+            own = events.at(rows[beside == one] if beside.any() else rows)
+            lanes[number // depths].append(Lane(own, np.maximum.accumulate(own.end)))
     return [tuple(of_track) for of_track in lanes]
 
 
-def _without_overlap(events: Columns) -> list[Lane]:
-    start, end = events.start, events.end
-    later = start[1:] > start[:-1]
-    if not (later | ((start[1:] == start[:-1]) & (end[1:] >= end[:-1]))).all():
-        events = events.at(np.lexsort((end, start)))
-        start, end = events.start, events.end
-    if (start[1:] >= end[:-1]).all():  # so ends rise, too
-        return [_lane(events, end)]
-    events = events.at(np.lexsort((-end, start)))  # what encloses others comes before them
-    beside = _beside(events.start, events.end, np.maximum.accumulate(events.end))
-    lanes = []
-    for number in range(int(beside.max(initial=0)) + 1):
-        own = events.at(np.flatnonzero(beside == number))
-        lanes.append(_lane(own, np.maximum.accumulate(own.end)))
-    return lanes
+def put(
+    events: Columns, merged: Merged | None, lane: NDArray[np.integer], counts: Sequence[int]
+) -> list[tuple[Lane, ...]]:
+    """The lanes of each track, of rows that are known to lie on them.
+
+    Args:
+        events: in any order.
+        merged: what they stand for; None for themselves.
+        lane: which of all lanes each is on, from 0, those of a track after those of the one before.
+        counts: how many lanes each track has.
+    """
+    made = []
+    for rows in _rows_of(lane, sum(counts)):
+        start, end = events.start[rows], events.end[rows]
+        if ((start[1:] < start[:-1]) | ((start[1:] == start[:-1]) & (end[1:] < end[:-1]))).any():
+            order = np.lexsort((end, start))
+            rows = order + rows.start if isinstance(rows, slice) else rows[order]
+        own = events.at(rows)
+        made.append(
+            Lane(own, np.maximum.accumulate(own.end), None if merged is None else merged.at(rows))
+        )
+    bounds = np.cumsum([0, *counts]).tolist()
+    return [tuple(made[a:b]) for a, b in pairwise(bounds)]
 
 
-def _lane(events: Columns, reach: Int64s) -> Lane:
-    rows = len(events) // SUMMED * SUMMED
-    if rows < _LONG_LANE:
-        return Lane(events, reach)
-    length = (events.end[:rows] - events.start[:rows]).reshape(-1, SUMMED)
-    longest = length.argmax(axis=1)
-    places = np.arange(len(length))
-    latest = events.end[:rows].reshape(-1, SUMMED).max(axis=1)
-    own = Summaries(length[places, longest], length.sum(axis=1), latest, places * SUMMED + longest)
-    return Lane(events, reach, own)
-
-
-def _beside(start: Int64s, end: Int64s, reach: Int64s) -> NDArray[np.int8]:
-    """On which of several lanes each event has room. Only those that do overlap are looked at one by one."""
-    meets = start[1:] < reach[:-1]
-    rows = np.flatnonzero(np.append(meets, False) | np.append(False, meets))
-    result = np.zeros(len(start), np.int8)
-    free: list[int] = []
-    taken: list[tuple[int, int]] = []
-    chosen = []
-    lanes = 0
-    for begin, finish in zip(start[rows].tolist(), end[rows].tolist(), strict=True):
-        while taken and taken[0][0] <= begin:
-            heappush(free, heappop(taken)[1])
-        if free:
-            lane = heappop(free)
-        elif lanes < MOST_BESIDE - 1:
-            lane, lanes = lanes, lanes + 1
-        else:
-            chosen.append(MOST_BESIDE - 1)
-            continue
-        heappush(taken, (finish, lane))
-        chosen.append(lane)
-    result[rows] = chosen
-    return result
+def _rows_of(lane: NDArray[np.integer], lanes: int) -> list[slice | NDArray[np.int64]]:
+    """The rows of each lane: a stretch of all where they lie together, so that nothing is copied."""
+    count = np.bincount(lane, minlength=lanes)
+    starts = np.flatnonzero(np.append(True, lane[1:] != lane[:-1])[: len(lane)])
+    if len(starts) == np.count_nonzero(count):
+        found = dict(zip(lane[starts].tolist(), starts.tolist(), strict=True))
+        return [
+            slice(found.get(one, 0), found.get(one, 0) + n) for one, n in enumerate(count.tolist())
+        ]
+    order = np.argsort(lane.astype(np.uint16) if lanes < 1 << 16 else lane, kind="stable")
+    ends = np.cumsum(count).tolist()
+    return [order[first:last] for first, last in zip([0, *ends], ends, strict=False)]

@@ -6,24 +6,24 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from stepscope.answers.scope import Scope
 from stepscope.floor.errors import UsageError
 from stepscope.floor.known_names import check_name
 from stepscope.floor.units import bytes_text
+from stepscope.link.device import KINDS as WORK_KINDS
 from stepscope.link.intervals import union
-from stepscope.store.columns import read_columns
 from stepscope.store.write import SPAN_IDS
+from stepscope.timeline.derived import module_lanes, overlap_lanes
 from stepscope.timeline.lanes import Columns, Int64s, Lanes, laid_out
 from stepscope.timeline.search import expression
+from stepscope.timeline.sides import KINDS, ROLES, TABLES, Side, Words
 from stepscope.timeline.tiles import BINS, MOST_LEVEL, Curve, Names, curve_tile, shortened, tile
-from stepscope.timeline.tracks import Track, missing_words, tracks_of, typical_steps
+from stepscope.timeline.tracks import Track, drawn_rows, missing_words, tracks_of, typical_steps
 
 if TYPE_CHECKING:
     from stepscope.store.open import Store
@@ -32,29 +32,23 @@ ERRORS = {
     "bad-tile": "The timeline was asked for a zoom, a tile or a stretch of time that there cannot be.",
 }
 
-KINDS = (
-    "computation", "communication", "copy", "fill", "sync", "operator", "annotation", "runtime",
-    "python", "dataloader", "overhead", "step", "other",
-)  # fmt: skip
-"""What an event is, by number: the kinds of the tables, and the roles that a step's parts are made of."""
-
 MOST_KEPT = 60_000_000
-"""Events whose lanes are kept at a time: some 1.7 GB."""
+"""Rows of lanes that are kept at a time: some 1.7 GB."""
 MOST_WARM_UPS = 200
 MOST_SUMS = 500
 """Names of which a measured range tells sums; of the others it tells one together."""
 
-Side = Literal["host", "device", "other"]
 Loaded = dict[str, Lanes | Curve]
-_ROLES = {"dataloader": "dataloader", "communication": "communication"}
+Part = str
+"""What is loaded at once: `host`, `device`, or another track's id."""
 _WARM_UP = """
     SELECT start_ns, end_ns FROM step WHERE slow_first
     UNION ALL SELECT start_ns, start_ns + dur_ns FROM host_event WHERE role = 'compile'
 """
 _SPAN = """
     SELECT min(start_ns) AS start_ns, max(end_ns) AS end_ns FROM (
-        SELECT min(start_ns) AS start_ns, max(start_ns + dur_ns) AS end_ns FROM host_event
-        UNION ALL SELECT min(start_ns), max(start_ns + dur_ns) FROM device_event
+        SELECT min(start_ns) AS start_ns, max(end_ns) AS end_ns FROM ({host})
+        UNION ALL SELECT min(start_ns), max(end_ns) FROM ({device})
         UNION ALL SELECT min(start_ns), max(end_ns) FROM step
         UNION ALL SELECT min(time_ns), max(time_ns) FROM counter
         UNION ALL SELECT min(time_ns), max(time_ns) FROM memory_event
@@ -68,6 +62,13 @@ _STEPS = f"""
 _COLLECTIVES = """
     SELECT coalesce(id, host_id) AS id, coalesce(operation, 'communication') AS name, bytes, start_ns, end_ns
     FROM collective WHERE rank = $rank ORDER BY start_ns, end_ns
+"""
+_NAMES = "SELECT name FROM host_event UNION SELECT name FROM device_event"
+_NAMED = """
+    WITH wanted AS (SELECT unnest($names::VARCHAR[]) AS name)
+    SELECT rank, id, start_ns FROM host_event SEMI JOIN wanted USING (name)
+    UNION ALL SELECT rank, id, start_ns FROM device_event SEMI JOIN wanted USING (name)
+    ORDER BY start_ns, rank, id
 """
 _COUNTER = """
     SELECT time_ns, value FROM counter
@@ -111,10 +112,10 @@ class Timeline:
         self.store = store
         self._ranks = ranks
         self._lock = threading.RLock()
-        self._loading: dict[tuple[int, Side], threading.Lock] = {}
-        self._kept: OrderedDict[tuple[int, Side], Loaded] = OrderedDict()
+        self._loading: dict[tuple[int, Part], threading.Lock] = {}
+        self._kept: OrderedDict[tuple[int, Part], Side | Loaded] = OrderedDict()
         self._tracks: dict[str, Track] | None = None
-        self._found: tuple[str, list[Place], Any] | None = None
+        self._matched: tuple[str, Int64s, Int64s] | None = None
 
     def scope(self) -> Scope:
         """All of its events, of other steps than the store was narrowed to as well. Close it."""
@@ -141,7 +142,10 @@ class Timeline:
         tracks = self.tracks
         with self.scope() as scope:
             hosts = dict(_pairs(scope, "SELECT rank, host FROM rank"))
-            ((start, end),) = _pairs(scope, _SPAN)
+            ((start, end),) = _pairs(
+                scope,
+                _SPAN.format(host=drawn_rows(scope, "host"), device=drawn_rows(scope, "device")),
+            )
             warm = _pairs(scope, _WARM_UP)
             ranks = scope.ranks
             first = typical_steps(scope)
@@ -200,12 +204,22 @@ class Timeline:
             )
         names = Names()
         shown = {}
-        for track in map(self.track, tracks):
-            drawn = self.lanes(track)
-            if isinstance(drawn, Curve):
-                shown[track.id] = {"rows": 1, **curve_tile(drawn, level, index)}
+        start = index * BINS << level
+        asked = [self.track(one) for one in tracks]
+        for (rank, part), own in _by_part(asked).items():
+            side = self._loaded(rank, part)
+            if isinstance(side, Side):
+                close = level <= side.level
+                seen_there = side.lanes(start, start + (BINS << level)) if close else side.coarse()
+                drawn: Loaded = dict(seen_there)
             else:
-                shown[track.id] = {"rows": len(drawn.lanes), **tile(drawn, level, index, names)}
+                drawn = side
+            for track in own:
+                seen = drawn[track.id]
+                if isinstance(seen, Curve):
+                    shown[track.id] = {"rows": 1, **curve_tile(seen, level, index)}
+                else:
+                    shown[track.id] = {"rows": len(seen.lanes), **tile(seen, level, index, names)}
         return {"names": names.texts, "tracks": shown}
 
     def measure(self, start: int, end: int, tracks: Sequence[str]) -> dict[str, Any]:
@@ -228,20 +242,29 @@ class Timeline:
                 "the range ends before it starts", hint="name its start first", slug="bad-tile"
             )
         rows: list[dict[str, Any]] = []
-        for track in map(self.track, tracks):
-            drawn = self.lanes(track)
-            if isinstance(drawn, Lanes):
-                rows += _sums(track.id, drawn, start, end)
-        rows.sort(key=lambda row: (-row["total_ns"], row["track"], row["name"]))
+        asked = [self.track(one) for one in tracks]
+        with self.scope() as scope:
+            for (rank, part), own in _by_part(asked).items():
+                if part in TABLES:
+                    rows += _sums(scope, rank, part, own, start, end)
+                    continue
+                for track in own:
+                    drawn = self.lanes(track, start, end)
+                    if isinstance(drawn, Lanes):
+                        rows += _few_sums(track.id, drawn, start, end)
+        rows.sort(key=lambda row: (-row["total_ns"], row["track"], row["name"], row["kind"]))
         return {"rows": rows[:MOST_SUMS], "names": len(rows)}
 
-    def find(self, pattern: str, *, number: int | None = None, at: int = 0) -> dict[str, Any]:
+    def find(
+        self, pattern: str, *, number: int | None = None, at: int = 0, rank: int | None = None
+    ) -> dict[str, Any]:
         """An event whose name matches, of all in order of time.
 
         Args:
             pattern: a part of a name, a GLOB of all of it, or `/a regular expression/`, in any case.
             number: which of them, from 0; beyond the last one the first again.
             at: without a number, the first one that starts then or later (ns).
+            rank: without a number, the first one of this rank.
 
         Returns:
             `total`, how many match, `number`, which one this is, and its `place`; None where none does.
@@ -253,11 +276,12 @@ class Timeline:
         total = len(starts)
         if not total:
             return {"total": 0, "number": 0, "place": None}
-        number = int(np.searchsorted(starts, at)) if number is None else number
+        if number is None:
+            number = int(np.searchsorted(starts, at))
+            if rank is not None:
+                number = int(np.flatnonzero(np.append(where[number:, 0] == rank, True))[0]) + number
         number %= total
-        track, lane, row = where[number].tolist()
-        ids = self._searched()
-        place = self._placed(self.track(ids[track]), lane, row)
+        (place,) = self.locate(int(where[number, 0]), [int(where[number, 1])])
         return {"total": total, "number": number, "place": place.shown()}
 
     def locate(self, rank: int, events: Sequence[int]) -> list[Place]:
@@ -265,22 +289,26 @@ class Timeline:
         recording does not have.
         """
         found: dict[int, Place] = {}
-        for side, first, second, start, event in self._rows(rank, events):
+        for part, first, second, works, start, event in self._rows(rank, events):
             for track in self.tracks.values():
-                if track.rank != rank or _side(track) != side or (first, second) not in track.keys:
+                if track.rank != rank or _part(track) != part or (first, second) not in track.keys:
                     continue
-                drawn = self.lanes(track)
-                if isinstance(drawn, Lanes) and (at := _found(drawn, start, event)) is not None:
-                    found[event] = self._placed(track, *at)
+                if part == "device" and works != (track.kind == "stream"):
+                    continue
+                found[event] = self._found(track, start, event)
         return [found[one] for one in events if one in found]
 
     def place(self, track: Track, event: int) -> Place | None:
         """Where an event of a track is drawn, by the number that tiles have; None where it has none such."""
-        drawn = self.lanes(track)
-        for number, lane in enumerate(drawn.lanes if isinstance(drawn, Lanes) else ()):
+        if _part(track) in TABLES:
+            return next(
+                (one for one in self.locate(track.rank, [event]) if one.track == track.id), None
+            )
+        drawn = self.lanes(track, 0, 0)
+        for lane in drawn.lanes if isinstance(drawn, Lanes) else ():
             rows = np.flatnonzero(lane.events.id == event)
             if len(rows):
-                return self._placed(track, number, int(rows[0]))
+                return self._found(track, int(lane.events.start[rows[0]]), event)
         return None
 
     def track(self, name: str) -> Track:
@@ -291,69 +319,69 @@ class Timeline:
         """
         return self.tracks[check_name(name, self.tracks, "track", of="the timeline")]
 
-    def lanes(self, track: Track) -> Lanes | Curve:
-        """What a track shows."""
-        return self._loaded(track.rank, _side(track))[track.id]
+    def lanes(self, track: Track, start: int, end: int) -> Lanes | Curve:
+        """What a track shows in a stretch of time, each event by itself; more may be there."""
+        side = self._loaded(track.rank, _part(track))
+        return side.lanes(start, end)[track.id] if isinstance(side, Side) else side[track.id]
 
-    def _placed(self, track: Track, lane: int, row: int) -> Place:
-        drawn = self.lanes(track)
+    def count(self, rank: int, start: int, end: int) -> int:
+        """How many events of a rank's host and devices touch a stretch of time, at most."""
+        total = 0
+        for part in ("host", "device"):
+            side = self._loaded(rank, part)
+            for drawn in side.coarse().values() if isinstance(side, Side) else ():
+                for lane in drawn.lanes:
+                    total += int(lane.pieces(lane.touching(start, end)).events.sum())
+        return total
+
+    def _found(self, track: Track, start: int, event: int) -> Place:
+        """The place of an event of a track that starts then."""
+        drawn = self.lanes(track, start, start + 1)
         assert isinstance(drawn, Lanes)  # noqa: S101  # curves have no places
-        events = drawn.lanes[lane].events
-        name = drawn.names[int(events.name[row])].as_py() or ""
-        return Place(
-            track.id, lane, int(events.start[row]), int(events.end[row]), int(events.id[row]),
-            shortened(name), KINDS[events.kind[row]],
-        )  # fmt: skip
+        for number, lane in enumerate(drawn.lanes):
+            events = lane.events
+            first, last = np.searchsorted(events.start, [start, start + 1]).tolist()
+            for row in (first + np.flatnonzero(events.id[first:last] == event)).tolist():
+                name = drawn.names[int(events.name[row])].as_py() or ""
+                return Place(
+                    track.id, number, start, int(events.end[row]), event, shortened(name),
+                    KINDS[events.kind[row]],
+                )  # fmt: skip
+        raise AssertionError(f"event {event} is on no lane of {track.id}")
 
-    def _rows(self, rank: int, events: Sequence[int]) -> list[tuple[Side, int, int, int, int]]:
-        """Side, the two numbers that tell its track, start and number of each event."""
+    def _rows(
+        self, rank: int, events: Sequence[int]
+    ) -> list[tuple[Part, int, int, bool, int, int]]:
+        """Part, the two numbers that tell its track, whether it is device work, start and number of each event."""
         listed = ", ".join(str(int(one)) for one in events) or "NULL"
-        query = "SELECT {keys}, start_ns, id FROM {table} WHERE rank = $1 AND id IN ({listed})"
-        sides: dict[Side, tuple[str, str]] = {
-            "host": ("host_event", "span, thread"),
-            "device": ("device_event", "device, stream"),
-        }
         with self.scope() as scope:
             return [
-                (side, *row.values())
-                for side, (table, keys) in sides.items()
+                (part, *row.values())
+                for part, table in TABLES.items()
                 for row in scope.sql(
-                    query.format(table=table, keys=keys, listed=listed), [rank]
+                    f"SELECT {', '.join(table.keys)}, kind IN {tuple(WORK_KINDS)} AS works, start_ns, id "
+                    f"FROM {table.name} WHERE rank = $1 AND id IN ({listed})",
+                    [rank],
                 ).to_pylist()
             ]
 
-    def _searched(self) -> list[str]:
-        return [one.id for one in self.tracks.values() if one.kind in ("thread", "stream", "marks")]
-
-    def _hits(self, pattern: str) -> tuple[Int64s, NDArray[np.int64]]:
-        """Starts of what matches, in order, and track (of those searched), lane and row of each."""
+    def _hits(self, pattern: str) -> tuple[Int64s, Int64s]:
+        """Starts of what matches, in order, and rank and number of each."""
         with self._lock:
-            if self._found is not None and self._found[0] == pattern:
-                return self._found[1], self._found[2]  # type: ignore[return-value]
+            if self._matched is not None and self._matched[0] == pattern:
+                return self._matched[1:]
         wanted = expression(pattern)
-        starts, where = [np.zeros(0, np.int64)], [np.zeros((0, 3), np.int64)]
-        known: dict[int, NDArray[np.bool_]] = {}
-        for number, name in enumerate(self._searched()):
-            drawn = self.lanes(self.track(name))
-            if not isinstance(drawn, Lanes):
-                continue
-            matches = known.get(id(drawn.names))
-            if matches is None:
-                matches = known[id(drawn.names)] = wanted(drawn.names)
-            for lane_number, lane in enumerate(drawn.lanes):
-                rows = np.flatnonzero(matches[lane.events.name])
-                starts.append(lane.events.start[rows])
-                columns = (np.full(len(rows), number), np.full(len(rows), lane_number), rows)
-                where.append(np.stack(columns, axis=1))
-        start = np.concatenate(starts)
-        order = np.argsort(start, kind="stable")
-        found = start[order], np.concatenate(where)[order]
+        with self.scope() as scope:
+            names = scope.sql(_NAMES)["name"].combine_chunks()
+            matching = names.filter(pa.array(wanted(names))).to_pylist()
+            hits = scope.numpy(_NAMED, {"names": matching})
+        found = hits["start_ns"], np.stack((hits["rank"], hits["id"]), axis=1)
         with self._lock:
-            self._found = (pattern, *found)  # type: ignore[assignment]
+            self._matched = (pattern, *found)
         return found
 
-    def _loaded(self, rank: int, side: Side) -> Loaded:
-        key = (rank, side)
+    def _loaded(self, rank: int, part: Part) -> Side | Loaded:
+        key = (rank, part)
         with self._lock:
             own = self._loading.setdefault(key, threading.Lock())
         with own:
@@ -361,39 +389,34 @@ class Timeline:
                 if key in self._kept:
                     self._kept.move_to_end(key)
                     return self._kept[key]
-            made = self._load(rank, side)
+            made = self._load(rank, part)
             with self._lock:
                 self._kept[key] = made
-                while len(self._kept) > 1 and _weight(self._kept) > MOST_KEPT:
+                while len(self._kept) > 1 and sum(map(_weight, self._kept.values())) > MOST_KEPT:
                     self._kept.popitem(last=False)
             return made
 
-    def _load(self, rank: int, side: Side) -> Loaded:
-        own = [one for one in self.tracks.values() if one.rank == rank and _side(one) == side]
-        if side == "host":
-            return _host_lanes(self.store, rank, own)
-        if side == "device":
-            return _device_lanes(self.store, rank, own)
+    def _load(self, rank: int, part: Part) -> Side | Loaded:
+        if part in TABLES:
+            own = [one for one in self.tracks.values() if (one.rank, _part(one)) == (rank, part)]
+            return Side(self.store, rank, TABLES[part], own)
         with self.scope() as scope:
-            return {one.id: _other(scope, one) for one in own}
+            return {part: _other(scope, self.tracks[part])}
 
 
-def _found(drawn: Lanes, start: int, event: int) -> tuple[int, int] | None:
-    """Lane and row of an event that starts then."""
-    for number, lane in enumerate(drawn.lanes):
-        first, last = np.searchsorted(lane.events.start, [start, start + 1]).tolist()
-        rows = np.flatnonzero(lane.events.id[first:last] == event)
-        if len(rows):
-            return number, first + int(rows[0])
-    return None
+def _part(track: Track) -> Part:
+    return {"thread": "host", "stream": "device", "marks": "device"}.get(track.kind, track.id)
 
 
-def _side(track: Track) -> Side:
-    return {"thread": "host", "stream": "device", "marks": "device"}.get(track.kind, "other")  # type: ignore[return-value]
+def _by_part(tracks: Sequence[Track]) -> dict[tuple[int, Part], list[Track]]:
+    parts: dict[tuple[int, Part], list[Track]] = {}
+    for one in tracks:
+        parts.setdefault((one.rank, _part(one)), []).append(one)
+    return parts
 
 
-def _weight(kept: OrderedDict[tuple[int, Side], Loaded]) -> int:
-    return sum(one.events for loaded in kept.values() for one in loaded.values())
+def _weight(loaded: Side | Loaded) -> int:
+    return loaded.rows if isinstance(loaded, Side) else sum(one.rows for one in loaded.values())
 
 
 def _pairs(scope: Scope, query: str) -> list[tuple[Any, Any]]:
@@ -401,94 +424,15 @@ def _pairs(scope: Scope, query: str) -> list[tuple[Any, Any]]:
     return list(zip(*(column.to_pylist() for column in rows.columns), strict=True))
 
 
-def _host_lanes(store: Store, rank: int, tracks: Sequence[Track]) -> Loaded:
-    rows = read_columns(
-        store, "host_event", rank,
-        ["id", "kind", "role", "name", "span", "thread", "depth", "start_ns", "dur_ns"],
-    )  # fmt: skip
-    kind = _kinds(rows["kind"])
-    for role, own in _ROLES.items():
-        kind[_is(rows["role"], role)] = KINDS.index(own)
-    number = _numbers(rows["span"], rows["thread"], tracks)
-    return _lanes(rows, kind, number, rows["depth"].to_numpy(), tracks)
-
-
-def _device_lanes(store: Store, rank: int, tracks: Sequence[Track]) -> Loaded:
-    rows = read_columns(
-        store, "device_event", rank,
-        ["id", "kind", "name", "device", "stream", "start_ns", "dur_ns"],
-    )  # fmt: skip
-    kind = _kinds(rows["kind"])
-    works = kind <= KINDS.index("fill")
-    number = np.zeros(rows.num_rows, np.int16)
-    for of_work, wanted in ((works, "stream"), (~works, "marks")):
-        own = [one if one.kind == wanted else None for one in tracks]
-        number[of_work] = _numbers(rows["device"], rows["stream"], own)[of_work]
-    return _lanes(rows, kind, number, np.zeros(rows.num_rows, np.uint8), tracks)
-
-
-def _lanes(
-    rows: pa.Table,
-    kind: NDArray[np.int8],
-    number: NDArray[np.integer],
-    depth: NDArray[np.integer],
-    tracks: Sequence[Track],
-) -> Loaded:
-    names, codes = _coded(rows["name"])
-    start = rows["start_ns"].to_numpy()
-    events = Columns(start, start + rows["dur_ns"].to_numpy(), codes, kind, rows["id"].to_numpy())
-    made = laid_out(events, number, depth, len(tracks))
-    return {one.id: Lanes(lanes, names) for one, lanes in zip(tracks, made, strict=True)}
-
-
-def _coded(column: pa.ChunkedArray) -> tuple[pa.StringArray, NDArray[np.int32]]:
-    whole = column.combine_chunks()
-    if isinstance(whole, pa.ChunkedArray):
-        whole = (
-            whole.chunk(0) if whole.num_chunks else pa.array([], pa.string()).dictionary_encode()
-        )
-    codes = whole.indices.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int32)
-    return whole.dictionary, codes
-
-
-def _kinds(column: pa.ChunkedArray) -> NDArray[np.int8]:
-    words, codes = _coded(column)
-    numbers = [
-        KINDS.index(one) if one in KINDS else KINDS.index("other") for one in words.to_pylist()
-    ]
-    return np.array([*numbers, 0], np.int8)[codes]
-
-
-def _is(column: pa.ChunkedArray, word: str) -> NDArray[np.bool_]:
-    whole = column.combine_chunks()
-    if isinstance(whole, pa.ChunkedArray):
-        whole = (
-            whole.chunk(0) if whole.num_chunks else pa.array([], pa.string()).dictionary_encode()
-        )
-    code = pc.index(whole.dictionary, word).as_py()
-    found: NDArray[np.bool_] = pc.fill_null(pc.equal(whole.indices, code), False).to_numpy(
-        zero_copy_only=False
-    )
-    return found
-
-
-def _numbers(
-    first: pa.ChunkedArray, second: pa.ChunkedArray, tracks: Sequence[Track | None]
-) -> NDArray[np.int16]:
-    """Which of the tracks each row is on, by two of its columns; 0 where on none."""
-    one, other = first.to_numpy(), second.to_numpy()
-    number = np.zeros(len(one), np.int16)
-    for place, track in enumerate(tracks):
-        for a, b in track.keys if track is not None else ():
-            number[(one == a) & (other == b)] = place
-    return number
-
-
 def _other(scope: Scope, track: Track) -> Lanes | Curve:
     if track.kind in ("counter", "memory"):
         query = _COUNTER if track.kind == "counter" else _MEMORY
         values = scope.numpy(query.replace("$rank", str(track.rank)), list(track.keys[0]))
         return Curve(values["time_ns"], values["value"].astype(np.float64))
+    if track.kind == "modules":
+        return module_lanes(scope, track)
+    if track.kind == "overlap":
+        return overlap_lanes(scope, track)
     if track.kind == "steps":
         rows = scope.sql(_STEPS.replace("$rank", str(track.rank)))
         kind, names = "step", rows["name"].to_pylist()
@@ -499,38 +443,62 @@ def _other(scope: Scope, track: Track) -> Lanes | Curve:
         names = [
             f"{name}{size}" for name, size in zip(rows["name"].to_pylist(), sizes, strict=True)
         ]
-    words, codes = _coded(pa.chunked_array([pa.array(names, pa.string()).dictionary_encode()]))
+    words = Words()
     count = rows.num_rows
     events = Columns(
-        rows["start_ns"].to_numpy(), rows["end_ns"].to_numpy(), codes,
+        rows["start_ns"].to_numpy(), rows["end_ns"].to_numpy(),
+        words.codes(pa.chunked_array([pa.array(names, pa.string())])),
         np.full(count, KINDS.index(kind), np.int8), rows["id"].to_numpy(),
     )  # fmt: skip
     (lanes,) = laid_out(events, np.zeros(count, np.uint8), np.zeros(count, np.uint8), 1)
-    return Lanes(lanes, words)
+    return Lanes(lanes, words.array)
 
 
-def _sums(track: str, drawn: Lanes, start: int, end: int) -> list[dict[str, Any]]:
-    """Count, summed and longest time within a range of each name and kind on a track."""
-    parts = []
+def _sums(
+    scope: Scope, rank: int, part: Part, tracks: Sequence[Track], start: int, end: int
+) -> list[dict[str, Any]]:
+    """Count, summed and longest time within a range of each name and kind on tracks of the host or of devices."""
+    table = TABLES[part]
+    places = ", ".join(
+        f"({place}, {a}, {b}, {track.kind != 'marks'})"
+        for place, track in enumerate(tracks)
+        for a, b in track.keys
+    )
+    first, second = table.keys
+    kinds, roles = tuple(KINDS), tuple(ROLES)
+    role = f"WHEN role IN {roles} THEN role" if part == "host" else ""
+    works = "true" if part == "host" else f"kind IN {tuple(WORK_KINDS)}"
+    rows = scope.sql(
+        f"""
+        SELECT place, coalesce(name, '') AS name, own_kind AS kind, count(*) AS count,
+            sum(within)::BIGINT AS total_ns, max(within)::BIGINT AS longest_ns
+        FROM (
+            SELECT *, CASE {role} WHEN kind IN {kinds} THEN kind ELSE 'other' END AS own_kind, {works} AS is_work,
+                least(start_ns + dur_ns, $end) - greatest(start_ns, $start) AS within
+            FROM {table.name} WHERE rank = $rank AND start_ns < $end
+                AND (start_ns + dur_ns > $start OR start_ns >= $start)
+        ) AS e JOIN (VALUES {places}) AS t(place, a, b, works)
+            ON (e.{first}, e.{second}, e.is_work) = (t.a, t.b, t.works)
+        GROUP BY ALL
+        """,
+        {"rank": rank, "start": start, "end": end},
+    )
+    return [
+        {"track": tracks[row.pop("place")].id, **row, "name": shortened(row["name"])}
+        for row in rows.to_pylist()
+    ]
+
+
+def _few_sums(track: str, drawn: Lanes, start: int, end: int) -> list[dict[str, Any]]:
+    """The same of steps or collectives."""
+    sums: dict[tuple[int, int], list[int]] = {}
     for lane in drawn.lanes:
         events = lane.events.at(lane.touching(start, end))
-        inside = (events.end > start) | (events.start >= start)
-        parts.append(events.at(np.flatnonzero(inside)))
-    events = Columns(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
-    length = np.minimum(events.end, end) - np.maximum(events.start, start)
-    key = events.name.astype(np.int64) * len(KINDS) + events.kind
-    counts = np.bincount(key)
-    # Exact: below 2^53 ns, a hundred days, sums of integers are exact as floats, too.
-    totals = np.bincount(key, weights=length).astype(np.int64)
-    longest = np.zeros(len(counts), np.int64)
-    np.maximum.at(longest, key, length)
-    distinct = np.flatnonzero(counts)
-    counts, totals, longest = counts[distinct], totals[distinct], longest[distinct]
-    names = drawn.names.take(pa.array(distinct // len(KINDS))).to_pylist()
+        for begin, finish, name, kind in zip(*(one.tolist() for one in events[:4]), strict=True):
+            if finish > start or begin >= start:
+                sums.setdefault((name, kind), []).append(min(finish, end) - max(begin, start))
     return [
-        {"track": track, "name": shortened(name or ""), "kind": KINDS[code % len(KINDS)], "count": count,
-         "total_ns": total, "longest_ns": most}
-        for name, code, count, total, most in zip(
-            names, distinct.tolist(), counts.tolist(), totals.tolist(), longest.tolist(), strict=True
-        )
+        {"track": track, "name": shortened(drawn.names[name].as_py() or ""), "kind": KINDS[kind],
+         "count": len(own), "total_ns": sum(own), "longest_ns": max(own)}
+        for (name, kind), own in sums.items()
     ]  # fmt: skip

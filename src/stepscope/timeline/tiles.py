@@ -4,18 +4,21 @@ A tile has `BINS` bins of 2^level ns. An event as long as a bin or longer is the
 that it touches. Shorter ones are merged with those that start in the same bin into a block, which says
 how many they are, how long together, and what the longest of them is; a block of one event is that event.
 So the counts of a tile add up to the shorter events that start in it and the longer ones that touch it.
+A tile of a long time is made of blocks that are kept (`store/drawn.py`): these lie in the bin that their first event
+starts in.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stepscope.timeline.lanes import SUMMED, Columns, Int64s, Lane, Lanes
+from stepscope.link.lanes import longest_of
+from stepscope.timeline.lanes import Columns, Int64s, Lane, Lanes, Merged
 
 BINS = 512
 MOST_LEVEL = 50
@@ -85,101 +88,40 @@ def tile(lanes: Lanes, level: int, index: int, names: Names) -> dict[str, list[i
 _COLUMNS = ("lane", "start", "end", "count", "busy", "name", "kind", "id")
 
 
-class _Pieces(NamedTuple):
-    """Short events, or summaries of such that start in one bin, in order: when they start and end, how many they are,
-    their summed time, the longest one's time (ns), and its row."""
-
-    start: Int64s
-    end: Int64s
-    several: Int64s
-    busy: Int64s
-    longest: Int64s
-    row: Int64s
-
-
 def _blocks(lane: Lane, start: int, level: int) -> tuple[NDArray[Any], ...]:
     """The blocks of a lane in a tile: start, end, count, busy, name, kind and id of each."""
     rows = lane.touching(start, start + (BINS << level))
-    summed, alone = _summed(lane, rows, start, level)
-    events = lane.events
-    begin, end = events.start[alone], events.end[alone]
-    length = end - begin
-    short = length < 1 << level
-    own = np.flatnonzero(~short & (end > start))
-    one = np.flatnonzero(short & (begin >= start))
-    row = np.arange(rows.start, rows.stop)[one] if isinstance(alone, slice) else alone[one]
-    pieces = _Pieces(
-        begin[one], end[one], np.ones(len(one), np.int64), length[one], length[one], row
-    )
-    if len(summed.row):
-        joined = [np.concatenate((a, b)) for a, b in zip(pieces, summed, strict=True)]
-        order = np.argsort(joined[0], kind="stable")
-        pieces = _Pieces(*(column[order] for column in joined))
-    shown = _merged(events, pieces, start, level)
+    events, pieces = lane.events.at(rows), lane.pieces(rows)
+    short = (pieces.longest < 1 << level) | (pieces.events > 1)
+    own = np.flatnonzero(~short & (events.end > start))
+    rest = np.flatnonzero(short & (events.start >= start))
+    shown = _merged(events.at(rest), pieces.at(rest), start, level)
     if not len(own):
         return shown
-    singles: tuple[NDArray[Any], ...] = (
-        begin[own], end[own], np.ones(len(own), np.int64), length[own],
-        events.name[alone][own], events.kind[alone][own], events.id[alone][own],
-    )  # fmt: skip
+    alone = events.at(own)
+    length = alone.end - alone.start
+    singles = (alone.start, alone.end, pieces.events[own], length, alone.name, alone.kind, alone.id)
     both = [np.concatenate(pair) for pair in zip(shown, singles, strict=True)]
     order = np.argsort(both[0], kind="stable")
     return tuple(column[order] for column in both)
 
 
-def _summed(
-    lane: Lane, rows: slice, start: int, level: int
-) -> tuple[_Pieces, slice | NDArray[np.int64]]:
-    """The summaries among some rows of which all events are short and start in one bin, and all other rows."""
-    own = lane.summaries
-    first, last = -(-rows.start // SUMMED), rows.stop // SUMMED
-    if own is None or last - first < BINS:
-        return _Pieces(*(np.zeros(0, np.int64) for _ in _Pieces._fields)), rows
-    every = lane.events.start[: last * SUMMED].reshape(-1, SUMMED)[first:]
-    begin = every[:, 0]
-    taken = (
-        (own.longest[first:last] < 1 << level)
-        & ((begin - start) >> level == (every[:, -1] - start) >> level)
-        & (begin >= start)
-    )
-    places = first + np.flatnonzero(taken)
-    left = first + np.flatnonzero(~taken)
-    inside = (left[:, None] * SUMMED + np.arange(SUMMED)).reshape(-1)
-    alone = np.concatenate(
-        (np.arange(rows.start, first * SUMMED), inside, np.arange(last * SUMMED, rows.stop))
-    )
-    count = np.full(len(places), SUMMED, np.int64)
-    pieces = (begin[places - first], own.end[places], count, own.busy[places], own.longest[places])
-    return _Pieces(*pieces, own.row[places]), alone
-
-
-def _merged(events: Columns, pieces: _Pieces, start: int, level: int) -> tuple[NDArray[Any], ...]:
-    bins = (pieces.start - start) >> level
+def _merged(events: Columns, pieces: Merged, start: int, level: int) -> tuple[NDArray[Any], ...]:
+    bins = (events.start - start) >> level
     first = np.flatnonzero(np.append(True, bins[1:] != bins[:-1])[: len(bins)])
     if not len(first):
         nothing = events.at(slice(0, 0))
         return (nothing.start, nothing.end, nothing.id, nothing.id, *nothing[2:])
-    longest = pieces.row[_longest(pieces.longest, first)]
+    longest = longest_of(pieces.longest, first)
     return (
-        pieces.start[first],
-        np.maximum.reduceat(pieces.end, first),
-        np.add.reduceat(pieces.several, first),
+        events.start[first],
+        np.maximum.reduceat(events.end, first),
+        np.add.reduceat(pieces.events, first),
         np.add.reduceat(pieces.busy, first),
         events.name[longest],
         events.kind[longest],
         events.id[longest],
     )
-
-
-def _longest(length: Int64s, first: NDArray[np.integer]) -> NDArray[np.integer]:
-    """The row of the longest event of each run of rows; the first of several."""
-    if len(first) == len(length):
-        return first
-    most = np.maximum.reduceat(length, first)
-    run = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(length))))
-    found = np.flatnonzero(length == most[run])
-    _, place = np.unique(run[found], return_index=True)
-    return found[place]
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +132,7 @@ class Curve:
     value: NDArray[np.float64]
 
     @property
-    def events(self) -> int:
+    def rows(self) -> int:
         """How many values it has."""
         return len(self.time)
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from stepscope.answers.scope import Scope
 
-Kind = Literal["steps", "communication", "stream", "marks", "thread", "counter", "memory"]
+Kind = Literal[
+    "steps", "communication", "overlap", "stream", "marks", "modules", "thread", "counter", "memory"
+]
 Row = dict[str, Any]
 
 _DULL_SHARE = 0.01
@@ -22,8 +24,9 @@ class Track:
     Args:
         id: its name in addresses: the same each time the recording is opened.
         rank: whose it is.
-        kind: what it shows: steps, communication, a stream's work, what the recorder draws beside the
-            work of a stream (`marks`), a host thread, a counter, or memory in use.
+        kind: what it shows: steps, communication, what of a device's time overlaps, a stream's work, what the
+            recorder draws beside the work of a stream (`marks`), the modules it works for, a host thread, a
+            counter, or memory in use.
         title: what to call it.
         lanes: how many lanes it has at least.
         events: how many events or values it has.
@@ -45,11 +48,20 @@ class Track:
 
 _STEPS = "SELECT rank, count(*) AS events FROM step GROUP BY rank"
 _COLLECTIVES = "SELECT rank, count(*) AS events FROM collective GROUP BY rank"
+_OVERLAPS = """
+    SELECT rank, device, count(*) AS events FROM device_event
+    WHERE kind = 'communication' GROUP BY rank, device ORDER BY rank, device
+"""
+_MODULES = """
+    SELECT rank, device, stream, count(*) AS events FROM device_event
+    WHERE module_id IS NOT NULL AND kind IN ('computation', 'communication', 'copy', 'fill')
+    GROUP BY ALL ORDER BY ALL
+"""
 _STREAMS = """
     SELECT work.*, stream.name, device.name AS model FROM (
         SELECT rank, device, stream, kind IN ('computation', 'communication', 'copy', 'fill') AS works,
-            count(*) AS events
-        FROM device_event GROUP BY ALL
+            sum(events)::BIGINT AS events
+        FROM ({rows}) GROUP BY ALL
     ) AS work
     LEFT JOIN device ON (device.rank, device.device) = (work.rank, work.device)
     LEFT JOIN stream ON (stream.rank, stream.device, stream.stream) = (work.rank, work.device, work.stream)
@@ -57,9 +69,9 @@ _STREAMS = """
 """
 _THREADS = """
     WITH busy AS (
-        SELECT rank, span, thread, count(*) AS events, max(depth) + 1 AS lanes,
-            sum(CASE WHEN depth = 0 THEN dur_ns ELSE 0 END)::BIGINT AS busy_ns
-        FROM host_event GROUP BY rank, span, thread
+        SELECT rank, span, thread, sum(events)::BIGINT AS events, max(depth) + 1 AS lanes,
+            sum(CASE WHEN depth = 0 THEN busy_ns ELSE 0 END)::BIGINT AS busy_ns
+        FROM ({rows}) GROUP BY rank, span, thread
     )
     SELECT rank, pid, tid, any_value(process_name) AS process_name, any_value(thread_name) AS name,
         any_value(thread.kind) AS kind, sum(events)::BIGINT AS events, max(lanes) AS lanes,
@@ -82,12 +94,38 @@ def tracks_of(scope: Scope) -> list[Track]:
     found = [
         *_steps(scope),
         *_collectives(scope),
+        *_overlaps(scope),
         *_streams(scope),
         *_memory(scope),
         *_threads(scope),
     ]
     found += _counters(scope)
     return sorted(found, key=lambda track: track.rank)
+
+
+_DRAWN = {"host": "span, thread, depth", "device": "device, stream, kind"}
+
+
+def drawn_rows(scope: Scope, side: Literal["host", "device"]) -> str:
+    """SQL: events of the host or of devices, or where a store has them blocks of several `events`, with when they
+    start and end and the sum of their durations, `busy_ns`.
+    """
+    blocked = [
+        (row["rank"], row["span"])
+        for row in _rows(scope, f"SELECT DISTINCT rank, span FROM {side}_block")
+    ]
+    of_events = f"""
+        SELECT rank, {_DRAWN[side]}, 1 AS events, dur_ns AS busy_ns, start_ns, start_ns + dur_ns AS end_ns
+        FROM {side}_event
+    """
+    if not blocked:
+        return of_events
+    of_blocks = f"SELECT rank, {_DRAWN[side]}, events, busy_ns, start_ns, end_ns FROM {side}_block"
+    every = {(row["rank"], row["span"]) for row in _rows(scope, "SELECT rank, span FROM source")}
+    if every and every.issubset(blocked):
+        return of_blocks
+    listed = ", ".join(map(str, blocked))
+    return f"{of_blocks} UNION ALL {of_events} WHERE (rank, span) NOT IN ({listed})"
 
 
 def _rows(scope: Scope, query: str) -> list[Row]:
@@ -111,9 +149,23 @@ def _collectives(scope: Scope) -> list[Track]:
     ]
 
 
+def _overlaps(scope: Scope) -> list[Track]:
+    return [
+        Track(
+            f"{row['rank']}.o{row['device']}", row["rank"], "overlap",
+            f"device {row['device']}: computation, communication, exposed", 3, row["events"],
+            keys=((row["device"],),),
+        )
+        for row in _rows(scope, _OVERLAPS)
+    ]  # fmt: skip
+
+
 def _streams(scope: Scope) -> list[Track]:
+    modules = {
+        (row["rank"], row["device"], row["stream"]): row["events"] for row in _rows(scope, _MODULES)
+    }
     tracks = []
-    for row in _rows(scope, _STREAMS):
+    for row in _rows(scope, _STREAMS.format(rows=drawn_rows(scope, "device"))):
         rank, device, stream = row["rank"], row["device"], row["stream"]
         words = (row["name"] or "").strip() or (
             f"stream {stream}" if stream >= 0 else "stream not recorded"
@@ -127,11 +179,14 @@ def _streams(scope: Scope) -> list[Track]:
             Track(f"{rank}.{kind[0]}{device}.{stream}", rank, kind, title, 1, row["events"],
                   dull=not row["works"], keys=keys)
         )  # fmt: skip
+        if row["works"] and (events := modules.get((rank, device, stream))):
+            name = f"{rank}.n{device}.{stream}"
+            tracks.append(Track(name, rank, "modules", f"{title}, modules", 1, events, keys=keys))
     return tracks
 
 
 def _threads(scope: Scope) -> list[Track]:
-    rows = _rows(scope, _THREADS)
+    rows = _rows(scope, _THREADS.format(rows=drawn_rows(scope, "host")))
     busiest: dict[int, int] = {}
     processes: dict[int, set[str]] = {}
     for row in rows:

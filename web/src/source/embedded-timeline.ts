@@ -55,7 +55,8 @@ export class EmbeddedTimeline {
       layout: () => this.#layout,
       tile: () => this.#tile(Number(asked.level), Number(asked.index), listed(asked.tracks)),
       event: () => this.#event(String(asked.track), Number(asked.id)),
-      find: () => this.#find(String(asked.name), asked.number ?? null, Number(asked.at ?? 0)),
+      find: () =>
+        this.#find(String(asked.name), asked.number ?? null, Number(asked.at ?? 0), asked.rank ?? null),
       range: () => this.#range(Number(asked.start), Number(asked.end), listed(asked.tracks)),
     };
     return answers[what]();
@@ -120,7 +121,9 @@ export class EmbeddedTimeline {
       const full = toldOf(told, `${table}.name`, row);
       return { name: typeof full === "string" ? full : place.name, place, table, fields, links };
     }
-    return { name: place.name, place, table: "", fields: [], links: [] };
+    const value = place.end_ns - place.start_ns;
+    const fields = [{ title: "duration", value, unit: "ns", meaning: "duration (ns)" }];
+    return { name: place.name, place, table: "", fields, links: [] };
   }
 
   #links(
@@ -164,23 +167,25 @@ export class EmbeddedTimeline {
     });
   }
 
-  #find(pattern: string, number: Value, at: number): Found {
+  #find(pattern: string, number: Value, at: number, rank: Value): Found {
     const matches = matcher(pattern);
     if (matches === null) throw new NoAnswer(`${pattern} is no regular expression.`);
     const found = this.#events.names.map((one) => matches(one));
-    const hits: (readonly [number, string, number, number])[] = [];
-    for (const { tracks } of this.#layout.ranks) {
+    const hits: (readonly [number, string, number, number, number])[] = [];
+    for (const { rank: of, tracks } of this.#layout.ranks) {
       for (const track of tracks.filter((one) => isOfEvents(one.kind))) {
         for (const [lane, events] of (this.#lanes.get(track.id) ?? []).entries()) {
           events.name.forEach((name, row) => {
-            if (found[name]) hits.push([events.start[row] ?? 0, track.id, lane, row]);
+            if (found[name]) hits.push([events.start[row] ?? 0, track.id, lane, row, of]);
           });
         }
       }
     }
     hits.sort((a, b) => a[0] - b[0]);
     if (hits.length === 0) return { total: 0, number: 0, place: null };
-    const first = hits.findIndex(([start]) => start >= at);
+    const first = hits.findIndex(
+      ([start, , , , of]) => start >= at && (typeof rank !== "number" || of === rank),
+    );
     const which = (typeof number === "number" ? number : Math.max(first, 0)) % hits.length;
     const [, track, lane, row] = hits[which] ?? [0, "", 0, 0];
     return { total: hits.length, number: which, place: this.#place(track, lane, row) };

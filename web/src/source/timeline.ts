@@ -4,7 +4,16 @@ import type { Value } from "./source";
 export interface Track {
   /** Its name in addresses. */
   readonly id: string;
-  readonly kind: "steps" | "communication" | "stream" | "marks" | "thread" | "counter" | "memory";
+  readonly kind:
+    | "steps"
+    | "communication"
+    | "overlap"
+    | "stream"
+    | "marks"
+    | "modules"
+    | "thread"
+    | "counter"
+    | "memory";
   readonly title: string;
   /** At least so many lanes; a tile says how many there are. */
   readonly lanes: number;

@@ -18,6 +18,7 @@ describe("the timeline in the address", () => {
       find: "a&b=</script>",
       measured: { range: [10, 20] as const, tracks: ["0.h0", "0.s0.7"] },
       hidesWarmUp: true,
+      rank: 3,
     };
     expect(back(entriesOf(kept))).toEqual(kept);
     const nothing = {
@@ -28,6 +29,7 @@ describe("the timeline in the address", () => {
       find: "",
       measured: null,
       hidesWarmUp: false,
+      rank: null,
     };
     expect(back(entriesOf(nothing))).toEqual(nothing);
   });
@@ -46,12 +48,19 @@ describe("the timeline in the address", () => {
     expect(spotState({ from: 100, to: 300, name: "gemm" })).toEqual({ from: "90", to: "310", find: "gemm" });
     expect(spotState({ from: null, to: 300, name: "gemm" })).toEqual({ find: "gemm" });
     expect(spotState({})).toEqual({});
+    expect(spotState({ name: "gemm", rank: 3 })).toEqual({ find: "gemm", rank: "3" });
+    expect(spotState({ rank: 3 })).toEqual({});
   });
 
   it("finds the place of a row: when it runs, or the events of its name", () => {
     const column = (name: string, more: object) => ({ name, ...more }) as unknown as Column;
     const moment = column("start_ns", { moment: true });
     expect(spotOf("steps", [moment], { start_ns: 5, total_ns: 10 })).toEqual({ from: 5, to: 15 });
+    expect(spotOf("steps", [moment], { rank: 2, start_ns: 5, total_ns: 10 })).toEqual({
+      from: 5,
+      to: 15,
+      rank: 2,
+    });
     expect(spotOf("kernels", [column("name", { kernels: true })], { name: "gemm" })).toEqual({
       name: "gemm",
     });

@@ -12,9 +12,11 @@ export interface Kept {
   readonly find: string;
   readonly measured: { readonly range: Stretch; readonly tracks: readonly string[] } | null;
   readonly hidesWarmUp: boolean;
+  /** The rank that a link from another view is about: it is opened. */
+  readonly rank: number | null;
 }
 
-const ENTRIES = ["from", "to", "at", "pins", "turned", "find", "measure", "warm"] as const;
+const ENTRIES = ["from", "to", "at", "pins", "turned", "find", "measure", "warm", "rank"] as const;
 type Entry = (typeof ENTRIES)[number];
 
 export function keptIn(state: ReadonlyMap<string, string>): Kept {
@@ -30,6 +32,7 @@ export function keptIn(state: ReadonlyMap<string, string>): Kept {
     find: state.get("find") ?? "",
     measured: measured === null ? null : { range: measured, tracks: listed(tracks) },
     hidesWarmUp: state.get("warm") === "hidden",
+    rank: /^\d+$/.test(state.get("rank") ?? "") ? Number(state.get("rank")) : null,
   };
 }
 
@@ -45,6 +48,7 @@ export function entriesOf(kept: Kept): Readonly<Record<Entry, string | null>> {
     measure:
       measured === null ? null : `${measured.range.map(Math.round).join(":")}:${measured.tracks.join(",")}`,
     warm: kept.hidesWarmUp ? "hidden" : null,
+    rank: kept.rank === null ? null : String(kept.rank),
   };
 }
 
@@ -63,10 +67,11 @@ export interface Spot {
   readonly from?: number | null | undefined;
   readonly to?: number | null | undefined;
   readonly name?: string | null | undefined;
+  readonly rank?: number | null | undefined;
 }
 
 /** The state of the address that shows a place on the timeline: the one form for links from all views. */
-export function spotState({ from, to, name }: Spot): Readonly<Record<string, string>> {
+export function spotState({ from, to, name, rank }: Spot): Readonly<Record<string, string>> {
   const state: Record<string, string> = {};
   if (typeof from === "number" && typeof to === "number" && to > from) {
     // A little beside it, so that its edges can be seen.
@@ -75,6 +80,7 @@ export function spotState({ from, to, name }: Spot): Readonly<Record<string, str
     state.to = String(to + room);
   }
   if (name) state.find = name;
+  if (typeof rank === "number" && Object.keys(state).length > 0) state.rank = String(rank);
   return state;
 }
 
@@ -85,13 +91,14 @@ const OF_NAMES = new Set(["operators", "annotations", "api-summary", "gpu-summar
 
 /** Where on the timeline a row of an answer is; undefined where it is nowhere. */
 export function spotOf(question: string, columns: readonly Column[], row: Row): Spot | undefined {
+  const of = typeof row.rank === "number" ? { rank: row.rank } : {};
   const from = row.start_ns;
   const length = LENGTHS.map((one) => row[one]).find((one) => typeof one === "number");
   const isMoment = columns.some((one) => one.name === "start_ns" && one.moment);
   if (isMoment && typeof from === "number" && typeof length === "number" && length > 0) {
-    return { from, to: from + length };
+    return { from, to: from + length, ...of };
   }
   const named = columns.find((one) => one.kernels) ?? (OF_NAMES.has(question) ? { name: "name" } : undefined);
   const name = named === undefined ? undefined : row[named.name];
-  return typeof name === "string" && name !== "" ? { name } : undefined;
+  return typeof name === "string" && name !== "" ? { name, ...of } : undefined;
 }

@@ -10,9 +10,18 @@ import { palette } from "./colours";
 import { AXIS, draw, type Scene, visibleRows } from "./draw";
 import { blockAt, blockBeside, type Mark, markAt, markOf } from "./hit";
 import { type Move, moveOf } from "./keys";
-import { arrowsOf, boundsOf, faintOf, firstRange, groupsOf, useHeight, withRows } from "./opening";
+import {
+  arrowsOf,
+  boundsOf,
+  faintOf,
+  firstRange,
+  firstTurned,
+  groupsOf,
+  useHeight,
+  withRows,
+} from "./opening";
 import { EventPanel, Legend, MeasuredPanel } from "./panels";
-import { rowAt, rowsOf, scrollTo } from "./rows";
+import { rankId, rowAt, rowsOf, scrollTo } from "./rows";
 import { around, levelOf, moved, type Range, tilesOf, within, zoomed } from "./scale";
 import { isCurve, Tiles } from "./tiles";
 import { Titles } from "./titles";
@@ -42,7 +51,7 @@ export function Board({ layout, recording, onWrite }: Props) {
   const bounds = useMemo(() => boundsOf(layout, hidesWarmUp), [layout, hidesWarmUp]);
   const [range, setRange] = useState<Range>(() => firstRange(layout, kept, bounds));
   const [scroll, setScroll] = useState(0);
-  const [turned, setTurned] = useState<ReadonlySet<string>>(new Set(kept.turned));
+  const [turned, setTurned] = useState<ReadonlySet<string>>(() => firstTurned(layout, kept));
   const [pins, setPins] = useState<readonly string[]>(kept.pins);
   const [lanes, setLanes] = useState<ReadonlyMap<string, number>>(new Map());
   const [chosen, setChosen] = useState<Mark | null>(null);
@@ -116,7 +125,7 @@ export function Board({ layout, recording, onWrite }: Props) {
     const later = setTimeout(() => {
       const at = chosen?.count === 1 ? { track: chosen.track, id: chosen.id } : null;
       const entries = entriesOf({
-        range: [range.from, range.to], at, pins, turned: [...turned], find, measured, hidesWarmUp,
+        range: [range.from, range.to], at, pins, turned: [...turned], find, measured, hidesWarmUp, rank: null,
       }); // biome-ignore format: as it is kept
       onWrite(JSON.stringify([...changed(address, entries).state]));
       change(entries);
@@ -195,6 +204,7 @@ export function Board({ layout, recording, onWrite }: Props) {
   }, [measured]);
   // What the address names is shown once.
   useEffect(() => {
+    if (kept.rank !== null) setScroll(rows.rows.find((one) => one.id === rankId(kept.rank as number))?.y ?? 0);
     if (kept.at !== null) {
       source
         .timeline(recording, "event", kept.at)
@@ -206,10 +216,16 @@ export function Board({ layout, recording, onWrite }: Props) {
         })
         .catch(troubled);
     } else if (kept.find !== "")
-      seek(kept.find, kept.range === null ? {} : { at: Math.round(kept.range[0]) });
+      seek(kept.find, {
+        ...(kept.range === null ? {} : { at: Math.round(kept.range[0]) }),
+        ...(kept.rank === null ? {} : { rank: kept.rank }),
+      });
   }, []);
 
-  const seek = (name: string, which: { readonly number?: number; readonly at?: number }) => {
+  const seek = (
+    name: string,
+    which: { readonly number?: number; readonly at?: number; readonly rank?: number },
+  ) => {
     if (name.trim() === "") {
       setFound(null);
       return;

@@ -15,6 +15,7 @@ const OF_KINDS: Readonly<Record<string, string>> = {
   dataloader: "--dataloader",
   overhead: "--other",
   step: "--mark",
+  module: "--frame-part",
   other: "--other",
 };
 /** How much of the card's colour is mixed in: neighbours of different names can be told apart. */

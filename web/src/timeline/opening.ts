@@ -3,6 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { EventDetails, Layout, Stretch } from "../source/timeline";
 import type { Kept } from "./address";
 import type { Arrow } from "./draw";
+import { rankId } from "./rows";
 import { around, type Range, within } from "./scale";
 
 export function boundsOf(layout: Layout, hidesWarmUp: boolean): Range {
@@ -18,6 +19,12 @@ export function boundsOf(layout: Layout, hidesWarmUp: boolean): Range {
 export function firstRange(layout: Layout, kept: Kept, bounds: Range): Range {
   const [from, to] = kept.range ?? layout.first ?? [bounds.from, bounds.to];
   return kept.range === null ? around(from, to, bounds) : within({ from, to }, bounds);
+}
+
+/** What is folded or open otherwise than at first: the rank that a link is about is open. */
+export function firstTurned(layout: Layout, { turned, rank }: Kept): ReadonlySet<string> {
+  const place = layout.ranks.findIndex((one) => one.rank === rank);
+  return new Set(place > 0 ? [...turned, rankId(rank as number)] : turned);
 }
 
 export function faintOf(layout: Layout, hidesWarmUp: boolean): Stretch[] {
@@ -66,11 +73,14 @@ export function useHeight(): number {
   return height;
 }
 
-/** Threads of a rank are loaded by themselves, and so is the rest: neither waits for the other. */
+/** Threads of a rank are loaded by themselves, and so is what is worked out: what is there sooner does not wait. */
 export function groupsOf(layout: Layout): ReadonlyMap<string, string> {
   return new Map(
     layout.ranks.flatMap(({ rank, tracks }) =>
-      tracks.map((one) => [one.id, `${rank} ${one.kind === "thread"}`] as const),
+      tracks.map(({ id, kind }) => {
+        const own = kind === "thread" || kind === "modules" || kind === "overlap" ? kind : "rest";
+        return [id, `${rank} ${own}`] as const;
+      }),
     ),
   );
 }

@@ -12,6 +12,7 @@ const KIND_WORDS: Readonly<Record<string, string>> = {
   fill: "fill",
   operator: "operator",
   annotation: "range",
+  module: "module",
   runtime: "runtime call",
   python: "Python",
   dataloader: "data loader",

@@ -93,6 +93,7 @@ function Evidence({ finding }: { readonly finding: Finding }) {
   const spot = spotState({
     from: finding.window_start_ns,
     to: finding.window_end_ns,
+    rank: finding.rank,
     name: rows.map((row) => row.kernel ?? row.operator ?? row.range).find((one) => typeof one === "string"),
   });
   const { source } = usePage();

@@ -1,0 +1,132 @@
+"""Lanes: where events are drawn so that none hides another, and blocks of short ones for when many are drawn at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Int64s = NDArray[np.int64]
+
+MOST_BESIDE = 8
+"""Lanes for the events of one depth that overlap. What overlaps on all of them is drawn over others on the last."""
+
+
+def in_lanes(
+    key: NDArray[np.integer], start: Int64s, end: Int64s
+) -> Iterator[tuple[int, Int64s, NDArray[np.int8]]]:
+    """Events that lie on lanes of their own where they overlap.
+
+    Args:
+        key: which events share lanes: those of a depth on a thread, or of a stream. Small numbers from 0.
+        start, end: when they start and end (ns).
+
+    Yields:
+        each key that there is, the rows of its events in order of start, and which of the key's lanes each
+        is on, from 0.
+    """
+    # Stable, and quick for numbers of 16 bits: rows come nearly in order of time.
+    order = np.argsort(key, kind="stable")
+    first = 0
+    for number, last in enumerate(np.cumsum(np.bincount(key)).tolist()):
+        if last > first:
+            yield number, *_in_order(order[first:last], start, end)
+        first = last
+
+
+def _in_order(rows: Int64s, start: Int64s, end: Int64s) -> tuple[Int64s, NDArray[np.int8]]:
+    begin, finish = start[rows], end[rows]
+    later = begin[1:] > begin[:-1]
+    if not (later | ((begin[1:] == begin[:-1]) & (finish[1:] >= finish[:-1]))).all():
+        order = np.lexsort((finish, begin))
+        rows, begin, finish = rows[order], begin[order], finish[order]
+    if (begin[1:] >= finish[:-1]).all():  # so ends rise, too
+        return rows, np.zeros(len(rows), np.int8)
+    order = np.lexsort((-finish, begin))  # what encloses others comes before them
+    begin, finish = begin[order], finish[order]
+    return rows[order], _beside(begin, finish, np.maximum.accumulate(finish))
+
+
+def _beside(start: Int64s, end: Int64s, reach: Int64s) -> NDArray[np.int8]:
+    """On which of several lanes each event has room. Only those that do overlap are looked at one by one."""
+    meets = start[1:] < reach[:-1]
+    rows = np.flatnonzero(np.append(meets, False) | np.append(False, meets))
+    result = np.zeros(len(start), np.int8)
+    free: list[int] = []
+    taken: list[tuple[int, int]] = []
+    chosen = []
+    lanes = 0
+    for begin, finish in zip(start[rows].tolist(), end[rows].tolist(), strict=True):
+        while taken and taken[0][0] <= begin:
+            heappush(free, heappop(taken)[1])
+        if free:
+            lane = heappop(free)
+        elif lanes < MOST_BESIDE - 1:
+            lane, lanes = lanes, lanes + 1
+        else:
+            chosen.append(MOST_BESIDE - 1)
+            continue
+        heappush(taken, (finish, lane))
+        chosen.append(lane)
+    result[rows] = chosen
+    return result
+
+
+class Blocks(NamedTuple):
+    """Of each block when its first event starts and its last one ends (ns), how many `events` it is, their summed
+    time, the longest one's (ns), and the row of that one.
+    """
+
+    start: Int64s
+    end: Int64s
+    events: Int64s
+    busy: Int64s
+    longest: Int64s
+    row: Int64s
+
+
+def blocks(start: Int64s, end: Int64s, level: int) -> Blocks:
+    """Merges the events of a lane that are shorter than a bin of 2^level ns and start in the same one. A longer
+    event is a block by itself.
+
+    Args:
+        start, end: of the lane's events, in order of start (ns).
+        level: the zoom.
+    """
+    length = end - start
+    alone = length >= 1 << level
+    bins = start >> level
+    new = np.ones(len(start), bool)
+    new[1:] = (bins[1:] != bins[:-1]) | alone[1:] | alone[:-1]
+    first = np.flatnonzero(new)
+    if not len(first):
+        return Blocks(start, end, length, length, length, length)
+    row = longest_of(length, first)
+    return Blocks(
+        start[first],
+        np.maximum.reduceat(end, first),
+        np.diff(np.append(first, len(start))),
+        np.add.reduceat(length, first),
+        length[row],
+        row,
+    )
+
+
+def longest_of(length: Int64s, first: NDArray[np.integer]) -> Int64s:
+    """The row of the longest event of each run of rows; the first of several.
+
+    Args:
+        length: of the events (ns).
+        first: the row at which each run starts.
+    """
+    if len(first) == len(length):
+        return first.astype(np.int64)
+    most = np.maximum.reduceat(length, first)
+    run = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(length))))
+    found = np.flatnonzero(length == most[run])
+    runs = run[found]
+    result: Int64s = found[np.append(True, runs[1:] != runs[:-1])]
+    return result

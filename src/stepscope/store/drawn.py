@@ -1,0 +1,119 @@
+"""What the timeline draws of recordings with very many events, made once, as they are stored.
+
+Laying out the lanes of 20 million events takes seconds and gigabytes. A view of a long time is drawn from blocks
+instead, some hundred thousand rows, and a closer one from the events of that time alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stepscope.link.columns import codes, numbers, small_numbers, times
+from stepscope.link.device import KINDS, NO_WORK
+from stepscope.link.lanes import blocks, in_lanes
+from stepscope.schema.tables import TABLES
+
+LARGE = 1 << 20
+"""Host events, or device events, of a recording from which on they have blocks."""
+
+EVENTS_OF_A_BIN = 256
+"""Events of all lanes together in the time of a bin, on average: a tile of 512 bins that is drawn from events then
+reads some hundred thousand of them."""
+
+
+def drawn_tables(tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+    """The tables `host_block`, `device_block` and `event_lane` of a recording, without rows for what is not large.
+
+    Args:
+        tables: a linked recording, by name of the table.
+    """
+    made: dict[str, pa.Table] = {}
+    lanes = [TABLES["event_lane"].arrow(["event_id", "lane"]).empty_table()]
+    for events, name, keys in (
+        ("host_event", "host_block", _host_keys),
+        ("device_event", "device_block", _device_keys),
+    ):
+        table = tables.get(events)
+        if table is not None and table.num_rows >= LARGE:
+            made[name], further = _drawn(table, *keys(table))
+            lanes.append(further)
+        else:
+            made[name] = TABLES[name].arrow().empty_table()
+    return made | {"event_lane": pa.concat_tables(lanes)}
+
+
+Places = Mapping[str, NDArray[Any]]
+
+
+def _host_keys(table: pa.Table) -> tuple[NDArray[np.integer], Places]:
+    """What shares lanes, by row, and for each such key where it is drawn."""
+    thread, depth = small_numbers(table, "thread"), small_numbers(table, "depth")
+    depths = int(depth.max(initial=0)) + 1
+    known, number = np.unique(thread, return_inverse=True)
+    every = np.arange(len(known) * depths)
+    return _narrow(number * depths + depth), {
+        "thread": known[every // depths],
+        "depth": every % depths,
+    }
+
+
+def _device_keys(table: pa.Table) -> tuple[NDArray[np.integer], Places]:
+    pairs = np.stack((numbers(table, "device"), numbers(table, "stream")), axis=1)
+    known, number = np.unique(pairs, axis=0, return_inverse=True)
+    # What is no work is drawn on a track of its own beside the stream.
+    rests = codes(table, "kind", KINDS, missing=NO_WORK) == NO_WORK
+    every = np.arange(len(known) * 2) // 2
+    places = {"device": known[every, 0], "stream": known[every, 1]}
+    return _narrow(number.reshape(-1) * 2 + rests), places
+
+
+def _narrow(key: NDArray[np.integer]) -> NDArray[np.integer]:
+    return key.astype(np.uint16) if int(key.max(initial=0)) < 1 << 16 else key
+
+
+def _drawn(table: pa.Table, key: NDArray[np.integer], places: Places) -> tuple[pa.Table, pa.Table]:
+    """The blocks of a table of events, and the events that are not on the first lane."""
+    start, end = times(table, "start_ns"), times(table, "dur_ns")
+    end += start
+    level = _level(int(end.max()) - int(start.min()), len(start))
+    made: list[dict[str, NDArray[Any]]] = []
+    longest = []
+    further: list[tuple[NDArray[Any], NDArray[Any]]] = []
+    for number, rows, lane in in_lanes(key, start, end):
+        overlaps = bool(lane.any())
+        for beside in range(int(lane.max()) + 1):
+            own = rows[lane == beside] if overlaps else rows
+            some = blocks(start[own], end[own], level)
+            longest.append(own[some.row])
+            count = len(some.row)
+            made.append(
+                {name: np.full(count, column[number]) for name, column in places.items()}
+                | {"lane": np.full(count, beside), "start_ns": some.start, "end_ns": some.end}
+                | {"events": some.events, "busy_ns": some.busy, "longest_ns": some.longest}
+            )
+        if overlaps:
+            moved = np.flatnonzero(lane)
+            further.append((rows[moved], lane[moved]))
+    row = pa.array(np.concatenate(longest))
+    columns = {name: pa.array(np.concatenate([one[name] for one in made])) for name in made[0]}
+    columns["bin_ns"] = pa.array(np.full(len(row), 1 << level))
+    columns["longest_id"] = table["id"].take(row)
+    columns |= {
+        name: table[name].take(row)
+        for name in ("name", "kind", "role")
+        if name in table.column_names
+    }
+    nowhere = np.zeros(0, np.int64)
+    events = np.concatenate([nowhere, *(rows for rows, _ in further)])
+    lanes = np.concatenate([nowhere, *(lane for _, lane in further)]).astype(np.int16)
+    moved_events = pa.table({"event_id": table["id"].take(pa.array(events)), "lane": lanes})
+    return pa.table(columns), moved_events.cast(TABLES["event_lane"].arrow(["event_id", "lane"]))
+
+
+def _level(lasts: int, rows: int) -> int:
+    return max(0, (lasts * EVENTS_OF_A_BIN // rows).bit_length() - 1)
