@@ -5,12 +5,15 @@ TORCH ?= auto
 VENV ?= .venv
 TEST_FLAGS ?= -n auto
 BENCH_FLAGS ?=
+GPU_FLAGS ?=
+WHEELS ?=
+WHEELS_FOR ?=
 
 BIN := $(VENV)/bin
 HTA := .venv-hta
 RECIPE := pyproject.toml constraints.txt scripts/environment.py
 
-.PHONY: help demo test test-fast test-long check format page bench docs clean
+.PHONY: help demo test test-fast test-long check format page bench gpu wheels docs clean
 .DEFAULT_GOAL := help
 
 help:
@@ -22,6 +25,8 @@ help:
 	@echo "make format   repair what the linter and the formatter can"
 	@echo "make page     build the page's script and style from web/"
 	@echo "make bench    measure import, questions, json.load and HTA on one generated trace, and the timeline's tiles"
+	@echo "make gpu      show on a GPU what is claimed of GPUs, within ten minutes   (GPU_FLAGS='--list')"
+	@echo "make wheels   download what make gpu needs, for a machine without a network"
 	@echo "make docs     regenerate the documentation pages that are made from the code"
 	@echo "make clean    remove what the others made"
 	@echo
@@ -72,6 +77,13 @@ page: $(VENV)/.developer
 bench: $(VENV)/.user $(HTA)/.installed
 	@$(BIN)/python benchmarks/run.py --hta-python $(HTA)/bin/python $(BENCH_FLAGS)
 	@$(BIN)/python benchmarks/timeline_tiles.py
+
+# With the Python that is named and its own torch, which an environment would hide.
+gpu:
+	@$(PYTHON) benchmarks/gpu $(GPU_FLAGS)
+
+wheels:
+	@$(PYTHON) benchmarks/gpu/packages.py wheels $(WHEELS) $(if $(WHEELS_FOR),--python-version $(WHEELS_FOR))
 
 docs: $(VENV)/.developer
 	@$(BIN)/python docs/generate.py

@@ -54,6 +54,15 @@ def arguments(name: str, *, steps: int, plan_steps: int) -> argparse.Namespace:
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     parser.add_argument("--workers", type=int, default=0, help="processes that load batches")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--run",
+        choices=("eager", "compile", "graphs"),
+        default="eager",
+        help="the model as it is, through torch.compile, or replayed from CUDA graphs",
+    )
+    parser.add_argument(
+        "--deterministic", action="store_true", help="the same numbers in every run"
+    )
     parser.add_argument("--plan", help='measure these events inline: a file, or "seed" (DLRM)')
     parser.add_argument("--phases", action="store_true", help="time the phases of every step")
     parser.add_argument("--trace", action="store_true", help="record a trace of a few steps")
@@ -61,6 +70,16 @@ def arguments(name: str, *, steps: int, plan_steps: int) -> argparse.Namespace:
     options = parser.parse_args()
     options.steps = options.steps or (plan_steps if options.plan else steps)
     return options
+
+
+def first_arguments(task: Task, model: nn.Module, batch: Any) -> tuple[Any, ...]:
+    """What the loss gives to the model."""
+    given: list[tuple[Any, ...]] = []
+    hook = model.register_forward_pre_hook(lambda _module, arguments: given.append(arguments))
+    with torch.no_grad():
+        task.loss(model, batch)
+    hook.remove()
+    return given[0]
 
 
 def to_device(batch: Any, device: torch.device) -> Any:
@@ -84,11 +103,21 @@ def train(
         torch.cuda.set_device(device)
     if world_size > 1:
         dist.init_process_group("nccl" if on_gpu else "gloo")
+    if options.deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(True, warn_only=True)
     torch.manual_seed(options.seed)
     task = make(options)
     model: nn.Module = task.model.to(device)
     if world_size > 1:
         model = DistributedDataParallel(model, device_ids=[local_rank] if on_gpu else None)
+    if options.run == "compile":
+        model = torch.compile(model)
+    elif options.run == "graphs":
+        if not on_gpu:
+            sys.exit("CUDA graphs need a GPU")
+        example = first_arguments(task, model, to_device(task.batches[0], device))
+        model = torch.cuda.make_graphed_callables(model, example)
     optimizer = torch.optim.SGD(model.parameters(), lr=task.learning_rate, momentum=0.9)
     loader = DataLoader(
         task.batches, batch_size=None, num_workers=options.workers, pin_memory=on_gpu
@@ -119,7 +148,7 @@ def train(
     if tracer is not None:
         files += tracer.stop()
     if local_rank == 0:
-        print(f"{name}: {options.steps} steps in {seconds:.1f} s, loss {last:.6f}")
+        print(f"{name}: {options.steps} steps in {seconds:.1f} s, loss {last:.9g}")
         for file in files:
             print(f"wrote {file}")
     if world_size > 1:

@@ -1,0 +1,260 @@
+"""The examples, plain and recorded in each mode: they end, with the losses of the plain run, and leave recordings.
+
+Several run at once, because nothing is timed here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpu.outcome import Outcome
+from gpu.stages.kept import counted, keep
+from gpu.stages.surroundings import (
+    DEVICE,
+    ROOT,
+    SCRATCH,
+    STEPSCOPE,
+    Ended,
+    left,
+    outcome_of,
+    run,
+)
+
+LIMIT_SECONDS = 100.0
+"""For one run; what takes longer is taken to hang. To compile takes most of it on a cold machine."""
+LEAST_SECONDS = 12.0
+"""With less left no run is started."""
+AT_ONCE = max(1, min(6, (os.cpu_count() or 2) // 2))
+_BOUNDARIES = {"warmup": 5, "repetitions": 8, "events": ["forward", "backward", "optimizer.step"]}
+
+
+@dataclass(frozen=True)
+class Job:
+    """A training.
+
+    Args:
+        name: what it is called in the summary.
+        script: example and its options.
+        steps: enough for its plan.
+        plan: what is measured inline: a file, or `seed`, which the script brings.
+        long_steps: for a trace on demand, which takes seconds to be asked for.
+    """
+
+    name: str
+    script: tuple[str, ...]
+    steps: int
+    plan: str
+    long_steps: int = 0
+
+    def command(self, steps: int, *more: str) -> list[str]:
+        path, *options = self.script
+        return [
+            *(path, *options, "--steps", str(steps)),
+            *("--device", DEVICE, "--deterministic", *more),
+        ]
+
+
+def _jobs(folder: Path) -> Iterator[Job]:
+    boundaries = folder / "boundaries.json"
+    boundaries.write_text(json.dumps(_BOUNDARIES), "utf-8")
+    long = 4_000 if DEVICE == "cuda" else 900
+    yield Job("gpt", ("examples/gpt.py",), 250, "examples/plans/gpt.json", long)
+    yield Job("cnn", ("examples/cnn.py",), 400, "examples/plans/cnn.toml")
+    small = () if DEVICE == "cuda" else ("--batch-size", "8")
+    yield Job("dlrm", ("examples/dlrm.py", *small), 1_700, "seed")
+    yield Job("gpt-compiled", ("examples/gpt.py", "--run", "compile"), 100, str(boundaries))
+    if DEVICE == "cuda":
+        yield Job("gpt-graphs", ("examples/gpt.py", "--run", "graphs"), 100, str(boundaries))
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a job in one mode; `options` are those of `stepscope record`, None for a plain run."""
+
+    job: Job
+    mode: str
+    options: tuple[str, ...] | None
+    steps: int
+    out: Path
+    more: tuple[str, ...] = ()
+    """Options of the script."""
+
+    def command(self) -> list[str]:
+        script = self.job.command(self.steps, *self.more)
+        if self.options is None:
+            return [sys.executable, *script]
+        return [*STEPSCOPE, "record", *self.options, "-o", str(self.out), "--", *script]
+
+
+def _modes(job: Job) -> dict[str, tuple[str, ...]]:
+    modes = {
+        "phases and trace": ("--active", "2"),
+        "phases": ("--phases",),
+        "trace with stacks, memory, snapshot": (
+            *("--trace", "--active", "2", "--stack", "--memory", "--snapshot"),
+        ),
+        "NVTX and captured steps": ("--nvtx", "--capture", "nvtx", "--steps", "8-10"),
+    }
+    if job.plan != "seed":
+        modes["inline"] = ("--inline", job.plan)
+    if shutil.which("py-spy"):
+        modes["sample"] = ("--sample", "--phases")
+    return modes
+
+
+def _runs(job: Job, folder: Path) -> Iterator[Run]:
+    """The plain run first."""
+
+    def at(mode: str) -> Path:
+        return folder / f"{job.name}-{mode.split()[0]}"
+
+    yield Run(job, "plain", None, job.steps, at("plain"))
+    yield Run(job, "plain again", None, job.steps, at("again"))
+    for mode, options in _modes(job).items():
+        yield Run(job, mode, options, job.steps, at(mode))
+    if job.plan == "seed":
+        out = at("inline")
+        yield Run(
+            job, "inline", None, job.steps, out, ("--plan", job.plan, "--phases", "--out", str(out))
+        )
+    if job.long_steps:
+        yield Run(job, "plain, long", None, job.long_steps, at("long"))
+        out = at("demand")
+        yield Run(job, "on demand", ("--on-demand", str(out / "trigger")), job.long_steps, out)
+
+
+def _loss(printed: str) -> str | None:
+    found = re.search(r"\d+ steps in [\d.]+ s, loss (\S+)", printed)
+    return found[1] if found else None
+
+
+def _triggered(one: Run) -> tuple[Ended, Ended]:
+    """A job that records on demand, and the command that asks it to."""
+    with ThreadPoolExecutor(1) as beside:
+        running = beside.submit(run, one.command(), LIMIT_SECONDS, cwd=ROOT)
+        deadline = time.monotonic() + LIMIT_SECONDS / 2
+        # The job makes the folder when its loop runs.
+        while not any((one.out / "trigger").glob("*")) and time.monotonic() < deadline:
+            if running.done():
+                break
+            time.sleep(0.1)
+        asked = run([*STEPSCOPE, "trigger", one.out / "trigger", "--steps", "2", "--lead", "1"], 45)
+        return running.result(), asked
+
+
+def _of(one: Run) -> tuple[Ended | None, Ended | None]:
+    """How a run ended, and the command beside it; None for what was not run, because time was over."""
+    if left() < LEAST_SECONDS:
+        return None, None
+    if one.mode == "on demand":
+        return _triggered(one)
+    return run(one.command(), LIMIT_SECONDS, cwd=ROOT), None
+
+
+def _kept(one: Run) -> list[str]:
+    """Keeps what a run recorded, where a test has use for it."""
+    name = f"{one.job.name}-{one.mode.split()[0].rstrip(',')}"
+    files = [
+        path
+        for path in sorted(one.out.rglob("*"))
+        if path.is_file() and "trigger" not in path.parts and not path.name.startswith(".")
+    ]
+    traces = [
+        path for path in files if path.name.endswith(".json.gz") and ".capture" not in path.name
+    ]
+    wanted = one.mode in ("trace with stacks, memory, snapshot", "inline", "sample")
+    if not files or not (wanted or (traces and one.mode == "phases and trace")):
+        return []
+    command = " ".join(one.command()).replace(sys.executable, "python").replace(str(SCRATCH), "")
+    return keep(name, files, command, counted(traces[0]) if len(traces) == 1 else None)
+
+
+def main() -> int:
+    found = outcome_of("jobs")
+    folder = SCRATCH / "jobs"
+    folder.mkdir()
+    later = {job.name: list(_runs(job, folder)) for job in _jobs(folder)}
+    rows: list[dict[str, object]] = []
+    with ThreadPoolExecutor(AT_ONCE) as several:
+        # What is compiled for a job's plain run is there for all that follow.
+        running = {several.submit(_of, own[0]): own.pop(0) for own in later.values()}
+        while running:
+            for done in wait(running, return_when=FIRST_COMPLETED).done:
+                one = running.pop(done)
+                ended, asked = done.result()
+                rows.append(_row(one, ended))
+                _compared(rows)
+                found.figure("runs", rows)
+                for line in _kept(one):
+                    found.note(line)
+                if ended is not None and ended.code != 0:
+                    found.note(f"{one.job.name}, {one.mode}: {ended.last_line()}")
+                if asked is not None:
+                    found.claim("a running job records when it is asked to", asked.code == 0)
+                running |= {several.submit(_of, rest): rest for rest in later.pop(one.job.name, ())}
+    _judged(found, rows)
+    return 0
+
+
+def _row(one: Run, ended: Ended | None) -> dict[str, object]:
+    how = "not run" if ended is None else "hung" if ended.code is None else f"exit {ended.code}"
+    return {
+        "job": one.job.name,
+        "mode": one.mode,
+        "steps": one.steps,
+        "ended": how,
+        "seconds": None if ended is None else ended.seconds,
+        "loss": None if ended is None else _loss(ended.printed),
+        "equal": None,
+    }
+
+
+def _compared(rows: list[dict[str, object]]) -> None:
+    """Whether each loss is that of the plain run of as many steps, where there is one."""
+    plain = {
+        (row["job"], row["steps"]): row["loss"]
+        for row in rows
+        if row["mode"] in ("plain", "plain, long")
+    }
+    for row in rows:
+        expected = plain.get((row["job"], row["steps"]))
+        if expected and row["loss"] and row["mode"] not in ("plain", "plain, long"):
+            row["equal"] = row["loss"] == expected
+
+
+def _judged(found: Outcome, rows: list[dict[str, object]]) -> None:
+    ended = [row for row in rows if row["ended"] not in ("exit 0", "not run")]
+    found.claim(
+        "all runs end by themselves, and without an error",
+        not ended,
+        runs=len(rows),
+        not_run=sum(row["ended"] == "not run" for row in rows),
+        others=[f"{row['job']}, {row['mode']}: {row['ended']}" for row in ended],
+    )
+    for job in dict.fromkeys(row["job"] for row in rows):
+        own = [row for row in rows if row["job"] == job]
+        again = next((row["equal"] for row in own if row["mode"] == "plain again"), None)
+        recorded = [row for row in own if not str(row["mode"]).startswith("plain")]
+        different = [row["mode"] for row in recorded if row["equal"] is False]
+        compared = sum(row["equal"] is not None for row in recorded)
+        # Where two plain runs differ, nothing can be said of recorded ones.
+        found.claim(
+            f"{job}: recorded losses equal the plain run's, to the last bit",
+            not different if again is True and compared else None,
+            compared=compared,
+            different=different,
+            plain_runs_equal=again,
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

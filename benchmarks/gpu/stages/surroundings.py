@@ -1,0 +1,80 @@
+"""What each stage needs of the run: its folders, the device, and commands that may not hang."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpu.outcome import Outcome
+
+ROOT = Path(__file__).resolve().parents[3]
+OUT = Path(os.environ.get("STEPSCOPE_GPU_OUT", "build/gpu"))
+DEVICE = os.environ.get("STEPSCOPE_GPU_DEVICE", "cuda")
+SCRATCH = OUT / "scratch"
+ENDS_AT = time.monotonic() + float(os.environ.get("STEPSCOPE_GPU_SECONDS", "3600")) - 8
+"""Moment at which a stage should have written all that it has: a little before it is stopped."""
+STEPSCOPE = (sys.executable, "-m", "stepscope")
+
+
+def left() -> float:
+    """Seconds that a stage has."""
+    return max(0.0, ENDS_AT - time.monotonic())
+
+
+def outcome_of(stage: str) -> Outcome:
+    """Where a stage writes what it finds."""
+    return Outcome(OUT / "results" / f"{stage}.json")
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A command that was run; `code` is None where it was stopped because it took too long."""
+
+    code: int | None
+    printed: str
+    seconds: float
+
+    def last_line(self) -> str:
+        """For a summary: why it failed, in its own words."""
+        lines = self.printed.strip().splitlines()
+        return lines[-1][:200] if lines else "it printed nothing"
+
+
+def run(
+    command: Sequence[str | Path],
+    seconds: float,
+    *,
+    more: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+) -> Ended:
+    """Runs a command to its end, or for so many seconds, or while the stage has time.
+
+    Standard output and error come together.
+    """
+    began = time.monotonic()
+    # Into a file: a pipe would stay open as long as anything that the command left behind.
+    with tempfile.TemporaryFile("w+", errors="replace") as printed:
+        process = subprocess.Popen(
+            [str(part) for part in command],
+            stdin=subprocess.DEVNULL,
+            stdout=printed,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **(more or {})},
+            cwd=cwd,
+            start_new_session=True,
+        )
+        try:
+            code: int | None = process.wait(min(seconds, left()))
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            code = None
+        printed.seek(0)
+        return Ended(code, printed.read(), round(time.monotonic() - began, 1))
