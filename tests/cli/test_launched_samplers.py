@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import stepscope
+
 BURN = """
 import sys, time
 
@@ -71,10 +73,21 @@ def test_perf_samples_each_rank(tmp_path: Path) -> None:
     assert [file.name.partition(".")[0] for file in files] == ["rank0", "rank1"]
     for file in files:
         assert file.name.endswith(".perf.data")
-        script = subprocess.run(
-            [perf, "script", "-i", file, "-F", "comm"], capture_output=True, text=True, check=True
-        )
-        assert "python" in script.stdout
+    # perf itself prints what StepScope reads of a recording.
+    printed = subprocess.run(
+        [perf, "script", "-i", files[0], "-F", "comm,period"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    samples = [line.split() for line in printed.stdout.splitlines() if line.strip()]
+    with stepscope.open(files[0], cache=False) as read:
+        (found_,) = read.sql(
+            "SELECT sum(weight) AS n, sum(sampled_ns) AS ns FROM stack_sample"
+        ).to_pylist()
+        threads = {
+            row["thread_name"] for row in read.sql("SELECT thread_name FROM thread").to_pylist()
+        }
+    assert (found_["n"], found_["ns"]) == (len(samples), sum(int(one[-1]) for one in samples))
+    assert threads == {" ".join(one[:-1]) for one in samples}
 
 
 def test_perf_counts_events(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from stepscope.formats.sniff import advice, what_is
         (b'{"cells": [{"cell_type": "code"', "Jupyter notebook"),
         (b"SQLite format 3\x00\x10\x00", "SQLite database"),
         (b"NVR\x00\x02\x00", "Nsight Compute report"),
-        (b"PERFILE2h\x00\x00", "recording of Linux perf"),
         (b"\x89PNG\r\n\x1a\n\x00", "picture"),
         (b"\xff\xd8\xff\xe0\x00\x10JFIF", "picture"),
         (b"RIFF\x00\x01\x00\x00WEBPVP8 ", "picture"),

@@ -103,6 +103,40 @@ def test_trees_from_both_ends(diff: Any) -> None:
     )
 
 
+def test_imports_are_one_row_below_what_imports(diff: Any) -> None:
+    bootstrap = "<frozen importlib._bootstrap>(1176): _find_and_load"
+    rows = {
+        "call_stack": [
+            {
+                "stack_id": 0,
+                "frames": f"libc.so!read;numpy.py(1): <module>;{bootstrap};a.py(1): main",
+            },
+            {"stack_id": 1, "frames": f"{bootstrap};b.py(3): <module>;{bootstrap};a.py(1): main"},
+            {"stack_id": 2, "frames": "a.py(5): step;a.py(9): main"},
+        ],
+        "stack_sample": [
+            {"stack_id": stack, "weight": weight, "clock": "cpu"}
+            for stack, weight in ((0, 3), (1, 2), (2, 1))
+        ],
+    }
+    diff(
+        "hotspots",
+        rows,
+        """
+        function,file,self_samples,total_samples
+        (import of modules),,5,5
+        step,a.py,1,1
+        main,a.py,0,6
+        """,
+    )
+
+
+def test_what_a_sampler_takes_for_running_is_said(answer: Any) -> None:
+    assert "sleeps and waits can be among" in answer("hotspots", SAMPLES).note
+    cpu = [row | {"clock": "cpu"} for row in SAMPLES["stack_sample"]]
+    assert answer("hotspots", SAMPLES | {"stack_sample": cpu}).note == ""
+
+
 def test_small_parts_are_left_out_of_trees_and_lists(diff: Any) -> None:
     expected = """
         function,self_samples,total_samples

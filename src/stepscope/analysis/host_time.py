@@ -38,6 +38,10 @@ _TRACED = """
 """
 _STARTER = "stepscope/record/job/as_main.py("
 """The innermost frame of ours below which a script runs."""
+_IMPORTS = "<frozen importlib._bootstrap>("
+"""The frames by which Python imports a module."""
+IMPORTED = Frame("(import of modules)").text()
+"""In place of them and of what they call."""
 _ANY_TRACED = "SELECT count(*) FROM host_event WHERE kind = 'python'"
 
 
@@ -118,10 +122,17 @@ def _sampled(scope: Scope) -> list[HostTime]:
 
 
 def _own_frames(stack: str) -> list[str]:
-    """The frames of a stack, without those that run a script under `stepscope record`."""
+    """The frames of a stack, without those that run a script under `stepscope record`.
+
+    An import is one frame: hundreds of functions that run once, at the start, would hide those of the steps.
+    """
     frames = stack.split(";") if stack else [UNKNOWN]
     started = next((at for at, frame in enumerate(frames) if _STARTER in frame), len(frames))
-    return frames[:started] or frames
+    own = frames[:started] or frames
+    for at in range(len(own) - 1, -1, -1):
+        if own[at].startswith(_IMPORTS):
+            return [IMPORTED, *own[at + 1 :]]
+    return own
 
 
 def _traced(scope: Scope) -> HostTime:

@@ -8,17 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
-import pyarrow as pa
-
-from stepscope.floor.errors import SourceError
 from stepscope.formats.container import Member, strip_bom
+from stepscope.formats.host_metrics import Row, host_metrics_of
 from stepscope.formats.options import ReadOptions
-from stepscope.formats.tables import READ, Facts, RankTables, ReadReport
+from stepscope.formats.tables import Facts, RankTables, ReadReport
 from stepscope.formats.text_lines import text_lines
-
-Row = dict[str, Any]
 
 _LONGEST_LINE = 1 << 14
 _MOST_LINES = 1 << 16
@@ -88,7 +83,7 @@ def peek(member: Member) -> Facts | None:
     return Facts(tool="APS") if any(map(_measured, _rows(member, ReadReport()))) else None
 
 
-def read(member: Member, options: ReadOptions | None = None) -> RankTables:
+def read(member: Member, _: ReadOptions | None = None) -> RankTables:
     """Reads one file, or one member of an archive, as the recording of one rank: of all ranks that APS measured.
 
     Raises:
@@ -96,17 +91,14 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
     """
     report = ReadReport()
     rows = list(_rows(member, report))
-    if not any(map(_measured, rows)):
-        raise SourceError(
-            f"{member.label}: this summary of APS holds no metric",
-            hint="print it again: aps-report DIR > aps_summary.txt",
-            slug="no-recording",
-        )
-    report.kept = len(rows)
-    if options is not None and options.progress is not None:
-        options.progress(member.size)
-    host_metric = pa.Table.from_pylist(rows, schema=READ["host_metric"])
-    return RankTables(Facts(tool="APS"), report, host_metric=host_metric)
+    return host_metrics_of(
+        member,
+        Facts(tool="APS"),
+        report,
+        rows if any(map(_measured, rows)) else [],
+        lacks="this summary of APS holds no metric",
+        hint="print it again: aps-report DIR > aps_summary.txt",
+    )
 
 
 def _measured(row: Row) -> bool:

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
-import pyarrow as pa
-
-from stepscope.floor.errors import SourceError
 from stepscope.formats.container import Member
+from stepscope.formats.host_metrics import Row, host_metrics_of
 from stepscope.formats.options import ReadOptions
-from stepscope.formats.tables import READ, Facts, RankTables, ReadReport
+from stepscope.formats.tables import Facts, RankTables, ReadReport
 from stepscope.formats.text_lines import text_lines
-
-Row = dict[str, Any]
 
 _LOOKS = re.compile(rb"(?m)^ Performance counter stats for ")
 _COUNT = re.compile(
@@ -51,25 +46,21 @@ def peek(member: Member) -> Facts | None:
     return Facts(tool="perf") if any(_rows(member, ReadReport())) else None
 
 
-def read(member: Member, options: ReadOptions | None = None) -> RankTables:
+def read(member: Member, _: ReadOptions | None = None) -> RankTables:
     """Reads one file, or one member of an archive, as the recording of one rank.
 
     Raises:
         SourceError: it cannot be opened, or counts nothing.
     """
     report = ReadReport()
-    rows = list(_rows(member, report))
-    if not rows:
-        raise SourceError(
-            f"{member.label}: perf stat counted nothing here",
-            hint="record it again: stepscope launch --tool perf --set stat -- python train.py",
-            slug="no-recording",
-        )
-    report.kept = len(rows)
-    if options is not None and options.progress is not None:
-        options.progress(member.size)
-    host_metric = pa.Table.from_pylist(rows, schema=READ["host_metric"])
-    return RankTables(Facts(tool="perf"), report, host_metric=host_metric)
+    return host_metrics_of(
+        member,
+        Facts(tool="perf"),
+        report,
+        list(_rows(member, report)),
+        lacks="perf stat counted nothing here",
+        hint="record it again: stepscope launch --tool perf --set stat -- python train.py",
+    )
 
 
 def _rows(member: Member, report: ReadReport) -> Iterator[Row]:

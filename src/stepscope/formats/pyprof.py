@@ -109,8 +109,6 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
             for device in sorted({device for device, _ in used})
         ],
     }
-    if options.progress is not None:
-        options.progress(member.size)
     made = {name: pa.Table.from_pylist(rows, schema=READ[name]) for name, rows in tables.items()}
     made["host_event"] = pa.concat_tables(
         [ranges, made["host_event"]], promote_options="permissive"

@@ -213,7 +213,7 @@ FORMATS: tuple[Format, ...] = (
     ),
     Format(
         name="perf-script",
-        title="samples of Linux perf as text (perf script)",
+        title="samples of Linux perf, recorded (perf.data) or as text (perf script)",
         sniff=perf_script.looks_like_perf_script,
         peek=perf_script.peek,
         read=perf_script.read,

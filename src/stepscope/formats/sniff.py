@@ -10,7 +10,6 @@ import re
 _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"SQLite format 3\x00", "SQLite database"),
     (b"NVR\x00", "Nsight Compute report"),
-    (b"PERFILE2", "recording of Linux perf"),
     (b"\x89PNG\r\n\x1a\n", "picture"),
     (b"\xff\xd8\xff", "picture"),
     (b"GIF8", "picture"),
@@ -68,7 +67,6 @@ _ADVICE: dict[str, str] = {
         f"({EXPORT_A_REPORT}), or a trace of torch.profiler"
     ),
     "Nsight Systems export": f"export the report again: {EXPORT_A_REPORT}",
-    "recording of Linux perf": "let perf print it and give that: perf script -i FILE > FILE.txt",
     "Nsight Compute report": f"print its table and give that: {PRINT_A_REPORT}",
     "Nsight Compute text": f"give the report itself, or print its table: {PRINT_A_REPORT}",
     "Perfetto trace": (

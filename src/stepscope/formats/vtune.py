@@ -12,16 +12,14 @@ import csv
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
-
-import pyarrow as pa
 
 from stepscope.floor.errors import SourceError
 from stepscope.formats.container import Member, strip_bom
 from stepscope.formats.frames import Frame
+from stepscope.formats.host_metrics import Row, host_metric_table
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.sampled.stacks import Samples
-from stepscope.formats.tables import READ, Facts, RankTables, ReadReport
+from stepscope.formats.tables import Facts, RankTables, ReadReport
 from stepscope.formats.text_lines import text_lines
 
 _LONGEST_LINE = 1 << 18
@@ -58,8 +56,6 @@ _UNIT_NS = {"": 10**9, "s": 10**9, "sec": 10**9, "ms": 10**6, "us": 10**3, "ns":
 _UNKNOWN = ("[Unknown]", "[Unknown source file]", "[Unknown module]", "[Unknown stack frame(s)]")
 _NAMED_UNIT = re.compile(r"(.*?)\s*\(([^()]{1,24})\)")
 
-Row = dict[str, Any]
-
 
 def looks_like_vtune(head: bytes) -> bool:
     """Whether a file's first line is the header of a report of VTune."""
@@ -76,7 +72,7 @@ def peek(member: Member) -> Facts | None:
     return Facts(tool="VTune") if next(_Report.of(member).rows(ReadReport()), None) else None
 
 
-def read(member: Member, options: ReadOptions | None = None) -> RankTables:
+def read(member: Member, _: ReadOptions | None = None) -> RankTables:
     """Reads one file, or one member of an archive, as the recording of one rank.
 
     Raises:
@@ -103,10 +99,9 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         )
     if not found.confirmed:
         report.note("untried_layout", count=report.kept)
-    if options is not None and options.progress is not None:
-        options.progress(member.size)
-    host_metric = pa.Table.from_pylist(metrics, schema=READ["host_metric"])
-    return RankTables(Facts(tool="VTune"), report, host_metric=host_metric, **samples.tables())
+    return RankTables(
+        Facts(tool="VTune"), report, host_metric=host_metric_table(metrics), **samples.tables()
+    )
 
 
 def _header(line: str) -> tuple[str, list[str]] | None:

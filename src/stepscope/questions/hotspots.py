@@ -12,6 +12,7 @@ from stepscope.analysis.host_time import FIGURES, HostTime, host_times
 from stepscope.analysis.recording import Array
 from stepscope.analysis.tree import parents_first
 from stepscope.answers.declare import Column, Parameter, by_form, question
+from stepscope.answers.rows import noted
 from stepscope.formats.frames import UNKNOWN, Frame
 
 if TYPE_CHECKING:
@@ -23,6 +24,9 @@ Row = dict[str, Any]
 
 LEAST_RATIO = 0.001
 _NS, _SAMPLES, _INSTRUCTIONS, _CYCLES = range(len(FIGURES))
+_TAKEN_FOR_RUNNING = (
+    "running: threads that py-spy took for running; sleeps and waits can be among the samples."
+)
 
 
 def _function(frame: Frame) -> str:
@@ -118,11 +122,11 @@ def hotspots(scope: Scope, by: str = "function", least_ratio: float = LEAST_RATI
     add up to it. `node` and `parent` are the tree for programs, `depth` sets it in.
 
     What the time is depends on who measured, and figures of two clocks are never added: `cpu` are threads on a processor
-    (perf, VTune, Nsight Systems), `running` threads that py-spy took for running, unless it was run with `--idle` or
-    `--gil`, which its files do not say, and `wall` the duration of traced calls, waiting included. Where a file has no time
+    (perf, VTune, Nsight Systems), `running` threads that py-spy took for running, some of which sleep or wait in native
+    code, unless it was run with `--idle` or `--gil`, which its files do not say, and `wall` the duration of traced calls, waiting included. Where a file has no time
     (raw files of py-spy, Nsight Systems), time is missing, and parts are those of samples; where it has neither, of
     instructions. A statistical profile is sampled: of a part p out of n samples the standard error is about
-    √(p(1−p)/n).
+    √(p(1−p)/n). What Python ran to import modules, most of it at the start, is one row, `(import of modules)`.
 
     A function is told by its name, binary and source file; `--by line` by the line that ran, too, where the
     file has it (py-spy), which of traced calls is the line where a function is defined. `cpi` is cycles divided by instructions where both
@@ -136,7 +140,8 @@ def hotspots(scope: Scope, by: str = "function", least_ratio: float = LEAST_RATI
         (one["rank"], one["span"], one["thread"]): one
         for one in (scope.sql(_THREADS).to_pylist() if by == "thread" else ())
     }
-    for time in host_times(scope):
+    times = host_times(scope)
+    for time in times:
         if by == "thread":
             rows += _threads(time, names)
         elif by in _GROUPS:
@@ -148,12 +153,17 @@ def hotspots(scope: Scope, by: str = "function", least_ratio: float = LEAST_RATI
         column for column in _COLUMNS if column in _OF_FORM[by] or (tree and column in _OF_TREE)
     ]
     types = {"int": pa.int64(), "float": pa.float64(), "text": pa.string()}
-    return pa.table(
+    table = pa.table(
         {
             name: pa.array([row.get(name) for row in rows], types[_TYPES[name]])
             for name in kept
         }
     )  # fmt: skip
+    return (
+        noted(table, _TAKEN_FOR_RUNNING)
+        if any(time.clock == "running" for time in times)
+        else table
+    )
 
 
 _TYPES = {column.name: column.type for column in hotspots.columns}

@@ -13,7 +13,7 @@ import shutil
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -27,11 +27,11 @@ from stepscope.floor.errors import (
     StepScopeError,
     out_of_memory,
 )
-from stepscope.formats.container import Listings, called
+from stepscope.formats.container import Listings, Member, called
 from stepscope.formats.damage import check_strict
 from stepscope.formats.inductor import origins
 from stepscope.formats.options import ReadOptions
-from stepscope.formats.registry import format_named
+from stepscope.formats.registry import Format, format_named
 from stepscope.formats.runs import rank_of_single
 from stepscope.formats.tables import Facts, RankTables, ReadReport
 from stepscope.link.captures import Captured
@@ -139,14 +139,7 @@ def _imported(job: Job, progress: Callable[[int], None] | None, listings: Listin
     for span, (path, name, process, format_name) in enumerate(job.sources):
         member = listings.member(path, name).of_process(process)
         known = format_named(format_name)
-        tables = known.read(
-            member,
-            ReadOptions(
-                python_stack=job.python_stack,
-                threads=job.threads,
-                progress=progress,
-            ),
-        )
+        tables = _read(member, known, ReadOptions(job.python_stack, job.threads, progress=progress))
         if job.strict:
             check_strict(member.label, tables.report.damage, lost=tables.report.lost)
         if rank < 0:
@@ -178,6 +171,23 @@ def _imported(job: Job, progress: Callable[[int], None] | None, listings: Listin
     return Done(rank, sorted(steps))
 
 
+def _read(member: Member, known: Format, options: ReadOptions) -> RankTables:
+    """Reads a recording; its progress ends with its last byte, also where the reader tells nothing."""
+    told, progress = 0, options.progress
+    if progress is None:
+        return known.read(member, options)
+
+    def tell(done: int) -> None:
+        nonlocal told
+        told = done
+        progress(done)
+
+    tables = known.read(member, replace(options, progress=tell))
+    if told < member.size:
+        progress(member.size)
+    return tables
+
+
 def _give_back() -> None:
     """Gives memory that was freed back to the system, where the C library can.
 
@@ -204,9 +214,8 @@ def _capture(
     path, name, process, format_name = source
     member = listings.member(path, name).of_process(process)
     # Whatever is kept of the job's own frames, those of a capture name its modules.
-    tables = format_named(format_name).read(
-        member, ReadOptions(threads=job.threads, progress=progress)
-    )
+    known = format_named(format_name)
+    tables = _read(member, known, ReadOptions(threads=job.threads, progress=progress))
     if job.strict:
         check_strict(member.label, tables.report.damage, lost=tables.report.lost)
     found = captures_of(tables, member.label)

@@ -41,6 +41,13 @@ def test_a_line_that_breaks_off_is_counted_and_costs_no_other(tmp_path):
     assert (tables.report.damage, tables.report.dropped) == ({"unreadable": 1}, 1)
 
 
+def test_a_damaged_line_of_a_short_file_is_counted_and_the_rest_is_read(tmp_path):
+    name, tables = read_text(tmp_path, "a;b 1\nthread 0x7f (idl\na;c 2\n")
+    assert name == "collapsed"
+    assert stacks(tables) == [(None, "b;a", 1, None), (None, "c;a", 2, None)]
+    assert (tables.report.damage, tables.report.dropped) == ({"unreadable": 1}, 1)
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -50,6 +57,7 @@ def test_a_line_that_breaks_off_is_counted_and_costs_no_other(tmp_path):
         "x;y 1\n\n# end\n",
         "",
         "a;b 1\0",
+        "a;b 1\n# made by hand\n# twice\na;b 2\n",
         '{"a": 1; 2\n',
     ],
 )

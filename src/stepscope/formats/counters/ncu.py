@@ -87,13 +87,12 @@ def peek(member: Member) -> Facts | None:
     return Facts(tool=NCU, devices=(name,) if name else None)
 
 
-def read(member: Member, options: ReadOptions | None = None) -> RankTables:
+def read(member: Member, _: ReadOptions | None = None) -> RankTables:
     """Reads one file, or one member of an archive, as what was measured of the kernels of one rank.
 
     Raises:
         SourceError: it cannot be opened or exported, or holds no metric.
     """
-    options = options or ReadOptions()
     report = ReadReport()
     printed = _printed(member)
     made = _Launches(report, _mark(printed))
@@ -105,8 +104,6 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
             hint=f"print a report's table: {PRINT_A_REPORT}",
             slug="no-recording",
         )
-    if options.progress is not None:
-        options.progress(member.size)
     tables = made.measured.tables()
     report.kept = tables["kernel_metric"].num_rows
     return RankTables(Facts(tool=NCU), report, **tables, device=made.devices())

@@ -71,8 +71,6 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
     snapshot = _Snapshot()
     with member.open() as stream:
         top = load(stream, member.label, snapshot.take)
-    if options.progress is not None:
-        options.progress(member.size)
     try:
         return snapshot.tables(top if isinstance(top, dict) else {}, member.label, options)
     except (TypeError, OverflowError, ValueError) as error:

@@ -6,16 +6,12 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import pyarrow as pa
-
-from stepscope.floor.errors import SourceError
 from stepscope.formats.container import Member, strip_bom
+from stepscope.formats.host_metrics import Row, host_metrics_of
 from stepscope.formats.inline import document
 from stepscope.formats.inline.document import number, whole
 from stepscope.formats.options import ReadOptions
-from stepscope.formats.tables import READ, Facts, RankTables, ReadReport
-
-Row = dict[str, Any]
+from stepscope.formats.tables import Facts, RankTables, ReadReport
 
 _OURS = re.compile(rb'"format"\s*:\s*"stepscope\.host"')
 _REPORT = "StepScope"
@@ -45,25 +41,24 @@ def read(member: Member, _: ReadOptions | None = None) -> RankTables:
         SourceError: it is not a complete JSON document, or nothing was measured.
     """
     loaded = document.load(member)
-    found = host_metrics(_section(loaded))
-    if not found.num_rows:
-        raise SourceError(
-            f"{member.label}: nothing was measured of the process",
-            hint="the system has no /proc to read it from",
-            slug="nothing-measured",
-        )
-    report = ReadReport(kept=found.num_rows)
-    return RankTables(document.facts_of(loaded, "stepscope"), report, host_metric=found)
+    return host_metrics_of(
+        member,
+        document.facts_of(loaded, "stepscope"),
+        ReadReport(),
+        host_rows(_section(loaded)),
+        lacks="nothing was measured of the process",
+        hint="the system has no /proc to read it from",
+        slug="nothing-measured",
+    )
 
 
 def _section(loaded: Any) -> Any:
     return loaded.get("host") if isinstance(loaded, dict) else None
 
 
-def host_metrics(section: Any) -> pa.Table:
+def host_rows(section: Any) -> list[Row]:
     """Rows of `host_metric` of what a document has under `host`."""
-    rows = list(_rows(section)) if isinstance(section, dict) else []
-    return pa.Table.from_pylist(rows, schema=READ["host_metric"])
+    return list(_rows(section)) if isinstance(section, dict) else []
 
 
 def _rows(section: Row) -> Iterator[Row]:

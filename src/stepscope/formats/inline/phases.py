@@ -10,9 +10,10 @@ import pyarrow as pa
 from stepscope.floor.errors import SourceError
 from stepscope.formats.container import Member, strip_bom
 from stepscope.formats.frames import UNKNOWN, Frame
+from stepscope.formats.host_metrics import host_metric_table
 from stepscope.formats.inline import document
 from stepscope.formats.inline.document import MOST_NS, number, whole
-from stepscope.formats.inline.host import host_metrics
+from stepscope.formats.inline.host import host_rows
 from stepscope.formats.inline.phase_steps import WHOLE_STEP, read_steps
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.sampled.stacks import Samples
@@ -71,7 +72,7 @@ def read(member: Member, _: ReadOptions | None = None) -> RankTables:
         phase=pa.Table.from_pylist(rows, schema=READ["phase"]),
         phase_step=steps,
         step_value=values,
-        host_metric=host_metrics(loaded.get("host")),
+        host_metric=host_metric_table(host_rows(loaded.get("host"))),
     )
 
 

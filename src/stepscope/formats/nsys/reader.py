@@ -112,8 +112,6 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         facts.start_epoch_ns = _unix(origin, facts.start_epoch_ns)
     elif origin >= EPOCH_NS:
         facts.start_epoch_ns = origin
-    if options.progress is not None:
-        options.progress(member.size)
     return RankTables(
         facts=facts,
         report=report,

@@ -87,13 +87,12 @@ def peek(member: Member) -> Facts | None:
     return None if row is None else Facts(pid=found.pid, tool="nvprof")
 
 
-def read(member: Member, options: ReadOptions | None = None) -> RankTables:
+def read(member: Member, _: ReadOptions | None = None) -> RankTables:
     """Reads one file, or one member of an archive, as the recording of one rank.
 
     Raises:
         SourceError: it cannot be opened, holds sums alone, or no table.
     """
-    options = options or ReadOptions()
     report = ReadReport()
     log = _Log(member, report)
     made = _Tables(report)
@@ -106,8 +105,6 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
             slug="no-recording",
         )
     report.kept = len(made.device_event) + len(made.host_event) + len(made.instant)
-    if options.progress is not None:
-        options.progress(member.size)
     facts = Facts(pid=log.pid, tool="nvprof", resolution_ns=log.resolution_ns)
     return RankTables(facts=facts, report=report, **made.tables(log.pid))
 

@@ -49,13 +49,12 @@ def peek(member: Member) -> Facts | None:
     return None if next(_sums(member, ReadReport()), None) is None else Facts(tool=NVPROF)
 
 
-def read(member: Member, options: ReadOptions | None = None) -> RankTables:
+def read(member: Member, _options: ReadOptions | None = None) -> RankTables:
     """Reads one file, or one member of an archive, as what was measured of the kernels of one rank.
 
     Raises:
         SourceError: it cannot be opened, or holds no metric.
     """
-    options = options or ReadOptions()
     report, measured = ReadReport(), Measured()
     numbers: dict[tuple[str, str, int], int] = {}
     devices: dict[int, str] = {}
@@ -77,8 +76,6 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
             hint="print them with nvprof --metrics NAMES --csv",
             slug="no-recording",
         )
-    if options.progress is not None:
-        options.progress(member.size)
     tables = measured.tables()
     report.kept = tables["kernel_metric"].num_rows
     rows = [

@@ -76,8 +76,6 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
     report.kept = device_event.num_rows + host_event.num_rows + len(host.instants)
     for row in host.instants:
         row["time_ns"] -= origin
-    if options.progress is not None:
-        options.progress(member.size)
     return RankTables(
         facts=_facts(host, origin, version),
         report=report,

@@ -26,18 +26,18 @@ _THREAD = re.compile(r"thread \((\w+)\)(?:: (.*))?")
 
 
 def looks_like_collapsed(head: bytes) -> bool:
-    """Whether every line of a file's first bytes is a stack with a number, and most are stacks of several
+    """Whether the lines of a file's first bytes are stacks with a number, and most are stacks of several
     frames, or of one that says where it is: other text is none.
+
+    A few lines may be damaged: one in ten, or one of a short file.
     """
     if b"\0" in head:
         return False
     *lines, last = strip_bom(head).decode("utf-8", "replace").split("\n")
-    lines = [one.removesuffix("\r") for one in lines or [last]]
-    stacks = [_LINE.fullmatch(one) for one in lines if one.strip()]
-    named = [one["frames"] for one in stacks if one]
-    if not named or len(named) < len(stacks):
-        return False
-    if any(frame.strip() != frame or not frame for one in named for frame in one.split(";")):
+    lines = [one.removesuffix("\r") for one in lines or [last] if one.strip()]
+    stacks = [found["frames"] for found in map(_LINE.fullmatch, lines) if found]
+    named = [one for one in stacks if all(name and name.strip() == name for name in one.split(";"))]
+    if len(lines) - len(named) > max(len(lines) // 10, int(len(lines) > 2)):
         return False
     return 2 * sum(";" in one or bool(_PLACED.fullmatch(one)) for one in named) > len(named)
 
@@ -48,7 +48,7 @@ def peek(member: Member) -> Facts | None:
     return None if found is None else _facts({found[0]} if found[0] else set(), found[4])
 
 
-def read(member: Member, options: ReadOptions | None = None) -> RankTables:
+def read(member: Member, _: ReadOptions | None = None) -> RankTables:
     """Reads one file, or one member of an archive, as the recording of one rank.
 
     Raises:
@@ -64,8 +64,6 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         report.kept += 1
     if samples is None:
         raise none_sampled(member)
-    if options is not None and options.progress is not None:
-        options.progress(member.size)
     return RankTables(_facts(samples.pids, of_py_spy), report, **samples.tables())
 
 

@@ -1,4 +1,7 @@
-"""Reads what `perf script` prints of a recording of Linux perf: a sample, its frames below it, an empty line."""
+"""Reads what `perf script` prints of a recording of Linux perf: a sample, its frames below it, an empty line.
+
+Of the recording itself (`perf.data`), which only perf can read, the perf that is installed prints it.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from stepscope.formats.container import Member, strip_bom
+from stepscope.formats.exporter import Exporter
 from stepscope.formats.frames import UNKNOWN, Frame
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.sampled.stacks import MOST_FRAMES, Samples, none_sampled
@@ -25,6 +29,16 @@ _OFFSET = re.compile(r"\+0x[0-9a-f]+$")
 _CLOCKS = ("cpu-clock", "task-clock")
 """Events whose period is in ns. Source: perf-list(1)."""
 _CYCLES, _INSTRUCTIONS = "cycles", "instructions"
+_RECORDING = b"PERFILE2"
+_EXPORTER = Exporter(
+    tool="perf",
+    title="Linux perf",
+    ending=".perf.data",
+    made=".txt",
+    arguments=lambda recording, _: ["script", "-i", str(recording)],
+    by_hand="print it: perf script -i FILE > report.txt",
+    prints=True,
+)
 
 
 @dataclass(slots=True)
@@ -38,7 +52,9 @@ class _Sample:
 
 
 def looks_like_perf_script(head: bytes) -> bool:
-    """Whether a file's first bytes are samples as `perf script` prints them."""
+    """Whether a file's first bytes are of a recording of perf, or samples as `perf script` prints them."""
+    if head.startswith(_RECORDING):
+        return True
     lines = strip_bom(head).decode("utf-8", "replace").split("\n")
     lines = [line for line in lines if line.strip() and not line.startswith("#")]
     if not lines or _SAMPLE.fullmatch(lines[0].strip()) is None:
@@ -54,7 +70,7 @@ def peek(member: Member) -> Facts | None:
     return None if found is None else Facts(tool="perf")
 
 
-def read(member: Member, options: ReadOptions | None = None) -> RankTables:
+def read(member: Member, _: ReadOptions | None = None) -> RankTables:
     """Reads one file, or one member of an archive, as the recording of one rank.
 
     Raises:
@@ -75,8 +91,6 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         report.kept += 1
     if not samples:
         raise none_sampled(member)
-    if options is not None and options.progress is not None:
-        options.progress(member.size)
     pids = {pid for pid in samples.pids if pid}
     pid = int(pids.pop()) if len(pids) == 1 else None
     return RankTables(Facts(tool="perf", pid=pid), report, **samples.tables())
@@ -84,6 +98,10 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
 
 def _samples(member: Member, report: ReadReport) -> Iterator[_Sample]:
     sample: _Sample | None = None
+    with member.open() as stream:
+        recorded = stream.peek(len(_RECORDING))[: len(_RECORDING)] == _RECORDING
+    if recorded:
+        member = _EXPORTER.export(member)
     with member.open() as stream:
         for line in text_lines(stream, _LONGEST_LINE):
             if not line.strip() or line.startswith("#"):

@@ -54,7 +54,7 @@ def peek(member: Member) -> Facts | None:
     return _facts(loaded, set()) if loaded.get("profiles") else None
 
 
-def read(member: Member, options: ReadOptions | None = None) -> RankTables:
+def read(member: Member, _: ReadOptions | None = None) -> RankTables:
     """Reads one file, or one member of an archive, as the recording of one rank.
 
     Raises:
@@ -84,8 +84,6 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
             report.kept += max(count, 1)
     if not samples:
         raise none_sampled(member)
-    if options is not None and options.progress is not None:
-        options.progress(member.size)
     return RankTables(_facts(loaded, samples.pids), report, **samples.tables())
 
 

@@ -1,0 +1,49 @@
+"""What readers of metrics of the host end with: the rows of `host_metric`, or words why there are none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from stepscope.floor.errors import SourceError
+from stepscope.formats.container import Member
+from stepscope.formats.tables import READ, Facts, RankTables, ReadReport
+
+Row = dict[str, Any]
+
+
+def host_metric_table(rows: Iterable[Row]) -> pa.Table:
+    """The table of some rows, which need not have all columns."""
+    return pa.Table.from_pylist(list(rows), schema=READ["host_metric"])
+
+
+def host_metrics_of(
+    member: Member,
+    facts: Facts,
+    report: ReadReport,
+    rows: list[Row],
+    *,
+    lacks: str,
+    hint: str,
+    slug: str = "no-recording",
+) -> RankTables:
+    """The recording of a file that holds metrics of the host and nothing else.
+
+    Args:
+        member: the file.
+        facts: what it says of its origin.
+        report: how it was read; its kept rows are counted here.
+        rows: of `host_metric`.
+        lacks: what is wrong where there are none.
+        hint: what to do then.
+        slug: of that error.
+
+    Raises:
+        SourceError: there is no row.
+    """
+    if not rows:
+        raise SourceError(f"{member.label}: {lacks}", hint=hint, slug=slug)
+    report.kept = len(rows)
+    return RankTables(facts, report, host_metric=host_metric_table(rows))
