@@ -60,9 +60,9 @@ def test_it_holds_what_was_counted_in_its_raw_file(kept: Path, own_cache: None) 
         (found,) = recorded.sql(
             """
             SELECT count(*) FILTER (kind IN ('computation', 'communication')) AS kernels,
-                sum(dur_ns) FILTER (kind IN ('computation', 'communication'))::BIGINT AS kernel_ns,
+                coalesce(sum(dur_ns) FILTER (kind IN ('computation', 'communication')), 0)::BIGINT AS kernel_ns,
                 count(*) FILTER (kind = 'copy') AS copies, count(*) FILTER (kind = 'fill') AS fills
             FROM device_event
             """
-        ).to_pylist()
+        ).rows()
     assert found == {name: known[name] for name in found}

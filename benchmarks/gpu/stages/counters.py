@@ -157,7 +157,7 @@ def main() -> int:
     table = SCRATCH / "products.csv"
     table.write_text(printed.printed, "utf-8")
     for line in keep(
-        "products", [trace, report, table], "ncu --export of benchmarks/gpu/stages/products.py"
+        "products", [trace, table], "ncu --export of benchmarks/gpu/stages/products.py"
     ):
         found.note(line)
     rows = counted_rows(table)

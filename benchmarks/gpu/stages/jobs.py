@@ -12,7 +12,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -85,6 +85,8 @@ class Run:
     options: tuple[str, ...] | None
     steps: int
     out: Path
+    worth: int = 0
+    """The lower, the sooner it runs."""
     more: tuple[str, ...] = ()
     """Options of the script."""
 
@@ -96,16 +98,15 @@ class Run:
 
 
 def _modes(job: Job) -> dict[str, tuple[str, ...]]:
-    modes = {
+    modes = {} if job.plan == "seed" else {"inline": ("--inline", job.plan)}
+    modes |= {
         "phases and trace": ("--active", "2"),
-        "phases": ("--phases",),
         "trace with stacks, memory, snapshot": (
             *("--trace", "--active", "2", "--stack", "--memory", "--snapshot"),
         ),
+        "phases": ("--phases",),
         "NVTX and captured steps": ("--nvtx", "--capture", "nvtx", "--steps", "8-10"),
     }
-    if job.plan != "seed":
-        modes["inline"] = ("--inline", job.plan)
     if shutil.which("py-spy"):
         modes["sample"] = ("--sample", "--phases")
     return modes
@@ -118,18 +119,17 @@ def _runs(job: Job, folder: Path) -> Iterator[Run]:
         return folder / f"{job.name}-{mode.split()[0]}"
 
     yield Run(job, "plain", None, job.steps, at("plain"))
-    yield Run(job, "plain again", None, job.steps, at("again"))
-    for mode, options in _modes(job).items():
-        yield Run(job, mode, options, job.steps, at(mode))
+    yield Run(job, "plain again", None, job.steps, at("again"), 1)
+    for worth, (mode, options) in enumerate(_modes(job).items(), 2):
+        yield Run(job, mode, options, job.steps, at(mode), worth)
     if job.plan == "seed":
         out = at("inline")
-        yield Run(
-            job, "inline", None, job.steps, out, ("--plan", job.plan, "--phases", "--out", str(out))
-        )
+        more = ("--plan", job.plan, "--phases", "--out", str(out))
+        yield Run(job, "inline", None, job.steps, out, 2, more)
     if job.long_steps:
-        yield Run(job, "plain, long", None, job.long_steps, at("long"))
+        yield Run(job, "plain, long", None, job.long_steps, at("long"), 3)
         out = at("demand")
-        yield Run(job, "on demand", ("--on-demand", str(out / "trigger")), job.long_steps, out)
+        yield Run(job, "on demand", ("--on-demand", str(out / "trigger")), job.long_steps, out, 3)
 
 
 def _loss(printed: str) -> str | None:
@@ -182,12 +182,16 @@ def main() -> int:
     found = outcome_of("jobs")
     folder = SCRATCH / "jobs"
     folder.mkdir()
-    later = {job.name: list(_runs(job, folder)) for job in _jobs(folder)}
+    runs = [list(_runs(job, folder)) for job in _jobs(folder)]
+    ready = [own.pop(0) for own in runs]
     rows: list[dict[str, object]] = []
+    running: dict[Future[tuple[Ended | None, Ended | None]], Run] = {}
     with ThreadPoolExecutor(AT_ONCE) as several:
-        # What is compiled for a job's plain run is there for all that follow.
-        running = {several.submit(_of, own[0]): own.pop(0) for own in later.values()}
-        while running:
+        while ready or running:
+            # Each mode of all jobs before the next one, so that what there is no time for is of each the least.
+            ready.sort(key=lambda one: one.worth)
+            while ready and len(running) < AT_ONCE:
+                running[several.submit(_of, ready[0])] = ready.pop(0)
             for done in wait(running, return_when=FIRST_COMPLETED).done:
                 one = running.pop(done)
                 ended, asked = done.result()
@@ -200,13 +204,15 @@ def main() -> int:
                     found.note(f"{one.job.name}, {one.mode}: {ended.last_line()}")
                 if asked is not None:
                     found.claim("a running job records when it is asked to", asked.code == 0)
-                running |= {several.submit(_of, rest): rest for rest in later.pop(one.job.name, ())}
+                if one.mode == "plain":
+                    # What is compiled for it is there for all that follow.
+                    ready += next(own for own in runs if own and own[0].job == one.job)
     _judged(found, rows)
     return 0
 
 
 def _row(one: Run, ended: Ended | None) -> dict[str, object]:
-    how = "not run" if ended is None else "hung" if ended.code is None else f"exit {ended.code}"
+    how = "not run" if ended is None else _how(ended)
     return {
         "job": one.job.name,
         "mode": one.mode,
@@ -216,6 +222,12 @@ def _row(one: Run, ended: Ended | None) -> dict[str, object]:
         "loss": None if ended is None else _loss(ended.printed),
         "equal": None,
     }
+
+
+def _how(ended: Ended) -> str:
+    if ended.code is None:
+        return "hung" if ended.hung else "no time left"
+    return f"exit {ended.code}"
 
 
 def _compared(rows: list[dict[str, object]]) -> None:
@@ -232,12 +244,13 @@ def _compared(rows: list[dict[str, object]]) -> None:
 
 
 def _judged(found: Outcome, rows: list[dict[str, object]]) -> None:
-    ended = [row for row in rows if row["ended"] not in ("exit 0", "not run")]
+    unfinished = ("not run", "no time left")
+    ended = [row for row in rows if row["ended"] not in ("exit 0", *unfinished)]
     found.claim(
         "all runs end by themselves, and without an error",
         not ended,
         runs=len(rows),
-        not_run=sum(row["ended"] == "not run" for row in rows),
+        not_run=sum(row["ended"] in unfinished for row in rows),
         others=[f"{row['job']}, {row['mode']}: {row['ended']}" for row in ended],
     )
     for job in dict.fromkeys(row["job"] for row in rows):

@@ -19,7 +19,7 @@ from gpu.stages.surroundings import OUT
 
 LARGEST = 3_000_000
 """Bytes of one kept file, compressed."""
-_PACKED = (".gz", ".zst", ".ncu-rep", ".nsys-rep")
+_PACKED = (".gz", ".zst")
 
 
 def keep(

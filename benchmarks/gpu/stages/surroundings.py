@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[3]
 OUT = Path(os.environ.get("STEPSCOPE_GPU_OUT", "build/gpu"))
 DEVICE = os.environ.get("STEPSCOPE_GPU_DEVICE", "cuda")
 SCRATCH = OUT / "scratch"
-ENDS_AT = time.monotonic() + float(os.environ.get("STEPSCOPE_GPU_SECONDS", "3600")) - 8
+ENDS_AT = time.monotonic() + float(os.environ.get("STEPSCOPE_GPU_SECONDS", "3600")) - 12
 """Moment at which a stage should have written all that it has: a little before it is stopped."""
 STEPSCOPE = (sys.executable, "-m", "stepscope")
 
@@ -35,11 +35,19 @@ def outcome_of(stage: str) -> Outcome:
 
 @dataclass(frozen=True)
 class Ended:
-    """A command that was run; `code` is None where it was stopped because it took too long."""
+    """A command that was run.
+
+    Args:
+        code: how it ended; None where it was stopped.
+        printed: on standard output and error.
+        seconds: it took.
+        hung: whether it was stopped because it took too long itself, not because the stage's time was over.
+    """
 
     code: int | None
     printed: str
     seconds: float
+    hung: bool = False
 
     def last_line(self) -> str:
         """For a summary: why it failed, in its own words."""
@@ -70,11 +78,12 @@ def run(
             cwd=cwd,
             start_new_session=True,
         )
+        hung, limit = False, min(seconds, left())
         try:
-            code: int | None = process.wait(min(seconds, left()))
+            code: int | None = process.wait(limit)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-            code = None
+            code, hung = None, limit == seconds
         printed.seek(0)
-        return Ended(code, printed.read(), round(time.monotonic() - began, 1))
+        return Ended(code, printed.read(), round(time.monotonic() - began, 1), hung)

@@ -13,6 +13,7 @@ from gpu.stages.surroundings import DEVICE, ROOT, SCRATCH, STEPSCOPE, outcome_of
 
 SECONDS = 45.0
 _ENDINGS = {"nsys": (".nsys-rep",), "ncu": (".ncu-rep",)}
+_EXPORTED = {"nsys": ".sqlite", "ncu": ".csv"}
 _OPTIONS = {
     "nsys": (),
     # The device's clocks are left as they are.
@@ -51,8 +52,18 @@ def launched(found: Any, tool: str, where: str) -> None:
     asked = run([*STEPSCOPE, question, reports[0]], 40, more={"PATH": path})
     print(asked.printed)
     found.claim(f"stepscope {question} answers of {tool}'s report", asked.code == 0)
+    # A report is read by the version of its tool that wrote it, or a newer one: what it prints, by all.
+    export = folder / f"gpt{_EXPORTED[tool]}"
+    if tool == "nsys":
+        printed = run([where, "export", "--type", "sqlite", "-o", export, reports[0]], 40)
+    else:
+        printed = run([where, "--import", reports[0], "--csv", "--page", "raw"], 40)
+        export.write_text(printed.printed, "utf-8")
+    if not export.is_file() or printed.code:
+        found.note(f"{tool} could not export its report: {printed.last_line()}")
+        return
     typed = " ".join(str(part) for part in command).replace(str(SCRATCH), "")
-    for line in keep(f"gpt-{tool}", reports, typed.replace(sys.executable, "python")):
+    for line in keep(f"gpt-{tool}", [export], typed.replace(sys.executable, "python")):
         found.note(line)
 
 
