@@ -9,8 +9,12 @@ import pytest
 from stepscope.compare.runs import compare, run_of
 from stepscope.floor.statistics import student_t
 
+N = 2000
+
 
 def run(ranks, half=None, **labels):
+    """A run whose means have a 95 % interval of twice `half`."""
+    std = None if half is None else half * math.sqrt(N) / student_t(N - 1)
     rows = [
         {
             "kind": "iteration" if label == "iteration" else "event",
@@ -18,8 +22,8 @@ def run(ranks, half=None, **labels):
             "occurrence": 0,
             "rank": rank,
             "mean_ns": mean,
-            "ci95_low_ns": None if half is None else mean - half,
-            "ci95_high_ns": None if half is None else mean + half,
+            "n": N,
+            "std_ns": std,
             "start_index": place,
             "inside": None,
         }
@@ -65,14 +69,34 @@ def test_what_is_all_serial_but_for_noise_is():
     assert row["serial_low_ratio"] < 1
 
 
-def test_the_interval_of_an_efficiency_has_the_errors_of_both_averages():
-    rows = compare([run(1, half=3, fc=100), run(2, half=4, fc=125)], mode="weak", below=0.8)
-    row = of(rows, "fc", 2)
-    error = math.hypot(3 / 100, 4 / 125)
+def test_the_interval_of_an_efficiency_is_that_of_the_change_as_diff_has_it():
+    """100 ± 3 and 125 ± 4 differ by 25 ± 5, so that it is 100 / 130 to 100 / 120; with the ranks shared, half."""
+    runs = [run(1, half=3, fc=100), run(2, half=4, fc=125)]
+    row = of(compare(runs, mode="weak", below=0.8), "fc", 2)
     assert row["efficiency_ratio"] == 0.8
-    assert row["efficiency_low_ratio"] == pytest.approx(0.8 * (1 - error))
-    assert row["efficiency_high_ratio"] == pytest.approx(0.8 * (1 + error))
+    assert row["efficiency_low_ratio"] == pytest.approx(100 / 130, rel=1e-3)
+    assert row["efficiency_high_ratio"] == pytest.approx(100 / 120, rel=1e-3)
+    shared = of(compare(runs, mode="strong", below=0.8), "fc", 2)
+    assert shared["efficiency_low_ratio"] == pytest.approx(50 / 130, rel=1e-3)
     assert row["serial_low_ratio"] < row["serial_ratio"] < row["serial_high_ratio"]
+
+
+def test_an_average_that_may_be_nothing_bounds_no_efficiency_from_above():
+    row = of(
+        compare([run(1, half=1, fc=100), run(2, half=200, fc=150)], mode="weak", below=0.8), "fc", 2
+    )
+    assert row["efficiency_high_ratio"] == math.inf
+    assert row["stops_at_ranks"] is None
+
+
+def test_what_is_never_a_hundredth_of_the_iteration_stops_nowhere():
+    runs = [run(1, iteration=1000, tiny=1, small=11), run(2, iteration=1000, tiny=9, small=22)]
+    rows = compare(runs, mode="weak", below=0.8)
+    assert {row["label"]: row["stops_at_ranks"] for row in rows} == {
+        "iteration": None,
+        "tiny": None,
+        "small": 2,
+    }
 
 
 def test_parts_beyond_ideal_add_up_to_the_iterations():

@@ -92,7 +92,9 @@ def test_the_median_interval_holds_95_per_cent(n: int) -> None:
 
 def test_overhead_is_armed_minus_the_unarmed_beside_it_whatever_the_drift() -> None:
     # The job gets slower by 1 per iteration; measuring costs 3.
-    iterations = [(index % 3 > 0, 1000 + index + 3 * (index % 3 > 0)) for index in range(1, 62)]
+    iterations = [
+        (index, index % 3 > 0, 1000 + index + 3 * (index % 3 > 0)) for index in range(1, 62)
+    ]
     found = overhead(iterations)
     assert found.pairs == 20
     assert (found.median_ns, found.ci95_low_ns, found.ci95_high_ns) == (3.0, 2.0, 4.0)
@@ -106,8 +108,10 @@ def test_the_interval_of_overhead_holds_the_truth_where_times_are_skewed(every: 
     held = 0
     for _ in range(100):
         iterations = [
-            (armed, round(1000 + 300 * random.lognormvariate(0, 1)) + 5 * armed)
-            for armed in (index % (every + 1) > 0 for index in range(150 * (every + 1)))
+            (index, armed, round(1000 + 300 * random.lognormvariate(0, 1)) + 5 * armed)
+            for index, armed in (
+                (index, index % (every + 1) > 0) for index in range(150 * (every + 1))
+            )
         ]
         found = overhead(iterations)
         assert found.ci95_low_ns is not None
@@ -117,10 +121,17 @@ def test_the_interval_of_overhead_holds_the_truth_where_times_are_skewed(every: 
 
 
 def test_no_armed_iteration_is_used_twice() -> None:
-    found = overhead([(index % 2 == 0, 100 + index) for index in range(13)])
+    found = overhead([(index, index % 2 == 0, 100 + index) for index in range(13)])
     assert found.pairs == 4
 
 
+def test_iterations_far_apart_are_no_neighbours() -> None:
+    """Every second one was left out of a long run, or an epoch started between them."""
+    pairs = [(index, index % 2 == 0, 100 + index % 2) for index in range(40)]
+    apart = [(10 * number, armed, time_ns) for number, armed, time_ns in pairs]
+    assert (overhead(pairs).pairs, overhead(apart).pairs) == (13, 0)
+
+
 def test_overhead_of_too_few_pairs_is_not_measured() -> None:
-    found = overhead([(True, 10), (False, 9), (True, 10)])
+    found = overhead([(0, True, 10), (1, False, 9), (2, True, 10)])
     assert (found.pairs, found.median_ns, found.ratio) == (1, None, None)

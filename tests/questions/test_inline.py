@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import math
 
 import pytest
@@ -119,6 +120,43 @@ def test_an_average_alone_has_no_statistics(diff):
     )
 
 
+def test_of_more_than_was_kept_mean_deviation_and_interval_are_of_all(answer):
+    """Ten thousand were measured, three were kept: 9950 to 10050 by t(1000) of 1.962 and a deviation of 100."""
+    kept = [{**FC, "dur_ns": dur} for dur in (9_000, 10_100, 12_000)]
+    of_all = {"dur_ns": 10_000, "averaged": True, "measurements": 10_000, "std_ns": 100.0}
+    (row,) = answer("inline", {"inline_timing": [*kept, {**FC, **of_all}]}).rows()
+    assert (row["n"], row["mean_ns"], row["median_ns"]) == (10_000, 10_000.0, 10_100.0)
+    assert row["ci95_high_ns"] - row["mean_ns"] == pytest.approx(1.962, rel=1e-3)
+    assert row["stable"]
+
+
+def test_several_events_of_one_label_are_numbered_and_those_on_several_streams_told_apart(diff):
+    def event(occurrence, stream):
+        return {**FC, "occurrence": occurrence, "stream": stream, "dur_ns": 9}
+
+    diff(
+        "inline",
+        {"inline_timing": [event(0, 0), event(1, 0), event(0, 7), event(0, -1)]},
+        """
+        label,ran_on
+        fc1.forward#0,host
+        fc1.forward#0,stream 0
+        fc1.forward#0,stream 7
+        fc1.forward#1,stream 0
+        """,
+    )
+
+
+def test_what_measuring_costs_is_in_the_row_of_the_iteration(answer):
+    told = {"overhead": {"ratio": 0.01, "ratio_low": 0.005, "ratio_high": 0.02}}
+    rows = {
+        "inline_timing": [_iteration(100), {**FC, "dur_ns": 5}],
+        "source": [{"format": "inline", "metadata": json.dumps(told)}],
+    }
+    costs = [row["overhead_ratio"] for row in answer("inline", rows).rows()]
+    assert costs == [0.01, None]
+
+
 def test_by_label_sets_the_average_over_ranks_beside_the_slowest(diff):
     diff(
         "inline",
@@ -135,8 +173,8 @@ def test_by_label_sets_the_average_over_ranks_beside_the_slowest(diff):
         """
         label,ranks,average_ns,max_ns,slowest_rank,share_ratio,occurrence
         iteration,2,150.0,200.0,1,1.0,0
-        fc1.forward,2,30.0,40.0,1,0.2,0
-        fc1.forward,1,7.0,7.0,1,0.035,1
+        fc1.forward#0,2,30.0,40.0,1,0.2,0
+        fc1.forward#1,1,7.0,7.0,1,0.035,1
         """,
         by="label",
         columns=(

@@ -94,6 +94,17 @@ def test_noise_alone_stops_no_label(run):
     assert "No label stops scaling" not in words
 
 
+def test_what_may_be_below_the_limit_is_undecided_although_its_mean_is_above(run):
+    runs = [run({"fc": [[99, 100, 101]]}), run({"fc": [[90, 100, 140]] * 2})]
+    table = scaling(runs)
+    assert table.rows()[1]["efficiency_ratio"] > 0.8 > table.rows()[1]["efficiency_low_ratio"]
+    words = " ".join(line.text for line in scaling_lines(table, width=200))
+    assert (
+        "Undecided (weak-scaling efficiency, 80.0 % lies within its interval): fc 90.9 %" in words
+    )
+    assert "No label stops scaling" not in words
+
+
 def test_the_size_of_the_job_counts_and_not_the_ranks_that_were_recorded(run):
     four = run({"fc": [[100]]}, rank=[{"rank": 0, "world_size": 4}])
     table = scaling([run({"fc": [[100]]}), four])

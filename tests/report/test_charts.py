@@ -5,7 +5,10 @@ from __future__ import annotations
 import xml.etree.ElementTree as ElementTree
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.browser.recordings import training
+from tests.examples import examples
 
 from stepscope.answers.ask import ask
 from stepscope.api.trace import Trace
@@ -15,7 +18,7 @@ from stepscope.report import figures
 from stepscope.report.chart import chart
 from stepscope.report.figures import plain_text, save_figure
 from stepscope.report.scaling_chart import scaling_chart
-from stepscope.report.timeline_chart import timeline_chart
+from stepscope.report.timeline_chart import placed, timeline_chart
 from stepscope.store.open import Store
 
 pytestmark = pytest.mark.slow
@@ -67,6 +70,113 @@ def test_events_are_drawn_in_order_where_they_run():
     texts = [text.get_text() for text in axes.texts]
     assert "complete iteration 10.00 ms" in texts
     assert "2.000 ms" in texts
+
+
+def _row(label, start, end, ns, at, **more):
+    return {
+        "label": label, "occurrence": 0, "rank": 0, "span": 0, "device": 0, "stream": 0, "start_index": start,
+        "end_index": end, "time_ns": ns, "start_offset_ns": at, "p5_ns": None, "p95_ns": None, **more,
+    }  # fmt: skip
+
+
+def _spans(bars):
+    return {bar.row["label"]: (bar.start, bar.start + bar.width) for bar in bars}
+
+
+def test_an_event_lies_within_the_one_around_it_and_after_the_one_before():
+    """Each was measured in other iterations: `a` seems to start before forward, and `b` to end after it."""
+    bars = placed(
+        [
+            _row("forward", 0, 5, 50, 20),
+            _row("a", 1, 2, 20, 18),
+            _row("b", 3, 4, 25, 55),
+            _row("backward", 6, 7, 40, 65),
+        ],
+        100,
+    )
+    assert _spans(bars) == {
+        "forward": (10, 60), "a": (10, 30), "b": (35, 60), "backward": (60, 100),
+    }  # fmt: skip
+
+
+def test_events_that_took_longer_than_the_one_around_them_are_drawn_shorter():
+    bars = placed([_row("all", 0, 5, 30, 0), _row("a", 1, 2, 30, 0), _row("b", 3, 4, 30, 30)], 100)
+    assert _spans(bars) == {"all": (0, 30), "a": (0, 15), "b": (15, 30)}
+
+
+def test_offsets_are_those_from_the_event_around_them():
+    """On its median the outer event starts at 40; the inner one, measured elsewhere, 5 after the outer one's own."""
+    bars = placed([_row("outer", 0, 3, 50, 70), _row("inner", 1, 2, 10, 75)], 100)
+    assert _spans(bars) == {"outer": (50, 100), "inner": (55, 65)}
+
+
+@examples(60)
+@given(st.data())
+def test_whatever_was_measured_children_lie_within_and_siblings_follow(data):
+    """A tree of events of any lengths and offsets: brute force over all pairs."""
+    rows, index = [], 0
+
+    def grow(depth):
+        nonlocal index
+        for _ in range(data.draw(st.integers(0, 3))):
+            row = _row(
+                f"e{index}",
+                index,
+                None,
+                data.draw(st.integers(1, 99)),
+                data.draw(st.integers(-9, 150)),
+            )
+            rows.append(row)
+            index += 1
+            if depth:
+                grow(depth - 1)
+            row["end_index"] = index
+            index += 1
+
+    grow(2)
+    bars = placed(rows, 100)
+    for one in bars:
+        assert one.start >= -1e-6
+        assert one.start + one.width <= 100 + 1e-6
+        for other in bars:
+            if one.row["start_index"] < other.row["start_index"]:
+                if other.row["end_index"] < one.row["end_index"]:
+                    assert other.start >= one.start - 1e-6
+                    assert other.start + other.width <= one.start + one.width + 1e-6
+                else:
+                    assert other.start >= one.start + one.width - 1e-6
+
+
+def test_streams_have_lanes_with_names_and_beside_each_event_stands_how_sure_it_is():
+    def samples(label, stream, start, *times):
+        return [
+            {"label": label, "device": 0, "stream": stream, "start_index": start, "end_index": start + 1,
+             "dur_ns": time * 1_000_000, "start_offset_ns": 1_000_000}
+            for time in times
+        ]  # fmt: skip
+
+    rows = {
+        "inline_timing": [*samples("fc1", 0, 0, 3, 3, 3), *samples("copy", 7, 2, 1, 2, 3)],
+        "rank": [{"host": "node7"}],
+        "source": [{"format": "inline", "metadata": '{"script": "dlrm.py"}'}],
+    }
+    with Trace(Store.from_rows(rows)) as trace:
+        (axes,) = timeline_chart(trace).axes
+    texts = [text.get_text().strip() for text in axes.texts]
+    assert texts == [
+        "3.000 ms  n 3",
+        "2.000 ms  n 3  ± 50.0 %",
+        "device 0, stream 0",
+        "device 0, stream 7",
+    ]
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == ["fc1", "copy"]
+    assert axes.get_title(loc="left") == "dlrm.py, 1 rank on node7, medians of 3 measurements"
+    (whisker,) = [
+        line for line in axes.lines if len(line.get_xdata()) == 2 and line.get_xdata()[1] > 1
+    ]
+    assert list(whisker.get_xdata()) == pytest.approx(
+        [2.1, 3.9]
+    )  # 5th and 95th percentile from 1 ms on
 
 
 def test_each_rank_has_a_bar_of_its_own():

@@ -1,6 +1,7 @@
 """What measured events amount to, per rank and over ranks: one query for all questions that ask.
 
-Complete iterations are those in which nothing was measured, where there are such: measuring costs a
+A recorder that has measured more than it keeps writes the average of all beside what it kept, of which medians and
+percentiles are then. Complete iterations are those in which nothing was measured, where there are such: measuring costs a
 little, and they are what the job is like without it.
 """
 
@@ -20,13 +21,19 @@ MEASURED = f"""
         SELECT
             rank, span, kind, device, stream, label, occurrence,
             min(start_index) AS start_index, min(end_index) AS end_index,
-            nullif(count(*) FILTER (WHERE NOT averaged), 0) AS n,
-            avg(dur_ns) AS mean_ns,
-            CASE WHEN n > 0 THEN median(dur_ns) END AS median_ns,
-            CASE WHEN n > 1 THEN stddev_samp(dur_ns) END AS std_ns,
-            CASE WHEN n > 0 THEN quantile_cont(dur_ns, 0.05) END AS p5_ns,
-            CASE WHEN n > 0 THEN quantile_cont(dur_ns, 0.95) END AS p95_ns,
-            median(start_offset_ns) AS start_offset_ns,
+            coalesce(
+                max(measurements), nullif(count(*) FILTER (WHERE NOT averaged), 0)
+            ) AS n,
+            coalesce(avg(dur_ns) FILTER (WHERE averaged), avg(dur_ns)) AS mean_ns,
+            median(dur_ns) FILTER (WHERE NOT averaged) AS median_ns,
+            coalesce(
+                max(std_ns), stddev_samp(dur_ns) FILTER (WHERE NOT averaged)
+            ) AS std_ns,
+            quantile_cont(dur_ns, 0.05) FILTER (WHERE NOT averaged) AS p5_ns,
+            quantile_cont(dur_ns, 0.95) FILTER (WHERE NOT averaged) AS p95_ns,
+            coalesce(
+                median(start_offset_ns) FILTER (WHERE NOT averaged), median(start_offset_ns)
+            ) AS start_offset_ns,
             min(clock) AS clock
         FROM counted
         GROUP BY rank, span, kind, device, stream, label, occurrence
@@ -34,6 +41,8 @@ MEASURED = f"""
     measured AS (
         SELECT
             *,
+            label || CASE WHEN max(occurrence) OVER (PARTITION BY kind, label) > 0
+                THEN '#' || occurrence ELSE '' END AS name,
             std_ns / nullif(mean_ns, 0) AS relative_std_ratio,
             std_ns / nullif(mean_ns, 0) < {STABLE_BELOW} AS stable,
             mean_ns / nullif(max(mean_ns) FILTER (WHERE kind = 'iteration')
@@ -50,4 +59,5 @@ MEASURED = f"""
     )
 """
 """Subqueries, the last of which, `measured`, has a row per rank, span, device, stream, label and
-occurrence, and one per rank and span for complete iterations."""
+occurrence, and one per rank and span for complete iterations; `name` is the label, with the occurrence where there
+are several."""

@@ -33,6 +33,7 @@ Drawing = Literal[
     "overview",
     "paragraphs",
     "comparison",
+    "measured",
     "runs",
     "rows",
     "plan",
@@ -216,8 +217,8 @@ def question(
         steps: `all` when it can be asked of steps that only the phases have, and no trace.
         drawing: how its answer is shown in a terminal. `table` is a grid, in which `tree` indents the
             first text by `depth` and `text` keeps sentences complete; `roofline` is a grid and can
-            be drawn into a file; so can `map`, a line a rank and a column a step. `overview`, `paragraphs`, `comparison` and `runs` are layouts for
-            the columns of summary, findings, diff and scaling. `rows` and `plan` are what SQL that
+            be drawn into a file; so can `map`, a line a rank and a column a step. `overview`, `paragraphs`, `comparison`, `measured` and `runs` are layouts
+            for the columns of summary, findings, diff, inline and scaling. `rows` and `plan` are what SQL that
             people typed finds.
         recordings: how many recordings it is asked of.
         gates: whether its rows are those of a comparison (`compare.rows`) that has a parameter `by`, so

@@ -112,7 +112,7 @@ def trace_of_profiles(profiles: Sequence[Mapping[str, Any]]) -> Trace:
         SourceError: a profile holds no measurements.
         UsageError: two profiles are of the same rank.
     """
-    rows: dict[str, list[dict[str, Any]]] = {"inline_timing": [], "rank": []}
+    rows: dict[str, list[dict[str, Any]]] = {"inline_timing": [], "rank": [], "source": []}
     seen: set[int] = set()
     for place, profile in enumerate(profiles):
         tables = tables_of(sound(profile), f"profile {place}")
@@ -125,6 +125,8 @@ def trace_of_profiles(profiles: Sequence[Mapping[str, Any]]) -> Trace:
             )
         seen.add(rank)
         rows["inline_timing"] += [{"rank": rank, **row} for row in tables.inline_timing.to_pylist()]
+        told = {"path": f"profile {place}", "format": "inline"}
+        rows["source"].append({"rank": rank, **told, "metadata": json.dumps(tables.facts.metadata)})
         rows["rank"].append(
             {"rank": rank, "host": tables.facts.host, "world_size": tables.facts.world_size}
         )

@@ -20,11 +20,14 @@ from stepscope.cli.typed_name import typed_name
 from stepscope.floor.captured_steps import SIGNALS, parse_steps
 from stepscope.floor.errors import StepScopeError, UsageError
 from stepscope.floor.plugins import stay_out
+from stepscope.floor.units import parse_time
+from stepscope.record.plan import OWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from stepscope.record.on_demand.listener import OnDemand
+    from stepscope.record.plan import Plan
     from stepscope.record.recording import Recording
     from stepscope.record.traces.tracing import Tracer
 
@@ -39,7 +42,8 @@ ERRORS = {
         "`--capture` and `--nvtx` have another profiler record, and go with none of them; `--sample` goes with "
         "`--phases` alone. Options such as `--active` "
         "and `--stack` are for traces; with `--on-demand` they are given to `stepscope trigger`. `--capture` needs "
-        "`--steps`, and `--steps` is for it and for `--nvtx` alone."
+        "`--steps`, and `--steps` is for it and for `--nvtx` alone. `--for` and `--iterations` are for `--inline`, and "
+        "`--for` is a time: `90s`, `10m`, `2h`."
     ),
 }
 
@@ -53,9 +57,22 @@ ERRORS = {
 @click.option(
     "--inline",
     "plan",
-    metavar="PLAN",
-    type=click.Path(dir_okay=False),
-    help="Measure this plan's events, one per iteration, and the phases of every step.",
+    metavar="[PLAN]",
+    is_flag=False,
+    flag_value=OWN,
+    help="Measure this plan's events, one per iteration, and the phases of every step; without PLAN what "
+    "the script turns out to run, the heaviest first, round after round.",
+)
+@click.option(
+    "--for",
+    "seconds",
+    metavar="TIME",
+    help="With --inline: fit the measurements into this time (90s, 10m, 2h), and then leave the script alone.",
+)
+@click.option(
+    "--iterations",
+    type=click.IntRange(1),
+    help="With --inline: fit the measurements into this many iterations of the script.",
 )
 @click.option("--phases", is_flag=True, help="Measure the phases of every step, and trace nothing.")
 @click.option("--trace", is_flag=True, help="Record a trace of a few steps, and no phases.")
@@ -117,6 +134,8 @@ ERRORS = {
 def command(
     script: tuple[str, ...],
     plan: str | None,
+    seconds: str | None,
+    iterations: int | None,
     phases: bool,
     trace: bool,
     sample: bool,
@@ -140,7 +159,6 @@ def command(
     """
     interrupted = Interrupted()
     from stepscope.record import inline
-    from stepscope.record.plan import read_plan
     from stepscope.record.script import run
     from stepscope.record.together import Together
 
@@ -170,7 +188,7 @@ def command(
         if command_line:
             given.setdefault("name", _name(command_line[0], module=module))
         tracer = _tracer(out, on_demand, given)
-    read = read_plan(plan) if plan is not None else None
+    read = _plan(plan, seconds, iterations, given_script=bool(script))
 
     def record() -> Recording:
         if captures is not None:
@@ -232,6 +250,42 @@ def _check_sampled(chosen: set[str]) -> None:
             hint="sample in a run of its own, or with --phases",
             slug="two-ways-to-record",
         )
+
+
+def _plan(
+    plan: str | None, seconds: str | None, iterations: int | None, *, given_script: bool
+) -> Plan | None:
+    """The plan of --inline, fitted into what there is to measure in; None where events are not measured."""
+    from dataclasses import replace
+
+    from stepscope.record.plan import as_plan
+
+    if plan is None:
+        if seconds or iterations:
+            raise UsageError(
+                f"--{'for' if seconds else 'iterations'} needs --inline",
+                hint="write for example --inline --for 10m",
+                slug="two-ways-to-record",
+            )
+        return None
+    if not given_script and plan.endswith(".py"):
+        raise UsageError(
+            f"{plan} was taken for the plan", hint=f"write --inline -- {plan}", slug="no-script"
+        )
+    read = as_plan(plan)
+    if not seconds and not iterations:
+        return read
+    try:
+        measured = None if seconds is None else parse_time(seconds) / 1e9
+    except ValueError:
+        measured = -1
+    if measured is not None and measured <= 0:
+        raise UsageError(
+            f"--for {seconds} is no time", hint="write 90s, 10m or 2h", slug="two-ways-to-record"
+        )
+    return replace(
+        read, mode="in_rounds", measured_seconds=measured, measured_iterations=iterations
+    )
 
 
 _EVERY_STEP = ("inline", "phases")
@@ -431,10 +485,12 @@ def _note_unfinished(path: Path) -> None:
         say(_nothing())
         return
     more = f" and {len(ended) - 1} more" if len(ended) > 1 else ""
+    cure = "cut the plan down, lower its repetitions, "
+    if profile["mode"] == "in_rounds":
+        cure = "cut a plan of `stepscope plan` down, " if len(ended) > 1 else ""
     say(
         f"note: {profile['iterations_run']} iterations were too few for the plan: "
-        f'"{ended[0]["label"]}"{more} was not measured; cut the plan down, lower its repetitions, '
-        "or let the script run longer"
+        f'"{ended[0]["label"]}"{more} was not measured; {cure}or let the script run longer'
     )
 
 

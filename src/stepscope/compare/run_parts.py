@@ -9,7 +9,6 @@ Without a device it is what the host did, as `steps` has it. Either way parts ad
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,7 +17,7 @@ import numpy as np
 from stepscope.analysis.breakdown import PARTS, break_down_all
 from stepscope.analysis.rank_times import rank_steps
 from stepscope.answers.scope import Scope
-from stepscope.floor.statistics import student_t
+from stepscope.compare.interval import RankMean
 
 COMMUNICATION = "exposed communication"
 TRANSFER = "exposed transfer"
@@ -83,7 +82,7 @@ def split_waiting(steps: Steps) -> None:
 
 
 def as_rows(steps: Steps) -> list[dict[str, Any]]:
-    """Rows like those of `inline`: a part of a rank, its mean over steps and the 95 % interval of that."""
+    """Rows like those of `inline`: a part of a rank, and its mean over steps."""
     rows = []
     for rank, of_rank in sorted(steps.items()):
         labels = dict.fromkeys(label for parts in of_rank.values() for label in parts)
@@ -94,20 +93,15 @@ def as_rows(steps: Steps) -> list[dict[str, Any]]:
 
 
 def _row(rank: int, label: str, place: int, samples: Sequence[int]) -> dict[str, Any]:
-    n = len(samples)
-    mean = sum(samples) / n
-    low = high = None
-    if n > 1:
-        error = math.sqrt(sum((ns - mean) ** 2 for ns in samples) / (n - 1) / n)
-        low, high = mean - student_t(n - 1) * error, mean + student_t(n - 1) * error
+    own = RankMean.of(samples)
     return {
         "kind": "iteration" if label == "step" else "event",
         "label": label,
         "occurrence": 0,
         "rank": rank,
-        "mean_ns": mean,
-        "ci95_low_ns": low,
-        "ci95_high_ns": high,
+        "mean_ns": own.mean_ns,
+        "n": own.samples,
+        "std_ns": own.std_ns,
         "start_index": place,
         "inside": None,
     }

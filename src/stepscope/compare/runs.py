@@ -9,13 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
+from stepscope.compare.interval import RankMean, Timing, interval_of_change, over_ranks
 from stepscope.floor.statistics import student_t
 
 WHOLE = "iteration"
 MODES = ("weak", "strong")
 BELOW = 0.8
+_SMALL = 0.01
+"""Part of the iteration below which a label is left to the table."""
 FEWEST_SIZES = 3
 """Numbers of ranks that a model of two parameters needs to say how far off it is."""
 _MODELS: dict[str, dict[str, Callable[[int], float]]] = {
@@ -32,30 +37,27 @@ Key = tuple[str, int]
 Row = dict[str, Any]
 
 
-@dataclass(slots=True)
+@dataclass
 class _Label:
-    """A label in one run: its time on each rank, and half of its mean's interval there."""
+    """A label in one run: its mean on each rank; of several streams the one on which it takes longest, as `diff` has it."""
 
     place: float
     inside: str | None
-    means: dict[int, float] = field(default_factory=dict)
-    halves: list[float | None] = field(default_factory=list)
+    ranks: dict[int, RankMean] = field(default_factory=dict)
 
     def add(self, row: Row) -> None:
-        mean, rank = float(row["mean_ns"]), int(row["rank"])
-        self.means[rank] = max(mean, self.means.get(rank, mean))
-        low, high = row.get("ci95_low_ns"), row.get("ci95_high_ns")
-        self.halves.append(None if low is None or high is None else (high - low) / 2)
+        mean = RankMean(Fraction(row["mean_ns"]), row["n"] or 0, row["std_ns"])
+        known = self.ranks.get(row["rank"])
+        if known is None or mean.mean_ns > known.mean_ns:
+            self.ranks[row["rank"]] = mean
+
+    @cached_property
+    def timing(self) -> Timing:
+        return over_ranks(list(self.ranks.values()))
 
     @property
     def average(self) -> float:
-        return sum(self.means.values()) / len(self.means)
-
-    @property
-    def half(self) -> float | None:
-        """Half of the 95 % interval of the average; ranks wait for one another, so theirs do not shrink."""
-        known = [half for half in self.halves if half is not None]
-        return sum(known) / len(known) if len(known) == len(self.halves) else None
+        return float(self.timing.mean_ns)
 
 
 @dataclass(slots=True)
@@ -71,7 +73,9 @@ def run_of(name: str, ranks: int, rows: Iterable[Row]) -> Run:
     """A run of the rows of `inline`."""
     labels: dict[Key, _Label] = {}
     for row in rows:
-        key = WHOLE if row["kind"] == "iteration" else row["label"], row["occurrence"]
+        # Another run may have more occurrences, and name this one.
+        label = row["label"].removesuffix(f"#{row['occurrence']}")
+        key = WHOLE if row["kind"] == "iteration" else label, row["occurrence"]
         place = row["start_index"]
         place = -1.0 if row["kind"] == "iteration" else float("inf") if place is None else place
         labels.setdefault(key, _Label(place, row["inside"])).add(row)
@@ -86,6 +90,8 @@ def as_event(place: int, row: Row) -> Row:
         "occurrence": 0,
         "rank": row["rank"],
         "mean_ns": row["mean_ns"],
+        "n": None,
+        "std_ns": None,
         "start_index": place,
         "inside": None,
     }
@@ -116,8 +122,8 @@ def compare(runs: Iterable[Run], *, mode: str, below: float) -> list[Row]:
                 "run": run.name,
                 "ranks": run.ranks,
                 "average_ns": here.average,
-                "max_ns": max(here.means.values()),
-                "slowest_rank": max(here.means, key=lambda rank: here.means[rank]),
+                "max_ns": float(max(one.mean_ns for one in here.ranks.values())),
+                "slowest_rank": max(here.ranks, key=lambda rank: here.ranks[rank].mean_ns),
                 "inside": here.inside,
             }
             if there is not None and ordered[-1].ranks > base.ranks:
@@ -128,7 +134,7 @@ def compare(runs: Iterable[Run], *, mode: str, below: float) -> list[Row]:
                 row["over_ideal_ns"] = here.average - there.average * (
                     shared if mode == "strong" else 1.0
                 )
-                row |= _how_sure(row["efficiency_ratio"], there, here)
+                row |= _how_sure(row["efficiency_ratio"], there.timing, here.timing)
                 if run.ranks > base.ranks:
                     row |= _serial(row, run.ranks / base.ranks, mode)
                 # Noise alone stops no label: the upper end of the interval counts.
@@ -138,17 +144,30 @@ def compare(runs: Iterable[Run], *, mode: str, below: float) -> list[Row]:
             of_label.append(row)
         following = _next(key, ordered, mode)
         rows += [{**row, "stops_at_ranks": stops_at, **following} for row in of_label]
+    small = small_labels(rows)
+    for row in rows:
+        row["stops_at_ranks"] = None if row["label"] in small else row["stops_at_ranks"]
     return rows
 
 
-def _how_sure(efficiency: float | None, there: _Label, here: _Label) -> Row:
-    """The 95 % interval of an efficiency, by the relative errors of both averages."""
-    if efficiency is None or there.half is None or here.half is None or there is here:
+def small_labels(rows: Sequence[Row]) -> set[str]:
+    """Labels of `scaling` that are never a part of the iteration worth speaking of: none of them stops it."""
+    whole = {row["run"]: row["average_ns"] for row in rows if row["label"] == WHOLE}
+    large = {row["label"] for row in rows if row["average_ns"] >= _SMALL * whole.get(row["run"], 0)}
+    return {row["label"] for row in rows} - large
+
+
+def _how_sure(efficiency: float | None, there: Timing, here: Timing) -> Row:
+    """The 95 % interval of an efficiency: that of the change, which `diff` has."""
+    change = None if there is here else interval_of_change(there, here)
+    if efficiency is None or change is None:
         return {}
-    error = math.hypot(there.half / there.average, here.half / here.average)
+    now = float(here.mean_ns)
+    low, high = (float(there.mean_ns) + end for end in change)
+    # A time of nothing or less is no bound of how efficient it may be.
     return {
-        "efficiency_low_ratio": max(efficiency * (1 - error), 0.0),
-        "efficiency_high_ratio": efficiency * (1 + error),
+        "efficiency_low_ratio": efficiency * now / high,
+        "efficiency_high_ratio": efficiency * now / low if low > 0 else math.inf,
     }
 
 
@@ -219,8 +238,8 @@ def _next(key: Key, runs: Sequence[Run], mode: str) -> Row:
     ranks = 2 * max(points)
     fits = (_fit(model, basis, points, ranks) for model, basis in _MODELS[mode].items())
     fit = min(fits, key=lambda one: one.off)
-    halves = [label.half or 0.0 for labels in of_size.values() for label in labels]
-    measured = _mean([(half / _NORMAL) ** 2 for half in halves])
+    errors = [label.timing.error_ns or 0.0 for labels in of_size.values() for label in labels]
+    measured = _mean([error**2 for error in errors])
     free = len(points) - 2
     half = student_t(free) * math.sqrt(max(fit.off / free, measured) * fit.reach)
     return {
@@ -230,10 +249,6 @@ def _next(key: Key, runs: Sequence[Run], mode: str) -> Row:
         "next_low_ns": max(fit.value - half, 0.0),
         "next_high_ns": max(fit.value + half, 0.0),
     }
-
-
-_NORMAL = 1.96
-"""Half of a 95 % interval over the standard error, of many samples."""
 
 
 def _keys(runs: Sequence[Run]) -> list[Key]:

@@ -202,8 +202,10 @@ def _per_rank(calls: Mapping[_Key, int], steps: Mapping[int, int]) -> float:
     return float(sum(Fraction(of_rank[rank], steps[rank]) for rank in steps) / len(steps))
 
 
-def _phases(scope: Scope) -> Side:
-    """Means are those of all counted steps; what they scatter is known of the kept ones."""
+def phase_means(scope: Scope) -> tuple[dict[int, RankMean], dict[str, dict[int, RankMean]]]:
+    """The step on each rank, and each phase. Means are those of all counted steps; what they scatter is known
+    of the kept ones.
+    """
     means: dict[int, dict[str, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
     counted: dict[int, int] = defaultdict(int)
     for row in scope.sql("SELECT rank, phase, steps, mean_ns FROM phase").to_pylist():
@@ -213,15 +215,15 @@ def _phases(scope: Scope) -> Side:
     for row in scope.sql("SELECT rank, phase, dur_ns FROM phase_step").to_pylist():
         kept[row["rank"], row["phase"]].append(row["dur_ns"])
 
-    def timing(of_ranks: Mapping[int, Fraction], phase: str) -> Timing:
-        ranks = []
+    def scattered(of_ranks: Mapping[int, Fraction], phase: str) -> dict[int, RankMean]:
+        ranks = {}
         for rank, mean in of_ranks.items():
             samples, steps = kept[rank, phase], len(kept[rank, "step"])
             middle = Fraction(sum(samples), steps) if steps else Fraction(0)
             known = bool(samples) or not mean
             scatter = deviation(samples, middle, steps) if known else None
-            ranks.append(RankMean(mean, steps, scatter))
-        return over_ranks(ranks)
+            ranks[rank] = RankMean(mean, steps, scatter)
+        return ranks
 
     ranks = [rank for rank, count in counted.items() if count]
     heard = sorted({phase for rank in ranks for phase in means[rank]} - {"step"})
@@ -235,11 +237,16 @@ def _phases(scope: Scope) -> Side:
         whole = {rank: whole[rank] - rest[rank] for rank in ranks}  # the file's means are rounded
     else:
         parts[BESIDE_PHASES] = rest
+    return scattered(whole, "step"), {phase: scattered(of, phase) for phase, of in parts.items()}
+
+
+def _phases(scope: Scope) -> Side:
+    whole, parts = phase_means(scope)
     return Side(
         of="step",
-        ranks=len(ranks),
-        total=Part(timing(whole, "step")),
-        parts={phase: Part(timing(of, phase)) for phase, of in parts.items()},
+        ranks=len(whole),
+        total=Part(over_ranks(list(whole.values()))),
+        parts={phase: Part(over_ranks(list(of.values()))) for phase, of in parts.items()},
     )
 
 

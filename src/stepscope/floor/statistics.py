@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 STABLE_BELOW = 0.02
 """Relative standard deviation below which a measurement counts as stable."""
 
 CONFIDENCE = 0.95
+_BESIDE = 2
+"""Numbers of neighbouring iterations differ by this at most."""
 
 _MOST_DEGREES = 1000.0
 """From here on Student's distribution is taken for this one's: a thousandth wider than the normal."""
@@ -30,6 +32,26 @@ class Statistics:
     ci95_low: float | None
     ci95_high: float | None
     stable: bool | None
+
+    def of_more(self, n: int, mean: float, squares: float) -> Statistics:
+        """Statistics of `n` times, two or more, whose median and percentiles are these.
+
+        Args:
+            n: how many.
+            mean: of all of them.
+            squares: the sum of their squared deviations from it.
+        """
+        std = math.sqrt(squares / (n - 1))
+        half = student_t(n - 1) * std / math.sqrt(n)
+        return replace(
+            self,
+            n=n,
+            mean=mean,
+            std=std,
+            ci95_low=mean - half,
+            ci95_high=mean + half,
+            stable=mean > 0 and std / mean < STABLE_BELOW,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,24 +124,20 @@ def describe(values: Sequence[float]) -> Statistics | None:
     ordered = sorted(values)
     n = len(ordered)
     mean = math.fsum(ordered) / n
-    std = low = high = None
-    stable = None
-    if n > 1:
-        std = math.sqrt(math.fsum((value - mean) ** 2 for value in ordered) / (n - 1))
-        half = student_t(n - 1) * std / math.sqrt(n)
-        low, high = mean - half, mean + half
-        stable = mean > 0 and std / mean < STABLE_BELOW
-    return Statistics(
+    found = Statistics(
         n=n,
         mean=mean,
         median=quantile(ordered, 0.5),
-        std=std,
+        std=None,
         p5=quantile(ordered, 0.05),
         p95=quantile(ordered, 0.95),
-        ci95_low=low,
-        ci95_high=high,
-        stable=stable,
+        ci95_low=None,
+        ci95_high=None,
+        stable=None,
     )
+    if n == 1:
+        return found
+    return found.of_more(n, mean, math.fsum((value - mean) ** 2 for value in ordered))
 
 
 def median_interval(ordered: Sequence[float]) -> tuple[float, float] | None:
@@ -141,25 +159,29 @@ def median_interval(ordered: Sequence[float]) -> tuple[float, float] | None:
     return ordered[rank - 1], ordered[n - rank]
 
 
-def overhead(iterations: Sequence[tuple[bool, int]]) -> Overhead:
-    """What measuring costs, from iterations in the order they ran, as (armed, time in ns).
+def overhead(iterations: Sequence[tuple[int, bool, int]]) -> Overhead:
+    """What measuring costs, from iterations in the order they ran, as (number, armed, time in ns).
 
     Each unarmed iteration is set against one armed one next to it, in turn the one before and the one
     after, so that a slow drift of the job (clocks, temperature, longer batches) does not look like
     overhead. One, not the mean of both: times of iterations are skewed, a mean of two is less so, and
     the median of the difference would not be 0 where measuring costs nothing. No armed iteration is
-    used twice; an unarmed one without its neighbour is left out.
+    used twice; an unarmed one without its neighbour is left out. Between neighbours there is one iteration at most
+    that does not count.
     """
     differences = []
     unarmed = []
     before, used = True, -1
-    for index, (armed, time_ns) in enumerate(iterations):
+    for index, (number, armed, time_ns) in enumerate(iterations):
         if armed:
             continue
         unarmed.append(time_ns)
         beside = index - 1 if before else index + 1
-        if used < beside < len(iterations) and iterations[beside][0]:
-            differences.append(float(iterations[beside][1] - time_ns))
+        if not used < beside < len(iterations):
+            continue
+        other, other_armed, other_ns = iterations[beside]
+        if other_armed and abs(other - number) <= _BESIDE:
+            differences.append(float(other_ns - time_ns))
             before, used = not before, beside
     differences.sort()
     interval = median_interval(differences)

@@ -8,6 +8,16 @@ _TIME = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
 _BYTES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 _BANDWIDTHS = ((1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s"))
 
+_SUFFIXES = {
+    "ns": 1,
+    "us": 1_000,
+    "ms": 1_000_000,
+    "s": 1_000_000_000,
+    "m": 60_000_000_000,
+    "h": 3_600_000_000_000,
+}
+"""Endings of durations that people type; of several that fit the first counts."""
+
 NOT_MEASURED = "–"
 """How a missing value is shown: it is never shown as 0."""
 
@@ -91,13 +101,13 @@ def _four_digits(value: float) -> str:
 
 
 def parse_time(text: str) -> int:
-    """`"3.5ms"`, `"200us"`, `"1e6"` (ns) to integer nanoseconds.
+    """`"3.5ms"`, `"200us"`, `"10m"`, `"1e6"` (ns) to integer nanoseconds.
 
     Raises:
         ValueError: the text is not a number with a unit of time.
     """
     stripped = text.strip().replace("μ", "u").replace("µ", "u").lower()
-    for suffix, size in (("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)):
+    for suffix, size in _SUFFIXES.items():
         if stripped.endswith(suffix):
             return round(float(stripped[: -len(suffix)]) * size)
     return round(float(stripped))

@@ -16,28 +16,45 @@ if TYPE_CHECKING:
     from stepscope.answers.scope import Scope
 
 _NUMBERS = "SELECT DISTINCT n FROM measured WHERE n > 1"
-_PER_RANK = """
+_RAN_ON = """
+    CASE WHEN kind = 'event' AND min(stream) OVER () < max(stream) OVER () OR max(device) OVER () > 0
+    THEN CASE WHEN stream = -1 THEN 'host' ELSE
+        CASE WHEN max(device) OVER () > 0 THEN 'device ' || device || ', ' ELSE '' END
+        || 'stream ' || stream
+    END END
+"""
+_COST = """
+    SELECT rank, span, (metadata->>'$.overhead.ratio')::DOUBLE AS ratio,
+        (metadata->>'$.overhead.ratio_low')::DOUBLE AS low,
+        (metadata->>'$.overhead.ratio_high')::DOUBLE AS high
+    FROM source WHERE format = 'inline'
+"""
+_PER_RANK = f"""
     SELECT
-        label, rank, measured.n, mean_ns, median_ns, std_ns, relative_std_ratio, p5_ns, p95_ns,
+        name AS label, rank, measured.n, mean_ns, median_ns, std_ns, relative_std_ratio, p5_ns, p95_ns,
         mean_ns - point * std_ns / sqrt(measured.n) AS ci95_low_ns,
         mean_ns + point * std_ns / sqrt(measured.n) AS ci95_high_ns,
-        stable, start_offset_ns, share_ratio, start_index, end_index,
-        inside, occurrence, device, stream, clock, kind, span
-    FROM measured LEFT JOIN (VALUES {points}) AS student(n, point) USING (n)
-    ORDER BY kind = 'event', rank, span, start_index, label, occurrence, device, stream
+        stable, start_offset_ns, share_ratio, {_RAN_ON} AS ran_on, start_index, end_index,
+        inside, occurrence, device, stream, clock, kind, span,
+        CASE WHEN kind = 'iteration' THEN cost.ratio END AS overhead_ratio,
+        CASE WHEN kind = 'iteration' THEN cost.low END AS overhead_low_ratio,
+        CASE WHEN kind = 'iteration' THEN cost.high END AS overhead_high_ratio
+    FROM measured LEFT JOIN (VALUES {{points}}) AS student(n, point) USING (n)
+    LEFT JOIN ({_COST}) AS cost USING (rank, span)
+    ORDER BY kind = 'event', rank, span, start_index, measured.label, occurrence, device, stream
 """
 
 # HugeCTR's notebook also counts a label once per device and stream on which it was measured.
 _OVER_RANKS = """
     SELECT
-        label, occurrence, count(DISTINCT rank) AS ranks,
+        name AS label, occurrence, count(DISTINCT rank) AS ranks,
         avg(mean_ns) AS average_ns, max(mean_ns) AS max_ns,
         arg_max(rank, mean_ns) AS slowest_rank,
         avg(share_ratio) AS share_ratio, avg(start_offset_ns) AS start_offset_ns,
         bool_and(stable) AS stable, min(start_index) AS start_index, min(inside) AS inside, kind
     FROM measured
-    GROUP BY kind, label, occurrence
-    ORDER BY kind = 'event', start_index, label, occurrence
+    GROUP BY kind, measured.label, occurrence, name
+    ORDER BY kind = 'event', start_index, measured.label, occurrence
 """
 
 
@@ -45,7 +62,12 @@ _OVER_RANKS = """
     "inline",
     "How long do the measured events of an iteration take, and how sure is that?",
     (
-        Column("label", "text", "what was measured; `iteration` for the complete iteration"),
+        Column(
+            "label",
+            "text",
+            "what was measured, with `#` and the occurrence where an iteration has several; `iteration` for the "
+            "complete iteration",
+        ),
         Column("rank", "int", "rank it was measured on"),
         Column("ranks", "int", "ranks it was measured on", "count"),
         Column("n", "int", "measurements; NULL where the file has only an average", "count"),
@@ -63,6 +85,7 @@ _OVER_RANKS = """
         Column("stable", "bool", "the relative standard deviation is below 2 %"),
         Column("start_offset_ns", "float", "median start, from the iteration's start", "ns"),
         Column("share_ratio", "float", "mean divided by the mean of complete iterations", "ratio"),
+        Column("ran_on", "text", "device and stream, where there are several", shown="varying"),
         Column("start_index", "int", "place of its start among all starts and ends", shown=False),
         Column("end_index", "int", "place of its end among them", shown=False),
         Column("inside", "text", "measured event around it on its stream", shown=False),
@@ -70,6 +93,19 @@ _OVER_RANKS = """
         Column("device", "int", "index of the device", shown=False),
         Column("stream", "int", "stream; -1 for the host of a job with a device", shown=False),
         Column("clock", "text", "host, or the kind of the device", shown=False),
+        Column(
+            "overhead_ratio",
+            "float",
+            "for iterations: what measuring an event adds to one, median over its time",
+            "ratio",
+            shown=False,
+        ),
+        Column(
+            "overhead_low_ratio", "float", "95 % interval of that, low end", "ratio", shown=False
+        ),
+        Column(
+            "overhead_high_ratio", "float", "95 % interval of that, high end", "ratio", shown=False
+        ),
         Column("kind", "text", "event or iteration", shown=False),
         SPAN,
     ),
@@ -79,7 +115,8 @@ _OVER_RANKS = """
         by_form("each rank by itself, or the average and the maximum over ranks", "rank", "label"),
     ),
     steps="all",
-    fills="Record with a plan: `stepscope record --inline PLAN -- train.py`",
+    drawing="measured",
+    fills="Record it: `stepscope record --inline -- train.py`",
 )
 def inline(scope: Scope, by: str = "rank") -> pa.Table:
     """One row is an event (label, occurrence, device, stream) of a rank, in the order of execution,
@@ -91,7 +128,9 @@ def inline(scope: Scope, by: str = "rank") -> pa.Table:
     standard deviation is below 2 % of the mean. Where it is not, take the median, and more
     repetitions. Shares of events that lie inside one another overlap: `inside` names the event
     around. Each event was measured in other iterations than its neighbours, so shares of a step do
-    not add up to exactly one even where events follow each other without a gap.
+    not add up to exactly one even where events follow each other without a gap. Where a recorder measured more
+    than it keeps, means, deviations and intervals are of all measurements, medians and percentiles of evenly
+    spaced ones.
 
     HugeCTR's own viewer shows only the averages.
     """

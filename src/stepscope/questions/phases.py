@@ -217,7 +217,8 @@ def _timing(scope: Scope) -> list[str]:
     if row["disturbed"]:
         count = row["disturbed"]
         lines.append(
-            f"{count} step{'s are' if count > 1 else ' is'} in no mean: a profiler ran, or wrote its file."
+            f"{count} step{'s are' if count > 1 else ' is'} in no mean: a profiler ran or wrote its file, "
+            "or the recording looked for what to measure."
         )
     return lines
 

@@ -18,8 +18,8 @@ from stepscope.compare.run_parts import (
     step_parts,
 )
 from stepscope.compare.runs import BELOW, MODES, Run, as_event, compare, run_of
+from stepscope.compare.sides import phase_means
 from stepscope.floor.errors import SourceError, UsageError
-from stepscope.floor.statistics import student_t
 from stepscope.floor.units import count_text, ratio_text
 
 if TYPE_CHECKING:
@@ -127,7 +127,8 @@ def scaling(
 
     For each label: the average and the largest of the ranks' means, weak- and strong-scaling
     efficiency against the run with the fewest ranks, and whether it stops scaling. A label stops
-    where the 95 % interval of its efficiency lies below the limit; one that reaches it is undecided. What did not run
+    where the 95 % interval of its efficiency (that of the change, as `diff` has it) lies below the limit; one whose interval
+    reaches over the limit is undecided. What is never a hundredth of the iteration stops nowhere. What did not run
     in the smallest run has no efficiency: it comes with more ranks.
 
     **By class**, runs are traces or exports of Nsight Systems, and a step consists of computation, exposed
@@ -264,24 +265,17 @@ def _rows(runs: Sequence[Recording], kind: str) -> list[list[dict[str, Any]]]:
     return [as_rows(own) for own in parts]
 
 
-_SCATTER = """
-    SELECT rank, phase, count(*) AS n, stddev_samp(dur_ns) AS std_ns FROM phase_step
-    GROUP BY ALL HAVING count(*) > 1
-"""
-
-
 def _phases(scope: Scope) -> list[dict[str, Any]]:
-    """The phases of each rank; how sure their means are is known by the kept steps."""
+    """The phases of each rank, as sure as `diff` takes them for."""
     from stepscope.questions import find
 
-    scatter = {(row["rank"], row["phase"]): row for row in scope.sql(_SCATTER).to_pylist()}
+    whole, parts = phase_means(scope)
     rows = []
     for place, row in enumerate(rows_by_default(find("phases"), scope).to_pylist()):
         event = as_event(place, row)
-        kept = scatter.get((row["rank"], row["phase"]))
-        if kept is not None:
-            half = student_t(kept["n"] - 1) * kept["std_ns"] / math.sqrt(kept["n"])
-            event |= {"ci95_low_ns": row["mean_ns"] - half, "ci95_high_ns": row["mean_ns"] + half}
+        own = (parts | {"step": whole}).get(row["phase"], {}).get(row["rank"])
+        if own is not None:
+            event |= {"mean_ns": own.mean_ns, "n": own.samples, "std_ns": own.std_ns}
         rows.append(event)
     return rows
 

@@ -33,10 +33,14 @@ _DIRECTIONS: tuple[tuple[str, Direction], ...] = (
     ("forward_events", "forward"),
     ("backward_events", "backward"),
 )
-_MODES = ("one_at_a_time", "one_shot")
+_MODES = ("one_at_a_time", "in_rounds", "one_shot")
+OWN = "auto"
+"""What stands for a plan that the recording makes itself, of what it watches."""
 
 _QUOTED = re.compile(r'"([^"]*)"|\'([^\']*)\'')
 _KEY = re.compile(r"^\s*\[?(?:layers\.)?([\w.-]+)()\s*[\]=]")
+
+_OWN_WARMUP = 3
 
 ERRORS = {
     "bad-plan": "The plan of an inline measurement cannot be used; the message names the line.",
@@ -68,11 +72,14 @@ class Plan:
         source: where the plan comes from, for messages.
         warmup: iterations before anything is measured.
         repetitions: kept measurements per event (one-shot mode: measured iterations).
-        mode: `one_at_a_time`, or `one_shot` for a small set that is measured in every iteration.
+        mode: `one_at_a_time`; `in_rounds` for a few repetitions of each event, round after round, with no
+            regard to `repetitions`; `one_shot` for a small set that is measured in every iteration.
         unarmed_every: after this many measured iterations one runs unmeasured; 0 for never.
         stop_when_done: end `inline.iterate` when everything is measured. With several ranks set
             `stop_after` instead, which they share.
         stop_after: end `inline.iterate` after this many iterations.
+        measured_iterations: in rounds: how many iterations of the job there are; None where it is not known.
+        measured_seconds: in rounds: for how long there is measured; None until the job ends.
     """
 
     entries: tuple[Entry, ...]
@@ -83,6 +90,13 @@ class Plan:
     unarmed_every: int = 4
     stop_when_done: bool = False
     stop_after: int | None = None
+    measured_iterations: int | None = None
+    measured_seconds: float | None = None
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the recording is to name the events itself."""
+        return not self.entries
 
     def names(self, label: str, occurrence: int) -> bool:
         """Whether the plan asks for this event."""
@@ -179,7 +193,7 @@ _OPTIONS: dict[str, tuple[type, str, Any]] = {
     "warmup": (int, "a number of iterations, 0 or more", lambda value: value >= 0),
     "repetitions": (int, "a number of iterations, 1 or more", lambda value: value >= 1),
     "unarmed_every": (int, "a number of iterations, 0 for never", lambda value: value >= 0),
-    "mode": (str, '"one_at_a_time" or "one_shot"', lambda value: value in _MODES),
+    "mode": (str, '"one_at_a_time", "in_rounds" or "one_shot"', lambda value: value in _MODES),
     "stop_when_done": (bool, "true or false", lambda _: True),
     "stop_after": (int, "a number of iterations, 1 or more", lambda value: value >= 1),
 }
@@ -267,13 +281,18 @@ def _read_toml(text: str, source: str) -> dict[str, Any]:
 
 
 def as_plan(plan: Plan | Mapping[str, object] | str | Path) -> Plan:
-    """A plan from a plan, a dict, or a file's name.
+    """A plan from a plan, a dict, or a file's name; `"auto"` is one that the recording makes itself.
 
     Raises:
         PlanError: it is not a plan.
+
+    >>> as_plan("auto").is_own
+    True
     """
     if isinstance(plan, Plan):
         return plan
+    if plan == OWN:
+        return Plan((), source="the plan made here", mode="in_rounds", warmup=_OWN_WARMUP)
     if isinstance(plan, Mapping):
         return plan_from(plan)
     return read_plan(plan)

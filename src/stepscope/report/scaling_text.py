@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.text_grid import Line, wrapped
-from stepscope.compare.runs import WHOLE
+from stepscope.compare.runs import WHOLE, small_labels
 from stepscope.floor.quoting import one_line
 from stepscope.floor.units import ratio_text, time_text
 from stepscope.report.diff_text import signed_time
@@ -13,8 +14,6 @@ from stepscope.report.diff_text import signed_time
 if TYPE_CHECKING:
     from stepscope.answers.table import Table
 
-_SMALL = 0.01
-"""Part of the iteration below which a label is left to the table."""
 _MOST = 6
 """Labels whose next doubling is told, those that take most there."""
 
@@ -31,14 +30,14 @@ def scaling_lines(table: Table, *, width: int) -> list[Line]:
     if len({(row["run"], row["ranks"]) for row in rows}) < 2:
         return lines
     limit = f"{rows[0]['mode']}-scaling efficiency below {ratio_text(table.asked['below'])}"
-    small = _small(rows)
-    found = {label: ranks for label, ranks in stopped(table).items() if label not in small}
+    small = small_labels(rows)
+    found = stopped(table)
     undecided = {
         row["label"]: f"{one_line(row['label'])} {_with_ends(row, 'efficiency', ratio_text)}"
         for row in rows
-        if row["stops_at_ranks"] is None
-        and row["label"] not in small
-        and (row["efficiency_ratio"] or 1.0) < table.asked["below"]
+        if row["label"] not in small
+        and row["label"] not in found
+        and _least(row) < table.asked["below"]
     }
     lines.append(Line(""))
     if found:
@@ -47,16 +46,18 @@ def scaling_lines(table: Table, *, width: int) -> list[Line]:
     elif not undecided:
         lines.append(Line(f"No label stops scaling ({limit})."))
     if undecided:
-        words = f"Undecided ({limit}, but within its interval): {', '.join(undecided.values())}."
+        limit = f"{rows[0]['mode']}-scaling efficiency, {ratio_text(table.asked['below'])} lies"
+        words = f"Undecided ({limit} within its interval): {', '.join(undecided.values())}."
         lines += map(Line, wrapped(words, width))
     return lines + _lost(rows, width) + _next_doubling(rows)
 
 
-def _small(rows: list[dict[str, Any]]) -> set[str]:
-    """Labels that are never a part of the iteration worth speaking of."""
-    whole = {row["run"]: row["average_ns"] for row in rows if row["label"] == WHOLE}
-    large = {row["label"] for row in rows if row["average_ns"] >= _SMALL * whole.get(row["run"], 0)}
-    return {row["label"] for row in rows} - large
+def _least(row: dict[str, Any]) -> float:
+    """The efficiency that a label has at least; of one without, nothing is known that could be too little."""
+    known = [
+        row[name] for name in ("efficiency_low_ratio", "efficiency_ratio") if row[name] is not None
+    ]
+    return float(known[0]) if known else 1.0
 
 
 def _lost(rows: list[dict[str, Any]], width: int) -> list[Line]:
@@ -92,6 +93,8 @@ def _lost(rows: list[dict[str, Any]], width: int) -> list[Line]:
 def _with_ends(row: dict[str, Any], name: str, text: Any) -> str:
     low, high = row[f"{name}_low_ratio"], row[f"{name}_high_ratio"]
     ends = "" if low is None or high is None else f" ({text(low)} to {text(high)})"
+    if high is not None and math.isinf(high):
+        ends = f" ({text(low)} or more)"
     return f"{text(row[f'{name}_ratio'])}{ends}"
 
 

@@ -104,6 +104,10 @@ def answer_lines(
         from stepscope.report.diff_text import diff_lines
 
         return diff_lines(table, width=width, most=most)
+    if drawing == "measured":
+        from stepscope.report.inline_text import inline_lines
+
+        return inline_lines(table, width=width, most=most, bars=bars)
     if drawing == "map":
         from stepscope.report.rank_map_text import map_lines
 

@@ -2,33 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Any
 
 from stepscope.api.several import Source, check_one_job, opened
 from stepscope.floor.errors import SourceError
-from stepscope.floor.units import time_text
+from stepscope.floor.units import count_text, ratio_text, time_text
 from stepscope.report.figures import COLOURS, finish_axes, new_figure, plain_text
+
+if TYPE_CHECKING:
+    from stepscope.api.trace import Trace
 
 MOST_LABELS = 60
 MOST_RANKS = 8
 
 Row = dict[str, Any]
-Key = tuple[str, int]
+Lane = tuple[int, int]
+Key = tuple[int, int, str, int]
+"""Device, stream, label and occurrence."""
+
+_INK = "#444444"
+
+
+@dataclass(slots=True)
+class _Bar:
+    """An event of one rank, or of many: where it is drawn and how long, and how far its time ranges (ns)."""
+
+    row: Row
+    start: float
+    width: float
+    low: float
+    high: float
 
 
 def timeline_chart(result: Source, *, title: str | None = None) -> Any:
-    """Draws the events of an iteration: one line each, in order, with a bar for each rank.
+    """Draws the events of an iteration: one line each, in order, with a bar for each rank, by device and stream.
 
-    A bar starts at the event's median offset from the iteration's start on its device and is as long
-    as its median duration: each event was measured in other iterations, and a few slow ones would
-    move means past their neighbours. Beyond 8 ranks there is one bar for their average, with a line from the
-    shortest to the longest; beyond 60 events the 60 longest are drawn.
+    A bar is as long as the event's median and starts at its median offset from the start of the measured
+    event around it, or of the iteration. Each event was measured in other iterations: one that would begin before
+    the event around it, reach beyond it, or overlap the one before it on its stream, is moved as far as it takes,
+    and drawn shorter where there is no room at all; the figure beside it stays. A thin line goes from the 5th to
+    the 95th percentile, and ends in an arrow where that is beyond the chart. Beyond 8 ranks there is one bar for their median, with a line from the shortest to the longest;
+    beyond 60 events the 60 longest are drawn.
 
     Args:
         result: what `parse_result` returned, an open trace, or a path of either.
-        title: above the chart.
+        title: above the chart; by default what was run, where the recording says so.
 
     Returns:
         A matplotlib `Figure`; a notebook shows it, and `figure.savefig(path)` keeps it.
@@ -40,132 +62,288 @@ def timeline_chart(result: Source, *, title: str | None = None) -> Any:
     with ExitStack() as stack:
         trace = opened(result, stack)
         check_one_job(trace)
-        rows = trace.ask("inline").rows()
-    events = [
         # A file with averages alone has no medians.
-        {**row, "time_ns": row["mean_ns"] if row["median_ns"] is None else row["median_ns"]}
-        for row in rows
-        if row["kind"] == "event" and row["start_offset_ns"] is not None
-    ]
+        rows = [
+            {**row, "time_ns": row["mean_ns"] if row["median_ns"] is None else row["median_ns"]}
+            for row in trace.ask("inline").rows()
+        ]
+        told = title or _what_was_run(trace, rows)
+    events = [row for row in rows if row["kind"] == "event" and row["start_offset_ns"] is not None]
     if not events:
         raise SourceError(
             "no measured events to draw",
-            hint="record with stepscope record --inline PLAN -- train.py",
+            hint="record with stepscope record --inline -- train.py",
             slug="no-inline-profile",
         )
-    whole = [row["mean_ns"] for row in rows if row["kind"] == "iteration"]
-    return _draw(events, sum(whole) / len(whole) if whole else None, title)
+    whole = {row["rank"]: row["time_ns"] for row in rows if row["kind"] == "iteration"}
+    return _draw(events, whole, told)
 
 
-def _draw(events: list[Row], whole_ns: float | None, title: str | None) -> Any:
+def _what_was_run(trace: Trace, rows: list[Row]) -> str:
+    told = trace.sql(
+        "SELECT DISTINCT metadata->>'$.script' AS script, rank.host FROM source JOIN rank USING (rank)"
+    ).rows()
+    scripts, hosts = (
+        sorted({row[name] for row in told if row[name]}) for name in ("script", "host")
+    )
+    ranks = len({row["rank"] for row in rows})
+    measured = [row["n"] for row in rows if row["kind"] == "event" and row["n"]]
+    where = f" on {', '.join(hosts[:3])}{' and others' if len(hosts) > 3 else ''}" if hosts else ""
+    return ", ".join(
+        [
+            *scripts,
+            f"{ranks} rank{'' if ranks == 1 else 's'}{where}",
+            f"medians of {_range(measured)} measurements" if measured else "averages",
+        ]
+    )
+
+
+def _range(numbers: Sequence[int]) -> str:
+    low, high = min(numbers), max(numbers)
+    return count_text(low) if low == high else f"{count_text(low)} to {count_text(high)}"
+
+
+def placed(events: Iterable[Row], whole_ns: float | None) -> list[_Bar]:
+    """The events of one rank, each within the one around it, and in the order in which they run on their stream.
+
+    Args:
+        events: rows of `inline`, of one rank, with `time_ns`.
+        whole_ns: what an iteration takes; None where that was not measured.
+    """
+    lanes: dict[Any, list[Row]] = {}
+    for row in events:
+        lanes.setdefault((row["span"], *_lane(row)), []).append(row)
+    bars: list[_Bar] = []
+    for rows in lanes.values():
+        if any(row["start_index"] is None or row["end_index"] is None for row in rows):
+            bars += [_bar(row, row["start_offset_ns"], row["time_ns"]) for row in rows]
+        else:
+            rows.sort(key=lambda row: (row["start_index"], -row["end_index"]))
+            bars += _nested(rows, 0.0, 0.0, float("inf") if whole_ns is None else whole_ns)
+    return bars
+
+
+def _nested(rows: Sequence[Row], offset: float, start: float, room: float) -> list[_Bar]:
+    """The bars of events that lie within one.
+
+    Args:
+        rows: the events, in order of their starts.
+        offset: median offset of the event around them (ns).
+        start: where it is drawn.
+        room: how long it is drawn.
+    """
+    outer: list[list[Row]] = []
+    for row in rows:
+        if outer and row["end_index"] < outer[-1][0]["end_index"]:
+            outer[-1].append(row)
+        else:
+            outer.append([row])
+    widths = [float(group[0]["time_ns"]) for group in outer]
+    # What was measured in other iterations may have taken longer than the event around it did in its own.
+    longest = _longest_chain(outer, widths)
+    squeeze = min(1.0, room / longest) if longest else 1.0
+    widths = [width * squeeze for width in widths]
+    places = [max(float(group[0]["start_offset_ns"]) - offset, 0.0) for group in outer]
+    for number, own in enumerate(outer):
+        for before in range(number):
+            end = places[before] + widths[before] * _follows(own, outer[before])
+            places[number] = max(places[number], end)
+    for number in range(len(outer) - 1, -1, -1):
+        limit = room - widths[number]
+        for after in range(number + 1, len(outer)):
+            limit = min(
+                limit, places[after] - widths[number] * _follows(outer[after], outer[number])
+            )
+        places[number] = max(min(places[number], limit), 0.0)
+    bars = []
+    for group, place, width in zip(outer, places, widths, strict=True):
+        first, *within = group
+        bars.append(_bar(first, start + place, width))
+        bars += _nested(within, first["start_offset_ns"], start + place, width)
+    return bars
+
+
+def _follows(group: Sequence[Row], before: Sequence[Row]) -> bool:
+    """Whether an event starts when another one has ended; else the two overlap."""
+    return bool(before[0]["end_index"] < group[0]["start_index"])
+
+
+def _longest_chain(outer: Sequence[Sequence[Row]], widths: Sequence[float]) -> float:
+    """The longest time of events that follow one another."""
+    chains: list[float] = []
+    for number, own in enumerate(outer):
+        ended = [chains[before] for before in range(number) if _follows(own, outer[before])]
+        chains.append(widths[number] + max(ended, default=0.0))
+    return max(chains, default=0.0)
+
+
+def _bar(row: Row, start: float, width: float) -> _Bar:
+    time = row["time_ns"]
+    low, high = (time if row[name] is None else row[name] for name in ("p5_ns", "p95_ns"))
+    return _Bar(row, start, width, start + low, start + high)
+
+
+def _draw(events: list[Row], whole: Mapping[int, float], title: str) -> Any:
     ranks = sorted({row["rank"] for row in events})
-    lines = _lines(events)
+    bars = [
+        bar
+        for rank in ranks
+        for bar in placed([row for row in events if row["rank"] == rank], whole.get(rank))
+    ]
+    lines = _lines(bars)
     left_out = max(0, len(lines) - MOST_LABELS)
     if left_out:
-        longest = sorted(lines, key=lambda key: -_mean(lines[key], "time_ns"))[:MOST_LABELS]
-        lines = {key: rows for key, rows in lines.items() if key in set(longest)}
-    figure = new_figure(11, 1.3 + len(lines) * 0.19)
+        longest = sorted(lines, key=lambda key: -_time(lines[key]))[:MOST_LABELS]
+        lines = {key: own for key, own in lines.items() if key in set(longest)}
+    if len(ranks) > MOST_RANKS:
+        lines = {key: [_over_ranks(own)] for key, own in lines.items()}
+    places = _places(lines)
+    figure = new_figure(11, 1.5 + (max(places.values()) + 1) * 0.19)
     axes = figure.subplots()
-    if len(ranks) == 1:
-        _draw_one_rank(axes, lines)
-    elif len(ranks) <= MOST_RANKS:
-        _draw_ranks(axes, lines, ranks)
-    else:
-        _draw_average(axes, lines)
-    ends = [row["start_offset_ns"] + row["time_ns"] for rows in lines.values() for row in rows]
-    right = max([*ends, whole_ns or 0]) / 1e6
-    for place, rows in enumerate(lines.values()):
-        end = max(row["start_offset_ns"] + row["time_ns"] for row in rows) / 1e6
-        text = time_text(_mean(rows, "time_ns"))
-        axes.text(end + right * 0.006, place, text, va="center", fontsize=6.5, color="#444444")
-    if whole_ns:
-        axes.axvline(whole_ns / 1e6, color="#444444", linewidth=0.8, linestyle="--")
+    iteration = median(whole.values()) if whole else None
+    everything = [bar for own in lines.values() for bar in own]
+    right = max([*(bar.start + bar.width for bar in everything), iteration or 0]) / 1e6
+    colours = _colours(lines, ranks)
+    height = 0.74 / min(len(ranks), MOST_RANKS) if 1 < len(ranks) <= MOST_RANKS else 0.62
+    for key, own in lines.items():
+        for bar in own:
+            middle = float(places[key])
+            if 1 < len(ranks) <= MOST_RANKS:
+                middle += height * (ranks.index(bar.row["rank"]) + 0.5) - 0.37
+            _draw_bar(axes, bar, middle, height, colours(key, bar), right)
+        ends = (max(bar.start + bar.width, bar.high) for bar in own)
+        end = min(max(ends) / 1e6, right * 1.02)
+        words = _figures([bar.row for bar in own])
+        axes.text(end + right * 0.006, places[key], words, va="center", fontsize=6.5, color=_INK)
+    if 1 < len(ranks) <= MOST_RANKS:
+        for number, rank in enumerate(ranks):
+            axes.barh(0, 0, color=COLOURS[number % len(COLOURS)], label=f"rank {rank}")
+        axes.legend(loc="upper right", fontsize=7, frameon=True, framealpha=0.9, borderaxespad=1.2)
+    if iteration:
+        axes.axvline(iteration / 1e6, color=_INK, linewidth=0.8, linestyle="--")
         axes.annotate(
-            f"complete iteration {time_text(whole_ns)}",
-            (whole_ns / 1e6, -0.9),
+            f"complete iteration {time_text(iteration)}",
+            (iteration / 1e6, -0.6),
             xytext=(-3, 0),
             textcoords="offset points",
             ha="right",
             va="bottom",
             fontsize=7,
-            color="#444444",
+            color=_INK,
         )
-    axes.set_yticks(range(len(lines)), [_name(key, lines) for key in lines], fontsize=7)
-    axes.set_ylim(len(lines) - 0.4, -1.0)
-    axes.set_xlim(0, right * 1.08)
+    _name_lanes(axes, lines, places)
+    axes.set_yticks(list(places.values()), [_name(key, lines) for key in lines], fontsize=7)
+    axes.set_ylim(max(places.values()) + 0.6, -1.0)
+    axes.set_xlim(0, right * 1.2)
     axes.set_xlabel("ms since the iteration started" + _also(left_out), fontsize=8)
     axes.tick_params(axis="x", labelsize=7)
     axes.tick_params(axis="y", length=0)
-    finish_axes(axes, "x", hidden=("top", "right", "left"), title=title and plain_text(title, 100))
+    finish_axes(axes, "x", hidden=("top", "right", "left"), title=plain_text(title, 100))
     return figure
 
 
-def _draw_one_rank(axes: Any, lines: dict[Key, list[Row]]) -> None:
-    """Coloured by the first part of the label: the part of the model."""
-    parts = list(dict.fromkeys(label.split(".")[0] for label, _ in lines))
-    for place, ((label, _), rows) in enumerate(lines.items()):
-        colour = COLOURS[parts.index(label.split(".")[0]) % len(COLOURS)]
-        for row in rows:
-            _bar(axes, place, 0.62, row["start_offset_ns"], row["time_ns"], colour)
-
-
-def _draw_ranks(axes: Any, lines: dict[Key, list[Row]], ranks: list[int]) -> None:
-    height = 0.74 / len(ranks)
-    for place, rows in enumerate(lines.values()):
-        for row in rows:
-            number = ranks.index(row["rank"])
-            middle = place - 0.37 + height * (number + 0.5)
-            colour = COLOURS[number % len(COLOURS)]
-            _bar(axes, middle, height, row["start_offset_ns"], row["time_ns"], colour)
-    for number, rank in enumerate(ranks):
-        axes.barh(0, 0, color=COLOURS[number % len(COLOURS)], label=f"rank {rank}")
-    axes.legend(loc="upper right", fontsize=7, frameon=True, framealpha=0.9, borderaxespad=1.2)
-
-
-def _draw_average(axes: Any, lines: dict[Key, list[Row]]) -> None:
-    for place, rows in enumerate(lines.values()):
-        begin = _mean(rows, "start_offset_ns")
-        _bar(axes, place, 0.62, begin, _mean(rows, "time_ns"), COLOURS[0])
-        times = [row["time_ns"] for row in rows]
-        ends = [(begin + min(times)) / 1e6, (begin + max(times)) / 1e6]
-        axes.plot(ends, [place, place], color=COLOURS[6], linewidth=1.2)
-
-
-def _bar(axes: Any, y: float, height: float, begin_ns: float, dur_ns: float, colour: str) -> None:
-    # The edge keeps an event of some µs visible in an iteration of some ms.
+def _draw_bar(axes: Any, bar: _Bar, y: float, height: float, colour: str, right: float) -> None:
+    # The edge keeps an event of some µs visible in an iteration of some ms. What scatters is pale.
     axes.barh(
         y,
-        dur_ns / 1e6,
+        bar.width / 1e6,
         height,
-        left=begin_ns / 1e6,
+        left=bar.start / 1e6,
         color=colour,
+        alpha=0.55 if bar.row["stable"] is False else 1.0,
         edgecolor=colour,
         linewidth=0.7,
     )
+    if bar.high > bar.low:
+        # A rare long one would make all the others too small to see: its line ends in an arrow.
+        cut = bar.high / 1e6 > right * 1.02
+        ends = [min(end / 1e6, right * 1.02) for end in (bar.low, bar.high)]
+        marker = ">" if cut else "|"
+        axes.plot(
+            ends, [y, y], color=_INK, linewidth=0.8, marker=marker, markersize=3, markevery=[1]
+        )
 
 
-def _lines(events: list[Row]) -> dict[Key, list[Row]]:
-    """Rows by label and occurrence, in the order in which they start."""
-    lines: dict[Key, list[Row]] = {}
-    for row in events:
-        lines.setdefault((row["label"], row["occurrence"]), []).append(row)
+def _colours(lines: Mapping[Key, object], ranks: Sequence[int]) -> Any:
+    """A bar's colour: the rank's where there are several, else that of the label's first part, the part of the model."""
+    if 1 < len(ranks) <= MOST_RANKS:
+        return lambda _, bar: COLOURS[ranks.index(bar.row["rank"]) % len(COLOURS)]
+    parts = list(dict.fromkeys(key[2].split(".")[0] for key in lines))
+    return lambda key, _: COLOURS[parts.index(key[2].split(".")[0]) % len(COLOURS)]
 
-    def place(key: Key) -> tuple[float, float]:
-        indices = [row["start_index"] for row in lines[key] if row["start_index"] is not None]
-        return (min(indices) if indices else float("inf"), _mean(lines[key], "start_offset_ns"))
+
+def _lane(row: Row) -> Lane:
+    return row["device"] or 0, row["stream"] or 0
+
+
+def _lines(bars: list[_Bar]) -> dict[Key, list[_Bar]]:
+    """Bars by lane, label and occurrence, in the order in which they start."""
+    lines: dict[Key, list[_Bar]] = {}
+    for bar in bars:
+        label = bar.row["label"].removesuffix(f"#{bar.row['occurrence']}")
+        lines.setdefault((*_lane(bar.row), label, bar.row["occurrence"]), []).append(bar)
+
+    def place(key: Key) -> tuple[Lane, float, float]:
+        rows = [bar.row for bar in lines[key]]
+        indices = [row["start_index"] for row in rows if row["start_index"] is not None]
+        first = min(indices) if indices else float("inf")
+        return key[:2], first, median(bar.start for bar in lines[key])
 
     return {key: lines[key] for key in sorted(lines, key=place)}
 
 
+def _places(lines: Mapping[Key, object]) -> dict[Key, int]:
+    """The line of each event; where there are several lanes each has one more, for its name."""
+    places: dict[Key, int] = {}
+    several = len({key[:2] for key in lines}) > 1
+    line = -1
+    for key in lines:
+        line += 1 + (several and key[:2] not in {known[:2] for known in places})
+        places[key] = line
+    return places
+
+
+def _name_lanes(axes: Any, lines: Mapping[Key, object], places: Mapping[Key, int]) -> None:
+    lanes = list(dict.fromkeys(key[:2] for key in lines))
+    if len(lanes) < 2:
+        return
+    for lane in lanes:
+        above = min(place for key, place in places.items() if key[:2] == lane) - 1
+        device, stream = lane
+        name = "host" if stream == -1 else f"device {device}, stream {stream}"
+        axes.axhline(above, color="#dddddd", linewidth=0.6)
+        axes.text(0, above, f" {name}", va="center", fontsize=7, color=_INK, weight="bold")
+
+
+def _over_ranks(bars: Sequence[_Bar]) -> _Bar:
+    """One bar for many ranks, with the shortest and the longest of them."""
+    times = [bar.row["time_ns"] for bar in bars]
+    start = median(bar.start for bar in bars)
+    of_all = {**bars[0].row, "time_ns": median(times), "stable": None}
+    return _Bar(
+        of_all, start, median(bar.width for bar in bars), start + min(times), start + max(times)
+    )
+
+
+def _time(bars: Sequence[_Bar]) -> float:
+    return float(median(bar.row["time_ns"] for bar in bars))
+
+
+def _figures(rows: Sequence[Row]) -> str:
+    """What is written beside an event: its time, of how many measurements, and how they scatter where they do."""
+    told = time_text(median(row["time_ns"] for row in rows))
+    known = [row["n"] for row in rows if row["n"]]
+    if known:
+        told += f"  n {_range(known)}"
+    unstable = [row["relative_std_ratio"] for row in rows if row["stable"] is False]
+    return told + (f"  ± {ratio_text(max(unstable))}" if unstable else "")
+
+
 def _name(key: Key, lines: Mapping[Key, object]) -> str:
-    label, occurrence = key
-    several = occurrence or (label, 1) in lines
+    _, _, label, occurrence = key
+    several = occurrence or any(other[2:] == (label, 1) for other in lines)
     return plain_text(label) + (f" #{occurrence}" if several else "")
 
 
 def _also(left_out: int) -> str:
     return f" ({left_out} shorter events are not drawn)" if left_out else ""
-
-
-def _mean(rows: Sequence[Row], column: str) -> float:
-    return sum(float(row[column]) for row in rows) / len(rows)

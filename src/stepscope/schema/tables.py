@@ -487,7 +487,7 @@ DECLARED = (
         Column("tool", WORD, "library or tool that measured it"),
     ),
     table(
-        "inline_timing", "One row is one measurement of one labelled event of a training iteration, or of a complete iteration.",
+        "inline_timing", "One row is one measurement of one labelled event of a training iteration, or of a complete iteration, or the average of all of an event's.",
         _rank("rank it was measured on"),
         _span("recording it was measured in"),
         Column("kind", TEXT, "event, or iteration for a complete one"),
@@ -501,7 +501,9 @@ DECLARED = (
         Column("start_offset_ns", DURATION, "its start, from the start of the iteration on the same device (ns)", nullable=True),
         Column("dur_ns", DURATION, "duration (ns)", check="dur_ns >= 0"),
         Column("armed", FLAG, "for a complete iteration: whether an event was measured in it; NULL where the file does not say", nullable=True),
-        Column("averaged", FLAG, "the file has only this average, and not the measurements behind it"),
+        Column("averaged", FLAG, "this is the average of all measurements, of which the file has only some, or none"),
+        Column("measurements", COUNT, "for an average: of how many; NULL where the file does not say", nullable=True),
+        Column("std_ns", DURATION, "for an average: the standard deviation of all these measurements (ns)", type=DOUBLE, nullable=True),
         Column("clock", TEXT, "clock that measured: host, or the kind of the device", nullable=True),
     ),
     table(
@@ -529,7 +531,7 @@ DECLARED = (
         Column("pageable_bytes", BYTES, "for phase step: the part of them from memory that is not pinned", nullable=True, type=DOUBLE),
         Column("timed_every", COUNT, "for phase step: every how many-th step was timed at the end of the recording", nullable=True),
         Column("timing_ns", DURATION, "for phase step: what timing a step took of its time (ns), a median; NULL in a recording of few steps", nullable=True),
-        Column("disturbed_steps", COUNT, "for phase step: steps in no mean because a profiler ran in them or wrote its file", nullable=True),
+        Column("disturbed_steps", COUNT, "for phase step: steps in no mean because a profiler ran in them or wrote its file, or the recording looked for what to measure", nullable=True),
     ),
     table(
         "phase_step", "One row is a phase of one training step of a rank; phase step is all of it, and the others add up to it. The recorder keeps steps that are evenly spaced over the run.",

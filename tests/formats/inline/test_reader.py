@@ -73,6 +73,8 @@ def test_our_file_keeps_every_measurement_and_who_measured_it(read):
         "end_index": 3,
         "armed": None,
         "averaged": False,
+        "measurements": None,
+        "std_ns": None,
         "clock": "host",
     }
     whole = {
@@ -268,3 +270,27 @@ def test_what_hugectr_recorded_of_its_data_is_read(read):
     row = {"step": None, "iteration": None, "name": "batch"}
     assert tables.step_value.to_pylist() == [{**row, "value": 64.0}, {**row, "value": 128.0}]
     assert tables.report.damage == {"wrong_type": 2}
+
+
+def test_of_more_measurements_than_were_kept_the_average_is_a_row_beside_them(read):
+    event = OURS["timeline"]["device_1"]["stream_-1"][0]
+    of_all = {"n": 5000, "mean_ns": 180.4, "std_ns": 12.5}
+    many = {**event, "statistics": of_all}
+    document = {
+        **OURS,
+        "timeline": {"device_1": {"stream_-1": [many]}},
+        "iteration_statistics": {
+            "armed": {"n": 1},
+            "unarmed": {"n": 700, "mean_ns": 2e3, "std_ns": 9.0},
+        },
+    }
+    _, tables = read(document)
+    averages = [row for row in tables.inline_timing.to_pylist() if row["averaged"]]
+    told = [
+        (row["label"], row["dur_ns"], row["measurements"], row["std_ns"], row["armed"])
+        for row in averages
+    ]
+    assert told == [
+        ("fc1.forward", 180, 5000, 12.5, None),
+        ("iteration", 2000, 700, 9.0, False),
+    ]

@@ -75,6 +75,73 @@ def test_nothing_observed_is_done_at_once() -> None:
     ]
 
 
+def _turns_of(turns: list[Turn]) -> list[tuple[int | None, int]]:
+    """(event, kept measurements) of each of its turns."""
+    found: list[tuple[int | None, int]] = []
+    for turn in turns:
+        if turn.role == "armed":
+            if not turn.counted:
+                found.append((turn.event, 0))
+            else:
+                found[-1] = (turn.event, found[-1][1] + 1)
+    return found
+
+
+def _in_rounds(
+    events: int, iterations: int, *, known: bool, order: list[int] | None = None
+) -> list[Turn]:
+    ran = 0
+    schedule = Schedule(
+        warmup=0,
+        repetitions=50,
+        unarmed_every=4,
+        in_rounds=True,
+        left=lambda: iterations - ran if known else None,
+    )
+    turns = []
+    while ran < iterations and schedule.turn.role != "done":
+        ran += 1
+        turns.append(schedule.turn)
+        if schedule.turn.role == "observe":
+            schedule.observed(events, order)
+        schedule.advance(measured=True)
+    return turns
+
+
+def test_in_rounds_the_heaviest_comes_first_and_turns_become_longer() -> None:
+    turns = _turns_of(_in_rounds(3, 400, known=False, order=[2, 0, 1]))
+    assert turns[:12] == [(event, kept) for kept in (2, 4, 8, 16) for event in (2, 0, 1)]
+    assert all(kept == 16 for _, kept in turns[12:-1])
+
+
+def test_in_rounds_a_known_number_of_iterations_is_shared_out_evenly() -> None:
+    for iterations in (60, 100, 200, 500):
+        turns = _in_rounds(4, iterations, known=True)
+        kept = dict.fromkeys(range(4), 0)
+        for event, count in _turns_of(turns):
+            kept[event or 0] += count
+        assert max(kept.values()) - min(kept.values()) <= 2
+        assert iterations - len(turns) <= 10
+
+
+def test_in_rounds_a_job_too_short_for_all_measures_the_heaviest_twice() -> None:
+    turns = _turns_of(_in_rounds(40, 20, known=True, order=list(range(39, -1, -1))))
+    assert turns[:4] == [(39, 2), (38, 2), (37, 2), (36, 2)]
+
+
+def test_a_survey_lasts_until_it_has_found_enough() -> None:
+    schedule = Schedule(warmup=1, repetitions=1, unarmed_every=0, survey=True)
+    roles = []
+    for number in range(4):
+        roles.append(schedule.turn.role)
+        if number == 2:
+            schedule.surveyed()
+        schedule.advance(measured=False)
+    assert [*roles, schedule.turn.role] == ["warmup", "survey", "survey", "observe", "observe"]
+    schedule.finish()
+    assert schedule.advance(measured=False).role == "done"
+
+
 @examples(40)
 @given(
     warmup=st.integers(0, 4),

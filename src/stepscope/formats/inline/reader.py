@@ -28,6 +28,7 @@ _OURS = re.compile(rb'"format"\s*:\s*"stepscope\.inline"')
 _MARKS = (b'"avg_measured_time_ms"', b'"measured_times_ms"', b'"iter_time_ms"')
 _NUMBERED = re.compile(r"[A-Za-z]+_(-?\d{1,18})$")
 _METADATA = (
+    "script",
     "complete",
     "mode",
     "warmup",
@@ -157,6 +158,12 @@ class _Rows:
                 self._drop()
                 continue
             self._iteration(time_ns, iteration=whole(parts[0]), armed=parts[1])
+        statistics = loaded.get("iteration_statistics")
+        for name, armed in (("armed", True), ("unarmed", False)):
+            kept = sum(row.get("armed") is armed for row in self.rows[before:])
+            told = statistics.get(name) if kept and isinstance(statistics, dict) else None
+            for average in _of_all(told, kept):
+                self._iteration(average.pop("dur_ns"), armed=armed, **average)
         times = loaded.get("iter_time_ms", [])
         for time_ms in times if isinstance(times, list) else [times]:
             self._iteration(milliseconds(time_ms))
@@ -217,6 +224,7 @@ class _Rows:
                     "start_offset_ns": offset,
                     "averaged": False,
                 }
+            yield from _of_all(event.get("statistics"), len(event["samples"]))
         elif isinstance(event.get("measured_times_ms"), list):
             offsets = event.get("iter_start_to_event_start_times_ms")
             offsets = offsets if isinstance(offsets, list) else []
@@ -254,6 +262,17 @@ class _Rows:
     def _drop(self) -> None:
         self._report.dropped += 1
         self._report.note("wrong_type")
+
+
+def _of_all(statistics: Any, kept: int) -> Iterator[Row]:
+    """The average of all measurements, where more were made than were kept."""
+    if not isinstance(statistics, dict):
+        return
+    n = whole(statistics.get("n"))
+    mean, std = (document.number(statistics.get(name)) for name in ("mean_ns", "std_ns"))
+    if n is None or n <= kept or mean is None or not 0 <= mean < document.MOST_NS or std is None:
+        return
+    yield {"dur_ns": round(mean), "averaged": True, "measurements": n, "std_ns": max(std, 0.0)}
 
 
 def label_of(event: Mapping[str, Any]) -> Any:

@@ -7,7 +7,7 @@
         ...
 
 Without `start`, `iterate(loader)` is the loader itself and `iteration()` does nothing. With the
-environment variable `STEPSCOPE_INLINE` set to a plan's file (or to `phases`), the first `iterate` or
+environment variable `STEPSCOPE_INLINE` set to a plan's file (or to `auto` or `phases`), the first `iterate` or
 `iteration` starts by itself and writes to `STEPSCOPE_OUT`.
 """
 
@@ -52,7 +52,8 @@ def start(
     It never raises: a plan that cannot be used is one warning, and the job runs unprofiled.
 
     Args:
-        plan: what to measure one event at a time: a file, a dict or a `Plan`; None for phases only.
+        plan: what to measure one event at a time: a file, a dict or a `Plan`; `"auto"` for what the job turns
+            out to run, round after round; None for phases only.
         model: the outermost module, or a `ModuleDict` of several, whose names then come first in
             labels. None finds it in the second iteration: of several the one with most parameters.
         optimizer: the optimizer, or a list of several. None finds them in the second iteration.

@@ -7,12 +7,14 @@ every step's phases, which is small enough to keep for each run and to compare r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from stepscope.floor.ranks import Process
-from stepscope.floor.statistics import describe, overhead
+from stepscope.floor.statistics import Statistics, describe, overhead
 from stepscope.record.inline.events import Event, Measured
 from stepscope.record.phases.phases import COLUMNS, PHASES, Phases
 from stepscope.record.plan import Entry
@@ -41,8 +43,7 @@ def file_name(process: Process, kind: str) -> str:
     return f"{host}.{process.rank}.{kind}.json"
 
 
-def _statistics_ns(values: Sequence[int]) -> dict[str, Any] | None:
-    found = describe(values)
+def _in_ns(found: Statistics | None) -> dict[str, Any] | None:
     if found is None:
         return None
     unitless = ("n", "stable")
@@ -51,40 +52,39 @@ def _statistics_ns(values: Sequence[int]) -> dict[str, Any] | None:
     }
 
 
-def _mean_ms(values: list[int]) -> float | None:
-    return sum(values) / len(values) / 1e6 if values else None
+def _mean_ms(total_ns: int, n: int) -> float | None:
+    return total_ns / n / 1e6 if n else None
 
 
 def _event(event: Event) -> dict[str, Any]:
-    durations = [sample.duration_ns for sample in event.samples]
-    offsets = [sample.offset_ns for sample in event.samples]
+    samples = event.samples
+    _, durations_ns, offsets_ns = samples.totals
     return {
         "label": event.observed.label,
         "start_index": event.observed.start_index,
         "end_index": event.observed.end_index,
-        "avg_measured_time_ms": _mean_ms(durations),
-        "avg_iter_start_to_event_start_time_ms": _mean_ms(offsets),
+        "avg_measured_time_ms": _mean_ms(durations_ns, samples.count),
+        "avg_iter_start_to_event_start_time_ms": _mean_ms(offsets_ns, samples.count),
         "occurrence": event.observed.occurrence,
         "clock": event.observed.clock,
-        "statistics": _statistics_ns(durations),
-        "offset_statistics": _statistics_ns(offsets),
+        "statistics": _in_ns(samples.sums.statistics([row[1] for row in samples.rows])),
+        "offset_statistics": _in_ns(describe([row[2] for row in samples.rows])),
         "missed": event.missed,
         "lost": event.lost,
-        "samples": [
-            [sample.iteration, sample.duration_ns, sample.offset_ns] for sample in event.samples
-        ],
+        "samples": [list(row) for row in samples.rows],
     }
 
 
 def _without_a_turn(measured: Measured) -> list[dict[str, Any]]:
     """What of the plan was still to come when the recording ended."""
-    if measured.done:
+    if measured.complete:
         return []
     missing = []
     for entry in measured.plan.entries:
         events = [event for event in measured.events if _is_of(event, entry)]
         # What the observed iteration did not run is named already.
-        if not (any(event.samples for event in events) or (measured.observed and not events)):
+        had_turns = any(event.samples.count or event.missed for event in events)
+        if not (had_turns or (measured.observed and not events)):
             missing.append({"label": entry.text, "line": entry.line, "reason": ENDED_FIRST})
     return missing
 
@@ -117,33 +117,38 @@ def inline_document(
         where = event.observed
         streams = timeline.setdefault(f"device_{where.device}", {})
         streams.setdefault(f"stream_{where.stream}", []).append(_event(event))
-    unarmed = [time_ns for _, armed, time_ns in measured.iterations if not armed]
-    armed = [time_ns for _, armed, time_ns in measured.iterations if armed]
+    iterations = measured.iterations
+    whole = iterations.unarmed if iterations.unarmed.n else iterations.armed
     # Inside a captured graph the marks stay between two captures, so nothing runs without them.
     cost = None
     if not measured.in_graph:
-        cost = asdict(overhead([(armed, time_ns) for _, armed, time_ns in measured.iterations]))
+        cost = asdict(overhead(iterations.rows))
     plan = measured.plan
     return {
         "format": "stepscope.inline",
         "version": VERSION,
         **process.fields(),
-        "avg_iter_time_ms": _mean_ms(unarmed or armed),
+        "script": Path(sys.argv[0]).name if sys.argv else "",
+        "avg_iter_time_ms": _mean_ms(whole.total_ns, whole.n),
         "timeline": timeline,
-        "complete": measured.done,
+        "complete": measured.complete,
         "mode": plan.mode,
         "warmup": plan.warmup,
-        "repetitions": plan.repetitions,
+        "repetitions": None if plan.mode == "in_rounds" else plan.repetitions,
         "iterations_run": measured.iterations_run,
         "start_epoch_ns": started_epoch_ns,
         "overhead": cost,
         "bookkeeping_ns_per_iteration": measured.bookkeeping_ns
         / max(measured.iterations_run - 1, 1),
         "iteration_statistics": {
-            "armed": _statistics_ns(armed),
-            "unarmed": _statistics_ns(unarmed),
+            name: _in_ns(
+                sums.statistics(
+                    [ns for _, armed, ns in iterations.rows if armed == (name == "armed")]
+                )
+            )
+            for name, sums in (("armed", iterations.armed), ("unarmed", iterations.unarmed))
         },
-        "iterations": [list(row) for row in measured.iterations],
+        "iterations": [list(row) for row in iterations.rows],
         "not_measured": [
             *(
                 {"label": one.entry.text, "line": one.entry.line, "reason": one.reason}
@@ -151,7 +156,7 @@ def inline_document(
             ),
             *_without_a_turn(measured),
         ],
-        "values": _by_name(measured.values, [row[0] for row in measured.iterations]),
+        "values": _by_name(iterations.values, [row[0] for row in iterations.rows]),
         "settings": settings,
         "sample_columns": ["iteration", "duration_ns", "offset_ns"],
         "iteration_columns": ["iteration", "armed", "time_ns"],
@@ -194,7 +199,7 @@ def phases_document(
             "mean_ns": history.totals[position] / n if n else 0.0,
             "share_ratio": history.totals[position] / total_ns if total_ns else 0.0,
             "largest_ns": history.largest[position],
-            "statistics": _statistics_ns(columns[position]),
+            "statistics": _in_ns(describe(columns[position])),
         }
     device = None
     if phases.clock is not None and phases.device_steps:
@@ -230,7 +235,7 @@ def phases_document(
         else {
             "mean_ns": total_ns / n,
             "largest_ns": history.largest[1],
-            "statistics": _statistics_ns(columns[1]),
+            "statistics": _in_ns(describe(columns[1])),
         },
         "phases": by_phase,
         "device": device,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from stepscope.record.inline.kept import Iterations, Samples
 from stepscope.record.plan import Entry, Plan
-from stepscope.record.ring import Sample
 from stepscope.record.targets.watch import Observed
 
 
@@ -19,7 +18,7 @@ class Event:
     """
 
     observed: Observed
-    samples: list[Sample] = field(default_factory=list)
+    samples: Samples = field(default_factory=Samples)
     missed: int = 0
     lost: int = 0
 
@@ -40,25 +39,32 @@ class Measured:
         plan: what was to be measured.
         events: the planned events that the job runs, in their order.
         not_measured: planned events that the job does not run.
-        iterations: (iteration, armed, time in ns) of those that count towards the overhead.
-        values: the numbers of each of these, by name.
+        iterations: those that count towards the overhead.
         iterations_run: how many started.
         bookkeeping_ns: host time spent between iterations, in all of them.
         in_graph: whether something was measured inside a captured graph.
         observed: whether it is known what the job runs.
-        done: whether every event has had its turn.
+        done: whether no more is measured.
     """
 
     plan: Plan
     events: list[Event]
     not_measured: list[NotMeasured]
-    iterations: list[tuple[int, bool, int]]
-    values: list[Mapping[str, float]]
+    iterations: Iterations
     iterations_run: int
     bookkeeping_ns: int
     in_graph: bool
     observed: bool
     done: bool
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything has been measured as often as the plan asks; in rounds, twice."""
+        if self.plan.mode != "in_rounds":
+            return self.done
+        return self.observed and all(
+            event.samples.count > 1 or event.missed for event in self.events
+        )
 
 
 def not_measured_words(plan: Plan, not_measured: list[NotMeasured]) -> str:

@@ -16,9 +16,11 @@ from typing import Any
 from stepscope.record import annotate
 from stepscope.record.clock import Clock
 from stepscope.record.inline.events import Event, Measured, NotMeasured, not_measured_words
+from stepscope.record.inline.kept import Iterations
+from stepscope.record.inline.own_plan import OwnPlan
 from stepscope.record.inline.schedule import Schedule, Turn
 from stepscope.record.labels import parse_label
-from stepscope.record.plan import Plan
+from stepscope.record.plan import Entry, Plan
 from stepscope.record.ring import Marked, Ring
 from stepscope.record.targets import Target
 from stepscope.record.targets.copies import Copies
@@ -65,10 +67,8 @@ class Recorder:
         self.copies = copies
         self.events: list[Event] = []
         self.not_measured: list[NotMeasured] = []
-        self.iterations: list[tuple[int, bool, int]] = []
-        """(iteration, armed, time in ns) of every iteration that counts towards the overhead."""
-        self.values: list[Mapping[str, float]] = []
-        """The numbers of each of these, by name."""
+        self.iterations = Iterations()
+        """Every iteration that counts towards the overhead."""
         self.iteration = -1
         self.bookkeeping_ns = 0
         self.in_graph = False
@@ -80,6 +80,9 @@ class Recorder:
             repetitions=plan.repetitions,
             unarmed_every=plan.unarmed_every,
             one_shot=plan.mode == "one_shot",
+            in_rounds=plan.mode == "in_rounds",
+            survey=plan.is_own,
+            left=self._left,
         )
         self._guard = guard
         self._ring = Ring()
@@ -94,6 +97,15 @@ class Recorder:
         self._began_ns: int | None = None
         self._fresh = False
         self._regions = False
+        self._own: OwnPlan | None = None
+        self._weights: dict[str, int] = {}
+        self._first_ns: int | None = None
+        self._last_ns = 0
+
+    @property
+    def surveys(self) -> bool:
+        """Whether it watches the running iteration to find out what could be measured."""
+        return self._own is not None and self._own.watch is not None
 
     @property
     def done(self) -> bool:
@@ -107,7 +119,6 @@ class Recorder:
             events=[replace(event, samples=event.samples.copy()) for event in self.events],
             not_measured=self.not_measured.copy(),
             iterations=self.iterations.copy(),
-            values=self.values.copy(),
             iterations_run=self.iteration + 1,
             bookkeeping_ns=self.bookkeeping_ns,
             in_graph=self.in_graph,
@@ -130,10 +141,14 @@ class Recorder:
         """
         self.iteration += 1
         self._began_ns = now_ns
+        if self._first_ns is None:
+            self._first_ns = now_ns
         self._fresh = fresh
         role = self.schedule.turn.role
-        if fresh or role not in ("observe", "armed"):
+        if fresh or role not in ("survey", "observe", "armed"):
             self._disarm()
+        elif role == "survey":
+            self._survey()
         elif role == "observe":
             self.watch = self._observe()
             self._install(self.watch)
@@ -163,15 +178,20 @@ class Recorder:
             return False
         time_ns = now_ns - self._began_ns
         self._began_ns = None
+        self._last_ns = now_ns
         watch, self.watch = self.watch, None
         turn = self.schedule.turn
+        if turn.role == "survey" and self._own is not None:
+            self._surveyed(self._own)
         measured = isinstance(watch, ArmedWatch) and self._collect(watch, turn)
-        if isinstance(watch, ObservingWatch):
+        if turn.role == "observe" and isinstance(watch, ObservingWatch):
             self._disarm()
             self._observed(watch)
         if turn.role == "unarmed" or (measured and turn.counted):
-            self.iterations.append((self.iteration, turn.role == "armed", time_ns))
-            self.values.append(values)
+            self.iterations.add((self.iteration, turn.role == "armed", time_ns), values)
+        left = self._left()
+        if left is not None and left <= 0:
+            self.schedule.finish()
         following = self.schedule.advance(measured=measured)
         if following.role == "armed" and following.event == turn.event:
             for target in self._targets:
@@ -195,6 +215,8 @@ class Recorder:
         watch = self.watch
         self._began_ns = None
         self._disarm()
+        if self._own is not None:
+            self._own.abandon()
         if isinstance(watch, ArmedWatch):
             watch.give_back()
 
@@ -202,6 +224,8 @@ class Recorder:
         """Takes everything out of the job, and lets go of the model."""
         self._began_ns = None
         self._disarm()
+        if self._own is not None:
+            self._own.remove()
         self._finder = None
         self._armed = []
         self._targets = []
@@ -223,13 +247,15 @@ class Recorder:
     def recapture(self) -> bool:
         """Whether a CUDA graph has to be captured now, because what it is to contain has changed.
 
-        Ask once per iteration, before the replay. True in the observed iteration, in the first of
+        Ask once per iteration, before the replay. True in the watched iterations, in the first of
         each event, and once more at the end, for a graph without marks.
         """
         self._recaptures = True
         turn = self.schedule.turn
         if self._fresh or turn.role in ("warmup", "unarmed"):
             return False
+        if turn.role == "survey":
+            return self.surveys
         asked_for = None if turn.role == "observe" else len(self.events)
         if turn.role == "armed":
             asked_for = turn.event or 0
@@ -241,6 +267,33 @@ class Recorder:
 
     def _job_recaptures(self) -> bool:
         return self._recaptures
+
+    def _left(self) -> float | None:
+        """How many iterations are left to measure in, by the pace until now; None where that is not known."""
+        plan, run = self.plan, self.iteration + 1
+        left = None if plan.measured_iterations is None else float(plan.measured_iterations - run)
+        if plan.measured_seconds is not None and self._first_ns is not None:
+            took_ns = self._last_ns - self._first_ns
+            by_pace = run * (plan.measured_seconds * 1e9 / max(took_ns, 1) - 1)
+            left = by_pace if left is None else min(left, by_pace)
+        return left
+
+    def _survey(self) -> None:
+        if self._own is None:
+            self._own = OwnPlan(self.model, self.optimizers, self.copies, self._guard)
+        self._own.begin()
+        self.watch = self._own.watch
+
+    def _surveyed(self, own: OwnPlan) -> None:
+        """Ends the survey of an iteration, and makes the plan when there are enough."""
+        own.end()
+        if own.weights is None:
+            return
+        self._own = None
+        self._weights = own.weights
+        entries = tuple(Entry(parse_label(label), label) for label in own.weights)
+        self.plan = replace(self.plan, entries=entries)
+        self.schedule.surveyed()
 
     def _observe(self) -> ObservingWatch:
         self._finder = Finder(self.model, self.optimizers, self.copies)
@@ -258,7 +311,7 @@ class Recorder:
             for label in {event.observed.label for event in self.events}
         }
         self._armed = [armed[event.observed.label] for event in self.events]
-        self.schedule.observed(len(self.events))
+        self.schedule.observed(len(self.events), self._heaviest_first())
         for entry in self.plan.entries:
             if any(entry.label.matches(event.label, event.occurrence) for event in ended):
                 continue
@@ -275,6 +328,18 @@ class Recorder:
             self.not_measured.append(NotMeasured(entry, reason))
         if self.not_measured:
             warn_once(not_measured_words(self.plan, self.not_measured))
+
+    def _heaviest_first(self) -> list[int] | None:
+        """Numbers of the events, those first that take most of an iteration; None where nothing is known of that."""
+        if not self._weights:
+            return None
+
+        def weight(number: int) -> int:
+            event = self.events[number].observed
+            first = self._weights.get(f"{event.label}#0", 0)
+            return self._weights.get(event.label, first)
+
+        return sorted(range(len(self.events)), key=lambda number: -weight(number))
 
     def _keys(self, turn: Turn) -> range:
         return range(len(self.events)) if turn.event is None else range(turn.event, turn.event + 1)
@@ -341,7 +406,9 @@ class Recorder:
 
     def _read(self) -> None:
         for key, sample in self._ring.read():
-            self.events[key].samples.append(sample)
+            self.events[key].samples.measured(
+                sample.iteration, sample.duration_ns, sample.offset_ns
+            )
 
     def _wait_for_ring(self, seconds: float, *, every: float) -> None:
         deadline = time.monotonic() + seconds

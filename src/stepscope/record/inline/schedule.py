@@ -5,15 +5,25 @@ to learn what really runs, how often and in what order. Then each event is alone
 iterations, of which the first is thrown away (new hooks, a captured graph made again, caches). Every
 few armed iterations one runs without any hook, so that the cost of measuring is measured too.
 
+In rounds, each event has a few iterations in a row, those that take most of an iteration first, then all again, in
+longer turns, because of each turn the first is thrown away. A short job gets a little of what matters, and
+a long one ever narrower intervals, whose measurements are spread over all of it. Where it is known
+how many iterations are left, turns are as long as the remaining ones allow for all events alike.
+
 Nothing here knows torch, clocks or hooks: an iteration goes in, what to do in it comes out.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-Role = Literal["warmup", "observe", "armed", "unarmed", "done"]
+Role = Literal["warmup", "survey", "observe", "armed", "unarmed", "done"]
+
+_FIRST_TURN = 2
+"""Kept measurements of an event's first turn in rounds: fewer have no interval."""
+_LONGEST_TURN = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +31,8 @@ class Turn:
     """What an iteration is for.
 
     Args:
-        role: `warmup` and `unarmed` run untouched, `observe` watches all, `armed` measures.
+        role: `warmup` and `unarmed` run untouched, `survey` finds out what could be measured, `observe`
+            watches what is to be, `armed` measures.
         event: the event that is armed; None for all of them (one-shot mode) and where nothing is.
         counted: whether the measurement is kept.
     """
@@ -32,7 +43,12 @@ class Turn:
 
 
 _WARMUP = Turn("warmup")
+_SURVEY = Turn("survey")
 _DONE = Turn("done")
+
+
+def _unknown() -> None:
+    return None
 
 
 class Schedule:
@@ -43,6 +59,9 @@ class Schedule:
         repetitions: kept measurements of each event (one-shot mode: measured iterations).
         unarmed_every: after this many armed iterations one runs unarmed; 0 for never.
         one_shot: all events in every iteration, instead of one at a time.
+        in_rounds: a few measurements of each event at a time, without end.
+        survey: whether iterations are surveyed after the warm-up, until `surveyed`.
+        left: in rounds, asked at the start of each: how many iterations are left, if that is known.
 
     An event that an iteration did not run is tried again, `repetitions + 1` times at most: a model
     whose control flow changes must not hold the schedule up.
@@ -59,23 +78,52 @@ class Schedule:
     """
 
     def __init__(
-        self, *, warmup: int, repetitions: int, unarmed_every: int, one_shot: bool = False
+        self,
+        *,
+        warmup: int,
+        repetitions: int,
+        unarmed_every: int,
+        one_shot: bool = False,
+        in_rounds: bool = False,
+        survey: bool = False,
+        left: Callable[[], float | None] = _unknown,
     ) -> None:
         self._warmup_left = warmup
-        self._repetitions = repetitions
+        self._repetitions = _FIRST_TURN // 2 if in_rounds else repetitions
         self._unarmed_every = unarmed_every
         self._one_shot = one_shot
-        self._events: int | None = None
-        self._event = 0
+        self._in_rounds = in_rounds
+        self._survey = survey
+        self._left = left
+        self._order: Sequence[int] | None = None
+        self._place = 0
         self._kept = -1  # the first measurement of an event is thrown away
         self._missed = 0
         self._since_unarmed = 0
         self.turn = _WARMUP
         self.turn = self._decide()
 
-    def observed(self, events: int) -> None:
-        """Takes how many events the observed iteration ran, before `advance` leaves it."""
-        self._events = min(events, 1) if self._one_shot else events
+    def surveyed(self) -> None:
+        """What could be measured is known: the next iteration is the observed one."""
+        self._survey = False
+
+    def observed(self, events: int, order: Sequence[int] | None = None) -> None:
+        """Takes what the observed iteration ran, before `advance` leaves it.
+
+        Args:
+            events: how many.
+            order: their numbers as they take turns; None for the order in which they run.
+        """
+        self._order = range(min(events, 1) if self._one_shot else events)
+        if order is not None:
+            self._order = order
+        if self._in_rounds:
+            self._next_round()
+
+    def finish(self) -> None:
+        """Nothing more is measured."""
+        self._order = ()
+        self.turn = _DONE
 
     def advance(self, *, measured: bool) -> Turn:
         """Leaves the current iteration and returns the next one's turn.
@@ -95,27 +143,50 @@ class Schedule:
             else:
                 self._missed += 1
             if self._kept >= self._repetitions or self._missed > self._repetitions:
-                self._event += 1
+                self._place += 1
                 self._kept = -1
                 self._missed = 0
+                if self._in_rounds and self._place == len(self._order or ()):
+                    self._next_round()
         self.turn = self._decide()
         return self.turn
 
     @property
     def has_observed(self) -> bool:
         """Whether it is known how many events the job runs."""
-        return self._events is not None
+        return self._order is not None
+
+    def _next_round(self) -> None:
+        """Turns twice as long as before, or as long as the iterations that are left allow for all events."""
+        order = self._order or ()
+        longest = min(2 * self._repetitions, _LONGEST_TURN)
+        left = self._left()
+        if left is not None and order:
+            unarmed = 1 / self._unarmed_every if self._unarmed_every else 0
+            each = int(left / (1 + unarmed) / len(order)) - 1  # the first of a turn is thrown away
+            if self._place and each < 1:
+                self._order = ()
+            # Nothing that would be too short for a turn of its own is left over.
+            longest = max(
+                each if each <= longest + 2 else longest, 1 if self._place else _FIRST_TURN
+            )
+        self._repetitions = longest
+        self._place = 0
 
     def _decide(self) -> Turn:
+        if self.turn.role == "done":
+            return _DONE
         if self._warmup_left > 0:
             return _WARMUP
-        if self._events is None:
+        if self._survey:
+            return _SURVEY
+        if self._order is None:
             return Turn("observe")
-        if self._event >= self._events:
+        if self._place >= len(self._order):
             return _DONE
         if self._unarmed_every and self._since_unarmed >= self._unarmed_every:
             return Turn("unarmed")
-        event = None if self._one_shot else self._event
+        event = None if self._one_shot else self._order[self._place]
         turn, counted = self.turn, self._kept >= 0
         if turn.role == "armed" and turn.event == event and turn.counted == counted:
             return turn

@@ -128,6 +128,8 @@ class Session(Recording):
                 self._recorder.begin(now_ns, fresh=fresh)
             if self._phases is not None:
                 self._phases.begin(now_ns, fresh=fresh, number=self._iterations)
+                if self._recorder is not None and self._recorder.surveys:
+                    self._phases.disturbed()
                 self._phases.took(time.perf_counter_ns() - now_ns)
         except Exception as error:
             self.guard.trip(error)

@@ -77,7 +77,7 @@ class Phases:
         self._counted_ns: int | None = None
         self._judged: list[tuple[int, int]] = []
         self.disturbed_steps = 0
-        """Steps that do not count because a profiler ran in them or its file was made."""
+        """Steps that do not count: a profiler ran in them, its file was made, or everything in them was watched."""
         self.opened = [0] * len(PHASES)
         """How often each phase started, in all steps."""
         self.first_batch_ns: list[int] = []
@@ -152,7 +152,7 @@ class Phases:
         self._first_wait_ns = self._wait_ns
 
     def disturbed(self) -> None:
-        """A profiler makes the running step take longer: it does not count."""
+        """A profiler, or a survey, makes the running step take longer: it does not count."""
         self._disturbed = True
 
     def end(self, now_ns: int, values: Mapping[str, float] = MappingProxyType({})) -> None:

@@ -10,6 +10,9 @@ from stepscope.record.labels import parse_label
 from stepscope.record.planning.surveyor import Round
 from stepscope.record.targets.watch import Observed
 
+MOST_MODULES = 20
+"""Modules that a plan names unless more are asked for, those that take most by themselves."""
+
 MOST_OCCURRENCES = 8
 """What runs more often in an iteration is measured the first time only."""
 

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from stepscope.record.compiling import capturing_check
 from stepscope.record.job.discover import Discovery
-from stepscope.record.planning.rounds import Listed, heaviest, listed, modules_of
+from stepscope.record.planning.rounds import MOST_MODULES, Listed, heaviest, listed, modules_of
 from stepscope.record.planning.surveyor import Surveyor
 from stepscope.record.recording import Recording
 from stepscope.record.targets.watch import ObservingWatch
@@ -53,7 +53,7 @@ class Survey(Recording):
     def __init__(
         self,
         *,
-        top: int = 20,
+        top: int = MOST_MODULES,
         iterations: int = 3,
         finished: Callable[[Survey], None] = lambda _: None,
         swallowed: Callable[[], None] = lambda: None,

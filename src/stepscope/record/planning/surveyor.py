@@ -124,16 +124,21 @@ class Surveyor:
         model: the outermost module, or None where it is not known.
         optimizers: those whose `zero_grad` counts.
         guard: keeps our exceptions out of the job.
+        copies: listens to host-to-device copies already; None for a listener of its own, where there is a
+            device.
     """
 
-    def __init__(self, model: Any, optimizers: Iterable[Any], guard: Guard) -> None:
+    def __init__(
+        self, model: Any, optimizers: Iterable[Any], guard: Guard, copies: Copies | None = None
+    ) -> None:
         self.rounds: list[Round] = []
         self.watch: TimedWatch | None = None
         self._guard = guard
-        self._finder = Finder(model, optimizers, None)
-        if self._finder.clock_of("forward").kind != "host":
-            self._finder.copies = Copies()
-            self._finder.copies.attach()
+        self._own_copies: Copies | None = None
+        self._finder = Finder(model, optimizers, copies)
+        if copies is None and self._finder.clock_of("forward").kind != "host":
+            self._finder.copies = self._own_copies = Copies()
+            self._own_copies.attach()
         self._kind: Kind = "all"
         self._targets: list[Target] = []
 
@@ -170,19 +175,23 @@ class Surveyor:
             target.remove()
         self._targets = []
 
+    def reached(self) -> bool:
+        """Whether the clocks have come to every mark. Never waits."""
+        return all(one.watch.reached() for one in self.rounds)
+
     def wait(self, seconds: float) -> None:
         """Waits until the clocks have come to every mark; only between iterations of a survey."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
-            if all(one.watch.reached() for one in self.rounds):
+            if self.reached():
                 return
             time.sleep(0.001)
 
     def remove(self) -> None:
         """Takes everything out of the job, and lets go of the model."""
         self.abandon()
-        if self._finder.copies is not None:
-            self._finder.copies.detach()
+        if self._own_copies is not None:
+            self._own_copies.detach()
         self._finder = Finder(None, (), None)
 
     def _open_region(self, name: str) -> WatchedRegion | None:

@@ -1,0 +1,50 @@
+"""However many measurements there are, a bounded number is kept, and statistics are of all."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from stepscope.floor.statistics import describe, overhead
+from stepscope.record.inline.kept import MOST_ITERATIONS, MOST_SAMPLES, Iterations, Samples
+
+
+def test_statistics_are_of_all_measurements_and_percentiles_of_evenly_spaced_ones() -> None:
+    drawn = random.Random(3)  # noqa: S311 - made-up times
+    times = [drawn.randrange(10**9, 2 * 10**9) for _ in range(5000)]
+    samples = Samples()
+    for number, time_ns in enumerate(times):
+        samples.measured(number, time_ns, 7)
+    assert len(samples.rows) <= MOST_SAMPLES
+    found, expected = samples.sums.statistics([row[1] for row in samples.rows]), describe(times)
+    assert found is not None
+    assert expected is not None
+    for name in ("n", "mean", "std", "ci95_low", "ci95_high"):
+        assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-9), name
+    assert found.median == pytest.approx(expected.median, rel=0.05)
+    assert samples.totals[2] == 5000 * 7
+
+
+def test_a_copy_does_not_change_with_what_is_measured_later() -> None:
+    samples, iterations = Samples(), Iterations()
+    samples.measured(0, 5, 1)
+    iterations.add((0, True, 9), {})
+    kept, kept_iterations = samples.copy(), iterations.copy()
+    samples.measured(1, 6, 1)
+    iterations.add((1, True, 9), {})
+    assert (kept.rows, kept.totals, kept.sums.n, kept.count) == ([(0, 5, 1)], [0, 5, 1], 1, 1)
+    assert (kept_iterations.rows, kept_iterations.armed.n) == ([(0, True, 9)], 1)
+
+
+def test_of_a_long_run_neighbouring_iterations_are_kept_together() -> None:
+    """Measuring costs 3; the job becomes slower all the time, so that only neighbours show it."""
+    iterations = Iterations()
+    for number in range(50_000):
+        armed = number % 5 > 0
+        iterations.add((number, armed, 1000 + number + 3 * armed), {"samples": number})
+    assert len(iterations.rows) < MOST_ITERATIONS
+    assert (iterations.unarmed.n, iterations.armed.n) == (10_000, 40_000)
+    assert [row[0] for row in iterations.rows] == [own["samples"] for own in iterations.values]
+    assert iterations.rows[-1][0] > 45_000
+    assert overhead(iterations.rows).median_ns in (2.0, 3.0, 4.0)
