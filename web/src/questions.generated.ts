@@ -1621,7 +1621,7 @@ export type Rows = {
   };
   /** How long do the measured events of an iteration take, and how sure is that? */
   "inline": {
-    /** what was measured; `iteration` for the complete iteration */
+    /** what was measured, with `#` and the occurrence where an iteration has several; `iteration` for the complete iteration */
     readonly label?: string | null;
     /** rank it was measured on */
     readonly rank?: number | null;
@@ -1657,6 +1657,8 @@ export type Rows = {
     readonly start_offset_ns?: number | null;
     /** mean divided by the mean of complete iterations (ratio) */
     readonly share_ratio?: number | null;
+    /** device and stream, where there are several */
+    readonly ran_on?: string | null;
     /** place of its start among all starts and ends */
     readonly start_index?: number | null;
     /** place of its end among them */
@@ -1671,6 +1673,12 @@ export type Rows = {
     readonly stream?: number | null;
     /** host, or the kind of the device */
     readonly clock?: string | null;
+    /** for iterations: what measuring an event adds to one, median over its time (ratio) */
+    readonly overhead_ratio?: number | null;
+    /** 95 % interval of that, low end (ratio) */
+    readonly overhead_low_ratio?: number | null;
+    /** 95 % interval of that, high end (ratio) */
+    readonly overhead_high_ratio?: number | null;
     /** event or iteration */
     readonly kind?: string | null;
     /** which of the rank's recordings, from 0 */
