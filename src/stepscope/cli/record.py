@@ -57,7 +57,7 @@ ERRORS = {
 @click.option(
     "--inline",
     "plan",
-    metavar="[PLAN]",
+    metavar="PLAN",
     is_flag=False,
     flag_value=OWN,
     help="Measure this plan's events, one per iteration, and the phases of every step; without PLAN what "
