@@ -100,7 +100,15 @@ def _blocks(lane: Lane, start: int, level: int) -> tuple[NDArray[Any], ...]:
         return shown
     alone = events.at(own)
     length = alone.end - alone.start
-    singles = (alone.start, alone.end, pieces.events[own], length, alone.name, alone.kind, alone.id)
+    singles: tuple[NDArray[Any], ...] = (
+        alone.start,
+        alone.end,
+        pieces.events[own],
+        length,
+        alone.name,
+        alone.kind,
+        alone.id,
+    )
     both = [np.concatenate(pair) for pair in zip(shown, singles, strict=True)]
     order = np.argsort(both[0], kind="stable")
     return tuple(column[order] for column in both)
