@@ -155,8 +155,113 @@ def test_a_late_rank_is_a_finding_of_that_rank(findings: Any) -> None:
 
 
 def test_phases_beside_a_trace_leave_the_losses_to_the_trace(findings: Any) -> None:
-    rows = {"phase": phases(input_wait=50), "host_event": [{"dur_ns": 5}]}
-    assert "input-bound" not in [row["id"] for row in findings(rows)]
+    rows = {"phase": phases(host_to_device=50), "host_event": [{"dur_ns": 5}]}
+    assert "copy-bound" not in [row["id"] for row in findings(rows)]
+
+
+def traced(dataloader_ms: int, *, kernel_ms: int = 0) -> dict[str, Any]:
+    """A trace of four steps of 100 ms, whose loader takes so long in each; beside phases, as their span 1."""
+    loads, works, steps = [], [], []
+    for at in range(4):
+        start = at * 100 * MS
+        loader = {
+            "kind": "operator",
+            "name": "enumerate(DataLoader)#_Iter.__next__",
+            "role": "dataloader",
+        }
+        loads.append(
+            {**loader, "start_ns": start, "dur_ns": dataloader_ms * MS, "id": 2 * at, "span": 1}
+        )
+        rest = (100 - dataloader_ms) * MS
+        mm = {
+            "kind": "operator",
+            "name": "aten::mm",
+            "role": None,
+            "dur_ns": rest,
+            "id": 2 * at + 1,
+            "span": 1,
+        }
+        loads.append({**mm, "start_ns": start + dataloader_ms * MS})
+        work = {
+            "kind": "computation",
+            "name": "k",
+            "dur_ns": kernel_ms * MS,
+            "id": at,
+            "step": at,
+            "span": 1,
+        }
+        works.append({**work, "start_ns": start + (100 - kernel_ms) * MS})
+        steps.append({"step": at, "start_ns": start, "end_ns": start + 100 * MS, "rule": "ProfilerStep",
+                      "complete": True, "span": 1})  # fmt: skip
+    return {"host_event": loads, "step": steps, "device_event": works if kernel_ms else []}
+
+
+def test_a_loader_that_the_profiler_slows_is_judged_by_the_steps_without_it(findings: Any) -> None:
+    slow_in_the_trace = {"phase": phases(input_wait=2), **traced(40)}
+    assert findings(slow_in_the_trace, "input-bound") == []
+    (row,) = findings({"phase": phases(input_wait=30), **traced(2)}, "input-bound")
+    assert row["title"] == (
+        "Input-bound: for 30.0 % of a step that is not traced (30.00 ms) training waits for the next batch of the "
+        "DataLoader"
+    )
+    assert (row["saving_high_ns"], row["query"]) == (30 * MS, "stepscope phases SRC")
+    assert row["evidence"] == [
+        {"rank": 0, "steps": 100, "dataloader_ns": 30 * MS, "step_ns": 100 * MS}
+    ]
+
+
+def test_a_host_that_waits_while_the_device_computes_is_judged_by_the_trace(findings: Any) -> None:
+    rows = {"phase": phases(input_wait=30), **traced(30, kernel_ms=95)}
+    assert findings(rows, "input-bound") == []
+
+
+def kept(*lengths_ms: int, **parts: int) -> list[dict[str, Any]]:
+    """Kept steps of these lengths; of the longest, `parts` are so long, and forward is the rest as of all."""
+    longest = max(lengths_ms)
+    rows = []
+    for number, ms in enumerate(lengths_ms, 1):
+        own = parts if ms == longest else {}
+        times = {"step": ms, **dict.fromkeys(parts, 0), **own, "forward": ms - sum(own.values())}
+        rows += [{"step": number, "phase": name, "dur_ns": one * MS} for name, one in times.items()]
+    return rows
+
+
+def test_steps_of_the_run_that_take_much_longer_are_found(findings: Any) -> None:
+    """Beside a trace of other steps, too."""
+    steps = kept(*[100] * 30, 500, *[100] * 30, residual=400)
+    for trace in ({}, traced(2)):
+        (row,) = findings({"phase": phases(), "phase_step": steps, **trace}, "uneven-steps")
+        assert row["title"] == (
+            "Steps are uneven: step 31 of the run takes 500.0 ms, the median 100.0 ms; it has more time in none of "
+            "the phases"
+        )
+        assert (row["value"], row["rank"]) == (pytest.approx(400 / 61 / 100), 0)
+    even = kept(*[100] * 30, 500, *[100] * 60)
+    assert findings({"phase": phases(), "phase_step": even}, "uneven-steps") == []
+
+
+def test_one_step_that_makes_the_mean_is_no_loss_of_the_others(findings: Any) -> None:
+    """Ten seconds in which the machine was away are 90 % of the mean, and nothing of a usual step."""
+    steps = kept(*[100] * 99, 10_000, residual=9_900)
+    mean = 199.0 * MS
+    rows = [
+        {"rank": 0, "steps": 100, "phase": "step", "mean_ns": mean},
+        {"rank": 0, "steps": 100, "phase": "forward", "mean_ns": 100.0 * MS},
+        {"rank": 0, "steps": 100, "phase": "residual", "mean_ns": 99.0 * MS},
+    ]
+    found = findings({"phase": rows, "phase_step": steps})
+    assert [row["id"] for row in found] == ["compute-bound", "uneven-steps"]
+    assert "100.0 % of a usual step (100.0 ms)" in found[0]["title"]
+
+
+def test_a_loss_in_every_tenth_step_stays_a_loss(findings: Any) -> None:
+    steps = kept(*([100] * 9 + [1_000]) * 10, residual=900)
+    rows = [
+        {"rank": 0, "steps": 100, "phase": name, "mean_ns": ms * MS}
+        for name, ms in (("step", 190.0), ("forward", 100.0), ("residual", 90.0))
+    ]
+    first, *_ = findings({"phase": rows, "phase_step": steps})
+    assert (first["id"], first["value"]) == ("residual", pytest.approx(90 / 190))
 
 
 @pytest.mark.parametrize(
@@ -207,6 +312,31 @@ def test_the_residual_names_the_lines_that_samples_fell_in(findings: Any) -> Non
     assert "logging" not in row["title"].lower()
     assert {"text": "get_batch (data.py:6)", "samples": 18} in row["evidence"]
     assert "hotspots" in row["advice"]
+
+
+def test_the_residual_names_hooks_of_frameworks_in_place_of_the_line_that_calls_them(
+    findings: Any,
+) -> None:
+    lightning = "lightning/pytorch/trainer/call.py(227): _call_callback_hooks;lightning/pytorch/loops/training_epoch_loop.py(3): "
+    lightning += "_TrainingEpochLoop.advance;lightning/pytorch/trainer/trainer.py(5): Trainer.fit;train.py(30): main"
+    trainer = "transformers/trainer.py(9): Trainer._run_epoch;transformers/trainer.py(7): Trainer.train;train.py(30): main"
+    hooks = {
+        f"json/encoder.py(4): dumps;lightning/pytorch/callbacks/timer.py(9): Timer.on_train_batch_end;{lightning}":
+            "Timer.on_train_batch_end (lightning/pytorch/callbacks/timer.py)",
+        f"net.py(8): Net.on_train_batch_end;{lightning}": "Net.on_train_batch_end (net.py:8)",
+        f"transformers/trainer.py(2): Trainer._maybe_log_save_evaluate;{trainer}":
+            "Trainer._maybe_log_save_evaluate (transformers/trainer.py)",
+        "accelerate/accelerator.py(6): Accelerator.gather;train.py(30): main": "main (train.py:30), in Accelerator.gather",
+    }  # fmt: skip
+    rows = {
+        "stack_sample": [
+            {"stack_id": at, "phase": "residual", "weight": 30, "thread": 0}
+            for at in range(len(hooks))
+        ],
+        "call_stack": [{"stack_id": at, "frames": text} for at, text in enumerate(hooks)],
+    }
+    (row, *_) = findings({"phase": phases(residual=40), **rows}, "residual")
+    assert {one["text"] for one in row["evidence"] if "text" in one} == set(hooks.values())
 
 
 def test_few_samples_name_nothing(findings: Any) -> None:

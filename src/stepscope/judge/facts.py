@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from stepscope.analysis.breakdown import PARTS
 from stepscope.analysis.counted import counted_steps
@@ -49,6 +49,20 @@ STEP_TIMES: tuple[Evidence, ...] = (
     "steps",
 )
 """The evidence on which the times of steps and of their parts rest."""
+
+
+class InputWait(NamedTuple):
+    """What of a mean step training waits for its batches.
+
+    Args:
+        ns: so long.
+        share: its part of that step.
+        untraced: the phases of the steps that no profiler ran in, where they tell.
+    """
+
+    ns: int
+    share: float
+    untraced: PhaseMeans | None = None
 
 
 class Facts:
@@ -169,6 +183,8 @@ class Facts:
     @cached_property
     def of(self) -> str:
         """What stands in for a step, in words."""
+        if self.phases_alone is not None and self.phases_alone.usual:
+            return "a usual step"
         if self.per == "step":
             return "the step"
         if any(self.times.mean_of_device_spans().values()):
@@ -220,6 +236,21 @@ class Facts:
     def part_of_step(self, ns: float) -> float:
         """A time as a part of the mean step."""
         return ns / self.step_ns if self.step_ns else 0.0
+
+    @cached_property
+    def input_wait(self) -> InputWait:
+        """The time in which training waits for its batches.
+
+        A profiler slows the loader, too, so that beside a trace the steps that it left alone say how much that is. Their
+        wait is the host's; where the device computes meanwhile less of it is lost, as the trace shows.
+        """
+        traced = InputWait(self.time("dataloader"), self.share("dataloader"))
+        means = None if self.phases_alone else self.phases
+        wait_ns = None if means is None else means.part_ns("dataloader")
+        if means is None or wait_ns is None or not means.step_ns:
+            return traced
+        untraced = InputWait(round(wait_ns), wait_ns / means.step_ns, means)
+        return traced if self.has_device and traced.share < untraced.share else untraced
 
     def amount(self, ns: float) -> str:
         """`33.4 % of the step (59.3 ms)`."""

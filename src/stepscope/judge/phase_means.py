@@ -25,6 +25,24 @@ _MEANS = ", ".join(
     f"sum({name} * steps) / sum(steps) FILTER ({name} IS NOT NULL) AS {name}"
     for name in _OVER_STEPS.split()
 )
+_FEW_LONG, _LED, _ENOUGH = 100, 1.1, 20
+"""One step in so many, the longest, are left out where the mean of all is so much larger; with so many kept steps."""
+_USUAL = f"""
+    WITH ordered AS (
+        SELECT rank, span, step, dur_ns, count(*) OVER same AS steps,
+            row_number() OVER (same ORDER BY dur_ns DESC, step) > greatest(1, count(*) OVER same // {_FEW_LONG}) AS usual
+        FROM phase_step WHERE phase = 'step' WINDOW same AS (PARTITION BY rank, span)
+    ), led AS (
+        SELECT rank, span FROM ordered WHERE steps >= {_ENOUGH} GROUP BY rank, span
+        HAVING avg(dur_ns) > {_LED} * avg(dur_ns) FILTER (usual)
+    )
+    SELECT rank, span, phase, avg(dur_ns) AS usual_ns
+    FROM phase_step SEMI JOIN led USING (rank, span)
+        SEMI JOIN (SELECT * FROM ordered WHERE usual) USING (rank, span, step)
+    GROUP BY rank, span, phase
+"""
+"""Mean times of the steps without the few longest, where these alone make the mean: a step of ten seconds, while
+something else had the machine, is no part of what the others wait for. `uneven-steps` is about such steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +52,12 @@ class PhaseMeans:
     Args:
         ranks: columns of the table `phase`, by rank and phase.
         late: ranks that the others wait for; None where none is known to be.
+        usual: whether a rank's means leave out its few longest steps, which would lead them.
     """
 
     ranks: Mapping[int, Mapping[str, Row]]
     late: Straggler | None
+    usual: bool = False
 
     @property
     def step_ns(self) -> float:
@@ -130,8 +150,11 @@ def phase_means(scope: Scope) -> PhaseMeans | None:
             coalesce(bool_or(forward_waits), false) AS forward_waits,
             sum(checked_steps)::BIGINT AS checked_steps, sum(idle_steps)::BIGINT AS idle_steps,
             sum(first_batch_ns * first_batches) AS first_batches_ns,
-            sum(first_batches)::BIGINT AS first_batches
-        FROM ({times_of(scope)})
+            sum(first_batches)::BIGINT AS first_batches, bool_or(usual) AS usual
+        FROM (
+            SELECT * REPLACE (coalesce(usual_ns, mean_ns) AS mean_ns), usual_ns IS NOT NULL AS usual
+            FROM ({times_of(scope)}) LEFT JOIN ({_USUAL}) USING (rank, span, phase)
+        )
         ANTI JOIN (SELECT DISTINCT rank, span FROM step WHERE rule = 'ProfilerStep') USING (rank, span)
         WHERE steps > 0 GROUP BY rank, phase ORDER BY rank
         """
@@ -140,7 +163,10 @@ def phase_means(scope: Scope) -> PhaseMeans | None:
     for row in rows:
         ranks.setdefault(row["rank"], {})[row["phase"]] = row
     ranks = {rank: phases for rank, phases in ranks.items() if "step" in phases}
-    return PhaseMeans(ranks, find_straggler(_rank_times(ranks))) if ranks else None
+    if not ranks:
+        return None
+    usual = any(phases["step"]["usual"] for phases in ranks.values())
+    return PhaseMeans(ranks, find_straggler(_rank_times(ranks)), usual)
 
 
 def _rank_times(ranks: Mapping[int, Mapping[str, Row]]) -> dict[int, RankTimes]:

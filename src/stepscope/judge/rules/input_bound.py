@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from stepscope.floor.units import ratio_text, time_text
 from stepscope.judge.declare import Finding, of_step, rule, worth
 from stepscope.judge.facts import Facts, first
 
@@ -23,29 +24,39 @@ _SHARE = worth(
 )
 def input_bound(facts: Facts) -> Iterator[Finding]:
     """The time in `DataLoader.__next__` in which nothing ran on a device and no runtime call went on;
-    of phases, the mean input wait of all ranks but those that the others wait for because of it.
+    of phases, the mean input wait of all ranks but those that the others wait for because of it. Where a run has both,
+    the phases are of the steps in which no profiler ran, and they are asked, since a profiler slows the loader;
+    with a device the lesser of both counts, since the host may wait while the device computes.
 
     At most all of it can be saved, when workers keep ahead; nothing is certain, since workers share
     the host's cores with the training process, and may be no faster than it. Of phases even the device may be busy
     meanwhile.
     """
-    wait_ns, share = facts.time("dataloader"), facts.share("dataloader")
+    wait_ns, share, untraced = facts.input_wait
     if share <= _SHARE.value:
         return
     where, ranks = facts.on_ranks("dataloader", _SHARE.value)
+    amount, evidence = facts.amount(wait_ns), facts.by_recording("dataloader")
+    if untraced is not None:
+        amount = f"{ratio_text(share)} of a step that is not traced ({time_text(wait_ns)})"
+        evidence = [
+            {"rank": rank, "steps": of["steps"], "dataloader_ns": round(ns), "step_ns": round(of["mean_ns"])}
+            for rank, ns in untraced.by_rank("dataloader").items()
+            for of in [untraced.ranks[rank]["step"]]
+        ]  # fmt: skip
     yield of_step(
         "loss",
         share,
         "waiting for the next batch, of the step",
-        title=f"Input-bound: for {facts.amount(wait_ns)} {facts.who_waits} for the next batch of the "
+        title=f"Input-bound: for {amount} {facts.who_waits} for the next batch of the "
         f"DataLoader{where}",
         saving_ns=wait_ns,
         confidence=facts.confidence,
-        evidence=first(facts.by_recording("dataloader"), 8),
-        advice=f"{facts.parts_command}, then the loader: more workers (num_workers), "
+        evidence=first(evidence, 8),
+        advice=f"{'`stepscope phases`' if untraced else facts.parts_command}, then the loader: more workers (num_workers), "
         "persistent_workers=True and a larger prefetch_factor; cheaper transforms"
         + (", or transforms on the device" if facts.has_device or facts.phases_alone else "")
         + "; larger, fewer files.",
-        query=facts.parts_query,
+        query="stepscope phases SRC" if untraced else facts.parts_query,
         ranks=ranks,
     )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from stepscope.analysis.breakdown import PARTS
+from stepscope.analysis.phase_times import EACH_STEP, by_steps
 from stepscope.floor.units import ratio_text, time_text
 from stepscope.judge.declare import Finding, Threshold, rule
 from stepscope.judge.facts import Facts, Row, first
@@ -37,6 +38,14 @@ _IN_WORDS = {
     "other": "time in which nothing was recorded",
 }
 """The parts of a step (`PARTS`)."""
+_OF_PHASES = {
+    "input_wait": "waiting for the DataLoader",
+    "host_to_device": "time in copies to the device",
+    "forward": "time in forward",
+    "backward": "time in backward",
+    "optimizer": "time in the optimizer",
+    "residual": "time in none of the phases",
+}
 _WARM_UP = {
     True: "Record with a longer warmup in torch.profiler.schedule",
     False: "Start recording some steps later",
@@ -60,9 +69,15 @@ def uneven_steps(facts: Facts) -> Iterator[Finding]:
     is longer with good reason. Which part of the breakdown grows most in the longest step is said
     with it.
 
+    Of a job's own phases, which are of the entire run, its counted steps on the host; the parts are the phases.
+
     At most it is saved how much the mean of this time is above its median, if long steps were like the
     others; nothing is certain, since long steps may do what the others do not.
     """
+    if facts.phases is not None:
+        yield from (found := list(_of_phases(facts)))
+        if found:
+            return
     if not facts.has_steps:
         return
     rows: list[Row] = []
@@ -110,6 +125,46 @@ def uneven_steps(facts: Facts) -> Iterator[Finding]:
         f"{ratio_text(longest[f'{grown}_ns'] / longest['step_ns'])} of it. Sizes that change, "
         "checkpoints and logging, garbage collection and slow batches come and go like this.",
         query="stepscope steps SRC --json",
+    )
+
+
+def _of_phases(facts: Facts) -> Iterator[Finding]:
+    """The rank of a run whose steps are most uneven, by the phases of its kept steps."""
+    steps = facts.scope.sql(by_steps(EACH_STEP)).to_pylist()
+    by_rank: dict[int, list[Row]] = {}
+    for row in steps:
+        if row["total_ns"] is not None:
+            by_rank.setdefault(row["rank"], []).append(row)
+    uneven = []
+    for rank, rows in by_rank.items():
+        lengths = np.array([row["total_ns"] for row in rows])
+        median = float(np.median(lengths))
+        if len(rows) >= _STEPS.value and median:
+            uneven.append((float(lengths.mean()) - median, median, rank))
+    more, median, rank = max(uneven, default=(0.0, 1.0, 0))
+    if more / median <= _SHARE.value:
+        return
+    rows = sorted(by_rank[rank], key=lambda row: -row["total_ns"])
+    longest = rows[0]
+    usual = {
+        part: float(np.median([row[f"{part}_ns"] or 0 for row in rows])) for part in _OF_PHASES
+    }
+    grown = max(_OF_PHASES, key=lambda part: (longest[f"{part}_ns"] or 0) - usual[part])
+    whose = f" of rank {rank}" if len(by_rank) > 1 else ""
+    part_ns = longest[f"{grown}_ns"] or 0
+    yield Finding(
+        title=f"Steps are uneven: step {longest['step']}{whose} of the run takes {time_text(longest['total_ns'])}, the "
+        f"median {time_text(median)}; it has more {_OF_PHASES[grown]}",
+        metric="how much more a mean step takes than the median one, of the median step",
+        value=more / median,
+        unit="ratio",
+        saving_ns=more,
+        evidence=first({k: v for k, v in row.items() if v is not None} for row in rows),
+        rank=rank,
+        advice="`stepscope phases --by step` has the kept steps of the run, and `--by window` where in it they became "
+        f"long: {ratio_text(part_ns / longest['total_ns'])} of that step is {_OF_PHASES[grown]}. Checkpoints and "
+        "logging, garbage collection, slow batches and others on the machine come and go like this.",
+        query="stepscope phases SRC --by step --json",
     )
 
 
