@@ -1,4 +1,4 @@
-"""SIGTERM: what was measured is saved, and the process ends as it would have ended without us."""
+"""SIGTERM and `os._exit`: what was measured is saved, and the process ends as it would have ended without us."""
 
 from __future__ import annotations
 
@@ -134,3 +134,35 @@ def test_nothing_of_ours_stays_when_the_recording_is_over(tmp_path: Path, handle
         "    signal.set_wakeup_fd(-1), threading.active_count())\n"
     )
     assert _printed(tmp_path, code) == "True -1 1\n"
+
+
+def test_a_job_that_leaves_past_its_exit_handlers_has_saved_before(tmp_path: Path) -> None:
+    """As jobs do whose communication threads would hang; from any thread, and once."""
+    code = (
+        "before = os._exit\n"
+        "one, other = at_term.AtTerm(save), at_term.AtTerm(lambda: print('saved', flush=True))\n"
+        "leaving = threading.Thread(target=lambda: os._exit(7)); leaving.start(); leaving.join()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", START + code, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (7, "saved\n", "")
+    assert (tmp_path / "saved").exists()
+
+
+def test_a_forked_child_leaves_as_without_us(tmp_path: Path) -> None:
+    """Workers of a DataLoader end so, and so does every process that multiprocessing forks."""
+    code = (
+        "before = os._exit\n"
+        "one = at_term.AtTerm(save)\n"
+        "child = os.fork()\n"
+        "if not child: os._exit(3 if os._exit is before else 4)\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), (out / 'saved').exists())\n"
+        "one.cancel()\n"
+        "print(os._exit is before)\n"
+    )
+    assert _printed(tmp_path, code) == "3 False\nTrue\n"

@@ -13,21 +13,27 @@ import io
 import pkgutil
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
+_NAME = Path("/proc/self/comm")
+
 
 class MainProgram:
-    """What makes a program the main one: `sys.argv`, `sys.path[0]` and `__main__`."""
+    """What makes a program the main one: `sys.argv`, `sys.path[0]`, `__main__` and the process's name."""
 
     def __init__(self) -> None:
         self._before = sys.argv[:], sys.path[:], sys.modules["__main__"]
+        self._named = _named(Path(sys.executable).name)
 
     def restore(self) -> None:
         """Makes the program that was the main one when this was made the main one again."""
         sys.argv, sys.path[:], sys.modules["__main__"] = self._before
+        if self._named is not None:
+            _named(self._named)
 
     def run_script(self, path: str, arguments: Sequence[str]) -> None:
         """Runs a Python file, or a folder or archive that has a `__main__`; what it raises is its own."""
@@ -54,6 +60,18 @@ class MainProgram:
         spec = _found(name)
         sys.argv[0] = spec.origin or name
         _run_found(spec)
+
+
+def _named(name: str) -> str | None:
+    """Names the process, as the system and the threads that it starts see it, and returns its name before.
+
+    None where the system has no names. Ours would else be that of every thread of the program.
+    """
+    with suppress(OSError):
+        before = _NAME.read_text().rstrip("\n")
+        _NAME.write_text(name)
+        return before
+    return None
 
 
 def _run_found(spec: ModuleSpec) -> None:

@@ -1,4 +1,4 @@
-"""Something to do when the process is asked to end by SIGTERM: `scancel`, a preemption, `kill`.
+"""Something to do when the process ends past Python: by SIGTERM (`scancel`, a preemption, `kill`) or `os._exit`.
 
 Python leaves without its exit handlers then, and what was measured last would be lost. The process still
 ends as it would have: by the signal where the job handles it in no way, through the job's own handler
@@ -8,17 +8,23 @@ decision whether to go on, and ours only saves.
 Handlers of Python run between two of its instructions, so a job that waits in a collective would take
 the signal only when that ends. A thread notices the signal at once. It saves where the job has replaced our
 handler, and ends a process that would have ended but has not come to our handler after `PATIENCE_SECONDS`.
+
+`os._exit`, with which some jobs leave past threads that hang, runs no exit handler either. While there is something to
+save it is replaced, and what was there is called when that is saved, or has had its time.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import signal
 import threading
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
+
+from stepscope.record.targets.patches import Patch
 
 PATIENCE_SECONDS = 5.0
 
@@ -35,9 +41,14 @@ class _Termination:
         self._pipe: tuple[int, int] | None = None
         self._handled = threading.Event()
         self._knows_forks = self._forked = False
+        self._leave = Patch(os, "_exit", self._leaving)
 
     def add(self, save: Save) -> None:
         self._saves.append(save)
+        self._leave.install()
+        if not self._knows_forks:
+            self._knows_forks = True
+            os.register_at_fork(after_in_child=self._leave_child)
         if self._installed or threading.current_thread() is not threading.main_thread():
             return
         previous = signal.getsignal(signal.SIGTERM)
@@ -46,29 +57,40 @@ class _Termination:
         self._previous = previous
         signal.signal(signal.SIGTERM, self.handle)
         self._installed = True
-        if not self._knows_forks:
-            self._knows_forks = True
-            os.register_at_fork(after_in_child=self._leave_child)
         self._listen()
 
     def remove(self, save: Save) -> None:
         if save in self._saves:
             self._saves.remove(save)
+        if not self._saves:
+            self._leave.remove()
         if not self._saves and threading.current_thread() is threading.main_thread():
             self._uninstall()
 
     def handle(self, number: int, frame: FrameType | None) -> None:
         self._handled.set()
         ends = self._ends_the_process()
-        # In a thread: the training thread may hold a lock that saving needs.
-        saving = threading.Thread(target=self._save, name="stepscope-sigterm", daemon=True)
-        saving.start()
-        saving.join(PATIENCE_SECONDS)
+        self._save_in_time()
         if callable(self._previous):
             self._previous(number, frame)
         elif ends:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
+
+    def _leaving(self, leave: Callable[[int], Any]) -> Callable[[int], Any]:
+        @functools.wraps(leave)
+        def _exit(status: int) -> Any:
+            with contextlib.suppress(Exception):
+                self._save_in_time()
+            return leave(status)
+
+        return _exit
+
+    def _save_in_time(self) -> None:
+        # In a thread: the training thread may hold a lock that saving needs.
+        saving = threading.Thread(target=self._save, name="stepscope-ending", daemon=True)
+        saving.start()
+        saving.join(PATIENCE_SECONDS)
 
     def _is_outermost(self) -> bool:
         return signal.getsignal(signal.SIGTERM) == self.handle
@@ -137,6 +159,7 @@ class _Termination:
     def _leave_child(self) -> None:
         """A forked child records nothing, and ends as it would without us."""
         self._saves.clear()
+        self._leave.remove()
         self._forked = True
         with contextlib.suppress(Exception):
             self._uninstall()
@@ -146,9 +169,9 @@ _TERMINATION = _Termination()
 
 
 class AtTerm:
-    """Calls a function, in a thread of its own, when the process is asked to end, until it is cancelled.
+    """Calls a function, in a thread of its own, when the process is asked to end or leaves, until it is cancelled.
 
-    Nothing where signals cannot be handled: outside the main thread.
+    Signals can be handled in the main thread alone; made elsewhere, it knows of `os._exit` only.
 
     Args:
         save: what to call; it has `PATIENCE_SECONDS`.
