@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from stepscope.formats.frames import parsed
-from stepscope.formats.vocabulary import is_program_frame
+from stepscope.formats.vocabulary import is_framework_frame, is_program_frame, runs_steps
 
 if TYPE_CHECKING:
     from stepscope.answers.scope import Scope
@@ -38,13 +38,29 @@ def residual_places(scope: Scope) -> list[Place]:
 
 
 def _place(frames: list[str]) -> str:
-    """The innermost frame of the program's own code, and the function of other code that it called."""
-    own = next((at for at, text in enumerate(frames) if is_program_frame(text)), None)
+    """The innermost frame of the program's own code, and the function of other code that it called; or the part of a
+    framework's step that runs within it, a hook of a callback say: the line that called the framework says nothing.
+    """
+    own = next((at for at, text in enumerate(frames) if _is_own(text)), None)
+    loop = next((at for at, text in enumerate(frames) if runs_steps(text)), None)
+    if loop and (own is None or loop < own):
+        return _step_part(frames[:loop])
     if own is None:
         return parsed(frames[0]).function
     frame = parsed(frames[own])
     line = "" if frame.line is None else f":{frame.line}"
     return f"{frame.function} ({frame.file}{line}){_called(frames[:own])}"
+
+
+def _is_own(text: str) -> bool:
+    return is_program_frame(text) and not is_framework_frame(text)
+
+
+def _step_part(frames: list[str]) -> str:
+    """What a framework's loop called: the function and its file."""
+    known = [parsed(text) for text in reversed(frames)]
+    part = next((one for one in known if "<locals>" not in one.function), known[0])
+    return part.function if part.file is None else f"{part.function} ({part.file})"
 
 
 def _called(frames: list[str]) -> str:

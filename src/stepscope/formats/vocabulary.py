@@ -160,6 +160,16 @@ _LIBRARIES = frozenset(
 """Packages that are never the program's own code. torch cuts from a file's name what is on the
 interpreter's path, so that of most packages no folder shows that they are installed."""
 
+_FRAMEWORK = lazily(
+    r"^(?:[^(]*/)?(?:lightning|pytorch_lightning|lightning_fabric|transformers|accelerate)/[^(]*\("
+)
+_RUNS_STEPS = lazily(
+    r"(?:^|/)(?:(?:lightning/pytorch|pytorch_lightning)/(?:trainer/call\.py\(\d*\): _call_\w+_hooks?"
+    r"|loops/[^(]*\(\d*\): (?:\w+\.)?(?:run|advance))"
+    r"|transformers/trainer(?:_callback)?\.py\(\d*\): (?:\w+\.)?(?:_inner_training_loop|_run_epoch|call_event))$"
+)
+"""Frames in which frameworks run the parts of a step: their loops, and what calls the hooks of callbacks and modules."""
+
 _COPY_KIND = lazily(r"\b(HtoD|DtoH|DtoD|HtoH|PtoP|HtoA|AtoH|AtoA|AtoD|DtoA|M2D|D2M|D2D|H2D|D2H)\b")
 _COPY_WORDS = (
     (lazily(r"hosttodevice", re.IGNORECASE), "HtoD"),
@@ -233,6 +243,24 @@ def is_program_frame(name: str) -> bool:
     file = found["file"].replace("\\", "/")
     first = file.partition("/")[0].removesuffix(".py")
     return not (first in _LIBRARIES or first in sys.stdlib_module_names or _INSTALLED.search(file))
+
+
+def runs_steps(name: str) -> bool:
+    """Whether a Python frame is one in which a framework runs the parts of its steps: its loop, or what calls hooks.
+
+    >>> runs_steps("lightning/pytorch/trainer/call.py(227): _call_callback_hooks"), runs_steps("train.py(9): main")
+    (True, False)
+    """
+    return _RUNS_STEPS.search(name[:_LONGEST_FRAME]) is not None
+
+
+def is_framework_frame(name: str) -> bool:
+    """Whether a Python frame is of a framework that runs the program's steps for it.
+
+    >>> is_framework_frame("lightning/pytorch/trainer/call.py(227): _call_callback_hooks")
+    True
+    """
+    return _FRAMEWORK.search(name[:_LONGEST_FRAME]) is not None
 
 
 def host_kind(kind: str, name: str) -> str:

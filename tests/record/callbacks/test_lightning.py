@@ -12,7 +12,7 @@ from ..small_job import untouched
 from .faults import FAULTS, break_it
 from .framework import need
 from .options import EVERY_OPTION, kept_by
-from .reading import micro_steps_by_step, module_ranges
+from .reading import micro_steps_by_step, module_ranges, ranges
 from .two import train_in_two
 
 need("lightning.pytorch")
@@ -74,6 +74,7 @@ def _fit(tmp_path: Path, options: dict[str, Any] | None, resume: Any = None, **m
     module = _module()
     validation = {"val_dataloaders": _loader()} if "limit_val_batches" in more else {}
     trainer.fit(module, _loader(), ckpt_path=resume, **validation)
+    assert "profile" not in vars(trainer.profiler)
     assert untouched(module)
     if resume is None and "max_steps" in more:
         trainer.save_checkpoint(tmp_path / "half.ckpt")
@@ -87,6 +88,10 @@ def test_micro_steps_are_told_apart_from_optimizer_steps(tmp_path: Path) -> None
     assert path.name == "pl-0-of-1.json.gz"
     assert micro_steps_by_step(path) == {"ProfilerStep#2": 3, "ProfilerStep#3": 3}
     assert "nn.Module: layer" in module_ranges(path)
+    hooks = {one["name"] for one in ranges(path)}
+    assert {"[Strategy]SingleDeviceStrategy.training_step", "run_training_batch"} <= hooks
+    assert "[LightningModule]Small.on_train_batch_end" in hooks
+    assert not [name for name in hooks if "StepScope" in name]
 
 
 def test_a_resumed_run_keeps_its_true_step_numbers(tmp_path: Path) -> None:

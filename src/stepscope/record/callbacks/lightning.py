@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+from collections.abc import Iterator
 from typing import Any
 
 try:
@@ -9,18 +12,22 @@ try:
 except ImportError:
     from pytorch_lightning import Callback
 
+from stepscope.record.annotate import NOTHING, region
 from stepscope.record.callbacks.recordings import Recordings, never_raises
+from stepscope.record.targets.patches import Patch
 
 
 class StepScopeCallback(Callback):
     """Records training steps; options are those of `Recordings`.
 
     A step is an optimizer step and has the trainer's `global_step`, also in a run that was resumed.
-    With `accumulate_grad_batches` it has a range `micro_step` for each of its batches.
+    With `accumulate_grad_batches` it has a range `micro_step` for each of its batches. Hooks are regions under
+    the names that Lightning gives them for its own profilers: `[Callback]ModelCheckpoint.on_train_batch_end`.
     """
 
     def __init__(self, out: Any = "stepscope-out", **options: Any) -> None:
         self.recordings = Recordings(out, **options)
+        self._hooks: Patch | None = None
 
     @never_raises
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
@@ -28,6 +35,8 @@ class StepScopeCallback(Callback):
         self.recordings.begin(
             trainer.global_step, pl_module, list(trainer.optimizers), _called(pl_module)
         )
+        self._hooks = Patch(trainer.profiler, "profile", self._named)
+        self._hooks.install()
 
     @never_raises
     def on_train_batch_start(self, trainer: Any, *_args: Any) -> None:
@@ -54,12 +63,31 @@ class StepScopeCallback(Callback):
     @never_raises
     def on_train_end(self, *_args: Any) -> None:
         """Training is over."""
-        self.recordings.end()
+        self._end()
 
     @never_raises
     def on_exception(self, *_args: Any) -> None:
         """Training broke off; what was recorded until then is written."""
+        self._end()
+
+    def _end(self) -> None:
+        if self._hooks is not None:
+            self._hooks.remove()
         self.recordings.end()
+
+    def _named(self, profile: Any) -> Any:
+        @functools.wraps(profile)
+        def named(action: str) -> Any:
+            opened = NOTHING if type(self).__name__ in action else region(action)
+            return profile(action) if opened is NOTHING else _within(profile(action), opened)
+
+        return named
+
+
+@contextlib.contextmanager
+def _within(of_profiler: Any, opened: Any) -> Iterator[Any]:
+    with of_profiler as entered, opened:
+        yield entered
 
 
 def _called(module: Any) -> list[Any]:
