@@ -220,9 +220,9 @@ def test_memory_is_read_now_and_then_and_its_peak_kept() -> None:
     class Reader(MemoryReader):
         def __init__(self) -> None:
             super().__init__()
-            self.readings = iter([(5, 9), (6, 9), (4, 12)])
+            self.readings = iter([(5, 9, 20), (6, 9, 24), (4, 12, 22)])
 
-        def read(self) -> tuple[int | None, int | None]:
+        def read(self) -> tuple[int | None, int | None, int | None]:
             return next(self.readings)
 
     hours = Hours()
@@ -230,28 +230,30 @@ def test_memory_is_read_now_and_then_and_its_peak_kept() -> None:
     for _ in range(6):
         phases.begin(hours.now)
         phases.end(hours.now)
-    assert phases.peak_bytes == 12
-    assert [row[-2:] for row in phases.history.rows[:4]] == [(0, 0), (5, 9), (0, 0), (6, 9)]
+    assert (phases.peak_bytes, phases.reserved_bytes) == (12, 24)
+    nothing = (0, 0, 0)
+    rows = [row[-3:] for row in phases.history.rows[:4]]
+    assert rows == [nothing, (5, 9, 20), nothing, (6, 9, 24)]
     phases.drain()  # a reader that fails at the end costs nothing
 
 
 def test_a_peak_that_the_system_counts_late_is_no_less_than_what_is_in_use() -> None:
     class Reader(MemoryReader):
-        def read(self) -> tuple[int | None, int | None]:
-            return 5, 3
+        def read(self) -> tuple[int | None, int | None, int | None]:
+            return 5, 3, None
 
     hours = Hours()
     phases = _phases(hours, memory=Reader(), memory_every=1)
     phases.begin(hours.now)
     phases.end(hours.now)
-    assert (phases.history.rows[0][-2:], phases.peak_bytes) == ((5, 5), 5)
+    assert (phases.history.rows[0][-3:], phases.peak_bytes) == ((5, 5, 0), 5)
 
 
 @pytest.mark.parametrize("fresh_first", [False, True])
 def test_steps_that_are_kept_late_in_a_long_run_have_their_memory(fresh_first: bool) -> None:
     class Reader(MemoryReader):
-        def read(self) -> tuple[int | None, int | None]:
-            return 5, 9
+        def read(self) -> tuple[int | None, int | None, int | None]:
+            return 5, 9, None
 
     hours = Hours()
     phases = _phases(hours, memory=Reader())
@@ -262,7 +264,7 @@ def test_steps_that_are_kept_late_in_a_long_run_have_their_memory(fresh_first: b
     for _ in range(16 * 20):
         phases.begin(hours.now)
         phases.end(hours.now)
-    assert [row[-1] for row in phases.history.rows] == [9] * 20
+    assert [row[-2] for row in phases.history.rows] == [9] * 20
 
 
 def test_a_file_of_a_running_job_has_some_of_its_steps() -> None:
@@ -318,7 +320,7 @@ def test_a_summary_says_what_was_not_measured() -> None:
     assert summary["phases"]["residual"]["share_ratio"] == 0.7
     assert summary["device"] is None
     assert summary["rank"] == 3
-    assert summary["step_samples"] == [[1, 100, 0, 0, 30, 0, 0, 70, None, None]]
+    assert summary["step_samples"] == [[1, 100, 0, 0, 30, 0, 0, 70, None, None, None]]
     assert "verdict" not in summary  # the job measures, and judges nothing
     json.dumps(summary, allow_nan=False)
 

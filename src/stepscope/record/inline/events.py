@@ -13,13 +13,14 @@ from stepscope.record.targets.watch import Observed
 class Event:
     """A planned event that the job runs, and what was measured of it.
 
-    `missed` counts armed iterations that did not run it, `lost` measurements that the device had not
-    finished when their place was needed.
+    `missed` counts armed iterations that did not run it, `other_model` those that trained a model which was not known
+    yet, and `lost` measurements that the device had not finished when their place was needed.
     """
 
     observed: Observed
     samples: Samples = field(default_factory=Samples)
     missed: int = 0
+    other_model: int = 0
     lost: int = 0
 
 

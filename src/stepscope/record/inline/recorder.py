@@ -7,6 +7,7 @@ reads later what the clocks have reached. It knows no loop, no file and no comma
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -101,6 +102,8 @@ class Recorder:
         self._weights: dict[str, int] = {}
         self._first_ns: int | None = None
         self._last_ns = 0
+        self._missed: Counter[int] = Counter()
+        """By event, armed iterations that did not run it, since the last one that ran any."""
 
     @property
     def surveys(self) -> bool:
@@ -226,11 +229,9 @@ class Recorder:
         self._disarm()
         if self._own is not None:
             self._own.remove()
-        self._finder = None
         self._armed = []
         self._targets = []
-        self.model = None
-        self.optimizers = []
+        self._let_go()
 
     def drain(self) -> None:
         """Reads what is still in flight; waits for a device some seconds at most.
@@ -306,11 +307,7 @@ class Recorder:
             return
         ended = [event for event in watch.events if event.end_index is not None]
         self.events = [Event(event) for event in sorted(ended, key=lambda one: one.start_index)]
-        armed = {
-            label: (finder.armed(parse_label(label)), finder.clock_of(label))
-            for label in {event.observed.label for event in self.events}
-        }
-        self._armed = [armed[event.observed.label] for event in self.events]
+        self._armed = self._targets_in(finder)
         self.schedule.observed(len(self.events), self._heaviest_first())
         for entry in self.plan.entries:
             if any(entry.label.matches(event.label, event.occurrence) for event in ended):
@@ -326,6 +323,7 @@ class Recorder:
             else:
                 reason = why_not_seen(entry, finder, watch.seen)
             self.not_measured.append(NotMeasured(entry, reason))
+        self._let_go()
         if self.not_measured:
             warn_once(not_measured_words(self.plan, self.not_measured))
 
@@ -340,6 +338,50 @@ class Recorder:
             return self._weights.get(event.label, first)
 
         return sorted(range(len(self.events)), key=lambda number: -weight(number))
+
+    def _let_go(self) -> None:
+        """Of the job's model and optimizers: what is installed in them does not keep them alive."""
+        self._finder = None
+        self.model = None
+        self.optimizers = []
+
+    def _targets_in(self, finder: Finder) -> list[tuple[Target | None, Clock]]:
+        armed = {
+            label: (finder.armed(parse_label(label)), finder.clock_of(label))
+            for label in {event.observed.label for event in self.events}
+        }
+        return [armed[event.observed.label] for event in self.events]
+
+    def follow(self, model: Any, optimizers: Iterable[Any]) -> None:
+        """Another model has taken the place of the one that is measured, the next fold's say: from now on its modules
+        of the same paths are. Called between iterations.
+        """
+        self._disarm()
+        self.model, self.optimizers = model, list(optimizers) or self.optimizers
+        if self._own is not None:
+            self._own.remove()
+            self._own = None
+        if not self.schedule.has_observed:
+            return
+        finder = Finder(model, self.optimizers, self.copies)
+        self._armed, self._armed_for = self._targets_in(finder), None
+        self._let_go()
+        for key, missed in self._missed.items():
+            self.events[key].missed -= missed
+            self.events[key].other_model += missed
+        self._missed.clear()
+        self.schedule.start_again()
+        lacking = {
+            event.observed.label
+            for event in self.events
+            if (label := parse_label(event.observed.label)).module is not None
+            and label.module not in finder.modules
+        }
+        if lacking:
+            warn_once(
+                f"the model that was found after {self.iteration + 1} iterations has no {', '.join(sorted(lacking))}: "
+                "what was measured of it is of the model before"
+            )
 
     def _keys(self, turn: Turn) -> range:
         return range(len(self.events)) if turn.event is None else range(turn.event, turn.event + 1)
@@ -396,6 +438,9 @@ class Recorder:
             keys = {key for key, _, _ in ran}
             for event in self._keys(turn):
                 self.events[event].missed += event not in keys
+                self._missed[event] += event not in keys
+        if ran:
+            self._missed.clear()
         if watch.in_graph:
             self.in_graph = True
         if watch.in_graph and turn.counted:

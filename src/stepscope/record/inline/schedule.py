@@ -151,6 +151,10 @@ class Schedule:
         self.turn = self._decide()
         return self.turn
 
+    def start_again(self) -> None:
+        """What the running event missed was not its own fault."""
+        self._missed = 0
+
     @property
     def has_observed(self) -> bool:
         """Whether it is known how many events the job runs."""

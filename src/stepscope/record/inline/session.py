@@ -157,6 +157,11 @@ class Session(Recording):
         except Exception as error:
             self.guard.trip(error)
 
+    def missed(self, iterations: int) -> None:  # noqa: ARG002 - which ones does not matter
+        """Another optimizer drives the loop now: perhaps it is another model's."""
+        if self._iterations:
+            self._trained.look_again()
+
     def not_this_one(self) -> None:
         """The running iteration does not count: an epoch began, or a validation ran in it."""
         if self._recorder is not None:
@@ -278,6 +283,7 @@ class Session(Recording):
             if self._stacks is None and self._phases.history.count:
                 self._stacks = StackSampler(self._phases)
                 self._stacks.start()
+                self._files.hardware.start()
         # A directory that hangs must not gather threads that wait for it.
         now = time.monotonic()
         if now > self._save_at and self._has_measured and not self._files.background.busy:
@@ -340,14 +346,19 @@ class Session(Recording):
 
     def _listen(self, found: FoundModel) -> None:
         recorder = self._recorder
+        if found.takes_over and self._phases is not None:
+            self._phases.other_model()
         if found.roots is not None:
             self._listeners.install(found.model, found.roots)
+            self._files.hardware.watch(self._listeners.device)
         if recorder is None or recorder.done:
             return
-        recorder.optimizers = recorder.optimizers or found.optimizers
+        if not recorder.schedule.has_observed:
+            recorder.optimizers = recorder.optimizers or found.optimizers
         recorder.copies = self._listeners.copies
-        # Another model is not the one whose modules the plan names.
-        if recorder.model is None:
+        if found.takes_over:
+            recorder.follow(found.model, found.optimizers)
+        if recorder.model is None and not recorder.schedule.has_observed:
             recorder.model = found.model
 
     def _take_out(self) -> None:
@@ -356,6 +367,7 @@ class Session(Recording):
         annotate.stop_taking(self.takes)
         if self._stacks is not None:
             self._stacks.stop()
+        self._files.hardware.stop()
         self._trained.close()
         self._listeners.remove()
         if self._recorder is not None:

@@ -6,13 +6,14 @@ over, an epoch started or a validation ran, so that iteration does not count; un
 every iteration (`next(iter(loader))`), which is then how the job works.
 
 With several optimizers the first that steps is the one. When it has stopped while another goes on,
-as after a pretraining or a warm-up with its own optimizer, the other takes its place.
+as after a pretraining or a warm-up with its own optimizer, the other takes its place; at once where the job
+has freed the first.
 """
 
 from __future__ import annotations
 
 import functools
-import types
+import inspect
 import weakref
 from typing import Any
 
@@ -25,6 +26,38 @@ QUIET = 16
 """Steps of another optimizer after which one that has not stepped since counts as finished.
 
 A generator may wait for a few steps of its critic."""
+
+
+class _Step:
+    """A function as a method of an optimizer, which it does not keep alive: the state of one may be twice as large as
+    its model, and would be freed late.
+
+    Args:
+        function: gets the optimizer first.
+        original: the method that it stands for.
+    """
+
+    def __init__(self, function: Any, original: Any) -> None:
+        functools.update_wrapper(self, function)
+        # Schedulers and scalers look at what the method is of, and at its parameters.
+        self.__func__ = function
+        self.__signature__ = inspect.signature(original)
+        self._owner = weakref.ref(original.__self__)
+
+    @property
+    def __self__(self) -> Any:
+        return self._owner()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.__func__(self._owner(), *args, **kwargs)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        # In a copy of the optimizer it is the copy's own method.
+        owner = self._owner()
+        return getattr(memo.get(id(owner), owner), self.__func__.__name__)
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, str]]:
+        return getattr, (self._owner(), self.__func__.__name__)
 
 
 class LoopFinder:
@@ -96,6 +129,7 @@ class LoopFinder:
         function = getattr(original, "__func__", original)
 
         owner = getattr(original, "__self__", None)
+        of_adopted = None if owner is None else weakref.ref(owner)
         is_compiling = compiling_check()
 
         # Schedulers and scalers look at the method's signature and attributes; wraps keeps both.
@@ -106,7 +140,7 @@ class LoopFinder:
             if is_compiling() or self._guard.tripped or self._recording.driver is not None:
                 return result
             # Another one may have taken its place.
-            if not self._capturing() and (owner is None or owner is self._optimizer()):
+            if not self._capturing() and (of_adopted is None or of_adopted() is self._optimizer()):
                 missed, self._missed = self._missed, 0
                 if missed:
                     self._recording.missed(missed)
@@ -114,7 +148,7 @@ class LoopFinder:
                 self._recording.begin()
             return result
 
-        return step if owner is None else types.MethodType(step, owner)
+        return step if owner is None else _Step(step, original)
 
     def _next(self, original: Any) -> Any:
         @functools.wraps(original)

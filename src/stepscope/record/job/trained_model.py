@@ -23,11 +23,13 @@ class FoundModel:
         model: the outermost module; None where no module was called.
         roots: the modules whose calls are the forward; None where only optimizers were looked for.
         optimizers: those that were looked for.
+        takes_over: whether another model was the one before.
     """
 
     model: Any
     roots: list[Any] | None
     optimizers: list[Any] = field(default_factory=list)
+    takes_over: bool = False
 
 
 class TrainedModel:
@@ -56,6 +58,8 @@ class TrainedModel:
             self._discovery = Discovery(modules=model is None)
         self._missing = MissingForward() if model is None else None
         self._looks_again = False
+        self._knew_one = False
+        self._found: Callable[[], Any] | None = None
 
     @property
     def model(self) -> Any:
@@ -88,10 +92,19 @@ class TrainedModel:
             iterations: how many there were.
             occurrences: how often a phase ran, in all of them.
         """
-        if self._missing is not None and iterations % _LOOK_EVERY == 0:
-            self._looks_again = self._missing.look_again(
+        if self._missing is None:
+            return
+        if self._knew_one and self._model() is None:
+            self._knew_one = False
+            self.look_again()  # the job has freed it, and trains another one or none
+        elif iterations % _LOOK_EVERY == 0:
+            self._looks_again |= self._missing.look_again(
                 occurrences("forward"), occurrences("backward")
             )
+
+    def look_again(self) -> None:
+        """Looks for the model in the next iteration, unless it was given."""
+        self._looks_again = self._missing is not None
 
     def close(self) -> None:
         """Stops looking."""
@@ -106,10 +119,12 @@ class TrainedModel:
         discovery.remove()
         if not discovery.modules:
             return FoundModel(self._model(), None, discovery.optimizers)
-        model = discovery.model
+        model, before = discovery.model, self._found
+        takes_over = before is not None and model is not None and before() is not model
         if model is not None:
-            self._model = weakref.ref(model)
-        return FoundModel(model, discovery.roots, discovery.optimizers)
+            self._model = self._found = weakref.ref(model)
+            self._knew_one = True
+        return FoundModel(model, discovery.roots, discovery.optimizers, takes_over)
 
 
 class MissingForward:
@@ -117,7 +132,7 @@ class MissingForward:
 
     A step misses its forward when it runs a backward and no forward of the model. Many of those in
     a row are another model's: the next fold's, or the one that is tuned after it has been trained. A
-    look costs the hooks on all modules for one step, so each makes the next one come later.
+    look costs the hooks on all modules for one step, so each that finds nothing makes the next one come later.
     """
 
     def __init__(self) -> None:
@@ -135,6 +150,7 @@ class MissingForward:
         """
         if forwards != self._forwards or not forwards:
             self._missed = 0
+            self._patience = _PATIENCE_LOOKS
         elif backwards != self._backwards:
             self._missed += 1
         self._forwards, self._backwards = forwards, backwards

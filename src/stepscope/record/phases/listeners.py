@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from stepscope.record.clock import Clock, clock_for
+from stepscope.record.hardware.devices import Device, device_of
 from stepscope.record.memory import MemoryReader
 from stepscope.record.phases.phases import Phases
 from stepscope.record.targets import Target
@@ -24,6 +25,8 @@ class PhaseListeners:
 
     def __init__(self, phases: Phases | None, guard: Guard) -> None:
         self.copies: Copies | None = None
+        self.device: Device | None = None
+        """The model's, where it is one that its vendor's library may know."""
         self._phases = phases
         self._guard = guard
         self._installed = False
@@ -61,6 +64,7 @@ class PhaseListeners:
             device = next((one.device for one in model.parameters()), None)
         clock = clock_for(device)
         on_device = clock.kind != "host"
+        self.device = device_of(device)
         if on_device:
             self.copies = Copies()
             self.copies.attach()

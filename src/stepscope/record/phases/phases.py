@@ -35,12 +35,14 @@ COLUMNS = (
     "residual_ns",
     "memory_bytes",
     "peak_bytes",
+    "reserved_bytes",
 )
-"""Columns of the kept steps; memory and its peak are 0 where they were not read at that step."""
+"""Columns of the kept steps; what is of memory is 0 where it was not read at that step."""
 
 _RESIDUAL = len(PHASES)
 _NUMBER = {phase: number for number, phase in enumerate(PHASES)} | {"optimizer.step": 4}
 _INPUT_WAIT = _NUMBER["input_wait"]
+_FORWARD = _NUMBER["forward"]
 _BACKWARD = _NUMBER["backward"]
 _OPTIMIZER = _NUMBER["optimizer"]
 
@@ -52,6 +54,7 @@ _JUDGED_STEPS = 32
 """Timed steps after which it is looked at what timing them took."""
 _MOST_OWN_PART = 0.005
 _MOST_EVERY = 1024
+_MOST_HELD = 64
 
 
 class Phases:
@@ -78,10 +81,14 @@ class Phases:
         self._judged: list[tuple[int, int]] = []
         self.disturbed_steps = 0
         """Steps that do not count: a profiler ran in them, its file was made, or everything in them was watched."""
+        self.unobserved_steps = 0
+        """Steps that do not count because another model was trained in them, before it was found."""
         self.opened = [0] * len(PHASES)
         """How often each phase started, in all steps."""
         self.first_batch_ns: list[int] = []
         self.peak_bytes: int | None = None
+        self.reserved_bytes: int | None = None
+        """The most that a device's allocator held when it was asked."""
         self.device_ns = [0] * len(PHASES)
         self.device_counts = [0] * len(PHASES)
         """How often the device was timed in each phase; where it never was, its time is not known."""
@@ -117,6 +124,9 @@ class Phases:
         self._device_idle: bool | None = None
         self._last_read = -1
         self._memory_step = 0
+        self._opened_before = (0, 0)
+        self._held: list[tuple[tuple[int, ...], Mapping[str, float]]] = []
+        """Counted steps with a backward and no forward of the model that is known: perhaps another model's."""
 
     def begin(self, now_ns: int, *, fresh: bool = False, number: int | None = None) -> None:
         """A step starts.
@@ -137,6 +147,7 @@ class Phases:
         self._own_ns = 0
         self._times = [0] * (len(PHASES) + 1)
         self._open = [_RESIDUAL]
+        self._opened_before = self.opened[_FORWARD], self.opened[_BACKWARD]
         self._began_ns = self._last_ns = now_ns
         self._disturbed = False
         clock = self.clock
@@ -171,13 +182,32 @@ class Phases:
         self.timed_steps += 1
         counted = not self._fresh and self.steps > self.warmup and not self._disturbed
         self.disturbed_steps += self._disturbed
-        memory, peak = self._read_memory() if self._memory_is_due(counted=counted) else (None, None)
+        memory = self._read_memory() if self._memory_is_due(counted=counted) else (None,) * 3
         self._note_first_wait()
         if counted:
-            self.history.add((self.steps, time_ns, *times, memory or 0, peak or 0), values)
+            row = (self.steps, time_ns, *times, *(one or 0 for one in memory))
+            self._held.append((row, values))
+            if not self._lacks_forward or len(self._held) > _MOST_HELD:
+                self._count_held()
             self._counted_ns = time_ns
         if self.clock is not None:
             self._collect(self.clock, counted=counted)
+
+    @property
+    def _lacks_forward(self) -> bool:
+        forwards, backwards = self._opened_before
+        no_forward = self.opened[_FORWARD] == forwards
+        return bool(forwards) and no_forward and self.opened[_BACKWARD] != backwards
+
+    def _count_held(self) -> None:
+        for row, values in self._held:
+            self.history.add(row, values)
+        self._held.clear()
+
+    def other_model(self) -> None:
+        """Another model was found than the one whose forward was timed: the last steps without one were its own."""
+        self.unobserved_steps += len(self._held)
+        self._held.clear()
 
     def took(self, own_ns: int) -> None:
         """So much of the running step, or of the time after it, was our own."""
@@ -301,6 +331,7 @@ class Phases:
         """Reads what the device has finished, and gives up the rest."""
         self._read()
         self._ring.drop()
+        self._count_held()
         # At the end of a process anything may be gone; a last look must not cost the file.
         with suppress(Exception):
             self._read_memory()
@@ -317,15 +348,17 @@ class Phases:
             return since >= every or self.history.stride >= every
         return since >= 2 * every
 
-    def _read_memory(self) -> tuple[int | None, int | None]:
+    def _read_memory(self) -> tuple[int | None, int | None, int | None]:
         self._memory_step = self.steps
-        current, peak = self.memory.read()
+        current, peak, reserved = self.memory.read()
         if current is not None and peak is not None:
             # The system updates what is resident with a delay, and its peak even later.
             peak = max(peak, current)
         if peak is not None and peak > (self.peak_bytes or 0):
             self.peak_bytes = peak
-        return current, peak
+        if reserved is not None and reserved > (self.reserved_bytes or 0):
+            self.reserved_bytes = reserved
+        return current, peak, reserved
 
     def _collect(self, clock: Clock, *, counted: bool) -> None:
         if counted and self._marks:

@@ -8,6 +8,7 @@ has been changed a thousand times, which would slow the job.
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -24,7 +25,7 @@ class Patch:
     """Replaces `owner.name` by `make(original)`.
 
     Args:
-        owner: an object or module with a `__dict__`.
+        owner: an object or module with a `__dict__`; it is not kept alive.
         name: the attribute.
         make: gives the replacement for the original.
     """
@@ -32,7 +33,7 @@ class Patch:
     def __init__(
         self, owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]
     ) -> None:
-        self._owner = owner
+        self._owner = weakref.ref(owner)
         self._name = name
         self._make = make
         self._before: Any = _ABSENT
@@ -40,21 +41,23 @@ class Patch:
 
     def install(self) -> None:
         """Puts the replacement in."""
-        if self._replacement is not None:
+        owner = self._owner()
+        if self._replacement is not None or owner is None:
             return
-        self._before = vars(self._owner).get(self._name, _ABSENT)
-        self._replacement = self._make(getattr(self._owner, self._name))
-        _set(self._owner, self._name, self._replacement)
+        self._before = vars(owner).get(self._name, _ABSENT)
+        self._replacement = self._make(getattr(owner, self._name))
+        _set(owner, self._name, self._replacement)
 
     def remove(self) -> None:
         """Puts the original back, unless somebody has replaced ours since: then it is theirs."""
         if self._replacement is None:
             return
-        if vars(self._owner).get(self._name) is self._replacement:
+        owner = self._owner()
+        if owner is not None and vars(owner).get(self._name) is self._replacement:
             if self._before is _ABSENT:
-                _unset(self._owner, self._name)
+                _unset(owner, self._name)
             else:
-                _set(self._owner, self._name, self._before)
+                _set(owner, self._name, self._before)
         self._replacement = None
         self._before = _ABSENT
 
@@ -129,7 +132,8 @@ class Calls(Target):
     def _maker(self, owner: Any, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         if isinstance(owner, ModuleType):
             return self._listening
-        return lambda original: _Method(self._listening(original), owner, name)
+        held = weakref.ref(owner)
+        return lambda original: _Method(self._listening(original), held(), name)
 
     def _listening(self, original: Callable[..., Any]) -> Callable[..., Any]:
         is_compiling = compiling_check()
