@@ -1722,6 +1722,8 @@ export type Rows = {
     readonly memory_bytes?: number | null;
     /** most memory in use, until then (bytes) */
     readonly peak_bytes?: number | null;
+    /** what a device's allocator held, in use or not (bytes) */
+    readonly reserved_bytes?: number | null;
     /** waiting for the batch (ns) */
     readonly input_wait_ns?: number | null;
     /** forward (ns) */

@@ -17,7 +17,8 @@ _OF_ASKED_STEPS = """
     SELECT * FROM phase WHERE false UNION ALL BY NAME
     SELECT rank, span, phase, count(*) AS steps, avg(dur_ns) AS mean_ns,
         median(dur_ns)::DOUBLE AS median_ns, quantile_cont(dur_ns, 0.95)::DOUBLE AS p95_ns,
-        max(dur_ns) AS largest_ns, max(peak_bytes) AS peak_bytes
+        max(dur_ns) AS largest_ns, max(peak_bytes) AS peak_bytes,
+        max(reserved_bytes) AS reserved_bytes
     FROM phase_step GROUP BY rank, span, phase
 """
 
@@ -48,7 +49,8 @@ def by_steps(window: str) -> str:
             round(avg(dur_ns) FILTER (phase = 'step'))::BIGINT AS total_ns, {parts},
             avg(dur_ns) FILTER (phase = 'step')
                 / nullif(any_value(median_ns), 0) AS over_median_ratio,
-            max(memory_bytes) AS memory_bytes, max(peak_bytes) AS peak_bytes, span
+            max(memory_bytes) AS memory_bytes, max(peak_bytes) AS peak_bytes,
+            max(reserved_bytes) AS reserved_bytes, span
         FROM (
             SELECT *, {window} AS shown,
                 median(dur_ns) FILTER (phase = 'step') OVER (PARTITION BY rank, span) AS median_ns

@@ -836,9 +836,9 @@ class QuestionMethods(ABC):
 
         Columns: kind, rank, ranks, phase, step, steps, mean_ns, late_ns, share_ratio,
         median_ns, p95_ns, largest_ns, device_mean_ns, over_fastest_ratio, total_ns,
-        over_median_ratio, memory_bytes, peak_bytes, input_wait_ns, forward_ns, backward_ns,
-        optimizer_ns, residual_ns, host_to_device_ns, peak_of, first_batch_ns, verdict,
-        evidence, next_step, span.
+        over_median_ratio, memory_bytes, peak_bytes, reserved_bytes, input_wait_ns, forward_ns,
+        backward_ns, optimizer_ns, residual_ns, host_to_device_ns, peak_of, first_batch_ns,
+        verdict, evidence, next_step, span.
         """
         return self.ask("phases", by=by, **asked)
 

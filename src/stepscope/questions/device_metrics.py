@@ -56,15 +56,17 @@ _KEYS = {"metric": "", "step": "step, start_ns, window_ns, ", "time": "start_ns,
             *_KEYS,
         ),
     ),
-    fills="Record with nsys profile --gpu-metrics-devices=all, with nvprof --system-profiling on, or with CUPTI "
-    "PM sampling in Kineto.",
+    fills="Record with nsys profile --gpu-metrics-devices=all, with nvprof --system-profiling on, with CUPTI "
+    "PM sampling in Kineto, or with stepscope record where nvidia-ml-py or amdsmi is installed.",
 )
 def device_metrics(scope: Scope, by: str = "metric") -> pa.Table:
     """Metrics of devices and network cards that were sampled while the job ran, of the kinds that StepScope
     knows, whatever the recorder calls them: `sm_active`, `sm_issue`, `tensor_active`, `compute_active`,
     `compute_warps`, `dram_read` and `dram_write`, `pcie_receive` and `pcie_send`, `nvlink_receive` and
-    `nvlink_send`, `clock`, `memory_clock`, `temperature`, `power`, `fan`, `network_receive` and `network_send`. [Nsight Systems](../nsight-systems.md#sampled-metrics)
-    says which of its names they are. `counters` lists every counter under its own name, those of
+    `nvlink_send`, `clock`, `max_clock`, `memory_clock`, `temperature`, `power`, `fan`, `throttled` (whether the clock is
+    held down, and `throttled_by_heat` and `throttled_by_power` by what), `network_receive` and `network_send`. [Nsight Systems](../nsight-systems.md#sampled-metrics)
+    says which of its names they are, and [recording](../recording.md#the-machine-beside-the-phases) what
+    `stepscope record` asks the driver once a second. `counters` lists every counter under its own name, those of
     kernels too; `utilization` estimates from kernels how full a device was, where nothing was sampled.
 
     A sample is the mean since the one before it, and samples are evenly spaced, so that the mean of samples is

@@ -35,6 +35,7 @@ _COLUMNS = (
     Column("over_median_ratio", "float", "the same over the rank's median of kept steps", "ratio"),
     Column("memory_bytes", "int", "memory in use after it, where it was read", "bytes"),
     Column("peak_bytes", "int", "most memory in use, until then", "bytes"),
+    Column("reserved_bytes", "int", "what a device's allocator held, in use or not", "bytes"),
     Column("input_wait_ns", "int", "waiting for the batch", "ns"),
     Column("forward_ns", "int", "forward", "ns"),
     Column("backward_ns", "int", "backward", "ns"),
@@ -136,7 +137,7 @@ def _phases(scope: Scope, found: list[Found]) -> pa.Table:
                 OVER (PARTITION BY rank, span), 0) AS share_ratio,
             median_ns, p95_ns, largest_ns, device_mean_ns,
             mean_ns / nullif(min(mean_ns) OVER (PARTITION BY phase), 0) AS over_fastest_ratio,
-            peak_bytes, peak_of, first_batch_ns,
+            peak_bytes, reserved_bytes, peak_of, first_batch_ns,
             CASE WHEN phase = 'step' THEN $verdict END AS verdict,
             CASE WHEN phase = 'step' THEN $next_step END AS next_step, span
         FROM ({times_of(scope)})
@@ -204,7 +205,7 @@ def _timing(scope: Scope) -> list[str]:
         """
         SELECT max(timed_every) AS every, max(timing_ns) AS ns,
             arg_max(timing_ns / nullif(mean_ns, 0), timing_ns) AS part,
-            sum(disturbed_steps)::BIGINT AS disturbed
+            sum(disturbed_steps)::BIGINT AS disturbed, sum(unobserved_steps)::BIGINT AS unobserved
         FROM phase WHERE phase = 'step'
         """
     ).to_pylist()
@@ -214,12 +215,12 @@ def _timing(scope: Scope) -> list[str]:
             f"One in {row['every']} steps is timed: timing one takes {time_text(row['ns'])}, "
             f"{ratio_text(row['part'])} of a step."
         )
-    if row["disturbed"]:
-        count = row["disturbed"]
-        lines.append(
-            f"{count} step{'s are' if count > 1 else ' is'} in no mean: a profiler ran or wrote its file, "
-            "or the recording looked for what to measure."
-        )
+    for count, why in (
+        (row["disturbed"], "a profiler ran or wrote its file, or the recording looked for what to measure"),
+        (row["unobserved"], "another model was trained in place of the one before, and had to be found"),
+    ):  # fmt: skip
+        if count:
+            lines.append(f"{count} step{'s are' if count > 1 else ' is'} in no mean: {why}.")
     return lines
 
 

@@ -46,12 +46,13 @@ class MemoryReader:
         self._backend = backend
         self._device = device
 
-    def read(self) -> tuple[int | None, int | None]:
-        """Bytes in use now, and the highest so far."""
+    def read(self) -> tuple[int | None, int | None, int | None]:
+        """Bytes in use now, the most so far, and what the allocator of a device holds of it now."""
         if self._backend is None:
-            return resident_bytes(), peak_resident_bytes()
+            return resident_bytes(), peak_resident_bytes(), None
         statistics = self._backend.memory_stats(self._device)
         return (
             statistics.get("allocated_bytes.all.current"),
             statistics.get("allocated_bytes.all.peak"),
+            statistics.get("reserved_bytes.all.current"),
         )

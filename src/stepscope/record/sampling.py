@@ -20,9 +20,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
+from stepscope.record.hardware.sampler import HardwareSampler
 from stepscope.record.inline.documents import file_name, host_document
 from stepscope.record.output import keep_json
-from stepscope.record.process_tree import ProcessTree
 from stepscope.record.trouble import warn_once
 from stepscope.record.who import Who
 
@@ -49,17 +49,18 @@ class Sampling:
 
     def __init__(self, out: Path, *, host: bool = True) -> None:
         self._out = out
-        self._host = host
         self._who = Who()
         self._pid = os.getpid()
         self._began_epoch_ns = time.time_ns()
-        self._tree = ProcessTree()
+        self._hardware = HardwareSampler() if host else None
         self._process: subprocess.Popen[bytes] | None = None
         self._said: IO[bytes] | None = None
         self._file: Path | None = None
 
     def start(self) -> None:
         """Starts py-spy, or warns that it does not run; the script goes on either way."""
+        if self._hardware is not None:
+            self._hardware.start()
         try:
             self._start()
         except Exception as error:
@@ -75,7 +76,10 @@ class Sampling:
             written += self._end()
         except Exception as error:
             warn_once(f"the samples were not kept: {type(error).__name__}: {error}")
-        figures = self._tree.figures() if self._host else None
+        figures = None
+        if self._hardware is not None:
+            self._hardware.stop()
+            figures = self._hardware.figures()
         if figures is not None:
             process = self._who.named()
             document = host_document(figures, process, self._began_epoch_ns)

@@ -373,7 +373,7 @@ DECLARED = (
         _span(),
         Column("track", WORD, "what is counted"),
         Column("series", WORD, "which of the track's values it is, as the recorder spells it"),
-        Column("kind", WORD, "of a device or network card, what is measured where the series says so: sm_active, sm_issue, tensor_active, compute_active, compute_warps, dram_read, dram_write, pcie_receive, pcie_send, nvlink_receive, nvlink_send, clock, memory_clock, temperature, power, fan, network_receive or network_send", nullable=True),
+        Column("kind", WORD, "of a device or network card, what is measured where the series says so: sm_active, sm_issue, tensor_active, compute_active, compute_warps, dram_read, dram_write, pcie_receive, pcie_send, nvlink_receive, nvlink_send, clock, max_clock, memory_clock, throttled, throttled_by_heat, throttled_by_power (a part of the time in %), temperature, power, fan, network_receive or network_send", nullable=True),
         Column("unit", WORD, "unit of the value, where it is known: % of what is possible, Hz, or as the recorder spells it", nullable=True),
         Column("pid", WORD, "process id as the file spells it; of a device's counters the index of the device, of a network card's its name and port", nullable=True),
         Column("time_ns", MOMENT, "when (ns)"),
@@ -518,6 +518,7 @@ DECLARED = (
         Column("largest_ns", DURATION, "longest of any step (ns)", nullable=True),
         Column("device_mean_ns", DURATION, "mean time on the device per step (ns); NULL where no device was marked", type=DOUBLE, nullable=True),
         Column("peak_bytes", BYTES, "for phase step: most memory in use (bytes)", nullable=True),
+        Column("reserved_bytes", BYTES, "for phase step: most that a device's allocator held when it was asked (bytes), in use or not", nullable=True),
         Column("peak_of", TEXT, "for phase step: whose memory peak_bytes is: an allocator's or the process's", nullable=True),
         Column("communication_ns", DURATION, "for phase step: mean time of all-reduce in a backward (ns), waiting for late ranks included, as DDP timed it; NULL where it did not", type=DOUBLE, nullable=True),
         Column("exposed_communication_ns", DURATION, "for phase step: the part of it during which nothing was computed (ns)", type=DOUBLE, nullable=True),
@@ -532,6 +533,7 @@ DECLARED = (
         Column("timed_every", COUNT, "for phase step: every how many-th step was timed at the end of the recording", nullable=True),
         Column("timing_ns", DURATION, "for phase step: what timing a step took of its time (ns), a median; NULL in a recording of few steps", nullable=True),
         Column("disturbed_steps", COUNT, "for phase step: steps in no mean because a profiler ran in them or wrote its file, or the recording looked for what to measure", nullable=True),
+        Column("unobserved_steps", COUNT, "for phase step: steps in no mean because another model was trained in them, before the recorder had found it", nullable=True),
     ),
     table(
         "phase_step", "One row is a phase of one training step of a rank; phase step is all of it, and the others add up to it. The recorder keeps steps that are evenly spaced over the run.",
@@ -542,6 +544,7 @@ DECLARED = (
         Column("dur_ns", DURATION, "its time on the host (ns)", check="dur_ns >= 0"),
         Column("memory_bytes", BYTES, "for phase step: memory in use after it (bytes); NULL where it was not read at this step", nullable=True),
         Column("peak_bytes", BYTES, "for phase step: most memory in use until then (bytes); NULL where it was not read at this step", nullable=True),
+        Column("reserved_bytes", BYTES, "for phase step: what a device's allocator held after it (bytes), in use or not; NULL likewise", nullable=True),
     ),
     table(
         "step_value", "One row is a number that a job gave for one of its iterations: samples of its batch, tokens, or what its script or HugeCTR's record_data names.",

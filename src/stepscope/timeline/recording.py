@@ -46,12 +46,13 @@ _WARM_UP = """
     UNION ALL SELECT start_ns, start_ns + dur_ns FROM host_event WHERE role = 'compile'
 """
 _SPAN = """
-    SELECT min(start_ns) AS start_ns, max(end_ns) AS end_ns FROM (
-        SELECT min(start_ns) AS start_ns, max(end_ns) AS end_ns FROM ({host})
-        UNION ALL SELECT min(start_ns), max(end_ns) FROM ({device})
-        UNION ALL SELECT min(start_ns), max(end_ns) FROM step
-        UNION ALL SELECT min(time_ns), max(time_ns) FROM counter
-        UNION ALL SELECT min(time_ns), max(time_ns) FROM memory_event
+    SELECT coalesce(min(start_ns) FILTER (timed), min(start_ns)) AS start_ns,
+        coalesce(max(end_ns) FILTER (timed), max(end_ns)) AS end_ns FROM (
+        SELECT min(start_ns) AS start_ns, max(end_ns) AS end_ns, true AS timed FROM ({host})
+        UNION ALL SELECT min(start_ns), max(end_ns), true FROM ({device})
+        UNION ALL SELECT min(start_ns), max(end_ns), true FROM step
+        UNION ALL SELECT min(time_ns), max(time_ns), false FROM counter
+        UNION ALL SELECT min(time_ns), max(time_ns), true FROM memory_event
     )
 """
 _STEPS = f"""

@@ -26,6 +26,7 @@ SUMMARY = {
     "timed_every": 2,
     "timing_ns": 7,
     "disturbed_steps": 3,
+    "unobserved_steps": 4,
     "device": {
         "kind": "cuda",
         "mean_ns": {"forward": 35.5},
@@ -33,7 +34,7 @@ SUMMARY = {
         "idle_steps": 8,
     },
     "copied": {"bytes": 200, "pageable_bytes": 50},
-    "memory": {"of": "cuda", "peak_bytes": 4096},
+    "memory": {"of": "cuda", "peak_bytes": 4096, "reserved_bytes": 8192},
     "communication": {
         "source": "DDP",
         "communication_ns": 30,
@@ -73,6 +74,8 @@ def test_every_phase_is_a_row_after_the_whole_step(read):
         "timed_every": 2,
         "timing_ns": 7,
         "disturbed_steps": 3,
+        "unobserved_steps": 4,
+        "reserved_bytes": 8192,
     }
     assert (rows[2]["device_mean_ns"], rows[1]["device_mean_ns"]) == (35.5, None)
     assert (tables.facts.rank, tables.facts.rank_rule) == (1, "recorder")

@@ -10,6 +10,7 @@ from stepscope.formats.container import Member, strip_bom
 from stepscope.formats.host_metrics import Row, host_metrics_of
 from stepscope.formats.inline import document
 from stepscope.formats.inline.document import number, whole
+from stepscope.formats.inline.over_time import counters
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.tables import Facts, RankTables, ReadReport
 
@@ -41,7 +42,7 @@ def read(member: Member, _: ReadOptions | None = None) -> RankTables:
         SourceError: it is not a complete JSON document, or nothing was measured.
     """
     loaded = document.load(member)
-    return host_metrics_of(
+    tables = host_metrics_of(
         member,
         document.facts_of(loaded, "stepscope"),
         ReadReport(),
@@ -50,6 +51,9 @@ def read(member: Member, _: ReadOptions | None = None) -> RankTables:
         hint="the system has no /proc to read it from",
         slug="nothing-measured",
     )
+    tables.counter = counters(_section(loaded))
+    tables.report.kept += tables.counter.num_rows
+    return tables
 
 
 def _section(loaded: Any) -> Any:
@@ -81,7 +85,13 @@ def _rows(section: Row) -> Iterator[Row]:
             yield _row("cpu_utilization", 100 * used / processors, "%")
     for name in ("processes", "threads_alive", "major_faults", "involuntary_switches"):
         yield from _some(name, known(name), 1, None)
-    for name in ("peak_memory", "peak_memory_of_a_child", "read", "written"):
+    for name in (
+        "peak_memory",
+        "peak_memory_of_a_child",
+        "peak_memory_of_all",
+        "read",
+        "written",
+    ):
         yield from _some(name, known(f"{name}_bytes"), 1e6, "MB")
     waited, ran = known("waited_ns"), known("ran_ns")
     if waited is not None and ran:

@@ -11,7 +11,7 @@ from stepscope.formats.inline.document import whole
 from stepscope.formats.tables import READ, ReadReport
 
 WHOLE_STEP = "step"
-_OF_MEMORY = ("memory_bytes", "peak_bytes")
+_OF_MEMORY = ("memory_bytes", "peak_bytes", "reserved_bytes")
 
 
 def read_steps(
@@ -45,7 +45,7 @@ def read_steps(
         for phase in phases:
             # What nobody heard took no time of its own: it is in the residual.
             if phase in measured or values[phase]:
-                _add(table, last, phase, values[phase], None, None)
+                _add(table, last, phase, values[phase], None, None, None)
     return pa.table(table, schema=READ["phase_step"])
 
 

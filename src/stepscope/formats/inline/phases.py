@@ -14,6 +14,7 @@ from stepscope.formats.host_metrics import host_metric_table
 from stepscope.formats.inline import document
 from stepscope.formats.inline.document import MOST_NS, number, whole
 from stepscope.formats.inline.host import host_rows
+from stepscope.formats.inline.over_time import counters
 from stepscope.formats.inline.phase_steps import WHOLE_STEP, read_steps
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.sampled.stacks import Samples
@@ -73,6 +74,7 @@ def read(member: Member, _: ReadOptions | None = None) -> RankTables:
         phase_step=steps,
         step_value=values,
         host_metric=host_metric_table(host_rows(loaded.get("host"))),
+        counter=counters(loaded.get("host")),
     )
 
 
@@ -126,6 +128,7 @@ def _rows(loaded: Row, report: ReadReport) -> list[Row]:
     steps = step["steps"]
     memory = _object(loaded.get("memory"))
     step["peak_bytes"] = whole(memory.get("peak_bytes"))
+    step["reserved_bytes"] = whole(memory.get("reserved_bytes"))
     step["peak_of"] = _text(memory.get("of"))
     communication = _object(loaded.get("communication"))
     step["communication_ns"] = _within(communication.get("communication_ns"), MOST_NS)
@@ -136,7 +139,7 @@ def _rows(loaded: Row, report: ReadReport) -> list[Row]:
     step["first_batch_ns"], step["first_batches"] = _first_batches(loaded.get("first_batch_ns"))
     copied = _object(loaded.get("copied"))
     run = whole(loaded.get("timed_steps")) or whole(loaded.get("steps")) or steps
-    for name in ("timed_every", "timing_ns", "disturbed_steps"):
+    for name in ("timed_every", "timing_ns", "disturbed_steps", "unobserved_steps"):
         step[name] = whole(loaded.get(name))
     for name in ("bytes", "pageable_bytes"):
         of_all = whole(copied.get(name))

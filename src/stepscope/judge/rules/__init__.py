@@ -44,6 +44,7 @@ QUICK = (
     "low_utilization",
     "uneven_steps",
     "uneven_steps.first_step",
+    "throttled_device",
     "data_quality",
 )
 """Rules that step times, phases and checks suffice for: among them are all that say what limits the

@@ -21,8 +21,8 @@ from stepscope.record.plan import Entry
 from stepscope.record.targets.copies import Copied
 
 VERSION = 1
-PHASES_VERSION = 2
-"""2: steps have the peak of memory, and null where memory was not read, not 0."""
+PHASES_VERSION = 3
+"""2: steps have the peak of memory, and null where memory was not read, not 0. 3: and what the allocator held."""
 
 ENDED_FIRST = "the recording ended before its turn"
 """Why an event has no measurement: the job ran fewer iterations than the plan takes."""
@@ -30,7 +30,7 @@ ENDED_FIRST = "the recording ended before its turn"
 RUNNING_STEPS = 128
 """Steps in a file that is written while the job still runs: it is made beside the training loop."""
 
-_OF_MEMORY = 2
+_OF_MEMORY = 3
 """The last columns of a step: memory, which is not read at every one."""
 
 
@@ -70,6 +70,7 @@ def _event(event: Event) -> dict[str, Any]:
         "statistics": _in_ns(samples.sums.statistics([row[1] for row in samples.rows])),
         "offset_statistics": _in_ns(describe([row[2] for row in samples.rows])),
         "missed": event.missed,
+        "other_model": event.other_model,
         "lost": event.lost,
         "samples": [list(row) for row in samples.rows],
     }
@@ -224,6 +225,7 @@ def phases_document(
         "steps": phases.steps,
         "counted_steps": n,
         "disturbed_steps": phases.disturbed_steps,
+        "unobserved_steps": phases.unobserved_steps,
         "timed_steps": phases.timed_steps,
         "timed_every": phases.every,
         "timing_ns": phases.own_ns,
@@ -242,6 +244,7 @@ def phases_document(
         "memory": {
             "of": phases.memory.kind,
             "peak_bytes": phases.peak_bytes,
+            "reserved_bytes": phases.reserved_bytes,
         },
         "first_batch_ns": phases.first_batch_ns,
         "communication": communication,
@@ -269,7 +272,7 @@ def host_document(
     """What the processes of a sampled script took of the host, as `<host>.<rank>.host.json` holds it.
 
     Args:
-        figures: as `ProcessTree.figures` gives them.
+        figures: as `HardwareSampler.figures` gives them.
         process: who measured them.
         started_epoch_ns: Unix time at which that began (ns).
     """

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from stepscope.floor.ranks import Process
+from stepscope.record.hardware.sampler import HardwareSampler
 from stepscope.record.inline.documents import file_name, inline_document, phases_document
 from stepscope.record.inline.events import Measured
 from stepscope.record.output import Background, keep_json
 from stepscope.record.phases.communication import ddp_timing
 from stepscope.record.phases.phases import Phases
-from stepscope.record.process_tree import ProcessTree
 from stepscope.record.settings import settings
 from stepscope.record.targets.copies import Copied
 from stepscope.record.trouble import Guard, warn_once
@@ -35,7 +35,7 @@ class RankFiles:
         self.background = Background("stepscope-writer", guard)
         self._started_epoch_ns = time.time_ns()
         self._who = Who()
-        self._tree = ProcessTree()
+        self.hardware = HardwareSampler()
         self._ddp: dict[str, Any] | None = None
         self._settings: dict[str, Any] | None = None
 
@@ -106,7 +106,7 @@ class RankFiles:
 
     def write_phases(self, summary: dict[str, Any]) -> None:
         """Writes the phases, in place of an earlier file of this process, with what it took of the host."""
-        summary["host"] = self._tree.figures()
+        summary["host"] = self.hardware.figures()
         self._keep(file_name(self._who.named(), "phases"), summary, "the summary of phases")
 
     def _keep(self, name: str, payload: dict[str, Any], what: str) -> None:

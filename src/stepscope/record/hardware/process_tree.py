@@ -1,12 +1,13 @@
 """What a process and those below it took of the host: processor time, threads, memory, files.
 
-From /proc, read when a file is written and never in a step. What has ended and was waited for is in the figures of
-whoever waited; what started before the recording is left out by what was read at its start.
+From /proc, read by a thread of ours and when a file is written, never in a step. What has ended and was waited for is
+in the figures of whoever waited; what started before the recording is left out by what was read at its start.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -16,6 +17,10 @@ from typing import Any, NamedTuple
 _PROC = Path("/proc")
 _MOST_THREADS = 64
 _MOST_PROCESSES = 4096
+_LOOKS_FOR_CHILDREN = 10
+"""Looks at the use between two searches for processes that came: the search reads a file of each thread."""
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_TICK_NS = 10**9 // os.sysconf("SC_CLK_TCK")
 
 
 class _Thread(NamedTuple):
@@ -23,6 +28,22 @@ class _Thread(NamedTuple):
     cpu_ns: int
     scheduled: tuple[int, int] | None
     """How long it ran, and waited for a processor (ns)."""
+
+
+class Use(NamedTuple):
+    """What all of the processes together have taken until now, and hold.
+
+    Args:
+        cpu_ns: processor time, of those that have ended too.
+        resident_bytes: memory in RAM of those that live; what several share is in each.
+        read_bytes: from disks.
+        written_bytes: to disks.
+    """
+
+    cpu_ns: int
+    resident_bytes: int
+    read_bytes: int
+    written_bytes: int
 
 
 class ProcessTree:
@@ -37,6 +58,10 @@ class ProcessTree:
         self._started_ns = time.perf_counter_ns()
         self._before = self._totals()
         self._threads_before = self._threads()
+        self._living: list[str] = []
+        self._looks = 0
+        self._resident_bytes = 0
+        self._unseen: tuple[int, ...] = (0, 0, 0)
 
     def figures(self) -> dict[str, Any] | None:
         """What was taken since then, as JSON takes it; None where the system does not say.
@@ -64,6 +89,51 @@ class ProcessTree:
             **_peaks(),
         }
 
+    def use(self) -> Use | None:
+        """What was taken until now, all together; None where the system does not say.
+
+        What a process took before it was seen for the first time is left out: it is not of this moment.
+        """
+        if self._looks % _LOOKS_FOR_CHILDREN == 0:
+            known, self._living = self._living, list(self._below())
+            before, after = self._use_of(known), self._use_of(self._living)
+            if before is not None and after is not None:
+                came = (max(0, now - then) for now, then in zip(after, before, strict=True))
+                self._unseen = tuple(map(sum, zip(self._unseen, came, strict=True)))
+        self._looks += 1
+        found = self._use_of(self._living)
+        if found is None:
+            return None
+        cpu, read, written = (now - out for now, out in zip(found, self._unseen, strict=True))
+        return Use(cpu, self._resident_bytes, read, written)
+
+    def _use_of(self, pids: list[str]) -> tuple[int, int, int] | None:
+        """Processor time, and bytes read and written, of some processes and those that they waited for."""
+        cpu = read = written = resident = 0
+        seen = False
+        for pid in pids:
+            with suppress(OSError, ValueError, IndexError):
+                words = self._stat(pid)
+                cpu += sum(int(words[place]) for place in (11, 12, 13, 14)) * _TICK_NS
+                resident += int(words[21]) * _PAGE_BYTES
+                seen = True
+            with suppress(OSError, ValueError, KeyError):
+                own = self._files(pid)
+                read, written = read + own[0], written + own[1]
+        self._resident_bytes = resident
+        return (cpu, read, written) if seen else None
+
+    def _stat(self, pid: str) -> list[str]:
+        """The words behind a process's name, which may hold blanks and parentheses. Source: proc_pid_stat(5)."""
+        text = (self._proc / pid / "stat").read_text("utf-8", "replace")
+        return text.rpartition(")")[2].split()
+
+    def _files(self, pid: str) -> tuple[int, int]:
+        """Bytes that a process and those that it waited for read and wrote."""
+        listed = (self._proc / pid / "io").read_text().splitlines()
+        said = dict(line.split(": ", 1) for line in listed)
+        return int(said["read_bytes"]), int(said["write_bytes"])
+
     def _below(self) -> Iterator[str]:
         """This process and all below it that live."""
         waiting, seen = ["self"], 0
@@ -77,7 +147,6 @@ class ProcessTree:
                         waiting += (task / "children").read_text().split()
 
     def _totals(self) -> dict[str, int]:
-        ticks = os.sysconf("SC_CLK_TCK")
         sums: dict[str, int] = {}
 
         def add(name: str, value: int) -> None:
@@ -85,23 +154,15 @@ class ProcessTree:
 
         for pid in self._below():
             with suppress(OSError, ValueError, IndexError):
-                # Its name may hold blanks and parentheses.
-                words = (
-                    (self._proc / pid / "stat")
-                    .read_text("utf-8", "replace")
-                    .rpartition(")")[2]
-                    .split()
-                )
+                words = self._stat(pid)
                 own = [int(words[place]) for place in (9, 10, 11, 12, 13, 14)]
                 add("major_faults", own[0] + own[1])
-                add("user_ns", (own[2] + own[4]) * 10**9 // ticks)
-                add("system_ns", (own[3] + own[5]) * 10**9 // ticks)
-            with suppress(OSError, ValueError):
-                # Of processes that were waited for, too.
-                listed = (self._proc / pid / "io").read_text().splitlines()
-                said = dict(line.split(": ", 1) for line in listed)
-                add("read_bytes", int(said["read_bytes"]))
-                add("written_bytes", int(said["write_bytes"]))
+                add("user_ns", (own[2] + own[4]) * _TICK_NS)
+                add("system_ns", (own[3] + own[5]) * _TICK_NS)
+            with suppress(OSError, ValueError, KeyError):
+                read, written = self._files(pid)
+                add("read_bytes", read)
+                add("written_bytes", written)
             with suppress(OSError, ValueError):
                 for line in (
                     (self._proc / pid / "status").read_text("utf-8", "replace").splitlines()
@@ -111,20 +172,24 @@ class ProcessTree:
         return sums
 
     def _threads(self) -> dict[str, _Thread]:
-        """The living threads by their numbers. Source of waiting: sched-stats.rst of Linux."""
-        ticks = os.sysconf("SC_CLK_TCK")
+        """The living threads by their numbers. Source of waiting: sched-stats.rst of Linux.
+
+        A thread has the name that Python gave it: to the system, many have that of the thread which started them.
+        """
+        given = {str(one.native_id): one.name for one in threading.enumerate()}
         found = {}
         with suppress(OSError):
             for task in (self._proc / "self" / "task").iterdir():
                 with suppress(OSError, ValueError, IndexError):
                     name, _, rest = (task / "stat").read_text("utf-8", "replace").rpartition(")")
                     words = rest.split()
-                    cpu_ns = (int(words[11]) + int(words[12])) * 10**9 // ticks
+                    cpu_ns = (int(words[11]) + int(words[12])) * _TICK_NS
                     scheduled = None
                     with suppress(OSError, ValueError, IndexError):
                         ran, waited, *_ = map(int, (task / "schedstat").read_text().split())
                         scheduled = ran, waited
-                    found[task.name] = _Thread(name.partition("(")[2], cpu_ns, scheduled)
+                    own = given.get(task.name) or name.partition("(")[2]
+                    found[task.name] = _Thread(own, cpu_ns, scheduled)
         return found
 
     def _threads_since(self) -> list[_Thread]:

@@ -1,0 +1,213 @@
+"""What a device does beside the job's phases: use, power, temperature, clocks, and what holds its clock down.
+
+The vendors' libraries number devices in an order of their own, so a device is found there by its UUID or its PCI
+address, as torch gives them, and never by its index. What a library or a device does not tell is not measured.
+"""
+
+from __future__ import annotations
+
+import importlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+Ask = Callable[[], float]
+
+_HZ = 1e6
+_HEAT = 0x20 | 0x40
+_POWER = 0x04 | 0x80
+_SLOWED = _HEAT | _POWER | 0x08
+"""Reasons for a lower clock: heat (SW and HW thermal slowdown), power (SW cap, HW brake), and HW slowdown, whose cause
+is not told. Source: nvml.h, nvmlClocksEventReason."""
+_HOT = ("prochot_thrm", "socket_thrm", "vr_thrm", "hbm_thrm")
+"""Likewise of AMD: what of a violation is heat; `ppt_pwr` is power. Source: amdsmi_violation_status_t."""
+
+MEASURES = (
+    "compute_active", "power", "temperature", "clock", "max_clock", "memory_clock",
+    "throttled", "throttled_by_heat", "throttled_by_power",
+)  # fmt: skip
+"""What is asked: the time in which it computed and whether its clock is held down (%), W, °C, Hz."""
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A device, by names that mean the same to torch and to its vendor's library.
+
+    Args:
+        index: its number in this process, as torch counts.
+        name: its model.
+        uuid: with or without the vendor's prefix; None where this torch does not give it.
+        pci: domain, bus and device; None likewise.
+    """
+
+    index: int
+    name: str
+    uuid: str | None = None
+    pci: tuple[int, int, int] | None = None
+
+
+def device_of(found: Any) -> Device | None:
+    """What torch tells of a device; None for one that no library here knows.
+
+    Args:
+        found: a `torch.device`.
+    """
+    import torch
+
+    if found is None or found.type != "cuda":
+        return None
+    with suppress(Exception):
+        index = torch.cuda.current_device() if found.index is None else found.index
+        told = torch.cuda.get_device_properties(index)
+        pci = None
+        if hasattr(told, "pci_domain_id"):
+            pci = told.pci_domain_id, told.pci_bus_id, told.pci_device_id
+        return Device(index, told.name, str(getattr(told, "uuid", "")) or None, pci)
+    return None
+
+
+class DeviceReader(ABC):
+    """Reads one device.
+
+    Args:
+        library: the vendor's, started.
+        device: the device.
+
+    Raises:
+        LookupError: the library does not know it.
+    """
+
+    tool: str
+
+    def __init__(self, library: Any, device: Device) -> None:
+        self._library = library
+        self._handle = self._find(device)
+
+    def read(self) -> Mapping[str, float]:
+        """Each of `MEASURES` that is told now."""
+        found = {}
+        for name, ask in self._asked().items():
+            # Each by itself: a virtual or partitioned device answers some of them.
+            with suppress(Exception):
+                found[name] = float(ask())
+        with suppress(Exception):
+            found |= {name: 100.0 * one for name, one in self._throttled().items()}
+        return found
+
+    @abstractmethod
+    def _find(self, device: Device) -> Any:
+        """The library's own handle of the device."""
+
+    @abstractmethod
+    def _asked(self) -> Mapping[str, Ask]:
+        """How each measure is asked for."""
+
+    @abstractmethod
+    def _throttled(self) -> Mapping[str, bool]:
+        """Whether its clock is held down, and by what."""
+
+
+class NvmlReader(DeviceReader):
+    """A device of NVIDIA, through NVML (`nvidia-ml-py`)."""
+
+    tool = "NVML"
+
+    def _find(self, device: Device) -> Any:
+        nvml = self._library
+        if device.uuid is not None:
+            for prefix in ("", "GPU-", "MIG-"):
+                with suppress(nvml.NVMLError):
+                    return nvml.nvmlDeviceGetHandleByUUID(prefix + device.uuid)
+        if device.pci is not None:
+            domain, bus, number = device.pci
+            with suppress(nvml.NVMLError):
+                return nvml.nvmlDeviceGetHandleByPciBusId(f"{domain:08x}:{bus:02x}:{number:02x}.0")
+        raise LookupError(f"NVML does not know {device.name}")
+
+    def _asked(self) -> Mapping[str, Ask]:
+        nvml, handle = self._library, self._handle
+        return {
+            "compute_active": lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu,
+            "power": lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1000,
+            "temperature": lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU),
+            "clock": lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM) * _HZ,
+            "max_clock": lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM) * _HZ,
+            "memory_clock": lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM) * _HZ,
+        }
+
+    def _throttled(self) -> Mapping[str, bool]:
+        nvml = self._library
+        # Renamed in 2023; drivers before that have the old name alone.
+        try:
+            reasons = nvml.nvmlDeviceGetCurrentClocksEventReasons(self._handle)
+        except (AttributeError, nvml.NVMLError):
+            reasons = nvml.nvmlDeviceGetCurrentClocksThrottleReasons(self._handle)
+        return {
+            "throttled": bool(reasons & _SLOWED),
+            "throttled_by_heat": bool(reasons & _HEAT),
+            "throttled_by_power": bool(reasons & _POWER),
+        }
+
+
+class AmdReader(DeviceReader):
+    """A device of AMD, through AMD SMI, which ROCm installs (`amdsmi`)."""
+
+    tool = "AMD SMI"
+
+    def _find(self, device: Device) -> Any:
+        if device.pci is None:
+            raise LookupError(f"this torch does not give the PCI address of {device.name}")
+        domain, bus, number = device.pci
+        address = f"{domain:04x}:{bus:02x}:{number:02x}.0"
+        return self._library.amdsmi_get_processor_handle_from_bdf(address)
+
+    def _asked(self) -> Mapping[str, Ask]:
+        amd, handle = self._library, self._handle
+        sensors, clocks = amd.AmdSmiTemperatureType, amd.AmdSmiClkType
+        now = amd.AmdSmiTemperatureMetric.CURRENT
+
+        def power() -> float:
+            told = amd.amdsmi_get_power_info(handle)
+            # By generation one or the other is "N/A".
+            for name in ("socket_power", "current_socket_power", "average_socket_power"):
+                if isinstance(told.get(name), int | float):
+                    return float(told[name])
+            raise LookupError(name)
+
+        def clock(kind: Any, *names: str) -> float:
+            told = amd.amdsmi_get_clock_info(handle, kind)
+            return _HZ * float(next(told[name] for name in names if name in told))
+
+        return {
+            "compute_active": lambda: amd.amdsmi_get_gpu_activity(handle)["gfx_activity"],
+            "power": power,
+            "temperature": lambda: amd.amdsmi_get_temp_metric(handle, sensors.HOTSPOT, now),
+            "clock": lambda: clock(clocks.GFX, "clk", "cur_clk"),
+            "max_clock": lambda: clock(clocks.GFX, "max_clk"),
+            "memory_clock": lambda: clock(clocks.MEM, "clk", "cur_clk"),
+        }
+
+    def _throttled(self) -> Mapping[str, bool]:
+        told = self._library.amdsmi_get_violation_status(self._handle)
+        known = {name: told.get(f"active_{name}") for name in (*_HOT, "ppt_pwr")}
+        heat = [known[name] for name in _HOT if isinstance(known[name], bool)]
+        found = {"throttled_by_heat": any(heat)} if heat else {}
+        if isinstance(known["ppt_pwr"], bool):
+            found["throttled_by_power"] = known["ppt_pwr"]
+        return found | ({"throttled": any(found.values())} if found else {})
+
+
+def open_reader(device: Device) -> DeviceReader | None:
+    """What reads the device; None where its vendor's library is not installed or does not know it."""
+    for module, start, reader in (
+        ("pynvml", "nvmlInit", NvmlReader),
+        ("amdsmi", "amdsmi_init", AmdReader),
+    ):
+        with suppress(Exception):
+            library = importlib.import_module(module)
+            getattr(library, start)()
+            opened: DeviceReader = reader(library, device)
+            return opened
+    return None
