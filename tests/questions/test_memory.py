@@ -242,6 +242,24 @@ def test_a_segment_that_came_later_was_not_free_before(opened):
     assert (row["free_bytes"], row["largest_free_bytes"]) == (3072, 3072)
 
 
+def test_of_a_trace_an_out_of_memory_says_what_it_states_and_no_more(diff):
+    held = {"device_kind": "cuda", "device": 0}
+    after = {"total_allocated_bytes": 512, "total_reserved_bytes": 2048}
+    rows = {
+        "memory_event": [{"time_ns": 0, "address": 1, "bytes": 512} | held | after],
+        "allocator_event": [{"time_ns": 5, "kind": "oom", "bytes": 4096} | held | after],
+    }
+    diff(
+        "memory",
+        rows,
+        """
+        at_ns,requested_bytes,device_free_bytes,allocated_bytes,pending_bytes,reserved_bytes,free_bytes,largest_free_bytes
+        5,4096,,512,,2048,1536,
+        """,
+        by="oom",
+    )
+
+
 def test_two_devices_and_ranks_are_apart(tmp_path):
     for rank in (0, 1):
         played = Allocator(devices=2)

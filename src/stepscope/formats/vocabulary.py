@@ -90,6 +90,9 @@ _LIMITS = ("warps", "registers", "shared memory", "blocks", "barriers")
 """What limits occupancy, in the order of the bits in cuda_occupancy.h (`cudaOccLimitingFactor`)."""
 
 MEMORY_INSTANT = "[memory]"
+OUT_OF_MEMORY_INSTANT = "[OutOfMemory]"
+OUT_OF_MEMORY = "oom"
+"""What `allocator_event.kind` calls it, as snapshots do."""
 
 EXPORTED_TRACKS = "stepscope"
 """Category of what `stepscope export` adds to the events of a recording. It is computed from them, and not

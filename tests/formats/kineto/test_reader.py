@@ -309,6 +309,23 @@ def test_begin_and_end_become_one_event(read_events):
     assert tables.report.damage["unmatched_begin"] == 1
 
 
+@pytest.mark.parametrize(("type_", "device"), [(1, ("cuda", 3)), (0, ("cpu", None))])
+def test_an_allocation_that_failed_is_the_allocators_and_an_instant(read_events, type_, device):
+    stated = {"Device Type": type_, "Device Id": 3 if type_ else -1, "Bytes": 4096}
+    stated |= {"Total Allocated": 100, "Total Reserved": 0}
+    event = {"ph": "i", "s": "t", "cat": "cpu_instant_event", "name": "[OutOfMemory]"}
+    tables = read_events([op("a", 10, 5), event | {"pid": 1, "tid": 1, "ts": 12, "args": stated}])
+    (row,) = tables.allocator_event.to_pylist()
+    assert (row["kind"], row["time_ns"], row["bytes"]) == ("oom", 2000, 4096)
+    assert (row["device_kind"], row["device"]) == device
+    assert (row["total_allocated_bytes"], row["total_reserved_bytes"]) == (
+        100,
+        0 if type_ else None,
+    )
+    (instant,) = tables.instant.to_pylist()
+    assert json.loads(instant["args"])["bytes"] == 4096
+
+
 def test_counters_and_instants_and_memory_have_their_tables(read_events):
     tables = read_events(
         [

@@ -31,11 +31,12 @@ class Failure(NamedTuple):
     stack: str | None
     requested_bytes: int
     device_free_bytes: int | None
-    allocated_bytes: int
-    pending_bytes: int
-    reserved_bytes: int
-    free_bytes: int
-    """Held by the allocator, and neither in use nor pending."""
+    allocated_bytes: int | None
+    pending_bytes: int | None
+    """None in a trace, which does not say it."""
+    reserved_bytes: int | None
+    free_bytes: int | None
+    """Held by the allocator, and neither in use nor, as far as that is known, pending."""
     largest_free_bytes: int | None
     """In one piece; None where it is not known where blocks lay."""
     expandable: bool
@@ -56,15 +57,16 @@ def failures(scope: Scope, memories: Sequence[Memory]) -> list[Failure]:
         memory = of.get((row["rank"], row["span"], row["kind"], row["device"]))
         if memory is None:
             continue
-        pending = row["pending_bytes"]
+        pending = row["pending_bytes"] or 0
         free = free_ranges(scope, memory, memory.state_at(row["at_ns"]))
         # Where pending blocks lay is not known: they are among what the replay takes for free.
-        unused = row["reserved_bytes"] - row["allocated_bytes"] if free is None else free.total
+        held = row["reserved_bytes"], row["allocated_bytes"]
+        unused = free.total if free is not None else None if None in held else held[0] - held[1]
         found.append(
             Failure(
                 **row,
                 step=memory.step_of(row["at_ns"]),
-                free_bytes=max(unused - pending, 0),
+                free_bytes=None if unused is None else max(unused - pending, 0),
                 largest_free_bytes=None if free is None or pending else free.largest,
                 expandable=(row["rank"], row["span"]) in expandable,
             )

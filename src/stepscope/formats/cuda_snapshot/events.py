@@ -23,7 +23,6 @@ RESERVES = {
     "segment_unmap": False,
 }
 """Kinds of events that change what is reserved, and whether it grows."""
-OUT_OF_MEMORY = "oom"
 _SPELLED = {"free": RELEASED}
 NOT_KNOWN = -1
 

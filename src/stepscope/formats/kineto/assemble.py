@@ -332,6 +332,11 @@ def _small_tables(
     names = ("time_ns", "category", "name", "pid", "tid", "args")
     instants = [dict(zip(names, (at - origin, *rest), strict=True)) for at, *rest in rows.instants]
     tables.instant = pa.Table.from_pylist(instants, schema=READ["instant"])
+    failed = [one for one in instants if one["name"] == vocabulary.OUT_OF_MEMORY_INSTANT]
+    tables.allocator_event = pa.Table.from_pylist(
+        [_out_of_memory(one["time_ns"], json.loads(one["args"])) for one in failed],
+        schema=READ["allocator_event"],
+    )
     counters = [
         {
             "track": name or "",
@@ -416,6 +421,21 @@ def _series(args: str | None) -> list[tuple[str, float | None]]:
         (series, float(value) if isinstance(value, (int, float)) else None)
         for series, value in values.items()
     ]
+
+
+def _out_of_memory(time_ns: int, stated: dict[str, Any]) -> dict[str, Any]:
+    """A row of `allocator_event`."""
+    kind = vocabulary.DEVICE_TYPES.get(stated["Device Type"], "unknown")
+    return {
+        "time_ns": time_ns,
+        "kind": vocabulary.OUT_OF_MEMORY,
+        "device_kind": kind,
+        "device": None if kind == "cpu" else _small(stated["Device Id"]),
+        "bytes": stated["bytes"],
+        "total_allocated_bytes": stated["Total Allocated"],
+        # The host's allocator holds nothing back.
+        "total_reserved_bytes": None if kind == "cpu" else stated["Total Reserved"],
+    }
 
 
 def _memory_table(memory: Columns, threads: Threads, origin: int) -> pa.Table:

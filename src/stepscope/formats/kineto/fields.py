@@ -90,6 +90,9 @@ ARGS = {
 }
 """Arguments that become columns, with the type DuckDB reads them as."""
 
+OUT_OF_MEMORY = ("Device Type", "Device Id", "bytes", "Total Allocated", "Total Reserved")
+"""What an allocation that failed states."""
+
 ARGS_DERIVABLE = {
     "Ev Idx": "the order of events, which rows keep",
     "Profiler Event Index": "the order of events, which rows keep",

@@ -310,10 +310,16 @@ class EventRows:
                     f"FROM event WHERE {is_memory} AND ts_ns IS NOT NULL"
                 )
             )
+        # What is known of other events is all that this one states.
+        stated = ", ".join(f"'{name}', {self._argument(name)}" for name in fields.OUT_OF_MEMORY)
+        args = (
+            f"CASE WHEN name = {sql_literal(vocabulary.OUT_OF_MEMORY_INSTANT)} "
+            f"THEN json_object({stated})::VARCHAR ELSE extras END"
+        )
         phases = ", ".join(sql_literal(phase) for phase in sorted(_INSTANTS))
         self.instants += self._rows(
-            "SELECT ts_ns, cat, coalesce(name, ''), coalesce(pid, ''), coalesce(tid, ''), extras "
-            f"FROM event WHERE ph IN ({phases}) AND ts_ns IS NOT NULL AND NOT {is_memory}"
+            "SELECT ts_ns, cat, coalesce(name, ''), coalesce(pid, ''), coalesce(tid, ''), "
+            f"{args} FROM event WHERE ph IN ({phases}) AND ts_ns IS NOT NULL AND NOT {is_memory}"
         )
 
     # -- SQL -----------------------------------------------------------------------------------------

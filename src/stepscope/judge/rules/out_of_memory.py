@@ -19,7 +19,7 @@ _IN_PIECES = Threshold(
 
 @rule(
     "out-of-memory",
-    "Allocations for which the device had too little, of memory snapshots.",
+    "Allocations for which the device or the host had too little, of memory snapshots and of memory events in traces.",
     _IN_PIECES,
     rests_on=("memory",),
 )
@@ -42,10 +42,15 @@ def _finding(failure: Failure, count: int) -> Finding:
     asked = failure.requested_bytes
     fragmented = (
         failure.largest_free_bytes is not None
+        and failure.free_bytes is not None
         and failure.free_bytes >= _IN_PIECES.value * asked
         and failure.largest_free_bytes < asked
     )
-    held = f"{bytes_text(failure.free_bytes)} held by the allocator and unused"
+    held = (
+        ""
+        if failure.free_bytes is None
+        else f", {bytes_text(failure.free_bytes)} held by the allocator and unused"
+    )
     if failure.largest_free_bytes is not None:
         held += f", at most {bytes_text(failure.largest_free_bytes)} in one piece"
     device = (
@@ -70,7 +75,7 @@ def _finding(failure: Failure, count: int) -> Finding:
             ),
         )
     return Finding(
-        title=f"{title}: {bytes_text(asked)} asked for{device}, {held}",
+        title=f"{title}: {bytes_text(asked)} asked for{device}{held}",
         metric="bytes asked for when the device had too little",
         value=asked,
         unit="bytes",
