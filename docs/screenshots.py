@@ -1,14 +1,16 @@
 """Takes the screenshots of the page that the documentation shows, and writes docs/views.md around them.
 
-python docs/screenshots.py traces/    # a folder with the recordings that SHOWN names; needs Chromium
+python docs/screenshots.py traces/    # a folder with the recordings that SHOWN names
 
-A view whose recording is not there, or that has nothing of it to show, keeps its words alone.
+Needs Chromium, torch for the recording of `stepscope demo`, and py-spy. A view whose recording is not there, or that has
+nothing of it to show, keeps its words alone.
 """
 
 from __future__ import annotations
 
 import io
 import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -31,8 +33,62 @@ SHOWN = {
     "metrics": ("ncu/a10g_5_kernels.ncu-rep",),
 }
 """The recordings of views that the one by default does not fill; of two, the second is compared."""
+RECORDED = {"measured": "demo", "hotspots": "samples"}
+"""Views of what is recorded here: the methods of `Reports` that do."""
+STATES = {
+    "measured": "?recording=2",
+    "communication": "?question=communication",
+    "sql": "?sql=SELECT+name%2C+count%28*%29+AS+calls%2C+sum%28dur_ns%29+AS+total_ns%0AFROM+device_event%0A"
+    "WHERE+kind+%3D+%27computation%27%0AGROUP+BY+name+ORDER+BY+total_ns+DESC",
+}
+"""Of a view, what its picture shows of it."""
 SIZE = {"width": 1280, "height": 800}
-COLOURS = 96
+COLOURS = 128
+USE = {
+    "overview": """\
+The sentence on top is the largest loss, the coloured edge how severe it is, and **Next** what to do about it. Below: the
+mean step as parts that add up, each step as a column, what the device did meanwhile, further findings with what they save
+at most, how far the recording can be trusted, and what takes most time. Every number leads to its view; a column leads to
+its step on the timeline.""",
+    "findings": """\
+Each finding has what a cure saves, what to do, and what that costs elsewhere. Its evidence opens the rows, the place on the
+timeline that it speaks of, and the command that gives its number again.""",
+    "steps": """\
+A moment belongs to the first part that goes on, so that the parts of a step add up to it. Steps that the recording cut off
+are pale. By mean, ranks stand beside each other.""",
+    "operators": """\
+Of a name, of a name with its shapes or arguments, or of a call stack. A bar filters the table to its row; a row opens with
+all its values, and a way to the timeline.""",
+    "kernels": """\
+Of a name, of its launch properties, of a call stack or a line of source. Names are shortened so that they stay apart; a row
+has them in full.""",
+    "modules": """\
+Press a frame to see it alone, Escape goes back; with the keyboard the arrow keys walk over the frames. A search makes the
+others pale and opens the tree where it finds something.""",
+    "call-tree": """\
+Top-down from the first call, bottom-up from functions themselves to their callers, or a tree for each thread.""",
+    "timeline": """\
+`?` lists the keys; [what they do](timeline.md).""",
+    "communication": """\
+Ranks side by side, collectives with their wait, transfer and bandwidth, stragglers and what they did longer, a map of ranks
+and steps, clock drift, and the critical path over all ranks.""",
+    "memory": """\
+With [`stepscope view`](view.md) a press on the curve lists what is alive at that moment, a drag what lives in that stretch;
+with the keyboard, arrow keys and Enter, with Shift for a stretch.""",
+    "roofline": """\
+Only roofs that limit something are drawn. A hollow circle is what counters counted.""",
+    "hotspots": """\
+Of profiles of the host: py-spy, VTune, perf, and Nsight Systems with its call chains.""",
+    "metrics": """\
+Of Nsight Compute, nvprof and Kineto. With `--compare BASELINE` a mark in each bar is the baseline's.""",
+    "measured": """\
+Bars are means, whiskers their 95 % intervals or percentiles, as the title says.""",
+    "compare": """\
+For `stepscope report BEFORE --compare AFTER`. Words say how sure a change is: “unclear” where its 95 % interval contains 0.""",
+    "sql": """\
+Only with `stepscope view`: a report holds answers and no tables. A name in the schema is put where the cursor is.""",
+}
+"""What can be done with a view."""
 HEAD = """\
 # The views of the page
 
@@ -53,11 +109,13 @@ def main() -> int:
         pages = Reports(Path(sys.argv[1]), Path(space))
         parts = [HEAD]
         for view, title, shows in views(page, pages.of(BY_DEFAULT)):
-            parts.append(f"## {title}\n\n{shows[:1].upper()}{shows[1:]}.\n")
-            address = pages.of(SHOWN.get(view, BY_DEFAULT))
-            if address and taken(page, f"{address}#/{view}", IMAGES / f"view-{view}.png"):
+            parts.append(f"## {title}\n\n{shows[:1].upper()}{shows[1:]}. {USE.get(view, '')}\n")
+            address = pages.shows(view)
+            path = IMAGES / f"view-{view}.png"
+            if address and taken(page, f"{address}#/{view}{STATES.get(view, '')}", path):
                 parts.append(f"![{title}](images/view-{view}.png)\n")
         browser.close()
+        pages.close()
     (DOCS / "views.md").write_text("\n".join(parts), encoding="utf-8")
     return 0
 
@@ -68,6 +126,56 @@ class Reports:
     def __init__(self, traces: Path, space: Path) -> None:
         self._traces, self._space = traces, space
         self._made: dict[tuple[str, ...], str] = {}
+        self._served: list[subprocess.Popen[str]] = []
+
+    def shows(self, view: str) -> str:
+        """The address of a page that shows a view; empty where there is none."""
+        if view == "sql":
+            return self.served(BY_DEFAULT[0])
+        if view in RECORDED:
+            return str(getattr(self, RECORDED[view])())
+        return self.of(SHOWN.get(view, BY_DEFAULT))
+
+    def demo(self) -> str:
+        """Recordings of `stepscope demo`."""
+        run("demo", "--output", str(self._space / "demo"))
+        return (self._space / "demo" / "report.html").as_uri()
+
+    def samples(self) -> str:
+        """An example's samples, of py-spy."""
+        spy = shutil.which("py-spy") or shutil.which(
+            "py-spy", path=str(Path(sys.executable).parent)
+        )
+        if spy is None:
+            return ""
+        file = self._space / "gpt.speedscope.json"
+        script = [sys.executable, str(DOCS.parent / "examples" / "gpt.py"), "--steps", "30"]
+        sampling = ["record", "--format", "speedscope", "--rate", "200", "-o", str(file), "--"]
+        subprocess.run([spy, *sampling, *script], check=True, capture_output=True)
+        run("report", str(file), "-o", str(self._space / "samples.html"))
+        return (self._space / "samples.html").as_uri()
+
+    def served(self, name: str) -> str:
+        """A page that a server answers, until `close`."""
+        if not (self._traces / name).exists():
+            return ""
+        command = [
+            sys.executable,
+            "-m",
+            "stepscope",
+            "view",
+            str(self._traces / name),
+            "--no-browser",
+        ]
+        server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self._served.append(server)
+        return "" if server.stdout is None else server.stdout.readline().strip()
+
+    def close(self) -> None:
+        """Ends the servers."""
+        for server in self._served:
+            server.terminate()
+            server.wait()
 
     def of(self, names: tuple[str, ...]) -> str:
         """The address of the report; empty where a recording is not there."""
@@ -78,10 +186,15 @@ class Reports:
             report = self._space / f"{len(self._made)}.html"
             first, *others = map(str, paths)
             compared = [word for other in others for word in ("--compare", other)]
-            if code := stepscope(["report", first, *compared, "-o", str(report)]):
-                sys.exit(code)
+            run("report", first, *compared, "-o", str(report))
             self._made[names] = report.as_uri()
         return self._made[names]
+
+
+def run(*command: str) -> None:
+    """A command of StepScope; ends the script where it fails."""
+    if code := stepscope(list(command)):
+        sys.exit(code)
 
 
 def views(page: Page, address: str) -> list[tuple[str, str, str]]:
@@ -97,13 +210,19 @@ def views(page: Page, address: str) -> list[tuple[str, str, str]]:
 def taken(page: Page, address: str, path: Path) -> bool:
     """Takes a picture of a view, in few colours; false where it has nothing to show."""
     page.goto("about:blank")
-    page.goto(address)
-    page.wait_for_selector(f"main[data-shows='#{address.partition('#')[2]}']:not(:has(.waiting))")
+    link, _, view = address.partition("#")
+    page.goto(link)  # a server's link: the token leaves it
+    page.goto(f"{page.url}#{view}")
+    page.wait_for_selector(f"main[data-shows='#{view}']:not(:has(.waiting))")
     page.wait_for_selector("main:not(:has([data-complete=no]))")
     if page.locator("main table, main canvas, main svg").count() == 0:
         return False
     picture = Image.open(io.BytesIO(page.screenshot()))
-    picture.quantize(COLOURS, dither=Image.Dither.NONE).save(path, optimize=True)
+    # The palette keeps colours of small areas too, as a swatch's, which the median cut would mix.
+    few = picture.convert("RGB").quantize(
+        COLOURS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE
+    )
+    few.save(path, optimize=True)
     return True
 
 

@@ -69,6 +69,36 @@ def without_steps() -> dict[str, Any]:
     return {"device_event": [{"name": "k", "start_ns": 10 * n, "dur_ns": 5} for n in range(4)]}
 
 
+def allocating() -> dict[str, Any]:
+    """Memory of a device: two allocations, of which one is given back, and a third."""
+
+    def event(time: int, address: int, size: int, total: int) -> dict[str, Any]:
+        return {"device_kind": "cuda", "device": 0, "time_ns": time, "sequence": time,
+                "address": address, "bytes": size, "total_allocated_bytes": total,
+                "total_reserved_bytes": 500, "role": "forward"}  # fmt: skip
+
+    events = (event(5, 1, 10, 110), event(60, 2, 20, 130), event(70, 1, -10, 120),
+              event(80, 2, -20, 100), event(990, 3, 7, 107))  # fmt: skip
+    return {"memory_event": list(events)}
+
+
+def collectives() -> dict[str, Any]:
+    """All-reduces of three sizes, with what each waited."""
+    sizes = (400, 8_000, 64_000)
+    kernels = [
+        {"id": place, "kind": "communication", "name": "ncclDevKernel", "start_ns": 10_000 * place,
+         "dur_ns": 4_000}
+        for place in range(3)
+    ]  # fmt: skip
+    rows = [
+        {"id": place, "start_ns": 10_000 * place, "end_ns": 10_000 * place + 4_000,
+         "operation": "all_reduce", "group_size": 4, "dtype": "Float", "library": "nccl",
+         "bytes": size, "match_id": place, "exposed_ns": 900, "wait_ns": 1_000, "transfer_ns": 3_000}
+        for place, size in enumerate(sizes)
+    ]  # fmt: skip
+    return {"device_event": kernels, "collective": rows}
+
+
 MADE: dict[str, Callable[[], dict[str, Any]]] = {
     "training": training,
     "ranks": lambda: training(ranks=4),

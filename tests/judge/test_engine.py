@@ -46,6 +46,13 @@ def test_where_there_is_next_to_nothing_that_alone_is_found(findings: Any, rows:
     assert [row["id"] for row in findings(rows)] == ["nothing-recorded"]
 
 
+def test_events_measured_inline_are_named_in_place_of_nothing(findings: Any) -> None:
+    timing = {"label": "fc1.forward", "iteration": 0, "clock": "host", "dur_ns": 10}
+    (row,) = findings({"inline_timing": [timing]})
+    assert row["title"].endswith("to judge by, but the events that the job measured inline")
+    assert "`stepscope inline`" in row["advice"]
+
+
 def test_an_unknown_rule_is_told(findings: Any) -> None:
     with pytest.raises(UsageError, match="no rule 'input-bond'") as told:
         findings({}, "input_bond")

@@ -40,6 +40,31 @@ export const PARTS: readonly PartOfStep[] = [
   { id: "other", title: "Other", colour: "--other", meaning: "none of these" },
 ];
 
+/** The parts of a step that a job times itself, in the order in which it runs them. */
+export const PHASES: readonly PartOfStep[] = [
+  {
+    id: "input_wait",
+    title: "Wait for the batch",
+    colour: "--dataloader",
+    meaning: "the host waits for the next batch",
+  },
+  {
+    id: "host_to_device",
+    title: "Copy to the device",
+    colour: "--memcpy",
+    meaning: "the host copies the batch to the device",
+  },
+  { id: "forward", title: "Forward", colour: "--kernel", meaning: "the host runs the forward pass" },
+  {
+    id: "backward",
+    title: "Backward",
+    colour: "--communication",
+    meaning: "the host runs the backward pass",
+  },
+  { id: "optimizer", title: "Optimizer", colour: "--cpu-exec", meaning: "the host runs the optimizer" },
+  { id: "residual", title: "None of the phases", colour: "--other", meaning: "the rest of the step" },
+];
+
 /** The value of a custom property as it is now: canvases need it, and it follows the system's theme. */
 export function colourOf(property: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(property).trim();

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { timeText, valueText } from "./units";
+import { tickText, timeText, valueText } from "./units";
 import cases from "./units.cases.json";
 
 describe("numbers read as in the terminal", () => {
@@ -17,6 +17,11 @@ describe("numbers read as in the terminal", () => {
 
   it("takes the even one of two equally near decimals, as Python does", () => {
     expect([timeText(0.5), timeText(1.5), timeText(2.5)]).toEqual(["0 ns", "2 ns", "2 ns"]);
+  });
+
+  it("leaves out zeros that say nothing on an axis", () => {
+    expect([1.2e6, 1e8, 0].map((ns) => tickText(ns, "ns"))).toEqual(["1.2 ms", "100 ms", "0 ns"]);
+    expect(tickText(0.25, "ratio")).toBe("25 %");
   });
 
   it("never shows what was not measured as 0", () => {

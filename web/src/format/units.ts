@@ -76,6 +76,13 @@ export function timeText(ns: number): string {
   return found === undefined ? `${fixed(ns, 0)} ns` : `${fourDigits(ns / found[0])} ${found[1]}`;
 }
 
+/** A round number on an axis: without zeros that say nothing. */
+export function tickText(value: number, unit: string): string {
+  return numberText(value, unit)
+    .replace(/(\.\d*?)0+(?= |$)/, "$1")
+    .replace(/\.(?= |$)/, "");
+}
+
 export function bytesText(size: number): string {
   const found = BYTES.find(([unit]) => Math.abs(size) >= unit);
   return found === undefined ? `${fixed(size, 0)} B` : `${fourDigits(size / found[0])} ${found[1]}`;

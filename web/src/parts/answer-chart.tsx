@@ -2,20 +2,37 @@
 import { useCallback, useMemo } from "preact/hooks";
 import type uPlot from "uplot";
 import { colourOf } from "../format/parts";
-import { numberText, timeText } from "../format/units";
+import { numberText, tickText, timeText } from "../format/units";
 import type { Reply, Row } from "../source/source";
-import { useDeclaration } from "../state/page";
+import { addressText, changed } from "../state/address";
+import { useDeclaration, useLink, usePage } from "../state/page";
 import { type Chart, chartOf } from "../table/chart";
 import { columnsOf, heads } from "../table/columns";
+import { Bandwidth } from "./bandwidth";
 import { Bars } from "./bars";
 import { HeatMap } from "./heat-map";
 import { hasOwnChart, OwnChart } from "./own-charts";
-import { axis, LINE_COLOURS, Plot } from "./plot";
+import { axes, LINE_COLOURS, Plot } from "./plot";
 
 const MOST_BARS = 10;
 const MOST_SPANS = 4;
 
-export function AnswerChart({ reply }: { readonly reply: Reply }) {
+interface Props {
+  readonly reply: Reply;
+  /** The view that a bar leads to; by default it filters the table of the view that it stands in. */
+  readonly leads?: string;
+}
+
+export function AnswerChart({ reply, leads }: Props) {
+  return (
+    <>
+      <MainChart reply={reply} leads={leads} />
+      {reply.answer.question === "communication" && <Bandwidth reply={reply} />}
+    </>
+  );
+}
+
+function MainChart({ reply, leads }: { readonly reply: Reply; readonly leads: string | undefined }) {
   const { answer } = reply;
   const declared = useDeclaration(answer.question);
   const columns = useMemo(() => columnsOf(answer, declared), [answer, declared]);
@@ -25,7 +42,7 @@ export function AnswerChart({ reply }: { readonly reply: Reply }) {
   );
   if (hasOwnChart(reply)) return <OwnChart reply={reply} />;
   if (chart.kind === "map") return <HeatMap reply={reply} />;
-  if (chart.kind === "bars") return <LargestRows chart={chart} reply={reply} />;
+  if (chart.kind === "bars") return <LargestRows chart={chart} reply={reply} leads={leads} />;
   if (chart.kind === "lines") {
     const spans = [...new Set(answer.rows.map((row) => row.span ?? 0))].slice(0, MOST_SPANS);
     return (
@@ -44,8 +61,16 @@ export function AnswerChart({ reply }: { readonly reply: Reply }) {
   return null;
 }
 
-function LargestRows({ chart, reply }: { readonly chart: Chart & { kind: "bars" }; readonly reply: Reply }) {
+interface LargestProps {
+  readonly chart: Chart & { kind: "bars" };
+  readonly reply: Reply;
+  readonly leads: string | undefined;
+}
+
+function LargestRows({ chart, reply, leads }: LargestProps) {
+  const link = useLink();
   const { name, beside, value, share } = chart;
+  const { address } = usePage();
   const labels = new Map(reply.labels[name.name]);
   const numbers = reply.answer.rows.flatMap((row) => {
     const number = row[value.name];
@@ -62,9 +87,14 @@ function LargestRows({ chart, reply }: { readonly chart: Chart & { kind: "bars" 
       full: `${place + 1}. ${full}`,
       value: number,
       beside: typeof ratio === "number" ? numberText(ratio, "ratio") : undefined,
+      href:
+        leads === undefined
+          ? addressText(changed(address, { find: own, page: null }))
+          : link(leads, { find: own }),
     };
   });
-  const [head] = heads([value]);
+  const named = heads([value])[0] ?? value.name;
+  const head = value.unit !== "ns" || /time$/.test(named) ? named : `${named} time`;
   return (
     <section class="card">
       <h2>
@@ -88,7 +118,10 @@ function OverTime({ chart, rows, title }: OverTimeProps) {
   const options = useCallback(
     (): Omit<uPlot.Options, "width" | "height"> => ({
       scales: { x: { time: false } },
-      axes: [axis((ns) => timeText(ns)), axis((value) => numberText(value, values[0]?.unit ?? ""))],
+      axes: axes(
+        (ns) => tickText(ns, "ns"),
+        (value) => tickText(value, values[0]?.unit ?? ""),
+      ),
       series: [
         { label: heads([time])[0] ?? "", value: (_, ns) => (ns === null ? "–" : timeText(ns)) },
         ...lines.names.map((name, index) => ({

@@ -32,7 +32,7 @@ export function Answered<R extends Row>({ asked, bare = false, children }: Props
   if (bare) return <>{children(asked.value)}</>;
   return (
     <>
-      <Checks checks={answer.checks} />
+      <Checks checks={answer.checks.filter(isSevere)} />
       {children(asked.value)}
       <LeftOut reply={asked.value} />
       {answer.note !== undefined && (
@@ -40,6 +40,7 @@ export function Answered<R extends Row>({ asked, bare = false, children }: Props
           <Words text={answer.note} />
         </p>
       )}
+      <Checks checks={answer.checks.filter((one) => !isSevere(one))} />
     </>
   );
 }
@@ -73,33 +74,35 @@ function LeftOut({ reply }: { readonly reply: Reply }) {
   );
 }
 
-const SEVERE = new Set(["error", "warning"]);
-
-function badness([first]: readonly Check[]): number {
-  return first === undefined || !SEVERE.has(first.severity) ? 1 : 0;
+function isSevere(check: Check): boolean {
+  return check.severity === "error" || check.severity === "warning";
 }
 
 /** The checks that bear on an answer, alike ones of several ranks once. */
-export function Checks({ checks }: { readonly checks: readonly Check[] }) {
+export function Checks({ checks, most }: { readonly checks: readonly Check[]; readonly most?: number }) {
   if (checks.length === 0) return null;
   const alike = new Map<string, Check[]>();
   for (const one of checks) {
     const name = `${one.check} ${one.severity}`;
     alike.set(name, [...(alike.get(name) ?? []), one]);
   }
-  const groups = [...alike.values()].sort((a, b) => badness(a) - badness(b));
+  const groups = [...alike.values()].map((group) => ({
+    group,
+    worst: group.reduce((a, b) => (b.count > a.count ? b : a)),
+  }));
+  groups.sort((a, b) => Number(isSevere(b.worst)) - Number(isSevere(a.worst)));
   return (
     <ul class="checks">
-      {groups.map((group) => {
-        const worst = group.reduce((a, b) => (b.count > a.count ? b : a));
+      {groups.slice(0, most).map(({ group, worst }) => {
         const ranks = [...new Set(group.map((one) => one.rank))];
         return (
-          <li key={worst.check} class={SEVERE.has(worst.severity) ? "check severe" : "check"}>
-            <span aria-hidden="true">{SEVERE.has(worst.severity) ? "⚠" : "·"}</span> <b>{worst.check}</b>
+          <li key={worst.check} class={isSevere(worst) ? "check severe" : "check"}>
+            <span aria-hidden="true">{isSevere(worst) ? "⚠" : "·"}</span> <b>{worst.check}</b>
             {ranks.length > 1 && <span class="muted"> (ranks {ranks.join(", ")})</span>}: {worst.explanation}
           </li>
         );
       })}
+      {most !== undefined && groups.length > most && <li class="muted">and {groups.length - most} more</li>}
     </ul>
   );
 }

@@ -25,7 +25,7 @@ export function Bars({ bars, unit, total, label }: Props) {
     <ol class="bars" aria-label={label}>
       {bars.map((one) => (
         <li key={one.full} title={one.full}>
-          <span class="bar-name" style={{ "--long": `${(100 * one.value) / top}%` }}>
+          <span class="bar-name" style={{ "--long": `${(100 * Math.max(0, one.value)) / top}%` }}>
             {one.href === undefined ? (
               <Cut text={one.name} />
             ) : (

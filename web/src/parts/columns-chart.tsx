@@ -1,11 +1,13 @@
 /** Columns side by side, each a stack: a step each, or a rank. */
-import { ratioText, timeText } from "../format/units";
+import { ratioText, tickText, timeText } from "../format/units";
 
 export interface ChartColumn {
   readonly name: string;
   readonly parts: readonly { readonly title: string; readonly colour: string; readonly value: number }[];
   /** Why it does not count, in words; it is drawn pale. */
   readonly aside?: string | undefined;
+  /** Where it leads; the table has the same way for those who use no mouse. */
+  readonly href?: string | undefined;
 }
 
 interface Props {
@@ -35,8 +37,11 @@ export function ColumnsChart({ columns, label, height, mean, reach }: Props) {
   return (
     <figure class="columns-chart">
       <div class="axis" style={{ height: `${height}px` }} aria-hidden="true">
-        <span>{timeText(top)}</span>
-        <span>0</span>
+        {ticks(top).map((tick) => (
+          <span key={tick} style={{ bottom: `${(100 * tick) / top}%` }}>
+            {tick === 0 ? "0" : tickText(tick, "ns")}
+          </span>
+        ))}
       </div>
       <div class="plot" style={{ maxWidth: `${Math.min(100, WIDEST * columns.length)}%` }}>
         <svg
@@ -46,10 +51,27 @@ export function ColumnsChart({ columns, label, height, mean, reach }: Props) {
           role="img"
           aria-label={label}
         >
+          {ticks(top).map((tick) => (
+            <line
+              key={tick}
+              x1="0"
+              x2={WIDTH}
+              y1={height - (tick / top) * height}
+              y2={height - (tick / top) * height}
+              class="tick"
+            />
+          ))}
           {columns.map((column, index) => {
             let below = 0;
+            const { href } = column;
             return (
-              <g key={column.name} opacity={column.aside === undefined ? 1 : 0.4}>
+              // biome-ignore lint/a11y/noStaticElementInteractions: a row of the table leads there, too
+              <g
+                key={column.name}
+                class={href === undefined ? "" : "door"}
+                opacity={column.aside === undefined ? 1 : 0.4}
+                onClick={href === undefined ? undefined : () => location.assign(href)}
+              >
                 <title>{columnWords(column, sums[index] ?? 0)}</title>
                 {column.parts.map((part) => {
                   const tall = (part.value / top) * height;
@@ -86,6 +108,14 @@ export function ColumnsChart({ columns, label, height, mean, reach }: Props) {
       </div>
     </figure>
   );
+}
+
+/** Round values up to the highest: two to five. */
+function ticks(top: number): number[] {
+  const power = 10 ** Math.floor(Math.log10(top));
+  const step = [0.2, 0.5, 1, 2].map((one) => one * power).find((one) => top / one < 5) ?? power;
+  const count = Math.floor(top / step + 1e-9);
+  return Array.from({ length: count + 1 }, (_, place) => place * step);
 }
 
 function columnWords(column: ChartColumn, sum: number): string {

@@ -10,7 +10,7 @@ export function FormChoice({ declared }: { readonly declared: Declaration }) {
   const parts = source.kind === "server" ? partsOf(declared, address.state.get("by") ?? "") : [];
   if (offered.length + parts.length === 0) return null;
   return (
-    <div class="forms">
+    <>
       {offered.map((one) =>
         one.choices.length > 0 ? (
           <Choices key={one.name} parameter={one} />
@@ -28,7 +28,7 @@ export function FormChoice({ declared }: { readonly declared: Declaration }) {
           </div>
         </details>
       )}
-    </div>
+    </>
   );
 }
 

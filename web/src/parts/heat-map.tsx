@@ -24,9 +24,9 @@ export function HeatMap({ reply }: { readonly reply: Reply }) {
         class="heat-map"
         role="img"
         aria-label={`A map of ${map.ranks.length} ranks and ${map.steps.length} steps; the table has its numbers`}
-        style={{ gridTemplateColumns: `auto repeat(${map.steps.length}, minmax(3px, 1fr))` }}
+        style={{ gridTemplateColumns: `auto repeat(${map.steps.length}, minmax(3px, 80px))` }}
       >
-        <span class="muted small">rank</span>
+        <span class="muted small">rank / step</span>
         {map.steps.map((step, place) => (
           <span key={step} class="muted small step-name">
             {place % every === 0 ? step : ""}

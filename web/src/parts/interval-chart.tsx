@@ -7,9 +7,11 @@ interface Props {
   readonly rows: readonly Interval[];
   readonly unit: string;
   readonly label: string;
+  /** Values are differences. */
+  readonly signed?: boolean;
 }
 
-export function IntervalChart({ rows, unit, label }: Props) {
+export function IntervalChart({ rows, unit, label, signed = false }: Props) {
   const { low, high } = reach(rows);
   const at = (value: number) => (100 * (value - low)) / (high - low);
   return (
@@ -31,7 +33,10 @@ export function IntervalChart({ rows, unit, label }: Props) {
                 <span class="whisker" style={{ left: `${at(from)}%`, width: `${at(to) - at(from)}%` }} />
               )}
             </span>
-            <span class="bar-value">{numberText(row.value, unit)}</span>
+            <span class="bar-value">
+              {signed && row.value > 0 && "+"}
+              {numberText(row.value, unit)}
+            </span>
             <span class="muted small">{row.beside}</span>
           </li>
         );

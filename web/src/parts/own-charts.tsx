@@ -1,13 +1,13 @@
 /** Charts of questions whose columns say more together than one by one: what adds up, what has an interval. */
 import { useCallback } from "preact/hooks";
 import type uPlot from "uplot";
-import { colourOf } from "../format/parts";
-import { countText, numberText, ratioText } from "../format/units";
-import type { Reply, Row } from "../source/source";
+import { colourOf, PHASES } from "../format/parts";
+import { bytesText, countText, NOT_MEASURED, numberText, tickText } from "../format/units";
+import type { Reply, Row, Value } from "../source/source";
 import { type Columns, intervals } from "../table/intervals";
 import { ColumnsChart } from "./columns-chart";
 import { IntervalChart } from "./interval-chart";
-import { axis, LINE_COLOURS, Plot } from "./plot";
+import { axes, LINE_COLOURS, Plot } from "./plot";
 
 /** Columns of a row that add up: what a column chart stacks. */
 interface Stack {
@@ -25,19 +25,39 @@ const MOST_COLUMNS = 200;
 const MOST_INTERVALS = 40;
 
 /** What rows differ in, or else what they all are. */
-function namer(rows: readonly Row[], by: readonly string[]): (row: Row) => string {
+export function namer(rows: readonly Row[], by: readonly string[]): (row: Row) => string {
   const there = by.filter((one) => rows.some((row) => row[one] !== null && row[one] !== undefined));
   const varying = there.filter((one) => new Set(rows.map((row) => row[one])).size > 1);
-  const named = varying.length > 0 ? varying : there.slice(-1);
-  return (row) =>
-    named
-      .map((one) => (typeof row[one] === "number" ? `${one} ${row[one]}` : String(row[one] ?? "–")))
-      .join(", ");
+  const words = there.filter((one) => rows.some((row) => typeof row[one] === "string"));
+  const named = varying.length > 0 ? varying : words.length > 0 ? words.slice(0, 1) : there.slice(-1);
+  const text = (one: string, value: Value | undefined) =>
+    typeof value !== "number"
+      ? String(value)
+      : one.endsWith("_bytes")
+        ? bytesText(value)
+        : `${one.replace(/^group_size$/, "group of")} ${value}`;
+  return (row) => {
+    const known = named.filter((one) => row[one] !== null && row[one] !== undefined);
+    return known.map((one) => text(one, row[one])).join(", ") || NOT_MEASURED;
+  };
 }
 
 function texts(...columns: readonly string[]): (row: Row) => string {
   return (row) => columns.flatMap((one) => (row[one] ? [String(row[one])] : [])).join(", ");
 }
+
+/** What sets collectives of an answer apart, whatever form it has. */
+export const COLLECTIVE = [
+  "operation",
+  "module",
+  "parallelism",
+  "group",
+  "group_size",
+  "dtype",
+  "message_bytes",
+  "rank",
+  "step",
+] as const;
 
 const STACKS: Readonly<Record<string, Stack>> = {
   "rank-overview": {
@@ -64,7 +84,7 @@ const STACKS: Readonly<Record<string, Stack>> = {
   communication: {
     needs: "wait_ns",
     title: "Where it was measured: waiting for the last rank, and transfer, summed over ranks",
-    by: ["operation", "module", "parallelism", "group", "dtype", "rank", "step"],
+    by: COLLECTIVE,
     parts: [
       ["transfer_ns", "transfer", "--kernel"],
       ["wait_ns", "wait for the last rank", "--communication"],
@@ -91,14 +111,7 @@ const STACKS: Readonly<Record<string, Stack>> = {
     needs: "residual_ns",
     title: "Phases of the kept steps",
     by: ["rank", "step"],
-    parts: [
-      ["input_wait_ns", "waiting for the batch", "--dataloader"],
-      ["host_to_device_ns", "copy to the device", "--memcpy"],
-      ["forward_ns", "forward", "--kernel"],
-      ["backward_ns", "backward", "--communication"],
-      ["optimizer_ns", "optimizer", "--cpu-exec"],
-      ["residual_ns", "none of the phases", "--other"],
-    ],
+    parts: PHASES.map((one) => [`${one.id}_ns`, one.title, one.colour] as const),
   },
 };
 
@@ -159,7 +172,8 @@ export function OwnChart({ reply }: { readonly reply: Reply }) {
   const { question, columns, rows } = reply.answer;
   const has = (column: string) => columns.some((one) => one.name === column);
   const stack = STACKS[question];
-  if (stack !== undefined && has(stack.needs)) return <StackedRows stack={stack} rows={rows} />;
+  if (stack !== undefined && has(stack.needs) && rows.some((row) => isStacked(stack, row)))
+    return <StackedRows stack={stack} rows={rows} />;
   const spread = SPREADS[question]?.find((one) => has(one.columns.value) && has(one.columns.high));
   if (spread !== undefined) {
     const shown = intervals(rows, spread.columns, spread.name, spread.beside);
@@ -181,10 +195,15 @@ export function hasOwnChart({ answer }: Reply): boolean {
   const stack = STACKS[answer.question];
   const spreads = SPREADS[answer.question] ?? [];
   return (
-    (stack !== undefined && has(stack.needs)) ||
+    (stack !== undefined && has(stack.needs) && answer.rows.some((row) => isStacked(stack, row))) ||
     spreads.some((one) => has(one.columns.value) && has(one.columns.high)) ||
     answer.question === "scaling"
   );
+}
+
+/** Whether there is anything of a row to draw. */
+function isStacked(stack: Stack, row: Row): boolean {
+  return stack.parts.some(([column]) => typeof row[column] === "number" && Number(row[column]) > 0);
 }
 
 function StackedRows({ stack, rows }: { readonly stack: Stack; readonly rows: readonly Row[] }) {
@@ -194,7 +213,6 @@ function StackedRows({ stack, rows }: { readonly stack: Stack; readonly rows: re
   };
   const measured = rows.filter((row) => stack.parts.some(([column]) => typeof row[column] === "number"));
   const used = stack.parts.filter(([column]) => measured.some((row) => summed(row, column) > 0));
-  if (used.length === 0) return null;
   const nameOf = namer(measured, stack.by);
   const columns = measured.slice(0, MOST_COLUMNS).map((row) => ({
     name: nameOf(row),
@@ -246,7 +264,10 @@ function Scaling({ rows }: { readonly rows: readonly Row[] }) {
         x: { time: false, distr: 3, log: 2 },
         y: { range: (_, __, high) => [0, Math.max(1.05, high)] },
       },
-      axes: [axis((count) => `${count} ranks`), axis((ratio) => ratioText(ratio))],
+      axes: axes(
+        (count) => `${count} ranks`,
+        (ratio) => tickText(ratio, "ratio"),
+      ),
       series: [
         { label: "ranks" },
         ...labels.map((label, index) => ({

@@ -13,12 +13,12 @@ export interface StackPart {
 interface Props {
   readonly parts: readonly StackPart[];
   readonly total: number;
+  /** Their shares alone: the times are sums over devices. */
+  readonly shares?: boolean;
 }
 
-export function StackedBar({ parts, total }: Props) {
+export function StackedBar({ parts, total, shares = false }: Props) {
   const drawn = parts.filter((one) => (one.ns ?? 0) > 0);
-  const unmeasured = parts.filter((one) => one.ns === null);
-  const none = parts.filter((one) => one.ns === 0);
   return (
     <div class="stack">
       <div class="stack-bar" aria-hidden="true">
@@ -30,24 +30,31 @@ export function StackedBar({ parts, total }: Props) {
           />
         ))}
       </div>
-      <ul class="legend">
-        {drawn.map((one) => (
-          <li key={one.id} title={one.meaning}>
-            <span class="swatch" style={{ background: `var(${one.colour})` }} />
+      <ul class="legend figures">
+        {parts.map((one) => (
+          <li key={one.id} title={one.meaning} class={one.ns ? "" : "muted"}>
+            {one.ns === null ? (
+              <span class="swatch unmeasured" />
+            ) : (
+              <span class="swatch" style={{ background: `var(${one.colour})` }} />
+            )}
             <span>{one.title}</span>
-            <b>{timeText(one.ns ?? 0)}</b>
-            <span class="muted">{ratioText((one.ns ?? 0) / total)}</span>
+            <span class="figure-values">
+              {one.ns === null ? (
+                "not recorded"
+              ) : one.ns === 0 ? (
+                "0"
+              ) : shares ? (
+                <b>{ratioText(one.ns / total)}</b>
+              ) : (
+                <>
+                  <b>{timeText(one.ns)}</b> <span class="muted">{ratioText(one.ns / total)}</span>
+                </>
+              )}
+            </span>
           </li>
         ))}
       </ul>
-      <p class="muted small">
-        {none.length > 0 && <>No time in {none.map((one) => one.title).join(", ")}. </>}
-        {unmeasured.length > 0 && (
-          <>
-            <span class="swatch unmeasured" /> Not recorded: {unmeasured.map((one) => one.title).join(", ")}.
-          </>
-        )}
-      </p>
     </div>
   );
 }

@@ -1,7 +1,8 @@
 /** Every step as a column of its parts, with the mean as a line. */
 import { PARTS } from "../format/parts";
 import type { RowOf } from "../source/source";
-import { useAnswer } from "../state/page";
+import { useAnswer, useLink } from "../state/page";
+import { spotState } from "../timeline/address";
 import { type ChartColumn, ColumnsChart } from "./columns-chart";
 
 type StepRow = RowOf<"steps">;
@@ -11,13 +12,14 @@ const MOST = 500;
 
 export function StepColumns({ height }: { readonly height: number }) {
   const steps = useAnswer("steps");
+  const doors = useDoors();
   if (steps.state !== "answered" || steps.value.answer.rows.length < 2) return null;
   const { rows } = steps.value.answer;
   const complete = rows.filter((row) => row.complete !== false);
   const mean = complete.reduce((sum, row) => sum + (row.total_ns ?? 0), 0) / (complete.length || 1);
   return (
     <ColumnsChart
-      columns={stepColumns(rows.slice(0, MOST))}
+      columns={stepColumns(rows.slice(0, MOST), doors)}
       label={`Step times of ${rows.length} steps`}
       height={height}
       mean={mean}
@@ -25,7 +27,19 @@ export function StepColumns({ height }: { readonly height: number }) {
   );
 }
 
-export function stepColumns(rows: readonly StepRow[]): ChartColumn[] {
+/** Where the timeline shows a step. */
+export function useDoors(): (row: StepRow) => string | undefined {
+  const link = useLink();
+  return ({ start_ns, total_ns }) =>
+    typeof start_ns === "number" && total_ns
+      ? link("timeline", spotState({ from: start_ns, to: start_ns + total_ns }))
+      : undefined;
+}
+
+export function stepColumns(
+  rows: readonly StepRow[],
+  doorOf: (row: StepRow) => string | undefined = () => undefined,
+): ChartColumn[] {
   const ranks = new Set(rows.map((row) => row.rank)).size;
   const spans = new Set(rows.map((row) => row.span)).size;
   const named = new Map<string, number>();
@@ -42,6 +56,7 @@ export function stepColumns(rows: readonly StepRow[]): ChartColumn[] {
         value: Number((row as Record<string, unknown>)[`${part.id}_ns`] ?? 0),
       })),
       aside: row.complete === false ? "cut off by the recording" : undefined,
+      href: doorOf(row),
     };
   });
 }

@@ -26,6 +26,17 @@ export function Words({ text }: { readonly text: string }) {
   );
 }
 
+/** The same where it stands in a link: code leads nowhere of its own. */
+export function Plain({ text }: { readonly text: string }) {
+  return (
+    <>
+      {text
+        .split(/`([^`]*)`/)
+        .map((part, place) => (place % 2 === 1 ? <code key={place}>{part}</code> : part))}
+    </>
+  );
+}
+
 /** Paragraphs and lists of a question's explanation, which is Markdown of the simplest kind. */
 export function Prose({ text }: { readonly text: string }) {
   return (

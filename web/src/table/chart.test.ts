@@ -58,6 +58,9 @@ describe("columns", () => {
   it("are named without their unit, and shares apart from what they are shares of", () => {
     const columns = [column("device_self_ns"), column("used_ns"), column("used_ratio", { type: "float" })];
     expect(heads(columns)).toEqual(["device self", "used", "used share"]);
+    const alike = [column("device", { type: "int" }), column("device_bytes", { unit: "bytes" })];
+    expect(heads(alike)).toEqual(["device", "device bytes"]);
+    expect(heads([column("bus_bytes_per_s", { unit: "bytes/s" })])).toEqual(["bus bandwidth"]);
   });
 
   it("are shown where they are declared so and have a value", () => {

@@ -4,6 +4,8 @@ import type { Answer, AnswerColumn, Declaration, DeclaredColumn, Row, Value } fr
 export type Column = AnswerColumn & Partial<Omit<DeclaredColumn, keyof AnswerColumn>>;
 
 const ENDINGS: Readonly<Record<string, string>> = { ns: "_ns", bytes: "_bytes", ratio: "_ratio" };
+/** What sets columns apart that differ in their unit alone. */
+const APART: Readonly<Record<string, string>> = { ns: " time", bytes: " bytes", ratio: " share" };
 
 /** The answer's columns with what their declaration says beyond the answer. */
 export function columnsOf(answer: Answer, declared: Declaration | undefined): Column[] {
@@ -15,12 +17,14 @@ export function columnsOf(answer: Answer, declared: Declaration | undefined): Co
 export function heads(columns: readonly Column[]): string[] {
   const plain = columns.map((one) => {
     const ending = ENDINGS[one.unit] ?? "";
-    return ending !== "" && one.name.endsWith(ending) ? one.name.slice(0, -ending.length) : one.name;
+    const name = one.name.replace(/_bytes_per_s$/, "_bandwidth");
+    return ending !== "" && name.endsWith(ending) ? name.slice(0, -ending.length) : name;
   });
   return columns.map((one, index) => {
     const head = plain[index] ?? one.name;
-    const twice = one.unit === "ratio" && plain.filter((other) => other === head).length > 1;
-    return (twice ? `${head} share` : head).replaceAll("_", " ");
+    const first = plain.findIndex((other, place) => other === head && columns[place]?.unit !== "ratio");
+    const apart = first === -1 || first === index ? "" : (APART[one.unit] ?? "");
+    return `${head}${apart}`.replaceAll("_", " ");
   });
 }
 

@@ -204,7 +204,8 @@ export function Board({ layout, recording, onWrite }: Props) {
   }, [measured]);
   // What the address names is shown once.
   useEffect(() => {
-    if (kept.rank !== null) setScroll(rows.rows.find((one) => one.id === rankId(kept.rank as number))?.y ?? 0);
+    if (kept.rank !== null)
+      setScroll(rows.rows.find((one) => one.id === rankId(kept.rank as number))?.y ?? 0);
     if (kept.at !== null) {
       source
         .timeline(recording, "event", kept.at)

@@ -90,7 +90,7 @@ function Changes({ rows }: { readonly rows: readonly Change[] }) {
   return (
     <section class="card">
       <h2>
-        {total.name}: {text(total.before_ns)} → {text(total.after_ns)}{" "}
+        {titleOf(total)}: {text(total.before_ns)} → {text(total.after_ns)}{" "}
         <span class={`verdict-word ${total.verdict}`}>{total.verdict}</span>{" "}
         <span class="plain">{total.change_ratio ? signed(total.change_ratio) : ""}</span>
       </h2>
@@ -98,7 +98,7 @@ function Changes({ rows }: { readonly rows: readonly Change[] }) {
         {[total, ...drawn].map((row) => (
           <li key={row.name} title={row.name ?? ""}>
             <span class="bar-name" style={{ paddingLeft: `${12 * (row.depth ?? 0)}px` }}>
-              <Cut text={row.name ?? ""} />
+              <Cut text={titleOf(row)} />
             </span>
             <span class="pair" aria-hidden="true">
               <span class="before" style={{ width: wide(row.before_ns) }} />
@@ -126,7 +126,7 @@ function ChangeIntervals({ rows }: { readonly rows: readonly Change[] }) {
   const shown = intervals(
     known.slice(0, MOST),
     columns,
-    (row) => String(row.name),
+    (row) => titleOf(row as Change),
     (row) => String(row.verdict ?? ""),
   );
   if (shown.length === 0) return null;
@@ -135,7 +135,7 @@ function ChangeIntervals({ rows }: { readonly rows: readonly Change[] }) {
       <h2>
         Change of each part <span class="plain">with its 95 % interval; one that contains 0 is unclear</span>
       </h2>
-      <IntervalChart rows={shown} unit="ns" label="Change of each part with its 95 % interval" />
+      <IntervalChart rows={shown} unit="ns" signed label="Change of each part with its 95 % interval" />
     </section>
   );
 }
@@ -179,6 +179,11 @@ function BothSteps({ before, after }: { readonly before: Recording; readonly aft
       </ul>
     </section>
   );
+}
+
+/** Parts of a step have the names that they have everywhere. */
+function titleOf({ name }: Change): string {
+  return PARTS.find((one) => one.id === name)?.title ?? name ?? "";
 }
 
 function text(ns: number | null | undefined): string {

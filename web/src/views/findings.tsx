@@ -2,7 +2,7 @@
 
 import { numberText, ratioText, timeText, valueText } from "../format/units";
 import { Answered } from "../parts/answered";
-import { Words } from "../parts/words";
+import { Plain, Words } from "../parts/words";
 import type { RowOf, Value } from "../source/source";
 import { commandLink } from "../state/command";
 import { useAnswer, useChange, useLink, usePage } from "../state/page";
@@ -54,7 +54,7 @@ function FindingCard({ finding, open }: { readonly finding: Finding; readonly op
   return (
     <article class={`card finding edge-${severity}`}>
       <h2>
-        <span class={`severity ${severity}`}>{severity}</span> {finding.title}
+        <span class={`severity ${severity}`}>{severity}</span> <Plain text={finding.title ?? ""} />
       </h2>
       <p>{savingWords(finding)}</p>
       {finding.advice && (

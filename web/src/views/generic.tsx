@@ -32,13 +32,15 @@ export function QuestionHead({ question }: Props) {
     <header class="view-head">
       <h1>{declared.asks}</h1>
       {declared.added_by !== null && <p class="muted">Added by the {declared.added_by}.</p>}
-      <FormChoice declared={declared} />
-      {declared.explanation !== "" && (
-        <details class="explanation">
-          <summary>What the numbers mean</summary>
-          <Prose text={declared.explanation} />
-        </details>
-      )}
+      <div class="forms">
+        <FormChoice declared={declared} />
+        {declared.explanation !== "" && (
+          <details class="explanation">
+            <summary>What the numbers mean</summary>
+            <Prose text={declared.explanation} />
+          </details>
+        )}
+      </div>
     </header>
   );
 }

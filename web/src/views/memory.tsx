@@ -2,10 +2,10 @@
 import { useCallback, useMemo } from "preact/hooks";
 import type uPlot from "uplot";
 import { colourOf } from "../format/parts";
-import { bytesText, timeText, valueText } from "../format/units";
+import { bytesText, tickText, valueText } from "../format/units";
 import { Answered } from "../parts/answered";
 import { Choice } from "../parts/choice";
-import { axis, Plot, stepped } from "../parts/plot";
+import { axes, Plot, stepped } from "../parts/plot";
 import { Words } from "../parts/words";
 import type { Row } from "../source/source";
 import { useAnswer, useChange, usePage } from "../state/page";
@@ -27,12 +27,26 @@ export function MemoryView() {
   return view === undefined ? null : <GroupView view={view} first={<Curves />} />;
 }
 
-function Curves() {
+/** Memory over time; nothing where none was recorded. */
+export function Curves() {
   const { address, source } = usePage();
   const change = useChange();
   const stretch = address.state.get("window");
   const asked = useAnswer("memory-curve", stretch === undefined ? {} : { window: stretch });
   const peaks = useAnswer("memory", stretch === undefined ? {} : { window: stretch });
+  const all = (
+    <button type="button" onClick={() => change({ window: null, at_ns: null })}>
+      Show all, at the peak
+    </button>
+  );
+  if (asked.state === "failed" && stretch !== undefined) {
+    return (
+      <p class="note">
+        No curve of this stretch: {asked.error.message}. {all}
+      </p>
+    );
+  }
+  if (asked.state === "answered" && asked.value.answer.rows.length === 0) return null;
   return (
     <Answered asked={asked} bare>
       {(reply) => {
@@ -42,7 +56,11 @@ function Curves() {
         const summaries: readonly Row[] = peaks.state === "answered" ? peaks.value.answer.rows : [];
         const own = summaries.find((row) => chosen.isOf(row));
         const typed = Number(address.state.get("at_ns"));
-        const moment = address.state.has("at_ns") && Number.isFinite(typed) ? typed : own?.at_ns;
+        const isChosen = address.state.has("at_ns") && Number.isFinite(typed);
+        const moment = isChosen ? typed : own?.at_ns;
+        // What is alive then, or in a stretch, are allocations: they are the rows that a choice shows.
+        const choose = (state: Readonly<Record<string, string | null>>) =>
+          change({ question: "allocations", page: null, ...state });
         return (
           <section class="card">
             <h2>
@@ -63,27 +81,27 @@ function Curves() {
             <CurvePlot
               curve={chosen}
               moment={typeof moment === "number" ? moment : null}
-              onMoment={source.kind === "server" ? (ns) => change({ at_ns: String(ns) }) : null}
+              onMoment={
+                source.kind === "server" ? (ns) => choose({ at_ns: String(Math.round(ns)) }) : undefined
+              }
               onStretch={
                 source.kind === "server"
-                  ? (from, to) => change({ window: `${from}ns:${to}ns`, at_ns: null })
-                  : null
+                  ? (from, to) => choose({ window: `${Math.round(from)}ns:${Math.round(to)}ns`, at_ns: null })
+                  : undefined
               }
             />
             <p class="muted small">
-              The dashed line is the moment that the rows below are about.{" "}
+              {isChosen
+                ? `The dashed line is the chosen moment, ${valueText(typed, { unit: "ns", moment: true })}: the rows below are of what is alive then.`
+                : `The dashed line is the peak${stretch === undefined ? "" : " of this stretch"}.`}{" "}
               <Words
                 text={
                   source.kind === "server"
-                    ? "Press on another to see what is alive then; drag over a stretch to see it alone."
-                    : "Another moment, and a stretch alone: `stepscope view SRC`."
+                    ? "Press a moment to list what is alive then; drag over a stretch to list what lives in it."
+                    : "What is alive at a moment, or in a stretch: `stepscope view SRC`."
                 }
               />{" "}
-              {(stretch !== undefined || address.state.has("at_ns")) && (
-                <button type="button" onClick={() => change({ window: null, at_ns: null })}>
-                  Show all, at the peak
-                </button>
-              )}
+              {(stretch !== undefined || isChosen) && all}
             </p>
           </section>
         );
@@ -95,14 +113,12 @@ function Curves() {
 interface CurveProps {
   readonly curve: Curve;
   readonly moment: number | null;
-  readonly onMoment: ((ns: number) => void) | null;
-  readonly onStretch: ((from: number, to: number) => void) | null;
+  readonly onMoment: ((ns: number) => void) | undefined;
+  readonly onStretch: ((from: number, to: number) => void) | undefined;
 }
 
 /** Round numbers of bytes. */
 const BINARY = Array.from({ length: 50 }, (_, power) => 2 ** power);
-/** Below this width of a drag it was a press. */
-const LEAST_DRAG = 5;
 
 function CurvePlot({ curve, moment, onMoment, onStretch }: CurveProps) {
   const used = useMemo(
@@ -119,8 +135,12 @@ function CurvePlot({ curve, moment, onMoment, onStretch }: CurveProps) {
         return below[place] ?? 0;
       }),
     );
-    const stacked = used.length > 0 ? sums.reverse() : [curve.allocated];
-    return [curve.times, ...stacked, ...(isReserved ? [curve.reserved] : [])] as unknown as uPlot.AlignedData;
+    return [
+      curve.times,
+      ...sums.reverse(),
+      curve.allocated,
+      ...(isReserved ? [curve.reserved] : []),
+    ] as unknown as uPlot.AlignedData;
   }, [curve, used]);
   const options = useCallback((): Omit<uPlot.Options, "width" | "height"> => {
     const bytes = (value: number | null | undefined) =>
@@ -145,32 +165,22 @@ function CurvePlot({ curve, moment, onMoment, onStretch }: CurveProps) {
     };
     return {
       scales: { x: { time: false }, y: { range: (_, __, high) => [0, high * 1.05 || 1] } },
-      axes: [axis((ns) => timeText(ns)), { ...axis((value) => bytesText(value)), size: 84, incrs: BINARY }],
-      cursor: { drag: { x: onStretch !== null, y: false, setScale: false } },
+      axes: axes(
+        (ns) => tickText(ns, "ns"),
+        (value) => tickText(value, "bytes"),
+      ).map((one, place) => (place === 1 ? { ...one, incrs: BINARY } : one)),
       series: [
         {
           label: "time",
           value: (_, ns) => (ns === null ? "–" : valueText(ns, { unit: "ns", moment: true })),
         },
-        ...(used.length > 0 ? filled : [plain]),
-        ...(isReserved ? [{ ...plain, label: "reserved", stroke: colourOf("--ink"), dash: [4, 3] }] : []),
+        ...filled,
+        { ...plain, stroke: colourOf(used.length > 0 ? "--ink" : "--kernel") },
+        ...(isReserved
+          ? [{ ...plain, label: "reserved (dashed)", stroke: colourOf("--ink"), dash: [4, 3] }]
+          : []),
       ],
       hooks: {
-        setSelect: [
-          (plot) => {
-            if (plot.select.width < LEAST_DRAG) return;
-            const [from, to] = [plot.select.left, plot.select.left + plot.select.width];
-            onStretch?.(Math.round(plot.posToVal(from, "x")), Math.round(plot.posToVal(to, "x")));
-          },
-        ],
-        ready: [
-          (plot) =>
-            plot.over.addEventListener("click", () => {
-              if (plot.select.width < LEAST_DRAG && plot.cursor.left !== undefined) {
-                onMoment?.(Math.round(plot.posToVal(plot.cursor.left, "x")));
-              }
-            }),
-        ],
         draw: [
           (plot) => {
             if (moment === null) return;
@@ -188,6 +198,15 @@ function CurvePlot({ curve, moment, onMoment, onStretch }: CurveProps) {
         ],
       },
     };
-  }, [curve, used, moment, onMoment === null]);
-  return <Plot options={options} data={data} height={260} label={`Memory of ${curve.name} over time`} />;
+  }, [curve, used, moment]);
+  return (
+    <Plot
+      options={options}
+      data={data}
+      height={260}
+      label={`Memory of ${curve.name} over time`}
+      onChoose={onMoment}
+      onStretch={onStretch}
+    />
+  );
 }

@@ -5,6 +5,7 @@ import { Cut } from "../parts/cut";
 import type { Reply, RowOf } from "../source/source";
 import { useAnswer, useChange, usePage, useRecording } from "../state/page";
 import { QuestionHead, QuestionRows, useParameters } from "./generic";
+import { hasPoints, RooflineChart } from "./roofline";
 
 type Metric = RowOf<"metrics">;
 
@@ -51,12 +52,20 @@ export function MetricsView() {
               ) : (
                 <BesideBaseline reply={reply} id={baseline.id} name={baseline.name} />
               ))}
+            <KernelRoofline />
             <QuestionRows reply={reply} />
           </>
         )}
       </Answered>
     </>
   );
+}
+
+/** The measured kernels under the device's roofs, where operations and bytes are known. */
+function KernelRoofline() {
+  const asked = useAnswer("roofline", { by: "kernel" });
+  if (asked.state !== "answered" || !hasPoints(asked.value)) return null;
+  return <RooflineChart reply={asked.value} />;
 }
 
 interface BaselineProps {
@@ -81,7 +90,8 @@ interface Props {
   readonly baseline: { readonly name: string; readonly rows: ReadonlyMap<string, Metric> } | null;
 }
 
-function SpeedOfLight({ reply, baseline }: Props) {
+/** The bars of an answer to `metrics`; nothing where none was measured. */
+export function SpeedOfLight({ reply, baseline }: Props) {
   const measured = reply.answer.rows.filter((row) => SIDES.some(([, , of]) => typeof of(row) === "number"));
   if (measured.length === 0) return null;
   const labels = new Map(reply.labels.kernel);

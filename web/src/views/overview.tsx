@@ -1,16 +1,19 @@
 /** The first page: verdict, why, what next, and the figures that it rests on, without scrolling. */
 
-import { PARTS } from "../format/parts";
+import { PARTS, PHASES } from "../format/parts";
 import { countText, ratioText, timeText } from "../format/units";
+import { AnswerChart } from "../parts/answer-chart";
 import { Answered, Checks } from "../parts/answered";
 import { Bars } from "../parts/bars";
 import { Gauge } from "../parts/gauge";
 import { StackedBar } from "../parts/stack";
 import { StepColumns } from "../parts/step-columns";
-import { Words } from "../parts/words";
+import { Plain, Words } from "../parts/words";
 import type { Reply, RowOf } from "../source/source";
 import { useAnswer, useLink } from "../state/page";
 import { VIEWS } from "./list";
+import { Curves } from "./memory";
+import { SpeedOfLight } from "./metrics";
 
 type SummaryRow = RowOf<"summary">;
 type Sections = ReadonlyMap<string, readonly SummaryRow[]>;
@@ -26,28 +29,60 @@ export function OverviewView() {
 
 function Overview({ reply }: { readonly reply: Reply<SummaryRow> }) {
   const sections = bySection(reply.answer.rows);
+  const inSteps = sections.has("step time");
+  const tops = TOPS.map(([view, title]) => ({ view, title, rows: sections.get(view) ?? [] }));
+  const listed = tops.filter((one) => one.rows.length > 0);
+  const isTimed = listed.length > 0 || ["breakdown", "phases", "device"].some((one) => sections.has(one));
+  const absent = tops.filter((one) => one.rows.length === 0);
   return (
     <div class="overview">
       <h1 class="hidden">Overview</h1>
       <Verdict sections={sections} />
       <Chips rows={sections.get("recorded") ?? []} />
-      <div class="cards two">
-        <StepCard sections={sections} />
-        <DeviceCard rows={sections.get("device") ?? []} inSteps={sections.has("step time")} />
-      </div>
-      <div class="cards two">
-        <FindingsCard rows={sections.get("findings") ?? []} inSteps={sections.has("step time")} />
-        <ChecksCard reply={reply} />
-      </div>
-      <div class="cards three">
-        <TopCard view="operators" title="Operators" rows={sections.get("operators") ?? []} />
-        <TopCard view="kernels" title="Kernels" rows={sections.get("kernels") ?? []} />
-        <TopCard view="modules" title="Modules" rows={sections.get("modules") ?? []} />
-      </div>
+      {isTimed ? (
+        <div class="cards two">
+          <div>
+            <StepCard sections={sections} />
+            {!sections.has("breakdown") && sections.has("phases") && <PhasesOverTime />}
+            <FindingsCard rows={sections.get("findings") ?? []} inSteps={inSteps} />
+          </div>
+          <div>
+            <DeviceCard rows={sections.get("device") ?? []} inSteps={inSteps} />
+            <ChecksCard reply={reply} />
+          </div>
+        </div>
+      ) : (
+        <>
+          <Untimed times={sections.get("step time") ?? []} />
+          <ChecksCard reply={reply} />
+        </>
+      )}
+      {listed.length > 0 && (
+        <div class="cards tops">
+          {listed.map((one) => (
+            <TopCard key={one.view} {...one} />
+          ))}
+        </div>
+      )}
+      {absent.length > 0 && (
+        <ul class="absent small">
+          {absent.map((one) => (
+            <Absent key={one.view} {...one} />
+          ))}
+        </ul>
+      )}
       <WhereToLook />
     </div>
   );
 }
+
+/** Bars of each list. */
+const MOST_TOP = 8;
+const TOPS = [
+  ["operators", "Operators"],
+  ["kernels", "Kernels"],
+  ["modules", "Modules"],
+] as const;
 
 function bySection(rows: readonly SummaryRow[]): Sections {
   const sections = new Map<string, SummaryRow[]>();
@@ -58,17 +93,21 @@ function bySection(rows: readonly SummaryRow[]): Sections {
   return sections;
 }
 
-/** How severe the verdict is, in words and by the colour of an edge. */
-function useSeverity(rule: string): string {
+/** How severe a rule's finding is. */
+function useSeverities(): (rule: string) => string {
   const findings = useAnswer("findings");
-  if (rule === "data-quality") return "warning";
-  if (findings.state !== "answered") return "note";
-  return findings.value.answer.rows.find((one) => one.id === rule)?.severity ?? "note";
+  const rows = findings.state === "answered" ? findings.value.answer.rows : [];
+  return (rule) =>
+    rule === "data-quality" ? "warning" : (rows.find((one) => one.id === rule)?.severity ?? "note");
+}
+
+function Severity({ of }: { readonly of: string }) {
+  return <span class={`severity ${of}`}>{of}</span>;
 }
 
 function Verdict({ sections }: { readonly sections: Sections }) {
   const [first, ...rest] = sections.get("verdict") ?? [];
-  const severity = useSeverity(first?.item ?? "");
+  const severity = useSeverities()(first?.item ?? "");
   const link = useLink();
   if (first === undefined) return null;
   const next = rest.find((one) => one.item === "next");
@@ -76,8 +115,11 @@ function Verdict({ sections }: { readonly sections: Sections }) {
   return (
     <section class={`verdict edge-${severity}`} aria-label="Verdict">
       <p class="sentence">
-        <span class={`severity ${severity}`}>{severity}</span>{" "}
-        <a href={link("findings", { find: first.item ?? "" })}>{first.text}</a>.
+        <Severity of={severity} />{" "}
+        <a href={link("findings", { find: first.item ?? "" })}>
+          <Plain text={first.text ?? ""} />
+        </a>
+        .
       </p>
       {next !== undefined && (
         <p>
@@ -85,8 +127,8 @@ function Verdict({ sections }: { readonly sections: Sections }) {
         </p>
       )}
       {others.map((one) => (
-        <p key={one.item} class="muted">
-          Also {one.text?.replace(/^[^:]*: /, "")}.
+        <p key={one.item} class="muted also" title={one.text ?? ""}>
+          Also <Plain text={one.text?.replace(/^[^:]*: /, "") ?? ""} />.
         </p>
       ))}
     </section>
@@ -101,17 +143,16 @@ function Chips({ rows }: { readonly rows: readonly SummaryRow[] }) {
     switch (row.item) {
       case "tool":
         return row.text ? [{ name: "tool", text: row.text }] : [];
-      case "files": {
-        const events = rows.find((one) => one.item === "events")?.count ?? 0;
-        const text = `${count}, ${countText(events)} events; ${row.text}`;
-        return [{ name: row.count === 1 ? "file" : "files", text, href: link("sources") }];
-      }
+      case "files":
+        return [{ name: row.count === 1 ? "file" : "files", text: count, href: link("sources") }];
       case "events":
-        return [];
+        return [{ name: row.count === 1 ? "event" : "events", text: count }];
       case "ranks":
         return [{ name: row.count === 1 ? "rank" : "ranks", text: row.text ?? count }];
       case "recordings":
         return [{ name: "recordings", text: count }];
+      case "clocks": // of how far to trust the recording
+        return [];
       case "steps":
         return [{ name: "steps", text: `${count} (${row.text})`, href: link("steps") }];
       case "left out":
@@ -138,7 +179,21 @@ function StepCard({ sections }: { readonly sections: Sections }) {
   const link = useLink();
   const rows = sections.get("breakdown") ?? [];
   const times = sections.get("step time") ?? [];
+  const phases = sections.get("phases") ?? [];
   const total = rows.find((row) => row.item === "total")?.time_ns ?? 0;
+  const mean = times.find((row) => row.item === "mean")?.time_ns ?? total;
+  const isOne = times[0]?.count === 1;
+  const spread = times.flatMap((row) => {
+    if (row.text) return [row.text];
+    if (isOne || row.item === "mean" || row.time_ns === null || row.time_ns === undefined) return [];
+    if (typeof row.rank === "number") return [];
+    return [`${row.item} ${timeText(row.time_ns)}`];
+  });
+  const ranks = times.filter((row) => typeof row.rank === "number" && row.time_ns);
+  if (ranks.length > 0) {
+    const reach = ranks.map((row) => `${timeText(row.time_ns ?? 0)} (${row.rank})`);
+    spread.push(`ranks ${reach.join(" to ")}`);
+  }
   const parts = PARTS.map((part) => ({
     ...part,
     ns: rows.find((row) => row.item === part.id)?.time_ns ?? null,
@@ -146,21 +201,13 @@ function StepCard({ sections }: { readonly sections: Sections }) {
   return (
     <section class="card">
       <h2>
-        <a href={link("steps")}>{times.length > 0 ? "Mean step" : "Complete recording"}</a>{" "}
-        <span class="plain">
-          {times.length > 0
-            ? times
-                .slice(0, times[0]?.count === 1 ? 1 : undefined)
-                .filter((row) => row.time_ns !== null && row.rank === null)
-                .map((row) => `${row.item} ${timeText(row.time_ns ?? 0)}`)
-                .join(" · ")
-            : total > 0
-              ? timeText(total)
-              : ""}
-        </span>
+        <a href={link("steps")}>{times.length === 0 ? "Complete recording" : isOne ? "Step" : "Mean step"}</a>{" "}
+        <b class="figure">{mean > 0 ? timeText(mean) : ""}</b> <span class="plain">{spread.join(" · ")}</span>
       </h2>
-      {rows.length === 0 ? (
-        <Measured />
+      {rows.length === 0 && phases.length > 0 ? (
+        <PhaseBar rows={phases} />
+      ) : rows.length === 0 ? (
+        <p class="muted">No part of a step was recorded.</p>
       ) : (
         <div class="step-card">
           <StackedBar parts={parts} total={total} />
@@ -171,8 +218,31 @@ function StepCard({ sections }: { readonly sections: Sections }) {
   );
 }
 
-/** Where no part of a step was recorded: what the job measured of itself. */
-function Measured() {
+/** Where no trace says what a step did: its phases, as the job timed them. */
+function PhaseBar({ rows }: { readonly rows: readonly SummaryRow[] }) {
+  const link = useLink();
+  const time = (item: string) => rows.find((row) => row.item === item)?.time_ns ?? null;
+  return (
+    <div class="step-card">
+      <StackedBar parts={PHASES.map((one) => ({ ...one, ns: time(one.id) }))} total={time("step") ?? 1} />
+      <p class="muted small">
+        On the host, timed by the job itself: mean of {countText(rows[0]?.count ?? 0)} steps.{" "}
+        <a href={link("measured", { question: "phases" })}>Each step</a>
+      </p>
+    </div>
+  );
+}
+
+/** How the phases changed over the run. */
+function PhasesOverTime() {
+  const windows = useAnswer("phases", { by: "window" });
+  return windows.state === "answered" ? (
+    <AnswerChart reply={windows.value as Reply} leads="measured" />
+  ) : null;
+}
+
+/** What the job measured of itself, where there is no trace. */
+function Measured({ throughput }: { readonly throughput: string }) {
   const link = useLink();
   const inline = useAnswer("inline");
   const phases = useAnswer("phases");
@@ -194,7 +264,7 @@ function Measured() {
       view: "phases",
     })),
   ];
-  if (measured.length === 0) return <p class="muted">No part of a step was recorded.</p>;
+  if (measured.length === 0) return null;
   const severalRanks = new Set(measured.map((row) => row.rank)).size > 1;
   const bars = measured.slice(0, MOST_EVENTS).map((row) => ({
     name: severalRanks ? `${row.name}, rank ${row.rank}` : (row.name ?? ""),
@@ -203,14 +273,49 @@ function Measured() {
     href: link("measured", { question: row.view }),
   }));
   return (
-    <>
-      <p class="muted">No part of a step was recorded. What the job measured of itself, mean time:</p>
+    <section class="card">
+      <h2>
+        <a href={link("measured")}>What the job measured of itself</a>{" "}
+        <span class="plain">mean time{throughput && ` · ${throughput}`}</span>
+      </h2>
       <Bars bars={bars} unit="ns" total={null} label="Measured by the job" />
+    </section>
+  );
+}
+
+/** Of a recording without operators, device work and steps: what it has instead. */
+function Untimed({ times }: { readonly times: readonly SummaryRow[] }) {
+  const hotspots = useAnswer("hotspots");
+  const metrics = useAnswer("metrics");
+  return (
+    <>
+      <Measured throughput={times.flatMap((row) => row.text ?? []).join(" ")} />
+      {hotspots.state === "answered" && <AnswerChart reply={hotspots.value as Reply} leads="hotspots" />}
+      {metrics.state === "answered" && <SpeedOfLight reply={metrics.value} baseline={null} />}
+      <Curves />
     </>
   );
 }
 
 const MOST_EVENTS = 10;
+
+/** What the device's time is shared out to, in the order of the rules that decide. */
+const DEVICE_PARTS = [
+  { id: "computation", title: "Computation", colour: "--kernel", meaning: "a kernel computes" },
+  {
+    id: "exposed communication",
+    title: "Exposed communication",
+    colour: "--communication",
+    meaning: "communication runs and nothing computes",
+  },
+  {
+    id: "exposed copy",
+    title: "Exposed copies",
+    colour: "--memcpy",
+    meaning: "copies run, and nothing computes or communicates",
+  },
+  { id: "idle", title: "Idle", colour: "--other", meaning: "nothing runs on the device" },
+] as const;
 
 const GAUGES: readonly (readonly [string, string])[] = [
   ["GPU utilisation", "time with at least one kernel running, of all step time"],
@@ -221,31 +326,34 @@ const GAUGES: readonly (readonly [string, string])[] = [
 function DeviceCard({ rows, inSteps }: { readonly rows: readonly SummaryRow[]; readonly inSteps: boolean }) {
   const link = useLink();
   const ratio = (item: string) => rows.find((row) => row.item === item)?.share_ratio ?? null;
-  const times = rows.filter((row) => row.time_ns !== null && row.time_ns !== undefined);
+  const time = (item: string) => rows.find((row) => row.item === item)?.time_ns ?? null;
+  const parts = DEVICE_PARTS.map((one) => ({ ...one, ns: time(one.id) }));
+  const span = parts.reduce((sum, one) => sum + (one.ns ?? 0), 0);
+  const extremes = rows.filter((row) => typeof row.rank === "number");
   return (
     <section class="card">
       <h2>
         <a href={link("utilization")}>Device</a>{" "}
         <span class="plain">{inSteps ? "first to last step" : "complete recording"}</span>
       </h2>
-      <div class="gauges">
-        {GAUGES.map(([item, meaning]) => (
-          <Gauge key={item} title={item} ratio={ratio(item)} meaning={meaning} />
-        ))}
-      </div>
       {rows.length === 0 ? (
-        <p class="muted small">No device was recorded: activities must include the device's.</p>
+        <p class="muted">
+          No work of a device was recorded. Where the job uses one, its activities have to be recorded too.
+        </p>
       ) : (
-        <dl class="figures">
-          {times
-            .filter((row) => row.share_ratio || row.item !== "without a known launch")
-            .map((row) => (
-              <div key={row.item}>
-                <dt>{row.item}</dt>
-                <dd>{ratioText(row.share_ratio ?? 0)}</dd>
-              </div>
-            ))}
-        </dl>
+        <div class="gauges">
+          {GAUGES.map(([item, meaning]) => (
+            <Gauge key={item} title={item} ratio={ratio(item)} meaning={meaning} />
+          ))}
+        </div>
+      )}
+      {span > 0 && <p class="muted small">From its first work to its last:</p>}
+      {span > 0 && <StackedBar parts={parts} total={span} shares />}
+      {extremes.length > 0 && (
+        <p class="muted small">
+          Utilisation of ranks:{" "}
+          {extremes.map((row) => `${ratioText(row.share_ratio ?? 0)} (rank ${row.rank})`).join(" to ")}
+        </p>
       )}
     </section>
   );
@@ -259,6 +367,7 @@ function FindingsCard({
   readonly inSteps: boolean;
 }) {
   const link = useLink();
+  const severityOf = useSeverities();
   return (
     <section class="card">
       <h2>
@@ -273,7 +382,12 @@ function FindingsCard({
             <li key={row.item} title={row.text ?? ""}>
               <span class="number">{row.time_ns ? timeText(row.time_ns) : "–"}</span>
               <span class="number muted">{row.share_ratio ? ratioText(row.share_ratio) : ""}</span>
-              <a href={link("findings", { find: row.item ?? "" })}>{row.text}</a>
+              <span>
+                <Severity of={severityOf(row.item ?? "")} />
+              </span>
+              <a href={link("findings", { find: row.item ?? "" })}>
+                <Plain text={row.text ?? ""} />
+              </a>
             </li>
           ))}
         </ol>
@@ -282,18 +396,29 @@ function FindingsCard({
   );
 }
 
-function ChecksCard({ reply }: { readonly reply: Reply }) {
+const MOST_CHECKS = 3;
+
+function ChecksCard({ reply }: { readonly reply: Reply<SummaryRow> }) {
   const link = useLink();
-  const { checks } = reply.answer;
+  const { checks, rows } = reply.answer;
+  const recorded = (item: string) => rows.find((row) => row.section === "recorded" && row.item === item);
+  const files = recorded("files");
+  const clocks = recorded("clocks")?.text;
   return (
     <section class="card">
       <h2>
         <a href={link("checks")}>Data quality</a>
       </h2>
+      {files !== undefined && (
+        <p>
+          {countText(files.count ?? 0)} {files.count === 1 ? "file" : "files"}: {files.text}
+          {clocks && <>; {clocks}</>}.
+        </p>
+      )}
       {checks.length === 0 ? (
         <p class="good">✓ No check found anything wrong.</p>
       ) : (
-        <Checks checks={checks} />
+        <Checks checks={checks} most={MOST_CHECKS} />
       )}
     </section>
   );
@@ -309,7 +434,7 @@ function TopCard({ view, title, rows }: TopProps) {
   const link = useLink();
   const own = useAnswer(view);
   const labels = new Map(own.state === "answered" ? own.value.labels.name : []);
-  const bars = rows.map((row) => {
+  const bars = rows.slice(0, MOST_TOP).map((row) => {
     const full = row.item ?? "";
     return {
       name: labels.get(full) ?? full,
@@ -324,13 +449,24 @@ function TopCard({ view, title, rows }: TopProps) {
       <h2>
         <a href={link(view)}>{title}</a> <span class="plain">{rows[0] && `by ${rows[0].text}`}</span>
       </h2>
-      {rows.length > 0 && <Bars bars={bars} unit="ns" total={null} label={title} />}
-      {rows.length === 0 && own.state === "answered" && own.value.answer.rows.length === 0 && (
-        <p class="muted">
-          <Words text={own.value.answer.note ?? "None was recorded."} />
-        </p>
-      )}
+      <Bars bars={bars} unit="ns" total={null} label={title} />
     </section>
+  );
+}
+
+/** Of what nothing was recorded: why, in a line. */
+function Absent({ view, title }: TopProps) {
+  const link = useLink();
+  const own = useAnswer(view);
+  return (
+    <li>
+      <a href={link(view)}>{title}</a>:{" "}
+      <span class="muted">
+        {own.state === "answered" && own.value.answer.rows.length === 0 && (
+          <Words text={own.value.answer.note ?? "none was recorded."} />
+        )}
+      </span>
+    </li>
   );
 }
 

@@ -27,7 +27,7 @@ export function RooflineView() {
       <Answered asked={asked}>
         {(reply) => (
           <>
-            <Chart reply={reply} />
+            <RooflineChart reply={reply} />
             <QuestionRows reply={reply} />
           </>
         )}
@@ -44,7 +44,8 @@ interface Point {
   readonly memory: string;
 }
 
-function Chart({ reply }: { readonly reply: Reply<RoofRow> }) {
+/** The chart of an answer to `roofline`. */
+export function RooflineChart({ reply }: { readonly reply: Reply<RoofRow> }) {
   const { address } = usePage();
   const change = useChange();
   const bound = BOUNDS.find((one) => one === address.state.get("bound")) ?? "all";
@@ -146,6 +147,11 @@ function Chart({ reply }: { readonly reply: Reply<RoofRow> }) {
       </p>
     </section>
   );
+}
+
+/** Whether there is anything to draw. */
+export function hasPoints(reply: Reply<RoofRow>): boolean {
+  return pointsOf(reply.answer.rows).length > 0;
 }
 
 function pointsOf(rows: readonly RoofRow[]): Point[] {

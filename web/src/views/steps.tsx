@@ -5,7 +5,7 @@ import { ratioText, timeText } from "../format/units";
 import { Answered } from "../parts/answered";
 import { ColumnsChart } from "../parts/columns-chart";
 import { StackedBar } from "../parts/stack";
-import { stepColumns } from "../parts/step-columns";
+import { stepColumns, useDoors } from "../parts/step-columns";
 import type { RowOf } from "../source/source";
 import { useAnswer, useLink } from "../state/page";
 import { QuestionHead, QuestionRows, useParameters } from "./generic";
@@ -31,6 +31,7 @@ export function StepsView() {
 
 function Chart({ rows }: { readonly rows: readonly StepRow[] }) {
   const link = useLink();
+  const doors = useDoors();
   const [only] = rows;
   if (rows.length === 1 && only !== undefined) {
     const parts = PARTS.map((part) => ({ ...part, ns: partOf(only, part.id) }));
@@ -43,7 +44,7 @@ function Chart({ rows }: { readonly rows: readonly StepRow[] }) {
   const isMean = rows.some((row) => row.step === undefined);
   const columns = isMean
     ? stepColumns(rows).map((one, index) => ({ ...one, name: meanName(rows, index) }))
-    : stepColumns(rows);
+    : stepColumns(rows, doors);
   return (
     <section class="card">
       <h2>
@@ -60,6 +61,7 @@ function Chart({ rows }: { readonly rows: readonly StepRow[] }) {
       </ul>
       <p class="muted small">
         A moment belongs to the first of these that goes on.{" "}
+        {isMean ? "" : "Press a step to see it on the timeline. "}
         <a href={link("overview")}>What they add up to</a>
       </p>
     </section>

@@ -11,6 +11,7 @@ _EVENTS = Threshold("operators, device events and phases", 0, "count", "ours: an
 
 
 _HELD = (
+    ("inline_timing", "inline", "the events that the job measured inline"),
     ("stack_sample", "hotspots", "the functions that were sampled"),
     ("primitive", "onednn", "the primitives of oneDNN"),
     ("host_metric", "snapshot", "what was measured of the host"),
@@ -64,8 +65,7 @@ def nothing_recorded(facts: Facts) -> Iterator[Finding]:
         value=_EVENTS.value,
         unit="count",
         confidence="high",
-        advice="`stepscope sources` for what was read; `stepscope inline` for single events that a "
-        "job measured of itself.",
+        advice="`stepscope sources` for what was read.",
         query="stepscope sources SRC",
         role="obstacle",
     )

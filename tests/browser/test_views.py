@@ -1,0 +1,80 @@
+"""What single views do when someone uses them, by mouse and by keyboard."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from tests.browser.recordings import allocating, collectives, training
+
+FOCUSED = """() => {
+    const shown = [...document.querySelectorAll(
+        'a[href], button, input, select, textarea, summary, [tabindex="0"]')]
+        .filter((one) => one.checkVisibility() && !one.disabled);
+    const ringed = (one) => one && getComputedStyle(one).outlineStyle !== 'none'
+        && parseFloat(getComputedStyle(one).outlineWidth) >= 1;
+    return shown.flatMap((one) => {
+        one.focus();
+        const name = one.outerHTML.slice(0, 160);
+        if (document.activeElement !== one) return ['is not reached: ' + name];
+        if (one.tabIndex !== 0) return ['is not in the order: ' + name];
+        return ringed(one) || ringed(one.nextElementSibling) ? [] : ['shows no focus: ' + name];
+    });
+}"""
+
+
+def test_every_control_of_every_view_is_reached_and_shows_its_focus(show: Any) -> None:
+    report = show("training", training())
+    for view in report.views():
+        page = report.show(view)
+        page.evaluate(
+            "document.querySelectorAll('main details').forEach((one) => { one.open = true; })"
+        )
+        page.keyboard.press("Tab")  # from here on focus is that of a keyboard
+        assert page.evaluate(FOCUSED) == [], view
+
+
+@pytest.mark.parametrize("show", ["server"], indirect=True)
+def test_what_is_alive_at_a_moment_and_in_a_stretch_is_listed(show: Any) -> None:
+    page = show("allocating", allocating()).show("memory")
+    plot = page.locator("main .uplot-place")
+    plot.focus()
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    assert "130 B" in page.locator(".u-legend").inner_text()
+    page.keyboard.press("Enter")
+    page.wait_for_selector("text=the rows below are of what is alive then")
+    page.wait_for_selector("main:not(:has(.waiting))")
+    rows = page.locator(".answer-table tbody tr")
+    assert rows.count() == 2
+    assert "question=allocations" in page.url
+    page.get_by_role("button", name="Show all, at the peak").click()
+    page.wait_for_selector("text=The dashed line is the peak")
+    box = plot.locator(".u-over").bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.03, box["y"] + 20)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 20, steps=3)
+    page.mouse.up()
+    page.wait_for_url(re.compile("window="))
+    page.wait_for_selector("text=peak of this stretch")
+    page.wait_for_selector("main:not(:has(.waiting))")
+    assert rows.count() == 2
+    page.goto(re.sub("window=[^&]*", "window=700ns:900ns", page.url))
+    page.wait_for_selector(
+        "text=No curve of this stretch: no event or sample lies in 700 ns to 900 ns"
+    )
+    assert page.get_by_role("button", name="Show all, at the peak").is_visible()
+
+
+def test_the_bandwidth_of_collectives_is_drawn_over_their_size(show: Any) -> None:
+    report = show("collectives", collectives())
+    card = report.show("communication?question=communication").locator(".card", has_text="Bus")
+    assert "lower bounds" not in card.inner_text()
+    assert "all_reduce" in card.locator(".bars").inner_text()
+    page = report.show("communication?question=communication&by=size")
+    plot = page.locator(".card", has_text="Bus").locator(".uplot-place")
+    plot.focus()
+    page.keyboard.press("End")
+    assert "62.50 KiB" in plot.inner_text()
+    assert "32.00 GB/s" in plot.inner_text()
