@@ -1,7 +1,7 @@
-"""Measures StepScope, `json.load` and HTA on one trace, in one run, and prints how they compare.
+"""Measures StepScope beside others that read the same trace, and how it grows; keeps the tables in RESULTS.md.
 
     make bench
-    python benchmarks/run.py --trace FILE --hta-python .venv-hta/bin/python -o bench.json
+    make bench BENCH_FLAGS='--parts ranks --ranks 1000'
 
 benchmarks/README.md says how each figure is made.
 """
@@ -9,210 +9,326 @@ benchmarks/README.md says how each figure is made.
 from __future__ import annotations
 
 import argparse
-import json
+import datetime
 import os
 import platform
+import re
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from processes import Measured, run_measured
 
 HERE = Path(__file__).resolve().parent
 PYTHON = sys.executable
 STEPSCOPE = [PYTHON, "-m", "stepscope"]
+BASE = [PYTHON, "-c", "import duckdb, numpy"]
 
 
-def main() -> int:
-    """The command line."""
-    asked = _arguments()
-    if asked.hta_python is not None and not _has_hta(asked.hta_python):
-        _say(f"{asked.hta_python} has no HTA: it is left out")
-        asked.hta_python = None
-    scratch = Path(tempfile.mkdtemp(prefix="stepscope-bench-", dir=asked.scratch))
-    try:
-        trace = asked.trace or _generate(scratch, asked.source, asked.size)
-        results = measure(trace, scratch, asked.repeat, asked.hta_python)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-    _say("\n" + as_text(results))
-    asked.output.parent.mkdir(parents=True, exist_ok=True)
-    asked.output.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
-    _say(f"\n{asked.output}: the same as JSON")
-    return 0
+@dataclass(frozen=True)
+class Row:
+    """A line of a table: what was run, and the medians of its runs (the largest peak)."""
+
+    what: str
+    cpu_s: float
+    wall_s: float
+    peak_bytes: int
+    beside: str = ""
 
 
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="StepScope, json.load and HTA on one trace.")
-    parser.add_argument("--trace", type=Path, help="measure on this file; else one is generated")
-    parser.add_argument("--from", dest="source", type=Path, help="generate from this trace's shape")
-    parser.add_argument("--size", default="512MB", help="size of the generated trace")
-    parser.add_argument("--repeat", type=int, default=3, help="runs of each of our own figures")
-    parser.add_argument(
-        "--hta-python", type=Path, help="a Python that has HTA; without it HTA is left out"
-    )
-    parser.add_argument("--scratch", type=Path, help="where the trace and stores go meanwhile")
-    parser.add_argument("-o", "--output", type=Path, default=Path("build/bench.json"))
-    return parser.parse_args()
+class Bench:
+    """Runs programs one at a time, with a cache and byte code of their own."""
+
+    def __init__(self, asked: argparse.Namespace, scratch: Path) -> None:
+        self.asked = asked
+        self.scratch = scratch
+        self.cache = scratch / "cache"
+        self.environment = {
+            "STEPSCOPE_CACHE": str(self.cache),
+            # As where it is installed: its modules are compiled once.
+            "PYTHONPYCACHEPREFIX": str(scratch / "compiled"),
+            "PYTHONDONTWRITEBYTECODE": "",
+        }
+        self.small = self.generate("small.json", "--shape", "builtin", "--size", "3MB")
+        self.small_store = self.store(self.small, "small")
+
+    def generate(self, name: str, *options: str) -> Path:
+        """A trace that is made, or the folder with those of a job."""
+        target = self.scratch / name
+        command = [PYTHON, str(HERE / "generate_trace.py"), *options, "-o", str(target)]
+        subprocess.run(command, check=True, stdout=sys.stderr)
+        return target
+
+    def store(self, source: Path, name: str) -> Path:
+        """Where the store of a source is, which is made now."""
+        target = self.scratch / name
+        self._run([*STEPSCOPE, "import", str(source), "-o", str(target)])
+        return target
+
+    def measure(
+        self,
+        what: str,
+        command: Sequence[str],
+        times: int = 1,
+        before: Callable[[], None] = lambda: None,
+    ) -> Row:
+        """Runs a command some times."""
+        runs = []
+        for _ in range(times):
+            before()
+            runs.append(self._run(command))
+        row = Row(
+            what,
+            statistics.median(run.cpu_s for run in runs),
+            statistics.median(run.wall_s for run in runs),
+            max(run.peak_bytes for run in runs),
+        )
+        _say(f"{what}: {row.cpu_s:.2f} s, {row.wall_s:.2f} s by the clock, {_mb(row)}")
+        return row
+
+    def imported(self, source: Path, what: str, times: int, *prefix: str) -> tuple[Row, Path]:
+        """The import of a source, and its store."""
+        target = self.scratch / "imported"
+
+        def afresh() -> None:
+            shutil.rmtree(target, ignore_errors=True)
+
+        command = [*prefix, *STEPSCOPE, "import", str(source), "-o", str(target)]
+        return self.measure(what, command, times, afresh), target
+
+    def load(self, what: str, library: str, python: Path | str, files: Sequence[Path]) -> Row:
+        """What another library takes to load some traces."""
+        return self.measure(what, [str(python), str(HERE / "loads.py"), library, *map(str, files)])
+
+    def _run(self, command: Sequence[str]) -> Measured:
+        measured = run_measured(command, self.environment)
+        if measured.exit_code != 0:
+            sys.exit(
+                f"{' '.join(command)[:300]} ended with {measured.exit_code}:\n{measured.errors[-4000:]}"
+            )
+        return measured
 
 
-def _has_hta(python: Path) -> bool:
-    return (
-        python.exists()
-        and subprocess.run([str(python), "-c", "import hta"], check=False).returncode == 0
-    )
+# -- the parts ---------------------------------------------------------------------------------------
 
 
-def _generate(scratch: Path, source: Path | None, size: str) -> Path:
-    target = scratch / "trace.json"
+def start(bench: Bench) -> Iterator[Row]:
+    """What a command takes before it can answer: questions on a store of 12,000 events."""
+    times = 2 * bench.asked.repeat - 1
+    base = bench.measure("python -c 'import duckdb, numpy'", BASE, times)
+    yield base
+    yield bench.measure("python -c 'import stepscope'", [PYTHON, "-c", "import stepscope"], times)
+    for question in ("steps", "kernels", "summary"):
+        command = [*STEPSCOPE, question, str(bench.small_store)]
+        yield _times(bench.measure(f"stepscope {question} STORE", command, times), base)
+
+
+def trace(bench: Bench) -> Iterator[Row]:
+    """One trace: what a person waits for, and what others take to load it."""
+    file, repeat = bench.asked.trace or _of_size(bench, bench.asked.size), bench.asked.repeat
+    _read_through(file)
+    base = bench.measure("python -c 'import duckdb, numpy'", BASE, repeat)
+    yield base
+    ours, store = bench.imported(file, "stepscope import FILE", repeat)
+    yield ours
+    ask = [*STEPSCOPE, "summary", str(store)]
+    yield _times(bench.measure("stepscope summary STORE, first", ask), base)
+    yield _times(bench.measure("stepscope summary STORE, again", ask, repeat), base)
+    for question in ("steps", "kernels", "findings"):
+        command = [*STEPSCOPE, question, str(store)]
+        yield _times(bench.measure(f"stepscope {question} STORE", command, repeat), base)
+    page = str(bench.scratch / "page.html")
+    command = [*STEPSCOPE, "report", str(store), "-o", page]
+    yield bench.measure("stepscope report STORE", command, repeat)
+    loads = [("DuckDB, read_json", "duckdb", PYTHON), ("json.load", "json", PYTHON)]
+    loads += [
+        (f"{name}, load", module.lower(), str(python))
+        for name, module, python in (
+            ("HTA", "hta", bench.asked.hta_python),
+            ("TraceLens", "TraceLens", bench.asked.tracelens_python),
+        )
+        if python is not None and _has(python, module)
+    ]
+    for what, library, python in loads:
+        yield _times(bench.load(what, library, python, [file]), ours, "the import's")
+
+
+def growth(bench: Bench) -> Iterator[Row]:
+    """Traces of one shape, of several sizes."""
+    for size in bench.asked.sizes.split(","):
+        file = _of_size(bench, size)
+        _read_through(file)
+        row, store = bench.imported(file, f"stepscope import, {size}", 1)
+        yield _rate(row, file.stat().st_size)
+        file.unlink()
+        for when in ("first", "again"):
+            ask = [*STEPSCOPE, "summary", str(store)]
+            yield bench.measure(f"stepscope summary STORE, {size}, {when}", ask)
+
+
+def ranks(bench: Bench) -> Iterator[Row]:
+    """Folders of many small traces of one simulated job."""
+    for count in map(int, bench.asked.ranks.split(",")):
+        job = ("--shape", "job", "--ranks", str(count), "--hosts", str(-(-count // 8)))
+        folder = bench.generate("job", *job, "--size", bench.asked.rank_size)
+        files = sorted(folder.iterdir())
+        ask = [*STEPSCOPE, "summary", str(folder)]
+        size = sum(file.stat().st_size for file in files)
+        yield _rate(bench.measure(f"stepscope summary FOLDER, {count} ranks, first", ask), size)
+        yield bench.measure(f"stepscope summary FOLDER, {count} ranks, again", ask)
+        if bench.asked.hta_python is not None and count <= bench.asked.hta_ranks:
+            yield bench.load(f"HTA, load, {count} ranks", "hta", bench.asked.hta_python, files)
+        shutil.rmtree(folder)
+        shutil.rmtree(bench.cache, ignore_errors=True)
+
+
+def cores(bench: Bench) -> Iterator[Row]:
+    """The import of one trace on more and more processors."""
+    file = bench.asked.trace or _of_size(bench, bench.asked.size)
+    _read_through(file)
+    there = sorted(os.sched_getaffinity(0))
+    for count in (1, 2, 4, 8, 16):
+        if count <= len(there):
+            chosen = ("taskset", "-c", ",".join(map(str, there[:count])))
+            words = f"stepscope import, {count} core{'' if count == 1 else 's'}"
+            row, _ = bench.imported(file, words, bench.asked.repeat, *chosen)
+            yield _rate(row, file.stat().st_size)
+
+
+PARTS = {"start": start, "trace": trace, "growth": growth, "ranks": ranks, "cores": cores}
+
+
+def _of_size(bench: Bench, size: str) -> Path:
+    source = bench.asked.source
     shape = ["--from", str(source), "--mark-steps"] if source else ["--shape", "builtin"]
-    command = [PYTHON, str(HERE / "generate_trace.py"), *shape, "--size", size, "-o", str(target)]
-    subprocess.run(command, check=True)
-    return target
+    return bench.generate("trace.json", *shape, "--size", size)
 
 
-def measure(trace: Path, scratch: Path, repeat: int, hta_python: Path | None) -> dict[str, Any]:
-    """All figures of one trace. Every program finds the file in the page cache."""
-    _read_through(trace)
-    environment = {"STEPSCOPE_CACHE": str(scratch / "cache")}
-    store = scratch / "store"
+def _times(row: Row, of: Row, whose: str = "python's") -> Row:
+    words = f"{row.cpu_s / of.cpu_s:.2f} times {whose} CPU"
+    return Row(row.what, row.cpu_s, row.wall_s, row.peak_bytes, words)
 
-    def afresh() -> None:
-        shutil.rmtree(store, ignore_errors=True)
 
-    runs = {
-        "import": _repeated(
-            "stepscope import",
-            [*STEPSCOPE, "import", str(trace), "-o", str(store)],
-            environment,
-            repeat,
-            afresh,
-        )
-    }
-    store_bytes = sum(path.stat().st_size for path in store.rglob("*") if path.is_file())
-    ask = [*STEPSCOPE, "summary", str(trace)]
-    runs["first summary"] = _repeated("stepscope summary, first", ask, environment, 1)
-    runs["second summary"] = _repeated("stepscope summary, again", ask, environment, repeat)
-    questions = json.loads(
-        _checked([PYTHON, str(HERE / "question_times.py"), str(store)], environment).output
+def _rate(row: Row, size: int) -> Row:
+    words = f"{size / 1e6 / row.wall_s:.0f} MB/s of {size / 1e6:.0f} MB"
+    return Row(row.what, row.cpu_s, row.wall_s, row.peak_bytes, words)
+
+
+def _has(python: Path, module: str) -> bool:
+    found = (
+        python.exists()
+        and not subprocess.run(
+            [str(python), "-c", f"import {module}"], check=False, capture_output=True
+        ).returncode
     )
-    runs["json.load"] = _repeated(
-        "json.load", [PYTHON, str(HERE / "json_load.py"), str(trace)], {}, 1
-    )
-    if hta_python is not None:
-        runs["HTA load"] = _repeated(
-            "HTA load", [str(hta_python), str(HERE / "hta_load.py"), str(trace)], {}, 1
-        )
-    return {
-        "machine": _machine(),
-        "trace": {"bytes": trace.stat().st_size, "name": trace.name},
-        "store_bytes": store_bytes,
-        "events": json.loads(runs["json.load"][0].output)["events"],
-        "import_stepscope_s": _import_time(),
-        "runs": {name: _figures(measured) for name, measured in runs.items()},
-        "hta_version": json.loads(runs["HTA load"][0].output)["version"]
-        if "HTA load" in runs
-        else None,
-        **questions,
-    }
-
-
-def _repeated(
-    what: str,
-    command: Sequence[str],
-    environment: dict[str, str],
-    times: int,
-    before: Callable[[], None] = lambda: None,
-) -> list[Measured]:
-    measured = []
-    for _ in range(times):
-        before()
-        measured.append(_checked(command, environment))
-        _say(f"{what}: {measured[-1].wall_s:.2f} s, {measured[-1].peak_bytes / 1e6:.0f} MB")
-    return measured
-
-
-def _checked(command: Sequence[str], environment: dict[str, str]) -> Measured:
-    measured = run_measured(command, environment)
-    if measured.exit_code != 0:
-        sys.exit(f"{' '.join(command)} ended with {measured.exit_code}:\n{measured.errors[-4000:]}")
-    return measured
-
-
-def _figures(runs: list[Measured]) -> dict[str, Any]:
-    """The median run's times and the largest peak of all runs."""
-    return {
-        "wall_s": statistics.median(run.wall_s for run in runs),
-        "wall_s_all": [run.wall_s for run in runs],
-        "cpu_s": statistics.median(run.cpu_s for run in runs),
-        "peak_bytes": max(run.peak_bytes for run in runs),
-    }
-
-
-def _import_time() -> float:
-    """`import stepscope` within a fresh interpreter, the best of five."""
-    code = "import time; t = time.perf_counter(); import stepscope; print(time.perf_counter() - t)"
-    return min(float(_checked([PYTHON, "-c", code], {}).output) for _ in range(5))
+    if not found:
+        _say(f"{python} has no {module}: it is left out")
+    return found
 
 
 def _read_through(path: Path) -> None:
+    """So that every program finds the file in memory."""
     with path.open("rb") as file:
         while file.read(1 << 24):
             pass
 
 
-def _machine() -> dict[str, Any]:
-    return {
-        "cores": len(os.sched_getaffinity(0)),
-        "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
-        "python": platform.python_version(),
-        "system": f"{platform.system()} {platform.machine()}",
-    }
+# -- the tables --------------------------------------------------------------------------------------
 
 
-def as_text(results: dict[str, Any]) -> str:
-    """The results as a table for people."""
-    runs = results["runs"]
-    ours = runs["import"]
-    size = results["trace"]["bytes"]
+def as_text(name: str, about: str, rows: Sequence[Row], load: tuple[float, float]) -> str:
+    """A part's section of RESULTS.md."""
     lines = [
-        f"{size / 1e6:.0f} MB of Kineto JSON, {results['events']} events, {results['machine']['cores']} cores, "
-        f"{results['machine']['memory_bytes'] / 2**30:.0f} GiB, Python {results['machine']['python']}",
+        f"## {name}",
         "",
-        f"{'whole process':<26}{'wall':>10}{'CPU':>10}{'peak memory':>14}{'import is faster by':>22}{'and needs':>14}",
+        about,
+        "",
+        f"{_machine()} Load average of the machine before and after: {load[0]:.1f}, {load[1]:.1f}.",
+        "",
+        "| | CPU | by the clock | peak memory | |",
+        "| --- | ---: | ---: | ---: | --- |",
+        *(
+            f"| {row.what} | {row.cpu_s:.2f} s | {row.wall_s:.2f} s | {_mb(row)} | {row.beside} |"
+            for row in rows
+        ),
     ]
-    for name, run in runs.items():
-        others = name in ("json.load", "HTA load")
-        faster = f"{run['wall_s'] / ours['wall_s']:.1f} x" if others else ""
-        memory = f"{ours['peak_bytes'] / run['peak_bytes']:.2f} of it" if others else ""
-        label = f"HTA {results['hta_version']} load" if name == "HTA load" else name
-        label = label if others else f"stepscope, {name}"
-        wall, cpu = f"{run['wall_s']:.2f} s", f"{run['cpu_s']:.2f} s"
-        peak = f"{run['peak_bytes'] / 1e6:.0f} MB"
-        lines.append(f"{label:<26}{wall:>10}{cpu:>10}{peak:>14}{faster:>22}{memory:>14}")
-    lines += [
-        "",
-        f"import throughput     {size / 1e6 / ours['wall_s']:.0f} MB/s of JSON",
-        f"store                 {results['store_bytes'] / 1e6:.1f} MB, {100 * results['store_bytes'] / size:.1f} % of the JSON",
-        f"import stepscope      {1e3 * results['import_stepscope_s']:.1f} ms",
-        f"open the store        {1e3 * results['open_s']:.1f} ms",
-        "",
-        f"{'in one process':<26}{'first':>10}{'again':>14}{'rows':>10}",
-    ]
-    for one in results["questions"]:
-        first, again = f"{1e3 * one['first_s']:.0f} ms", f"{1e3 * one['second_s']:.0f} ms"
-        lines.append(f"{one['question']:<26}{first:>10}{again:>14}{one['rows']:>10}")
-    return "\n".join(lines)
+    return "\n".join(lines) + "\n"
+
+
+def keep(file: Path, name: str, section: str) -> None:
+    """Puts a part's section in the place of its old one; the others stay."""
+    text = file.read_text(encoding="utf-8") if file.exists() else ""
+    head, *old = re.split(r"(?m)^(?=## )", text or "# Results of `make bench`\n\n")
+    sections = {one.split("\n", 1)[0].removeprefix("## "): one.rstrip() + "\n" for one in old}
+    sections[name] = section
+    ordered = [sections[one] for one in PARTS if one in sections]
+    file.write_text(head + "\n".join(ordered), encoding="utf-8")
+
+
+def _machine() -> str:
+    model = "unknown processor"
+    try:
+        found = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
+        model = found[1] if found else model
+    except OSError:
+        pass
+    gib = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
+    versions = ", ".join(f"{name} {version(name)}" for name in ("duckdb", "pyarrow", "numpy"))
+    today = datetime.datetime.now(datetime.timezone.utc).date()
+    return (
+        f"{today}: {len(os.sched_getaffinity(0))} cores of {model}, {gib:.0f} GiB, "
+        f"Python {platform.python_version()}, StepScope {version('stepscope')}, {versions}."
+    )
+
+
+def _mb(row: Row) -> str:
+    return f"{row.peak_bytes / 1e6:.0f} MB"
 
 
 def _say(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
+    sys.stderr.write(line + "\n")
+
+
+def main() -> int:
+    """The command line."""
+    asked = _arguments()
+    scratch = Path(tempfile.mkdtemp(prefix="stepscope-bench-", dir=asked.scratch))
+    try:
+        bench = Bench(asked, scratch)
+        for name in asked.parts.split(","):
+            before = os.getloadavg()[0]
+            rows = list(PARTS[name](bench))
+            about = " ".join((PARTS[name].__doc__ or "").split())
+            section = as_text(name, about, rows, (before, os.getloadavg()[0]))
+            keep(asked.output, name, section)
+            sys.stdout.write(section + "\n")
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--parts", default=",".join(PARTS), help="of: %(default)s")
+    parser.add_argument("--trace", type=Path, help="measure on this file; else one is generated")
+    parser.add_argument("--from", dest="source", type=Path, help="generate from this trace's shape")
+    parser.add_argument("--size", default="465MB", help="size of the generated trace")
+    parser.add_argument("--sizes", default="0.1GB,0.5GB,2GB", help="sizes for the part growth")
+    parser.add_argument("--ranks", default="1,10,100", help="numbers of ranks for the part ranks")
+    parser.add_argument("--rank-size", default="2MB", help="uncompressed JSON of each rank")
+    parser.add_argument("--hta-ranks", type=int, default=10, help="HTA loads no more of them")
+    parser.add_argument("--repeat", type=int, default=3, help="runs of what takes a short time")
+    parser.add_argument("--hta-python", type=Path, help="a Python that has HTA")
+    parser.add_argument("--tracelens-python", type=Path, help="a Python that has TraceLens")
+    parser.add_argument("--scratch", type=Path, help="where traces and stores go meanwhile")
+    parser.add_argument("-o", "--output", type=Path, default=HERE / "RESULTS.md")
+    return parser.parse_args()
 
 
 if __name__ == "__main__":

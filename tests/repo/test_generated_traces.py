@@ -6,6 +6,7 @@ import io
 import json
 import sys
 from collections import Counter
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,14 +16,17 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.fixture(scope="module")
-def generator() -> Any:
+def _script(name: str) -> Any:
     sys.path.insert(0, str(ROOT / "benchmarks"))
     try:
-        import generate_trace
+        return import_module(name)
     finally:
         sys.path.remove(str(ROOT / "benchmarks"))
-    return generate_trace
+
+
+@pytest.fixture(scope="module")
+def generator() -> Any:
+    return _script("generate_trace")
 
 
 SMALL = """{"schemaVersion": 1, "traceEvents": [
@@ -141,3 +145,20 @@ def test_the_ranks_of_a_job_repeat_at_the_same_moments(generator: Any, tmp_path:
         sequences.append([e["args"]["Seq"] for e in shared])
     assert ends[0] == ends[1]
     assert sequences[0] == sequences[1] == [*range(1, 1 + len(ends[0]))]
+
+
+def test_other_readers_are_given_all_events(tmp_path: Path) -> None:
+    file = tmp_path / "small.json"
+    file.write_text(SMALL)
+    loads = _script("loads")
+    assert loads.duckdb([str(file), str(file)])["rows"] == 14
+    assert loads.json_load([str(file)])["rows"] == 7
+
+
+def test_a_part_that_is_measured_again_takes_its_own_place(tmp_path: Path) -> None:
+    run, file = _script("run"), tmp_path / "RESULTS.md"
+    for part, text in (("growth", "one"), ("start", "two"), ("growth", "three")):
+        run.keep(file, part, f"## {part}\n\n{text}\n")
+    assert file.read_text().split("\n\n") == [
+        "# Results of `make bench`", "## start", "two", "## growth", "three\n"
+    ]  # fmt: skip

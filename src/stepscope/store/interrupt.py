@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, TypeVar
 
 from stepscope.floor.errors import StepScopeError
@@ -77,6 +80,23 @@ class Stop:
 _STOP: ContextVar[Stop | None] = ContextVar("stepscope_stop", default=None)
 
 
+def _work(tasks: SimpleQueue[Callable[[], None]]) -> None:
+    while True:
+        tasks.get()()
+
+
+@cache
+def _worker() -> SimpleQueue[Callable[[], None]]:
+    """What a thread that lasts as long as the process does, one after the other: an answer asks dozens of queries, and to
+    start a thread for each took a tenth of the time of a report."""
+    tasks: SimpleQueue[Callable[[], None]] = SimpleQueue()
+    threading.Thread(target=_work, args=[tasks], name="stepscope-query", daemon=True).start()
+    return tasks
+
+
+os.register_at_fork(after_in_child=_worker.cache_clear)  # a child has none of its parent's threads
+
+
 def interruptible(connection: duckdb.DuckDBPyConnection, work: Callable[[], Result]) -> Result:
     """Does some work on a connection, and stops it when the process is interrupted meanwhile.
 
@@ -91,7 +111,7 @@ def interruptible(connection: duckdb.DuckDBPyConnection, work: Callable[[], Resu
         return work()
     results: list[Result] = []
     errors: list[BaseException] = []
-    done = threading.Event()  # not Thread.join: in Python 3.10 and 3.11 that cannot be resumed
+    done = threading.Event()
 
     def run() -> None:
         try:
@@ -101,7 +121,7 @@ def interruptible(connection: duckdb.DuckDBPyConnection, work: Callable[[], Resu
         finally:
             done.set()
 
-    threading.Thread(target=run, name="stepscope-query", daemon=True).start()
+    _worker().put(run)
     try:
         done.wait()
     except BaseException:
