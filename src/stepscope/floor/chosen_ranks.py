@@ -13,9 +13,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from stepscope.floor.errors import StepScopeError, UsageError
-from stepscope.floor.ranks import Process
+
+if TYPE_CHECKING:
+    from stepscope.floor.ranks import Process
 
 ERRORS = {
     "bad-ranks": (

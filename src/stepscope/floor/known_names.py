@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterable
 
 from stepscope.floor.errors import UsageError
@@ -82,6 +81,8 @@ def nearest(name: str, known: Iterable[str], *, most: int = 3) -> list[str]:
     for one in known:
         by_folded.setdefault(one.casefold(), one)
     folded = name.casefold()
+    import difflib  # it is rare
+
     near = difflib.get_close_matches(folded, by_folded, n=most)
     if len(folded) > 1:
         near += sorted((one for one in by_folded if folded in one), key=len)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from stepscope.analysis.dependencies import FILLS, RESTS_ON
@@ -109,24 +110,29 @@ def critical_path(scope: Scope, by: str = "kind") -> pa.Table:
     """
     from stepscope.analysis.dependencies.followed import graphs_of, lacks, paths_of
 
-    graphs = graphs_of(scope)
+    graphs, paths = graphs_of(scope), paths_of(scope)
+    note = lacks(graphs, "time in communication includes waiting for other ranks")
+    if by == "piece" and paths:
+        return noted(_each(paths), note)
     rows = [
         row
-        for graph, pieces in zip(graphs, paths_of(scope), strict=True)
+        for graph, pieces in zip(graphs, paths, strict=True)
         for row in _rows(pieces, by, len(graph.stretch.steps))
     ]
-    note = lacks(graphs, "time in communication includes waiting for other ranks")
     return noted(answer_rows(_COLUMNS, _FORMS[by], rows), note)
+
+
+def _each(paths: Sequence[pa.Table]) -> pa.Table:
+    """The pieces as they are: there may be a million."""
+    import pyarrow as pa
+
+    pieces = pa.concat_tables(paths, promote_options="permissive")
+    pieces = pieces.append_column("path_ns", pieces.column("dur_ns"))
+    return pieces.select(list(_FORMS["piece"]))
 
 
 def _rows(pieces: pa.Table, by: str, steps: int) -> list[list[Any]]:
     names = _FORMS[by]
-    if by == "piece":
-        columns = {**{name: pieces.column(name) for name in pieces.column_names}}
-        columns["path_ns"] = columns["dur_ns"]
-        return [
-            list(row) for row in zip(*(columns[name].to_pylist() for name in names), strict=True)
-        ]
     if by == "step":
         return _step_rows(pieces)
     keys = [name for name in names[: names.index("pieces")] if name != "largest"]
