@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from stepscope.record import inline
     from stepscope.record.annotate import region, traced, value
     from stepscope.record.capture.region import capture
+    from stepscope.record.cpp import include_path
     from stepscope.record.on_demand.listener import on_demand
+    from stepscope.record.plan import generate_schedule
     from stepscope.record.planning.listing import measurable, plan_text
     from stepscope.record.traces.tracing import trace
     from stepscope.report.chart import chart
@@ -41,7 +43,9 @@ __all__ = [
     "capture",
     "chart",
     "diff",
+    "generate_schedule",
     "import_source",
+    "include_path",
     "inline",
     "measurable",
     "metrics_diff",
@@ -66,7 +70,9 @@ _HOMES: dict[str, tuple[str, str | None]] = {
     "capture": ("stepscope.record.capture.region", "capture"),
     "chart": ("stepscope.report.chart", "chart"),
     "diff": ("stepscope.api.comparisons", "diff"),
+    "generate_schedule": ("stepscope.record.plan", "generate_schedule"),
     "import_source": ("stepscope.store.build", "import_source"),
+    "include_path": ("stepscope.record.cpp", "include_path"),
     "inline": ("stepscope.record.inline", None),
     "measurable": ("stepscope.record.planning.listing", "measurable"),
     "metrics_diff": ("stepscope.api.comparisons", "metrics_diff"),

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from stepscope.api.inline_profiles import parse_result, print_result
+from stepscope.api.trace import open_trace
 from stepscope.floor.errors import SourceError
 
 
@@ -119,3 +120,22 @@ def test_ranks_and_times_of_a_wrong_type_are_none(tmp_path: Path) -> None:
     assert (first["rank"], second["rank"]) == ("1", 1)
     (event,) = first["timeline"]["device_0"]["stream_0"]
     assert event["avg_measured_time_ms"] is None
+
+
+def test_the_list_of_hosts_that_hugectrs_notebook_prints_is_a_run_of_their_number(
+    tmp_path: Path,
+) -> None:
+    hosts = []
+    for host in ("circe-n046", "circe-n047"):
+        printed = {key: value for key, value in _profile(0).items() if key != "rank"}
+        hosts.append({**printed, "host_name": host})
+    (tmp_path / "prof.json").write_text(json.dumps(hosts))
+    profiles = parse_result(tmp_path)
+    assert [profile["host_name"] for profile in profiles] == ["circe-n046", "circe-n047"]
+    with open_trace(tmp_path / "prof.json") as trace:
+        rows = trace.ask("inline", by="label").rows()
+    assert [(row["label"], row["ranks"]) for row in rows] == [
+        ("iteration", 2),
+        ("first", 2),
+        ("later", 2),
+    ]

@@ -485,3 +485,20 @@ def test_operators_of_an_h100_line_up_with_those_of_an_mi300(shared_traces):
     assert {"added", "removed"}.isdisjoint(part["verdict"] for part in operators)
     (_, *gpu_kernels) = diff(h100, mi300, by="kernel").rows()
     assert {"added", "removed"} <= {part["verdict"] for part in gpu_kernels}
+
+
+def test_that_events_were_measured_in_one_of_two_runs_of_phases_is_said(opened):
+    """An armed run has hooks in its steps that the other has not."""
+    alone = phases([{"forward": [10, 11], "backward": [20, 21]}])
+    armed = {
+        **alone,
+        "inline_timing": [
+            {"kind": "iteration", "label": "iteration", "dur_ns": 30, "armed": armed}
+            for armed in (True, True, True, False)
+        ],
+        "source": [{"format": "inline", "metadata": '{"overhead": {"ratio_high": 0.03}}'}],
+    }
+    said = "Events were measured in the steps of after alone (--inline), which adds at most 3.0 % to one"
+    assert said in diff(opened(alone), opened(armed), by="phase").note
+    assert "--inline" not in diff(opened(alone), opened(alone), by="phase").note
+    assert "--inline" not in diff(opened(armed), opened(armed), by="phase").note

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.record.plan import PlanError, as_plan, plan_from, read_plan
+from stepscope.record.plan import PlanError, as_plan, generate_schedule, plan_from, read_plan
 
 TOML = """\
 warmup = 3
@@ -131,3 +131,21 @@ def test_the_lines_of_a_long_plan_are_looked_up_and_not_searched() -> None:
     text = "\n".join(["events = [", *(f'    "{label}",' for label in labels), "]"])
     plan = plan_from({"events": labels}, text=text)  # took minutes
     assert [entry.line for entry in plan.entries] == list(range(2, 20_002))
+
+
+def test_hugectrs_schedule_becomes_a_file_that_is_a_plan(tmp_path: Path) -> None:
+    schedule: dict[str, object] = {
+        "BottomMLP.fc1": {
+            "forward_events": ["forward", "fused_fully_connected.fprop.cublasGemmEx"],
+            "backward_events": ["aten::mm#1"],
+        },
+        "interaction1": {"forward_events": [], "backward_events": []},
+        "repetitions": 20,
+    }
+    written = generate_schedule(schedule, tmp_path / "test")
+    assert written == tmp_path / "test" / "prof.schedule"
+    plan, expected = read_plan(written), plan_from(schedule)
+    assert [entry.label for entry in plan.entries] == [entry.label for entry in expected.entries]
+    assert (plan.repetitions, plan.warmup, plan.mode) == (20, 10, "one_at_a_time")
+    with pytest.raises(PlanError, match="names no events"):
+        generate_schedule({}, tmp_path)

@@ -16,7 +16,7 @@ from stepscope.api.trace import Trace
 from stepscope.floor.errors import SourceError, UsageError
 from stepscope.formats.container import members
 from stepscope.formats.inline.document import load, sound
-from stepscope.formats.inline.reader import label_of, tables_of
+from stepscope.formats.inline.reader import label_of, results_in, tables_of
 from stepscope.store.open import Store
 
 _HOST_FIELDS = ("host_name", "avg_iter_time_ms")
@@ -47,14 +47,16 @@ def parse_result(path: str | Path) -> list[dict[str, Any]]:
     `stream_N`, with their measured times beside them.
 
     Args:
-        path: a directory with `<host>.<rank>.prof.json` files (HugeCTR: `<host>.prof.json`), or one
-            such file.
+        path: a directory with `<host>.<rank>.prof.json` files (HugeCTR: `<host>.prof.json`, or one `prof.json`
+            with a list of hosts), or one such file.
 
     Raises:
         SourceError: there are none, or one cannot be read.
     """
     path = Path(path)
-    files = sorted(path.glob("*.prof.json")) if path.is_dir() else [path]
+    files = [path]
+    if path.is_dir():
+        files = sorted([*path.glob("*.prof.json"), *path.glob("prof.json")])
     if not files:
         raise SourceError(
             f"{path} has no .prof.json files",
@@ -64,14 +66,16 @@ def parse_result(path: str | Path) -> list[dict[str, Any]]:
     profiles = []
     for file in files:
         for member in members(file):
-            profile = _by_device(load(member), file)
-            if profile is None:
-                raise SourceError(
-                    f"{file} is not an inline profile",
-                    hint="give a .prof.json file of `stepscope record --inline`",
-                    slug="no-inline-profile",
-                )
-            profiles.append(profile)
+            loaded = load(member)
+            for one in results_in(loaded) or [loaded]:
+                profile = _by_device(one, file)
+                if profile is None:
+                    raise SourceError(
+                        f"{file} is not an inline profile",
+                        hint="give a .prof.json file of `stepscope record --inline`",
+                        slug="no-inline-profile",
+                    )
+                profiles.append(profile)
     return sorted(profiles, key=_place)
 
 

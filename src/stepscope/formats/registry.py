@@ -97,6 +97,7 @@ FORMATS: tuple[Format, ...] = (
         peek=inline.peek,
         read=inline.read,
         timed=False,
+        processes=inline.processes,
     ),
     Format(
         name="phases",

@@ -17,6 +17,7 @@ from stepscope.compare.throughput import throughput_compared
 from stepscope.compare.tree import Tree, read_tree
 from stepscope.compare.tree_rows import set_trees_beside
 from stepscope.floor.errors import SourceError
+from stepscope.floor.units import ratio_text
 from stepscope.formats.evidence import EVERYTHING
 
 if TYPE_CHECKING:
@@ -171,6 +172,8 @@ def _note(before: Side | Tree, after: Side | Tree, recordings: Sequence[Recordin
             for recording in recordings
             if (left_out := left_out_of_means(recording.scope))
         ]
+    if by == "phase":
+        words.append(_measured_in_one(recordings))
     if before.ranks > 1 or after.ranks > 1:
         words.append("Times are per step and averaged over ranks.")
     if by == "label":
@@ -184,6 +187,29 @@ def _note(before: Side | Tree, after: Side | Tree, recordings: Sequence[Recordin
             else "No device was recorded: times are the host's self times."
         )
     return " ".join(filter(None, words))
+
+
+_ARMED = """
+    SELECT bool_or(armed) AS measured,
+        (SELECT max((metadata->>'$.overhead.ratio_high')::DOUBLE) FROM source) AS most
+    FROM inline_timing WHERE kind = 'iteration' AND NOT averaged
+"""
+
+
+def _measured_in_one(recordings: Sequence[Recording]) -> str:
+    """That events were measured in the steps of one of the two alone, and what that adds at most; else nothing."""
+    told = {one.role: one.scope.sql(_ARMED).to_pylist()[0] for one in recordings}
+    armed = {role: own["most"] for role, own in told.items() if own["measured"]}
+    if len(armed) != 1:
+        return ""
+    ((role, most),) = armed.items()
+    added = (
+        "" if most is None else f", which adds at most {ratio_text(most)} to one by its own measure"
+    )
+    return (
+        f"Events were measured in the steps of {role} alone (--inline){added}: "
+        "a part of the change may be that."
+    )
 
 
 def _settings(recordings: Sequence[Recording]) -> str:

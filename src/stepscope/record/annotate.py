@@ -24,6 +24,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from stepscope.record.after_import import AfterImport
 from stepscope.record.compiling import compiling_check, never
+from stepscope.record.cpp import define_mark
 from stepscope.record.trouble import warn_once
 
 P = ParamSpec("P")
@@ -63,9 +64,10 @@ _is_compiling = never
 
 
 def know_torch() -> None:
-    """torch is imported: from now on regions ask it whether it is compiling."""
+    """torch is imported: from now on regions ask it whether it is compiling, and C++ can mark them."""
     global _is_compiling
     _is_compiling = compiling_check()
+    define_mark(lambda name: region(name))  # which is not there yet where torch was imported first
 
 
 # Before anything is compiled: code that was compiled without this answer would look at the openers.

@@ -25,8 +25,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from stepscope.floor.complete_file import complete_output
 from stepscope.floor.errors import UsageError
 from stepscope.floor.known_names import did_you_mean
+from stepscope.floor.quoting import toml_string
 from stepscope.record.labels import Direction, Label, label_in_layer, parse_label
 
 _DIRECTIONS: tuple[tuple[str, Direction], ...] = (
@@ -257,6 +259,34 @@ def read_plan(path: str | Path) -> Plan:
             f"{source} is not a table", hint='write {"events": ["forward", "backward"]}'
         )
     return plan_from(mapping, source=source, text=text)
+
+
+def generate_schedule(plan: Mapping[str, object], directory: str | Path) -> Path:
+    """Writes a plan into a folder as `prof.schedule`, as HugeCTR's function of that name does; returns the file.
+
+    Args:
+        plan: layers with `forward_events` and `backward_events`, and options, as in `plan_from`.
+        directory: where to; it is made if it is not there. `inline.start(directory / "prof.schedule")` and
+            `stepscope record --inline` take the file.
+
+    Raises:
+        PlanError: it is not a plan.
+        OSError: the file cannot be written.
+    """
+    read = plan_from(plan)
+    options = {key: getattr(read, key) for key in _OPTIONS if getattr(read, key) is not None}
+    lines = [f"{key} = {json.dumps(value)}" for key, value in options.items()]
+    lines += ["events = [", *(f"    {toml_string(_named(entry.label))}," for entry in read.entries)]
+    directory = Path(directory)
+    directory.mkdir(parents=True, exist_ok=True)
+    written = directory / "prof.schedule"
+    with complete_output(written) as unfinished:
+        unfinished.write_text("\n".join([*lines, "]", ""]), encoding="utf-8")
+    return written
+
+
+def _named(label: Label) -> str:
+    return label.text if label.occurrence is None else f"{label.text}#{label.occurrence}"
 
 
 def _line_of_second(name: str, text: str) -> str:

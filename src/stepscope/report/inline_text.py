@@ -89,7 +89,9 @@ def _parts(own: list[Row], iteration_ns: float) -> list[str]:
     told = []
     if outer:
         rest = 1 - sum(map(_usual, outer)) / iteration_ns
-        left = f"; in none that was measured {ratio_text(rest)}" if rest > 0 else ""
+        # On several streams events run beside one another.
+        alone = len({(row["device"], row["stream"]) for row in outer}) == 1
+        left = f"; in none that was measured {ratio_text(rest)}" if alone and rest > 0 else ""
         told.append(f"Most of it is in {_listed(outer, iteration_ns)}{left}.")
     if inner:
         told.append(f"Of what was measured within them, {_listed(inner, iteration_ns)} take most.")
@@ -120,7 +122,8 @@ def _how_sure(own: list[Row]) -> str:
         return f"Of {events} no mean has an interval: each was measured once, or the file has averages alone."
     sure = sum(half <= _SURE_WITHIN for half in halves.values())
     place, half = max(halves.items(), key=lambda one: one[1])
+    known = f"Of {events} {sure} {'is' if sure == 1 else 'are'}" if sure else f"None of {events} is"
     return (
-        f"Of {events} {sure} {'is' if sure == 1 else 'are'} known within ± {ratio_text(_SURE_WITHIN)} of the mean; least sure "
+        f"{known} known within ± {ratio_text(_SURE_WITHIN)} of the mean; least sure "
         f"is {one_line(own[place]['label'])}, ± {ratio_text(half)} by {count_text(own[place]['n'])} measurements."
     )

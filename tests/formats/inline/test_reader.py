@@ -294,3 +294,31 @@ def test_of_more_measurements_than_were_kept_the_average_is_a_row_beside_them(re
         ("fc1.forward", 180, 5000, 12.5, None),
         ("iteration", 2000, 700, 9.0, False),
     ]
+
+
+def test_nan_and_null_averages_are_no_times_and_are_counted(read):
+    events = [
+        {"label": label, "avg_measured_time_ms": value}
+        for label, value in (("a", 0.5), ("b", None))
+    ]
+    events.append({"label": "c", "avg_measured_time_ms": float("nan")})
+    _, tables = read({"host_name": "h", "timeline": {"device_0": {"stream_0": events}}})
+    assert [row["label"] for row in tables.inline_timing.to_pylist()] == ["a"]
+    assert tables.report.dropped == 2
+
+
+def test_a_clock_that_went_back_gives_no_times(read):
+    event = {"label": "a", "samples": [[0, 500, 10], [1, -20, 10], [2, 600, -10]]}
+    document = {
+        **OURS,
+        "timeline": {"device_0": {"stream_0": [event]}},
+        "iterations": [[0, False, -5]],
+    }
+    _, tables = read(document)
+    rows = tables.inline_timing.to_pylist()
+    assert [(row["dur_ns"], row["start_offset_ns"]) for row in rows] == [
+        (500, 10),
+        (600, -10),
+        (2_000_000, None),  # the file's own average of iterations
+    ]
+    assert tables.report.dropped == 2

@@ -1,6 +1,6 @@
 """Reads inline measurements: one file per process, in any of the shapes that there have been.
 
-* `timeline` by `device_N` and `stream_N`, with averages, as HugeCTR's notebook showed results and as
+* `timeline` by `device_N` and `stream_N`, with averages, as HugeCTR's notebook showed results (a list of hosts) and as
   StepScope writes them, with raw samples beside the averages;
 * HugeCTR's own files: `events` with `measured_times_ms`, beside `iter_time_ms`;
 * those of its first version: a list of events with `layer_name` and `name`.
@@ -53,22 +53,58 @@ def looks_like_inline(head: bytes) -> bool:
     return _OURS.search(head) is not None or any(mark in head for mark in _MARKS)
 
 
+def processes(member: Member) -> list[str]:
+    """Names of the hosts of a list of results, as HugeCTR's notebook prints one; nothing for any other file.
+
+    Raises:
+        SourceError: it is not a complete JSON document.
+    """
+    with member.open() as stream:
+        if not strip_bom(stream.read(64)).lstrip().startswith(b"["):
+            return []
+    return list(_by_host(results_in(document.load(member))))
+
+
 def peek(member: Member) -> Facts | None:
     """What the file says of itself.
 
     Raises:
         SourceError: it is not a complete JSON document.
     """
-    return _facts(document.load(member))
+    return _facts(_result(member))
 
 
 def read(member: Member, _: ReadOptions | None = None) -> RankTables:
-    """Reads one file as the recording of one rank.
+    """Reads one file, or one host of a list, as the recording of one rank.
 
     Raises:
         SourceError: it is not a complete JSON document, or holds no measurements.
     """
-    return tables_of(document.load(member), member.label)
+    return tables_of(_result(member), member.label)
+
+
+def results_in(loaded: Any) -> list[Row]:
+    """The results of the hosts in a list of them; nothing for what is no such list."""
+    if not isinstance(loaded, list) or not loaded:
+        return []
+    return loaded if all(isinstance(one, dict) and "timeline" in one for one in loaded) else []
+
+
+def _by_host(results: list[Row]) -> dict[str, Row]:
+    """Each by the name of its host, with its place where several have the same."""
+    named = [str(one.get("host_name")) for one in results]
+    return {
+        name if named.count(name) == 1 else f"{name} {place}": one
+        for place, (name, one) in enumerate(zip(named, results, strict=True))
+    }
+
+
+def _result(member: Member) -> Any:
+    loaded = document.load(member)
+    hosts = _by_host(results_in(loaded))
+    if member.process is not None:
+        return hosts.get(member.process, loaded)
+    return next(iter(hosts.values())) if len(hosts) == 1 else loaded
 
 
 def tables_of(loaded: Any, label: str) -> RankTables:
@@ -236,7 +272,7 @@ class _Rows:
                     else None,
                     "averaged": False,
                 }
-        elif event.get("avg_measured_time_ms") is not None:
+        elif "avg_measured_time_ms" in event:
             yield {
                 "dur_ns": milliseconds(event["avg_measured_time_ms"]),
                 "start_offset_ns": milliseconds(event.get("avg_iter_start_to_event_start_time_ms")),
