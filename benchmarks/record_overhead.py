@@ -57,6 +57,7 @@ class Job:
     def __init__(self, batch: int, width: int, steps: int = STEPS, device: str = "cpu") -> None:
         torch.manual_seed(0)
         self.steps = steps
+        self.lead_in = LEAD_IN
         self.device = device
         layers: list[nn.Module] = []
         for _ in range(LAYERS):
@@ -66,12 +67,12 @@ class Job:
         self.data = torch.randn(batch, width, device=device)
 
     def loader(self) -> Iterator[torch.Tensor]:
-        for _ in range(LEAD_IN + self.steps):
+        for _ in range(self.lead_in + self.steps):
             yield self.data
 
     def timed_after(self, step: int) -> bool:
         """On a device only at both ends of a block, because the clock then waits for the device."""
-        return self.device == "cpu" or step in (LEAD_IN, LEAD_IN + self.steps)
+        return self.device == "cpu" or step in (self.lead_in, self.lead_in + self.steps)
 
     def now(self) -> Timed:
         if self.device != "cpu":
@@ -83,7 +84,7 @@ class Job:
         if self.device != "cpu":
             (a, b), steps = marks, self.steps
             return [((b[0] - a[0]) / steps, (b[1] - a[1]) / steps)]
-        return [(b[0] - a[0], b[1] - a[1]) for a, b in pairwise(marks[LEAD_IN - 1 :])]
+        return [(b[0] - a[0], b[1] - a[1]) for a, b in pairwise(marks[self.lead_in - 1 :])]
 
     def step(self, batch: torch.Tensor) -> None:
         self.optimizer.zero_grad()
@@ -285,7 +286,7 @@ def with_traceml(batch: int, rounds: int, device: str) -> list[dict[str, list[Ti
 
 
 def memory(iterations: int) -> dict[str, Any]:
-    """Resident memory while a tiny model runs many iterations, phases on and a plan done early."""
+    """Resident memory while a tiny model runs many iterations, in each of which phases or an event are measured."""
     from stepscope.record import inline
     from stepscope.record.memory import resident_bytes
 
@@ -293,11 +294,10 @@ def memory(iterations: int) -> dict[str, Any]:
     model = nn.Linear(4, 2)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
     batch = torch.ones(1, 4)
-    plan = {"warmup": 5, "repetitions": 50, "events": ["forward", "backward", "optimizer.step"]}
     sizes = []
     began = time.perf_counter()
     with tempfile.TemporaryDirectory() as out:
-        inline.start(plan, model=model, optimizer=optimizer, out=out)
+        inline.start("auto", model=model, optimizer=optimizer, out=out)
         for number, data in enumerate(inline.iterate(batch for _ in range(iterations))):
             optimizer.zero_grad()
             model(data).sum().backward()
