@@ -110,7 +110,7 @@ class Recording:
         )
 
     def link(self) -> Linked:
-        return Linked(link_rank(self.tables()), len(self.host_rows))
+        return Linked(link_rank(self.tables()).tables, len(self.host_rows))
 
 
 @dataclass

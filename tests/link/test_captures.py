@@ -216,7 +216,7 @@ def test_a_capture_in_another_recording_brings_what_it_speaks_of(recording):
     source = captures_of(captured.tables(), "capture.json")
     recording.annotation("nn.Module: mlp.0", 0, 10)
     events = replay(recording, 3000, names(SMALL))
-    linked = link_rank(recording.tables(), [source])
+    linked = link_rank(recording.tables(), [source]).tables
     device = [linked["device_event"].to_pylist()[row] for row in events]
     assert [row["operator_name"] for row in device] == ["aten::mm", "aten::relu", "aten::copy_"]
     modules = linked["module"].to_pylist()
@@ -237,7 +237,7 @@ def test_a_capture_of_another_version_of_the_program_is_refused(recording):
     capture(captured, 1000, LARGE)
     source = captures_of(captured.tables(), "old.json")
     rows = replay(recording, 3000, names(SMALL))
-    linked = link_rank(recording.tables(), [source])
+    linked = link_rank(recording.tables(), [source]).tables
     device = linked["device_event"].to_pylist()
     assert [device[row]["captured_id"] for row in rows] == [None] * 3
     assert linked["module"].num_rows == 0

@@ -13,6 +13,7 @@ from tests.examples import examples
 from stepscope.formats.messages import message_bytes, operation_of
 from stepscope.formats.tables import Group
 from stepscope.link.exposure import exposed
+from stepscope.link.rank import captures_of, link_rank
 
 ARGUMENTS = {
     "operation": "allreduce",
@@ -68,6 +69,31 @@ def test_host_name_tells_the_operation_where_the_kernel_only_sends_and_receives(
 def test_recording_without_host_still_names_its_collectives(recording):
     communicate(recording, 0, 10, None)
     assert recording.link().column("collective", "operation") == ["all_reduce"]
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["own capture", "capture in a file"])
+def test_collectives_that_a_graph_replays_have_the_arguments_of_their_capture(recording, elsewhere):
+    captured = type(recording)() if elsewhere else recording
+    captured.argument_rows += [{"operation": "broadcast"}, ARGUMENTS | {"sequence": 17}]
+    captured.input_rows.append({"input_id": 0, "dims": "[[6]]", "types": '["float"]'})
+    captured.host("runtime", "cudaStreamBeginCapture", 0, 1)
+    captured.operator("record_param_comms", 5, 20, collective_id=1)
+    captured.launch(10, 12, 1)
+    captured.annotation("nccl:all_reduce", 25, 40, input_id=0)
+    captured.launch(28, 29, 2)
+    captured.host("runtime", "cudaStreamEndCapture", 50, 51)
+    for at in (100, 200):
+        recording.launch(at, at + 2, at, name="cudaGraphLaunch")
+        communicate(recording, at + 10, at + 20, at)
+        communicate(recording, at + 30, at + 40, at)
+    sources = [captures_of(captured.tables(), "capture.json")] if elsewhere else []
+    rows = link_rank(recording.tables(), sources).tables["collective"].to_pylist()
+    names = ("operation", "dtype", "bytes", "group_name", "sequence", "host_id")
+    # Every replay has the number that the call had in the capture: it tells nothing.
+    assert [tuple(row[name] for name in names) for row in rows] == [
+        ("all_reduce", "Float", 40, "0", None, None),
+        ("all_reduce", "Float", 24, None, None, None),
+    ] * 2
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def test_chunks_with_dictionaries_of_their_own_link_as_one(recording):
         ]
     )
     whole.host_event = chunked
-    relinked = link_rank(whole)
+    relinked = link_rank(whole).tables
     assert relinked["host_event"].to_pylist() == recording.link().rows("host_event")
     assert relinked["device_event"].to_pylist() == recording.link().rows("device_event")
 
@@ -134,7 +134,7 @@ device_event = st.tuples(
 @given(st.lists(host_event, max_size=15), st.lists(device_event, max_size=15))
 def test_any_recording_links_and_keeps_its_invariants(host_events, device_events):
     recording = _recording(host_events, device_events)
-    linked = link_rank(recording)
+    linked = link_rank(recording).tables
     hosts, devices = linked["host_event"].to_pylist(), linked["device_event"].to_pylist()
     work_ns = sum(row["dur_ns"] for row in devices)
     for row in hosts:

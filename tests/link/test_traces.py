@@ -184,7 +184,10 @@ def test_flows_say_the_same_as_correlations(linked, shared_traces):
     tables.device_event = tables.device_event.set_column(
         external, "external_id", pc.multiply(tables.device_event["external_id"], 0)
     )
-    assert link_rank(tables)["device_event"]["launch_id"].to_pylist() == by_correlation.to_pylist()
+    assert (
+        link_rank(tables).tables["device_event"]["launch_id"].to_pylist()
+        == by_correlation.to_pylist()
+    )
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,35 @@ def test_faster_than_memory_is_possible_from_a_cache(answer):
     assert "cache" in row["note"]
 
 
+def test_what_not_even_a_full_cache_explains_was_counted_and_not_moved(answer):
+    # 512 MiB in 40 µs: 50 of them may have been in the H100's L2, the others take 137 µs.
+    relu = ("aten::relu", [[1 << 26]], ["float"], 40_000, {"name": "elementwise_kernel"})
+    (row,) = answer("roofline", calls([relu])).rows()
+    assert (row["attainable_ratio"], row["bound"]) == (None, "memory")
+    assert "bytes are counted that were not moved" in row["note"]
+
+
+def test_a_device_whose_cache_is_not_known_leaves_open_which_it_was(answer):
+    relu = ("aten::relu", [[1 << 26]], ["float"], 40_000, {"name": "elementwise_kernel"})
+    rows = calls([relu]) | {"device": [{"device": 0, "name": "NVIDIA B200", "used": True}]}
+    (row,) = answer("roofline", rows).rows()
+    assert row["attainable_ratio"] > 1
+    assert "from a cache, or was counted and not moved" in row["note"]
+
+
+def test_a_copy_above_the_hosts_link_is_no_measure_of_it(answer):
+    copy = (
+        "aten::copy_",
+        [[1 << 20], [1 << 20]],
+        ["float", "float"],
+        1000,
+        {"name": "Memcpy DtoH (Device -> Pinned)", "kind": "copy", "copy_kind": "DtoH"},
+    )
+    (row,) = answer("roofline", calls([copy])).rows()
+    assert row["attainable_ratio"] is None
+    assert "above 100 % of the link" in row["note"]
+
+
 def test_float32_on_tensor_cores_compares_with_tf32(answer):
     rows = product(8000, dtype="float", name="sm80_xmma_gemm_f32f32_tf32f32_f32_nn_n_tilesize")
     (row,) = answer("roofline", rows).rows()

@@ -96,6 +96,29 @@ def export(target: Path, *sources: Path, **narrowed: Any) -> list[dict[str, Any]
     return events
 
 
+def test_what_a_graph_replays_has_the_operator_of_its_capture(tmp_path: Path) -> None:
+    def call(name: str, at: float, dur: float, cat: str = "cuda_runtime", **args: Any) -> Any:
+        return {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": 1, "ts": at, "dur": dur, "args": args}  # fmt: skip
+
+    work = {"device": 0, "stream": 7}
+    told = [
+        call("cudaStreamBeginCapture", 10, 1),
+        call("aten::linear", 20, 9, "cpu_op"),
+        call("cudaLaunchKernel", 22, 2, correlation=1),
+        call("cudaStreamEndCapture", 40, 1),
+        call("cudaGraphLaunch", 50, 2, correlation=2),
+        call("gemm", 60, 5, "kernel", correlation=2, **work) | {"pid": 0},
+        call("cudaLaunchKernel", 70, 2, correlation=3),
+        call("relu", 80, 5, "kernel", correlation=3, **work) | {"pid": 0},
+    ]
+    file = tmp_path / "trace.json"
+    file.write_text(json.dumps({"traceEvents": told}))
+    written = export(tmp_path / "out.json", file)
+    found = {one["name"]: one["args"].get("stepscope", {}) for one in written if one.get("cat") == "kernel"}  # fmt: skip
+    assert found["gemm"]["operator"] == "aten::linear"
+    assert "operator" not in found["relu"]
+
+
 def assert_same(source: Path, exported: Path) -> None:
     """The same events at the same times, with the same links and arguments."""
     with stepscope.open(source, cache=False) as a, stepscope.open(exported, cache=False) as b:

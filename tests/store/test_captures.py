@@ -65,6 +65,22 @@ def test_the_capture_of_a_folder_is_no_second_recording_and_is_kept_in_the_store
         assert row == {"path": str(recorded / "capture.json"), "rule": "file", "replays": 1}
 
 
+def test_a_capture_within_an_earlier_recording_of_the_rank_counts_for_later_ones(recorded):
+    for place, name in enumerate(("capture", "replay", "replay")):
+        told = json.loads((recorded / f"{name}.json").read_text())
+        base = {"baseTimeNanoseconds": 1_700_000_000_000_000_000 + place * 10**9}
+        (recorded / f"cycle{place}.json").write_text(json.dumps(base | told))
+    cycles = [recorded / f"cycle{place}.json" for place in range(3)]
+    with stepscope.open(*cycles) as trace:
+        assert trace.ranks == (0,)
+        found = [row["operator_name"] for row in trace.sql(_OPERATORS).rows()]
+        assert found == ["aten::linear", "aten::relu"] * 2
+        rows = trace.sql("SELECT span, path, rule, replays FROM capture ORDER BY span").rows()
+    assert [tuple(row.values()) for row in rows] == [
+        (0, None, "trace", 0), (1, str(cycles[0]), "earlier", 1), (2, str(cycles[0]), "earlier", 1),
+    ]  # fmt: skip
+
+
 def test_a_capture_that_we_recorded_is_read_with_the_trace_beside_it(recorded):
     capture = json.loads((recorded / "capture.json").read_text())
     capture = {

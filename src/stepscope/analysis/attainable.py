@@ -59,6 +59,7 @@ class Roof:
         bandwidth: bytes per second at most of the memory or link that bounds it.
         compute_ns: time that its operations take at the peak; NaN where not known.
         attainable_ns: the roofline's time; NaN where not known.
+        uncached_ns: time that the memory takes for what not even a full cache can have held; NaN where not known.
         bound: `compute`, `memory`, `link`, `host link`; empty where not known.
         note: what a reader must know.
     """
@@ -70,6 +71,7 @@ class Roof:
     attainable_ns: float
     bound: str
     note: str = ""
+    uncached_ns: float = float("nan")
 
 
 class Limiter:
@@ -136,7 +138,11 @@ class Limiter:
         moving = amount / bandwidth * 1e9 if bandwidth and amount is not None else nan
         attainable = max(compute, moving) if compute == compute and moving == moving else nan
         bound = "" if attainable != attainable else "compute" if compute >= moving else name
-        return Roof(dtype, peak, bandwidth, compute, attainable, bound, "; ".join(notes))
+        uncached = nan
+        if bound == "memory" and limits.cache_bytes is not None:
+            uncached = moving * max(0.0, 1 - limits.cache_bytes / amount) if amount else 0.0
+        note = "; ".join(notes)
+        return Roof(dtype, peak, bandwidth, compute, attainable, bound, note, uncached)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +161,7 @@ class Roofs:
     compute_ns: Array
     matrix_ns: Array
     attainable_ns: Array
+    uncached_ns: Array
     counted: Array
     inexact: Array
 
@@ -189,6 +196,7 @@ def roofs_of(variants: tuple[Variant, ...], limits: str, asked: Conventions) -> 
             ]
         ),
         attainable_ns=column([roof.attainable_ns for roof in found]),
+        uncached_ns=column([roof.uncached_ns for roof in found]),
         counted=np.array([w is not None for w in works], dtype=bool),
         inexact=np.array(
             [

@@ -36,6 +36,7 @@ from stepscope.analysis.recording import (
 from stepscope.answers.kernel_names import short_names
 from stepscope.answers.scope import Scope
 from stepscope.floor.units import ratio_text
+from stepscope.link.across_ranks.matching import TOGETHER
 from stepscope.link.intervals import Intervals, covered, split, union
 
 CAUSES = (
@@ -55,12 +56,10 @@ collectives took beside waiting; `host` is operators, ranges, Python and runtime
 nothing to do; the last two are what its recording does not tell."""
 NOT_TOLD = CAUSES[-2:]
 
-_TOGETHER = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier")
-"""Operations that all ranks leave at the same time."""
 _COLLECTIVES = f"""
     SELECT rank, span, coalesce(match_id, -1) AS match_id, start_ns, end_ns,
         coalesce(last_rank, -1) AS last_rank, coalesce(least(wait_ns, end_ns - start_ns), 0) AS wait_ns,
-        match_id IS NOT NULL AND coalesce(operation IN {_TOGETHER}, false) AS together
+        match_id IS NOT NULL AND coalesce(operation IN {TOGETHER}, false) AS together
     FROM collective ORDER BY rank, span, start_ns, end_ns
 """
 _HOST = """

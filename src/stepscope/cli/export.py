@@ -27,10 +27,11 @@ from stepscope.cli.typed_name import typed_name
 @sources_argument
 @click.option(
     "--chrome",
+    "--perfetto",
     "chrome",
     metavar="FILE",
     type=click.Path(),
-    help="The .json file to write, in the Trace Event format; compressed if its name ends in .gz.",
+    help="The .json file to write, in the Trace Event format, which both read; compressed if its name ends in .gz.",
 )
 @click.option(
     "--store",
@@ -61,7 +62,7 @@ def command(
     chrome://tracing open (--chrome), or a part of it as a store (--store).
 
     Beside the recorded events the trace has tracks of steps, of the modules that the device works for, of
-    the work that is queued on each stream, of the bandwidth of copies and of memory in use. Recordings of
+    the work that is queued on each stream, of the critical path, of the bandwidth of copies and of memory in use. Recordings of
     every format can be exported: exports of Nsight Systems and databases of nvprof too.
 
     The store answers as one that was imported with these ranks and steps. It takes no --window.

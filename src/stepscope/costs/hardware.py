@@ -35,6 +35,7 @@ _KEYS = frozenset(
         "vector",
         "matrix",
         "memory_gb_per_s",
+        "cache_mb",
         "link_gb_per_s",
         "host_gb_per_s",
         "source",
@@ -60,6 +61,7 @@ class Limits:
         vector: peak operations per second without tensor cores, by element type.
         matrix: peak operations per second with them, dense.
         memory_bytes_per_s: bandwidth of the device's memory.
+        cache_bytes: size of the last cache before it; None where it is not known.
         link_bytes_per_s: bandwidth of its links to other devices, in one direction; None where it
             has none or none is known.
         host_bytes_per_s: bandwidth of its link to the host, in one direction.
@@ -74,6 +76,7 @@ class Limits:
     vector: Mapping[str, int]
     matrix: Mapping[str, int]
     memory_bytes_per_s: int | None
+    cache_bytes: int | None = None
     link_bytes_per_s: int | None = None
     host_bytes_per_s: int | None = None
     sm_count: int | None = None
@@ -167,6 +170,9 @@ def _limits(row: Any, position: int, unless_any: tuple[str, ...]) -> Limits:
         vector=_tera(row.get("vector", {}), f"{where}.vector"),
         matrix=_tera(row.get("matrix", {}), f"{where}.matrix"),
         memory_bytes_per_s=_bandwidth(row, "memory_gb_per_s", where, directions=1),
+        cache_bytes=round(_positive(row["cache_mb"], f"{where}.cache_mb") * (1 << 20))
+        if "cache_mb" in row
+        else None,
         link_bytes_per_s=_bandwidth(row, "link_gb_per_s", where, directions=2),
         host_bytes_per_s=_bandwidth(row, "host_gb_per_s", where, directions=2),
         sm_count=count,

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from stepscope.link.backward import DIRECTIONS
-from stepscope.link.captures import Captured, Int32s, Int64s
+from stepscope.link.captures import EARLIER, Captured, Int32s, Int64s
 from stepscope.link.columns import from_codes, integers, places
 from stepscope.link.device import Device
 from stepscope.link.host import LAUNCH
@@ -109,7 +109,9 @@ def captured_tables(
             found.direction[replayed] = mapped["direction"][place[event]]
             first_id += int(kept.sum())
         for capture in range(len(source)):
-            row = _capture_row(source, capture)
+            if source.rule == EARLIER and (at, capture) not in replays.matched:
+                continue
+            row = _capture_row(source, capture, by_node=(at, capture) in replays.by_node)
             row["capture"] = number + capture
             row["replays"] = replays.matched.get((at, capture), 0)
             row["device_ns"] = int(lasted[capture])
@@ -132,12 +134,14 @@ def _nothing(events: int) -> ThroughCaptures:
     return ThroughCaptures(ids, ids.copy(), numbers, [], numbers.copy(), numbers.copy())
 
 
-def _capture_row(source: Captured, capture: int) -> dict[str, Any]:
+def _capture_row(source: Captured, capture: int, *, by_node: bool) -> dict[str, Any]:
     low, high = source.bounds[capture : capture + 2].tolist()
     is_kernel = source.kind[low:high] == LAUNCH
     unnamed = int((is_kernel & (source.kernel[low:high] < 0)).sum())
     confidence = "order, count and names"
-    if unnamed:
+    if by_node:
+        confidence = "nodes"
+    elif unnamed:
         named = int(is_kernel.sum()) - unnamed
         confidence = "order, count and some names" if named else "order and count"
     return {

@@ -4,17 +4,21 @@ While a stream is captured, launches do not run: each becomes a node of a graph,
 run them later, by one call for all. So a launch between the start and the end of a capture that has no
 device event tells what a node is and which operator and module put it there. Launches of all threads
 count, since backward runs in threads of its own; where two captures overlap, each has its own thread's.
+
+A recorder that writes down which call created which node (Nsight Systems) tells that without captures, also of a
+graph that the program put together call by call.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from stepscope.link.collectives import Told, what_is_told
 from stepscope.link.columns import words
 from stepscope.link.host import (
     ANNOTATION,
@@ -28,10 +32,13 @@ from stepscope.link.host import (
     Host,
 )
 
+if TYPE_CHECKING:
+    from stepscope.formats.tables import RankTables
+
 Int32s = NDArray[np.int32]
 Int64s = NDArray[np.int64]
 
-IN_TRACE, IN_FILE = "trace", "file"
+IN_TRACE, IN_FILE, EARLIER = "trace", "file", "earlier"
 """Rules of `capture.rule`."""
 
 _LAUNCHING = (LAUNCH, COPY, FILL)
@@ -50,9 +57,11 @@ class Captured:
     """The captures of one recording.
 
     Args:
-        rule: how they came here: IN_TRACE, or IN_FILE.
+        rule: how they came here: IN_TRACE, IN_FILE, or EARLIER.
         path: the file, None for the recording that is linked.
         names: of each capture the innermost range around it.
+        complete: how many of them have all their launches in order; one more holds calls that created nodes
+            outside of any recorded capture.
         bounds: where the launches of each capture start, and their number at the end.
         kind: LAUNCH, COPY or FILL of each launch, in order of time.
         kernel: place in `kernels` of the kernel that each launches, -1 where that is not recorded.
@@ -63,11 +72,13 @@ class Captured:
         words: what its numbers of kinds, roles and names stand for.
         texts: tables that the numbers in `events` speak of: `module`, `operator_input`, `kernel_source`
             and `call_stack`.
+        told: what is told of collectives at each launch.
     """
 
     rule: str
     path: str | None
     names: list[str | None]
+    complete: int
     bounds: Int64s
     kind: NDArray[np.int8]
     kernel: Int32s
@@ -77,6 +88,7 @@ class Captured:
     events: dict[str, NDArray[np.int32]]
     words: dict[str, list[str]]
     texts: dict[str, pa.Table]
+    told: Told
 
     def __len__(self) -> int:
         """The number of captures."""
@@ -114,7 +126,7 @@ def capture_windows(host: Host) -> Windows:
 
 
 def captured_launches(
-    host: Host, windows: Windows, ran: NDArray[np.bool_]
+    host: Host, windows: Windows, ran: NDArray[np.bool_], put_in: Int32s
 ) -> tuple[Int32s, Int32s]:
     """Positions of the launches that were captured, in order of capture and time, and their captures.
 
@@ -122,6 +134,7 @@ def captured_launches(
         host: the host events.
         windows: the captures.
         ran: which positions launched work that is recorded, and so was not captured.
+        put_in: positions in which nodes of graphs were created; those in no capture are of one more.
     """
     launching = np.isin(host.role, _LAUNCHING)
     place = np.flatnonzero(launching & ~ran).astype(np.int32)
@@ -137,8 +150,11 @@ def captured_launches(
         around[inside] = number
         capture[inside & (thread == own)] = number
     capture = np.where((capture < 0) & (within == 1), around, capture)
-    place, capture, start = place[capture >= 0], capture[capture >= 0], start[capture >= 0]
-    order = np.lexsort((place, start, capture))
+    place, capture = place[capture >= 0], capture[capture >= 0]
+    others = np.setdiff1d(put_in[put_in >= 0], place).astype(np.int32)
+    place = np.append(place, others)
+    capture = np.append(capture, np.full(len(others), len(windows.begin), np.int32))
+    order = np.lexsort((place, host.start[place], capture))
     return place[order], capture[order]
 
 
@@ -146,8 +162,10 @@ def find_captured(
     host: Host,
     ran: NDArray[np.bool_],
     placed: Placed,
+    tables: RankTables,
     texts: dict[str, pa.Table],
     *,
+    put_in: Int32s,
     path: str | None,
 ) -> Captured | None:
     """The captures of a recording, with what encloses their launches; None where it has none.
@@ -156,20 +174,24 @@ def find_captured(
         host: the host events.
         ran: which positions launched work that is recorded.
         placed: module, direction and call stack of each position.
+        tables: what a reader made of the recording.
         texts: the tables that its numbers speak of.
+        put_in: positions in which nodes of graphs were created.
         path: the file that it comes from; None for the recording that is linked.
     """
     windows = capture_windows(host)
-    if not len(windows.begin):
+    place, capture = captured_launches(host, windows, ran, put_in)
+    complete = len(windows.begin)
+    count = max(complete, int(capture.max(initial=-1)) + 1)
+    if not count:
         return None
-    place, capture = captured_launches(host, windows, ran)
     kernel, kernels = _kernels(host, place)
     kept = (host.kind == OPERATOR) | (host.kind == ANNOTATION)
     rows, event = _enclosed(host, kept, place, capture)
     events, spelled = _columns(host, placed, rows)
     events["capture"] = (rows.keys // max(len(host), 1)).astype(np.int32)
     node = np.full(len(rows.at), -1, dtype=np.int32)
-    bounds = np.searchsorted(capture, np.arange(len(windows.begin) + 1))
+    bounds = np.searchsorted(capture, np.arange(count + 1))
     node[event] = np.arange(len(place)) - bounds[capture]
     events["node"] = node
     around = host.climb(windows.begin.copy(), host.kind == ANNOTATION)
@@ -177,7 +199,11 @@ def find_captured(
     return Captured(
         rule=IN_TRACE if path is None else IN_FILE,
         path=path,
-        names=[spoken[text[host.nesting.row[at]]] if at >= 0 else None for at in around.tolist()],
+        names=[
+            spoken[text[host.nesting.row[at]]] if at >= 0 else None
+            for at in [*around.tolist(), *[NOWHERE] * (count - complete)]
+        ],
+        complete=complete,
         bounds=bounds,
         kind=host.role[place],
         kernel=kernel,
@@ -187,6 +213,7 @@ def find_captured(
         events=events,
         words=spelled,
         texts=texts,
+        told=what_is_told(host, place, tables),
     )
 
 

@@ -9,6 +9,8 @@ from names.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,33 +35,53 @@ from stepscope.link.host import COMMUNICATION, Host
 from stepscope.schema.tables import TABLES
 
 if TYPE_CHECKING:
-    from stepscope.formats.tables import RankTables
+    from stepscope.formats.tables import Facts, RankTables
 
 Int32s = NDArray[np.int32]
 Row = dict[str, Any]
 
 
-def find_collectives(host: Host, device: Device, launch: Int32s, tables: RankTables) -> pa.Table:
+def find_collectives(
+    host: Host,
+    device: Device,
+    launch: Int32s,
+    tables: RankTables,
+    replayed: Sequence[tuple[Told, Int32s]] = (),
+) -> pa.Table:
     """One row for each collective; `id` and `host_id` are ids of events. What only all ranks together
     tell is NULL.
+
+    Args:
+        host: the host events.
+        device: the device events.
+        launch: position of each device event's launch.
+        tables: what a reader made of the recording.
+        replayed: what captures of graphs tell, and of each device event the place in it, -1 for none.
     """
     rows = np.flatnonzero(device.kind == COMMUNICATES)
     name, names = words(host.table, "name")
     name = name[host.nesting.row]
     ranges = _on_host(host, name, names)
-    told = _Told(host, name, names, tables)
-    kernel, kernels = words(device.table, "name")
     asking = np.concatenate([launch[rows], ranges])
-    labels = [*kernels, *names]
+    told = what_is_told(host, asking, tables)
+    kernel, kernels = words(device.table, "name")
     label = np.concatenate([kernel[rows], name[ranges] + len(kernels)])
     own = small_numbers(device.table, "collective_id")[rows]
-    own = np.concatenate([own, np.full(len(ranges), -1, np.int32)])
-    described = told.described(asking, own, label, labels, len(rows))
+    of_launch = np.arange(len(asking), dtype=np.int32)
+    sources = [(told, of_launch)]
+    for captured, place in replayed:
+        through = np.where(own < 0, place[rows], np.int32(-1))
+        through = np.append(through, np.full(len(ranges), -1, np.int32))
+        of_launch[through >= 0] = -1
+        sources.append((captured, through))
+    found = _Found([*kernels, *names], len(rows), len(asking), rccl=told.rccl)
+    for source, place in sources:
+        found.add(source, place, own, label, replayed=source is not told)
     start = np.concatenate([device.start[rows], host.start[ranges]])
     end = np.concatenate([(device.start + device.dur)[rows], host.end[ranges]])
     unknown = pa.nulls(len(ranges), pa.int64())
-    asked_by = np.concatenate([told.asked_by(launch[rows]), ranges.astype(np.int32)])
-    added = described | {
+    asked_by = np.concatenate([told.asked_by[: len(rows)], ranges.astype(np.int32)])
+    added = found.columns() | {
         "id": pa.concat_arrays([pa.array(rows + len(host), pa.int64()), unknown]),
         "host_id": integers(host.rows(asked_by), type=pa.int64()),
         "start_ns": pa.array(start),
@@ -109,102 +131,39 @@ def _exposed(
     return pa.array(np.concatenate([of_kernels, of_host]), mask=~measured)
 
 
-class _Told:
-    """What host events and arguments tell of the collectives that they ask for."""
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What host events tell of the collectives that were asked for at some positions.
 
-    def __init__(self, host: Host, name: Int32s, names: list[str], tables: RankTables) -> None:
-        self.host, self.facts, self.arguments = host, tables.facts, tables.collective_args
-        self.kinds = set(tables.device.column("kind").to_pylist())
-        self.asks = host.role == COMMUNICATION
-        self.stated = small_numbers(host.table, "collective_id")[host.nesting.row]
-        self.operation = np.full(len(host), -1, np.int8)
-        self.message = np.full(len(host), -1, np.int32)
-        self.messages: list[Message] = []
-        place = np.flatnonzero(self.asks)
-        if not len(place):
-            return
-        known = np.full(len(names), -1, np.int8)
-        for which in np.unique(name[place]).tolist():
-            known[which] = _code(operation_of(names[which]))
-        self.operation[place] = known[name[place]]
-        inputs = small_numbers(host.table, "input_id")[host.nesting.row[place]]
-        listed = tables.operator_input
-        numbered = dict(
-            zip(listed.column("input_id").to_pylist(), range(listed.num_rows), strict=True)
-        )
-        pairs, which_pair = np.unique(np.stack([name[place], inputs]), axis=1, return_inverse=True)
-        for one, number in pairs.T.tolist():
-            row = numbered.get(number)
-            texts = (listed.column(c)[row].as_py() if row is not None else None
-                     for c in ("dims", "types", "values"))  # fmt: skip
-            self.messages.append(message_of_inputs(names[one], *texts))
-        self.message[place] = which_pair.reshape(-1)
+    Args:
+        asked_by: of each position who around it asked for a collective; -1 for nobody.
+        stated: its row in `arguments`, -1 for none.
+        operation: its operation by names around it, a place in `MEANING`, -1 for none.
+        sized_at, typed_at: the innermost event around it whose inputs tell how much, and of what type; -1 for none.
+        sized, typed: the places in `messages` of what they tell.
+        arguments: distinct arguments.
+        messages: what distinct inputs tell.
+        facts: what the recording says of its groups.
+        rccl: whether what is named like NCCL's is RCCL's, whose kernels have the same names.
+    """
 
-    def asked_by(self, call: Int32s) -> Int32s:
-        """Who around each call asked for a collective."""
-        return self.host.climb(call, self.asks | (self.stated >= 0))
+    asked_by: Int32s
+    stated: Int32s
+    operation: NDArray[np.int8]
+    sized_at: Int32s
+    sized: Int32s
+    typed_at: Int32s
+    typed: Int32s
+    arguments: list[Row]
+    messages: list[Message]
+    facts: Facts
+    rccl: bool
 
-    def described(
-        self, asking: Int32s, own: NDArray[Any], label: Int32s, labels: list[str], kernels: int
-    ) -> dict[str, pa.Array]:
-        """The columns that tell what each collective is.
-
-        Args:
-            asking: the host event from which it was launched, or that it is.
-            own: the arguments that it states itself, -1 for none.
-            label: its own name, a place in `labels`.
-            kernels: how many of them are kernels; they come first.
-        """
-        above = self.host.climb(asking, self.stated >= 0)
-        index = np.where(own >= 0, own, np.append(self.stated, np.int32(-1))[above])
-        index[index >= self.arguments.num_rows] = -1
-        above = self.host.climb(asking, self.operation >= 0)
-        operation = np.append(self.operation, np.int8(-1))[above]
-        typed = np.array([m.dtype is not None for m in self.messages] + [False])
-        sized = np.array([m.elements_out is not None for m in self.messages] + [False])
-        on_host = np.arange(len(label)) >= kernels
-        keys = np.stack(
-            [
-                index,
-                operation,
-                self._message(asking, sized),
-                self._message(asking, typed),
-                label,
-                on_host,
-            ]
-        )
-        distinct, which = np.unique(keys, axis=1, return_inverse=True)
-        known = self.arguments.to_pylist()
-        rows = [self._row(known, labels, *one) for one in distinct.T.tolist()]
-        columns = {c.name: c for c in TABLES["collective"].columns if c.name in _DESCRIBED}
-        which = which.reshape(-1)
-        return {
-            name: _each([row.get(name) for row in rows], which, column.arrow_type())
-            for name, column in columns.items()
-        }
-
-    def _message(self, asking: Int32s, wanted: NDArray[np.bool_]) -> Int32s:
-        """The innermost message of a kind around each; -1 where several were launched from there, whose
-        shares of it nobody tells.
-        """
-        at = self.host.climb(asking, wanted[self.message])
-        launched = np.bincount(at[at >= 0], minlength=1)
-        result = np.append(self.message, np.int32(-1))[at]
-        several = (at >= 0) & (launched[at] > 1)
-        return np.where(several, np.int32(-1), result)
-
-    def _row(
-        self, known: list[Row], labels: list[str], index: int, operation: int, sized: int, typed: int,
-        label: int, on_host: int,
-    ) -> Row:  # fmt: skip
-        row = dict(known[index]) if index >= 0 else {}
-        name = labels[label] if label >= 0 else ""
+    def row(self, stated: int, operation: int, sized: int, typed: int, name: str, library: str | None) -> Row:  # fmt: skip
+        """What is known of a collective of these arguments, names and inputs, by its columns."""
+        row = dict(self.arguments[stated]) if stated >= 0 else {}
         told = operation_of(row.get("operation") or "")
         told = told or (MEANING[operation] if operation >= 0 else operation_of(name))
-        exchange = None if on_host else communicating(name)
-        library = host_library(name) if on_host else exchange and exchange.library
-        if library == "nccl" and self.kinds == {"rocm"}:
-            library = "rccl"  # whose kernels have NCCL's names
         row |= self._group(row, library)
         inputs = self._of_inputs(sized, typed, told, row.get("group_size"))
         row |= {key: value for key, value in inputs.items() if row.get(key) is None}
@@ -246,6 +205,127 @@ class _Told:
         if row.get("group_size") is None and found.get("group_size") is None:
             found["group_size"] = 2 if self.facts.world_size == 2 else None
         return found
+
+
+def what_is_told(host: Host, asking: Int32s, tables: RankTables) -> Told:
+    """What host events and arguments tell of the collectives that were asked for at some positions."""
+    name, names = words(host.table, "name")
+    name = name[host.nesting.row]
+    asks = host.role == COMMUNICATION
+    stated = small_numbers(host.table, "collective_id")[host.nesting.row]
+    stated[stated >= tables.collective_args.num_rows] = -1
+    operation = np.full(len(host), -1, np.int8)
+    message = np.full(len(host), -1, np.int32)
+    messages: list[Message] = []
+    place = np.flatnonzero(asks)
+    if len(place):
+        known = np.full(len(names), -1, np.int8)
+        for which in np.unique(name[place]).tolist():
+            known[which] = _code(operation_of(names[which]))
+        operation[place] = known[name[place]]
+        inputs = small_numbers(host.table, "input_id")[host.nesting.row[place]]
+        listed = tables.operator_input
+        numbered = dict(
+            zip(listed.column("input_id").to_pylist(), range(listed.num_rows), strict=True)
+        )
+        pairs, which_pair = np.unique(np.stack([name[place], inputs]), axis=1, return_inverse=True)
+        for one, number in pairs.T.tolist():
+            row = numbered.get(number)
+            texts = (listed.column(c)[row].as_py() if row is not None else None
+                     for c in ("dims", "types", "values"))  # fmt: skip
+            messages.append(message_of_inputs(names[one], *texts))
+        message[place] = which_pair.reshape(-1)
+    typed = np.array([m.dtype is not None for m in messages] + [False])
+    sized = np.array([m.elements_out is not None for m in messages] + [False])
+
+    def around(wanted: NDArray[np.bool_], values: NDArray[Any]) -> tuple[Int32s, NDArray[Any]]:
+        at = host.climb(asking, wanted)
+        return at, np.append(values, values.dtype.type(-1))[at]
+
+    sized_at, of_size = around(sized[message], message)
+    typed_at, of_type = around(typed[message], message)
+    return Told(
+        asked_by=host.climb(asking, asks | (stated >= 0)),
+        stated=around(stated >= 0, stated)[1],
+        operation=around(operation >= 0, operation)[1],
+        sized_at=sized_at,
+        sized=of_size,
+        typed_at=typed_at,
+        typed=of_type,
+        arguments=tables.collective_args.to_pylist(),
+        messages=messages,
+        facts=tables.facts,
+        rccl=set(tables.device.column("kind").to_pylist()) == {"rocm"},
+    )
+
+
+class _Found:
+    """What each collective is: rows of distinct ones, and which of them each is."""
+
+    def __init__(self, labels: list[str], kernels: int, count: int, *, rccl: bool) -> None:
+        self.labels, self.kernels, self.rccl = labels, kernels, rccl
+        self.rows: list[Row] = []
+        self.which = np.zeros(count, np.int64)
+
+    def add(self, told: Told, place: Int32s, own: Int32s, label: Int32s, *, replayed: bool) -> None:
+        """Adds what is told of some.
+
+        Args:
+            told: by what.
+            place: of each collective its place in that, -1 for those of which nothing is told by it.
+            own: the arguments that each kernel states itself, -1 for none.
+            label: the name of each, a place in `labels`.
+            replayed: whether it is told of what graphs replay: the numbers of the calls that were captured are then
+                those of no replay.
+        """
+        some = np.flatnonzero(place >= 0)
+        at = place[some]
+        stated = told.stated[at]
+        if not replayed:
+            itself = np.append(own, np.full(len(place) - len(own), -1, np.int32))[some]
+            itself[itself >= len(told.arguments)] = -1
+            stated = np.where(itself >= 0, itself, stated)
+        keys = np.stack(
+            [
+                stated,
+                told.operation[at],
+                _alone(told.sized_at, told.sized, at),
+                _alone(told.typed_at, told.typed, at),
+                label[some],
+                some >= self.kernels,
+            ]
+        )
+        distinct, which = np.unique(keys, axis=1, return_inverse=True)
+        self.which[some] = len(self.rows) + which.reshape(-1)
+        for stated_in, operation, sized, typed, text, on_host in distinct.T.tolist():
+            name = self.labels[text] if text >= 0 else ""
+            library = self._library(name, on_host=bool(on_host))
+            row = told.row(stated_in, operation, sized, typed, name, library)
+            self.rows.append(row | {"sequence": None} if replayed else row)
+
+    def _library(self, name: str, *, on_host: bool) -> str | None:
+        exchange = None if on_host else communicating(name)
+        library = host_library(name) if on_host else exchange and exchange.library
+        return "rccl" if library == "nccl" and self.rccl else library
+
+    def columns(self) -> dict[str, pa.Array]:
+        """The columns that tell what each collective is."""
+        return {
+            column.name: _each(
+                [row.get(column.name) for row in self.rows], self.which, column.arrow_type()
+            )
+            for column in TABLES["collective"].columns
+            if column.name in _DESCRIBED
+        }
+
+
+def _alone(event: Int32s, message: Int32s, at: Int32s) -> Int32s:
+    """The message around each of some places; -1 where several were launched from its event, whose shares of it
+    nobody tells."""
+    asked = np.unique(at)
+    launched = np.bincount(event[asked][event[asked] >= 0], minlength=1)
+    several = (event[at] >= 0) & (launched[event[at]] > 1)
+    return np.where(several, np.int32(-1), message[at])
 
 
 _DESCRIBED = (

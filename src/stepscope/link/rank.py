@@ -19,6 +19,7 @@ from stepscope.link.collectives import find_collectives
 from stepscope.link.columns import assembled, codes, from_codes, integers, numbers
 from stepscope.link.device import KINDS, NO_WORK, Device, read_device
 from stepscope.link.device_time import NOT_MEASURED, sum_device_time
+from stepscope.link.graph_nodes import created_at
 from stepscope.link.host import Host, nest_host
 from stepscope.link.launches import link_launches
 from stepscope.link.modules import Modules, find_modules, spread_modules
@@ -52,23 +53,34 @@ _BY_CAPTURE = ("operator", "module", "direction")
 """Those that replayed work has through the capture of its graph."""
 
 
-def link_rank(tables: RankTables, captures: Sequence[Captured] = ()) -> dict[str, pa.Table]:
+class Linked(NamedTuple):
+    """A linked recording.
+
+    Args:
+        tables: what a store has of it, by name of the table, with all columns but `rank` and `span`. The id
+            of a host event is its row, that of a device event its row after all host events. Times are
+            those of the reader.
+        captured: the captures of CUDA graphs within it, None without any.
+    """
+
+    tables: dict[str, pa.Table]
+    captured: Captured | None
+
+
+def link_rank(tables: RankTables, captures: Sequence[Captured] = ()) -> Linked:
     """Links one recording of one rank.
 
     Args:
         tables: what a reader made of it.
-        captures: captures of CUDA graphs from other recordings (see `captures_of`).
-
-    Returns:
-        what a store has of it, by name of the table, with all columns but `rank` and `span`. The id
-        of a host event is its row, that of a device event its row after all host events. Times are
-        those of the reader.
+        captures: captures of CUDA graphs from other recordings: of such that are read for their sake (see
+            `captures_of`), or earlier ones of the rank.
     """
     # What links need on the way is freed before the host table is put together: both are large.
-    links, linked = _links(tables, captures)
+    links, linked, captured = _links(tables, captures)
     linked["host_event"] = _host_table(tables.host_event, links)
     linked["attribution"] = attributed(linked["device_event"])
-    return {name: getattr(tables, name) for name in READ if name in TABLES} | linked
+    read = {name: getattr(tables, name) for name in READ if name in TABLES}
+    return Linked(read | linked, captured)
 
 
 def captures_of(tables: RankTables, path: str) -> Captured | None:
@@ -82,8 +94,10 @@ def captures_of(tables: RankTables, path: str) -> Captured | None:
     device = read_device(tables.device_event)
     launch, _ = link_launches(host, device, tables.flow, tables.thread)
     on_host = _link_host(tables, host)
+    texts = _texts(tables, on_host)
+    put_in = np.zeros(0, dtype=np.int32)
     return find_captured(
-        host, _ran(host, launch), on_host.placed, _texts(tables, on_host), path=path
+        host, _ran(host, launch), on_host.placed, tables, texts, put_in=put_in, path=path
     )
 
 
@@ -127,8 +141,8 @@ def _texts(tables: RankTables, on_host: _HostLinks) -> dict[str, pa.Table]:
 
 def _links(
     tables: RankTables, captures: Sequence[Captured]
-) -> tuple[dict[str, NDArray[Any]], dict[str, pa.Table]]:
-    """What is added to host events, by position, and all tables but that of the host events."""
+) -> tuple[dict[str, NDArray[Any]], dict[str, pa.Table], Captured | None]:
+    """What is added to host events, by position, all tables but that of the host events, and the captures."""
     resolution_ns = tables.facts.resolution_ns
     host = nest_host(tables.host_event, resolution_ns=resolution_ns)
     # What needs the most room on the way comes before there is much to keep.
@@ -143,9 +157,12 @@ def _links(
     forward, modules = on_host.forward, on_host.modules
     module, direction, stack = on_host.placed
     texts = _texts(tables, on_host)
-    own = find_captured(host, _ran(host, launch), on_host.placed, texts, path=None)
+    put_in = created_at(host, device, tables.graph_node)
+    own = find_captured(
+        host, _ran(host, launch), on_host.placed, tables, texts.copy(), put_in=put_in, path=None
+    )
     sources = [one for one in (own, *captures) if one is not None]
-    replays = link_replays(host, device, launch, sources)
+    replays = link_replays(host, device, launch, sources, put_in)
     captured, through = captured_tables(
         sources, replays, device, modules, texts, first_id=len(host) + len(device)
     )
@@ -192,7 +209,13 @@ def _links(
             )
             for name in ("measured_kernel", "kernel_metric")
         },
-        "collective": find_collectives(host, device, launch, tables),
+        "collective": find_collectives(
+            host,
+            device,
+            launch,
+            tables,
+            [(one.told, replays.places_in(at)) for at, one in enumerate(sources)],
+        ),
         "memory_event": _memory_events(host, tables.memory_event),
         "data_check": check_recording(
             Recording(
@@ -228,7 +251,7 @@ def _links(
         "device_ns": time.total,
         "device_self_ns": time.own,
     }
-    return links, linked
+    return links, linked, own
 
 
 def _has_events(tables: RankTables) -> bool:

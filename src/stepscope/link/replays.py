@@ -5,6 +5,8 @@ captured, each of the kind (kernel, copy, fill) and with the name of the launch 
 a capture does not state agree with any. The order is that of the graph's nodes where the recorder numbers
 them, which follow one another as they were captured, else that of time. Work that agrees with captures
 of different content belongs to none of them: nothing tells which graph it was.
+
+Where the recorder wrote down which call created each node, that is the answer, and nothing is compared.
 """
 
 from __future__ import annotations
@@ -13,20 +15,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from stepscope.link.captures import Captured, Int32s, Int64s
-from stepscope.link.columns import run_starts, words
+from stepscope.link.columns import places, run_starts, words
 from stepscope.link.device import COPY as COPIES
 from stepscope.link.device import FILL as FILLS
 from stepscope.link.device import Device
+from stepscope.link.graph_nodes import node_ids
 from stepscope.link.host import COPY, FILL, GRAPH_LAUNCH, LAUNCH, Host
 
 NO_CAPTURE = "no capture is recorded"
 OTHER_COUNT = "no capture has as many pieces of work"
 OTHER_NAMES = "captures of as many pieces have others"
 AMBIGUOUS = "several captures agree that were made by different operators"
+NO_CREATION = "the creation of their nodes is not recorded"
 """Why a replay is not attributed."""
 
 _NO_SUCH_NAME = -2
@@ -42,6 +45,7 @@ class Replays:
         node: its launch, a place among the launches of that recording.
         work: which device events were replayed from a graph; where none was, `source` and `node` are empty.
         matched: (recording, capture) of the replays that agree with one, and their number.
+        by_node: those of them whose nodes say so.
         refused: why replays are not attributed, and how many device events that leaves out.
     """
 
@@ -49,19 +53,29 @@ class Replays:
     node: Int32s
     work: NDArray[np.bool_]
     matched: dict[tuple[int, int], int] = field(default_factory=dict)
+    by_node: set[tuple[int, int]] = field(default_factory=set)
     refused: dict[str, int] = field(default_factory=dict)
+
+    def places_in(self, source: int) -> Int32s:
+        """Of each device event its launch in the captures of a recording, -1 for none."""
+        if not len(self.source):
+            return np.full(len(self.work), -1, dtype=np.int32)
+        found: Int32s = np.where(self.source == source, self.node, np.int32(-1))
+        return found
 
 
 def link_replays(
-    host: Host, device: Device, launch: Int32s, sources: Sequence[Captured]
+    host: Host, device: Device, launch: Int32s, sources: Sequence[Captured], put_in: Int32s
 ) -> Replays:
-    """Compares every replay with every capture.
+    """Finds the capture of every replay.
 
     Args:
         host: the host events.
         device: the device events.
         launch: position of each device event's launch.
         sources: captures, by the recording that they are of.
+        put_in: position in which the node of each device event was created, -1 where that is not recorded; the first
+            of the captures are then of that recording.
     """
     work = _replayed(host, device, launch)
     if not work.any():
@@ -74,6 +88,9 @@ def link_replays(
     )
     known = _Known(sources, device)
     for rows in _groups(device, launch, replays.work):
+        if (put_in[rows] >= 0).any():
+            _by_node(replays, sources[0], rows, put_in[rows])
+            continue
         found, reason = known.match(rows)
         if found is None:
             replays.refused[reason] = replays.refused.get(reason, 0) + len(rows)
@@ -84,6 +101,22 @@ def link_replays(
         replays.node[ordered] = first + np.arange(len(ordered))
         replays.matched[source, capture] = replays.matched.get((source, capture), 0) + 1
     return replays
+
+
+def _by_node(replays: Replays, source: Captured, rows: Int64s, put_in: Int32s) -> None:
+    """Joins a replay by the calls that created its nodes."""
+    order = np.argsort(source.position)
+    node = places(source.position[order], put_in)
+    told = node >= 0
+    node = order[node[told]]
+    replays.source[rows[told]] = 0
+    replays.node[rows[told]] = node
+    for capture in np.unique(np.searchsorted(source.bounds, node, side="right") - 1).tolist():
+        replays.matched[0, capture] = replays.matched.get((0, capture), 0) + 1
+        replays.by_node.add((0, capture))
+    if not told.all():
+        lost = int((~told).sum())
+        replays.refused[NO_CREATION] = replays.refused.get(NO_CREATION, 0) + lost
 
 
 def _replayed(host: Host, device: Device, launch: Int32s) -> NDArray[np.bool_]:
@@ -117,7 +150,7 @@ class _Known:
         kind[device.kind == COPIES] = COPY
         kind[device.kind == FILLS] = FILL
         self.work = kind << 32 | (name.astype(np.int64) & 0xFFFFFFFF)
-        self.node_id = _node_ids(device)
+        self.node_id = node_ids(device)
         self.alike: dict[bytes, tuple[tuple[int, int] | None, str]] = {}
         self.kinds: list[Int64s] = []
         self.names: list[Int64s] = []
@@ -128,7 +161,7 @@ class _Known:
             )
             self.kinds.append(source.kind.astype(np.int64))
             self.names.append(codes[source.kernel])
-            for capture, count in enumerate(np.diff(source.bounds).tolist()):
+            for capture, count in enumerate(np.diff(source.bounds).tolist()[: source.complete]):
                 if count:
                     self.by_count.setdefault(count, []).append((number, capture))
 
@@ -175,14 +208,6 @@ class _Known:
             ):
                 return None, AMBIGUOUS
         return first, ""
-
-
-def _node_ids(device: Device) -> Int64s:
-    column = device.table.column("graph_node_id")
-    if pa.types.is_null(column.type):
-        return np.zeros(len(device), np.int64)
-    found: Int64s = column.fill_null(0).to_numpy().astype(np.int64)
-    return found
 
 
 _Place = tuple[str, str | None, str | None]

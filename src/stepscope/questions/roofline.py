@@ -18,7 +18,14 @@ if TYPE_CHECKING:
     from stepscope.answers.scope import Scope
 
 ABOVE = "above 100 % of the peak: these limits are not this device's, or the work is counted wrong"
-CACHED = "faster than the memory: most of it came from a cache"
+CACHED = "faster than the memory: part of it came from a cache"
+CACHED_OR_NOT_MOVED = "faster than the memory: it came from a cache, or was counted and not moved"
+NOT_MOVED = (
+    "more than memory and a full cache give in that time: bytes are counted that were not moved"
+)
+ABOVE_LINK = (
+    "above 100 % of the link: these limits are not this machine's, or the bytes are counted wrong"
+)
 HELPER = "work is counted with the kernels that it helps"
 
 _COLUMNS = (
@@ -133,8 +140,9 @@ def roofline(
     shows that it ran there. A collective compares with the link between devices, a copy from or
     to the host with the host's link. `attainable_ratio` is attainable time over device time, of
     the calls that have both: 100 % is as fast as the device can. A row bound by compute never
-    reaches more: such a ratio is not shown and the note says so. A row bound by memory can, where
-    its data lay in a cache. A device that is in no table has no known peak: nothing is compared.
+    reaches more, nor one bound by a link: such a ratio is not shown and the note says so. A row bound by memory can, where
+    its data lay in a cache; where not even a full cache explains it, the formula counts bytes that were not
+    moved, and the ratio is not shown. A device that is in no table has no known peak: nothing is compared.
 
     Each kernel is charged to the innermost operator with a formula that encloses its launch, so
     that no work counts twice, and device times add up to all device work. A row without a formula
@@ -228,6 +236,7 @@ class Totals(NamedTuple):
     moved_ns: int
     attainable_ns: float | None
     bounded_ns: int
+    uncached_ns: float | None
     inexact: bool
 
     @property
@@ -250,6 +259,7 @@ def totals(parts: list[Part], roofs: Roofs) -> Totals:
         *known(roofs.flops),
         *known(roofs.bytes),
         *known(roofs.attainable_ns),
+        known(roofs.uncached_ns)[0],
         any(bool(roofs.inexact[part.variant]) for part in parts),
     )
 
@@ -328,10 +338,10 @@ def _row(
     ratio = total.attained
     bound = max(weights, key=lambda name: weights[name]) if weights else None
     if ratio is not None and ratio > 1:
-        if bound == "compute":
-            ratio, notes = None, notes if total.inexact else [ABOVE, *notes]
-        elif bound == "memory":
-            notes = [CACHED, *notes]
+        why = _why_above(bound, total)
+        # What comes from a cache may truly be faster than the memory. Anything else is no measure of how close it is.
+        ratio = ratio if why in (CACHED, CACHED_OR_NOT_MOVED) else None
+        notes = notes if bound == "compute" and total.inexact else [why, *notes]
     helps = total.flops is None and any(roofs.counted[part.variant] for part in parts)
     if helps:
         bound, notes = None, [HELPER, *notes]
@@ -365,6 +375,15 @@ def _row(
         *told[:7],
         "; ".join(dict.fromkeys(note for note in notes if note)) or None,
     ]
+
+
+def _why_above(bound: str | None, total: Totals) -> str:
+    """What a ratio above 1 is."""
+    if bound != "memory":
+        return ABOVE if bound == "compute" else ABOVE_LINK
+    if total.uncached_ns is None:
+        return CACHED_OR_NOT_MOVED
+    return CACHED if total.uncached_ns <= total.bounded_ns else NOT_MOVED
 
 
 def _over(value: float | None, by: float | None, scale: float = 1.0) -> float | None:

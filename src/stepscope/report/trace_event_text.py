@@ -62,6 +62,9 @@ _OURS = {
     "direction": _text("e.direction"),
 }
 _FOUND = f"nullif({_object(_OURS)}, '{{}}')"
+_REPLAYED = {"operator": f"CASE WHEN e.captured_id IS NOT NULL THEN {_text('e.operator_name')} END"}
+"""The operator of what a graph replays ran when nothing was recorded: no slice of the file shows it."""
+_FOUND_ON_DEVICE = f"nullif({_object(_OURS | _REPLAYED)}, '{{}}')"
 _HOST_ARGS = {
     "External id": "e.external_id",
     "correlation": "e.correlation",
@@ -136,7 +139,7 @@ HOST_EVENTS = f"""
 """
 
 DEVICE_EVENTS = f"""
-    SELECT {_EVENT} || {_object({**_DEVICE_ARGS, OURS: _FOUND}, _EXTRAS)} || '}}\n' AS text
+    SELECT {_EVENT} || {_object({**_DEVICE_ARGS, OURS: _FOUND_ON_DEVICE}, _EXTRAS)} || '}}\n' AS text
     FROM device_event AS e JOIN export.device AS place ON place.id = e.id {_MODULE}
     LEFT JOIN (SELECT * FROM collective WHERE rank = $rank) AS c ON c.id = e.id
     WHERE {_IN_CHUNK} ORDER BY place.seq

@@ -34,7 +34,7 @@ from stepscope.formats.options import ReadOptions
 from stepscope.formats.registry import Format, format_named
 from stepscope.formats.runs import rank_of_single
 from stepscope.formats.tables import Facts, RankTables, ReadReport
-from stepscope.link.captures import Captured
+from stepscope.link.captures import EARLIER, Captured
 from stepscope.link.checks import OK
 from stepscope.link.folder_checks import spans_apart
 from stepscope.link.rank import captures_of, link_rank
@@ -146,8 +146,11 @@ def _imported(job: Job, progress: Callable[[int], None] | None, listings: Listin
             rank, rule = rank_of_single(member, tables.facts)
         facts, report, lasted = tables.facts, tables.report, _end(tables)
         _give_back()
-        written = link_rank(tables, captures)
+        written, own = link_rank(tables, captures)
         del tables
+        if own is not None and span + 1 < len(job.sources):
+            captures.append(replace(own, rule=EARLIER, path=member.label))
+        del own
         _give_back()
         for table in ("step", "phase_step"):
             steps.update(pc.unique(written[table]["step"]).to_pylist())

@@ -39,6 +39,42 @@ def test_calls_of_mpi_are_communication_with_what_was_sent(nsys):
     ]  # fmt: skip
 
 
+def test_messages_of_mpi_have_the_size_that_the_call_states(nsys):
+    nsys.insert("MPI_RANKS", globalTid=global_tid(PROCESS), rank=2)
+    for rank, handle in ((1, 9), (2, 7)):
+        nsys.insert(
+            "MPI_COMMUNICATORS", rank=rank, commHandle=handle, size=4, groupRoot=0, groupRootUid=1
+        )
+    calls = ["MPI_Allreduce", "MPI_Iallgather", "MPI_Allgatherv", "MPI_Alltoall", "MPI_Allreduce"]
+    for place, name in enumerate(calls):
+        handle = 7 if place < 4 else 9  # of another rank
+        call(
+            nsys,
+            "MPI_COLLECTIVES_EVENTS",
+            place * 10,
+            place * 10 + 5,
+            name,
+            size=4096,
+            commHandle=handle,
+        )
+    call(nsys, "MPI_P2P_EVENTS", 100, 105, "MPI_Send", size=64, commHandle=7)
+    call(nsys, "MPI_P2P_EVENTS", 110, 115, "MPI_Recv", size=64, commHandle=7)
+    nsys.launch(200, 1, "gemm", 210, 220)
+    with stepscope.open(nsys.path, cache=False) as trace:
+        found = trace.sql(
+            "SELECT operation, bytes, group_size, communicator FROM collective ORDER BY start_ns"
+        ).rows()
+    assert [tuple(row.values()) for row in found] == [
+        ("all_reduce", 4096, 4, "MPI 0.1"),
+        ("all_gather", 4 * 4096, 4, "MPI 0.1"),
+        ("all_gather", None, 4, "MPI 0.1"),
+        ("all_to_all", None, 4, "MPI 0.1"),
+        ("all_reduce", 4096, None, None),
+        ("send", 64, 4, "MPI 0.1"),
+        ("recv", None, 4, "MPI 0.1"),
+    ]
+
+
 def test_calls_of_libraries_enclose_the_launches_that_they_make(nsys):
     call(nsys, "CUBLAS_EVENTS", 0, 40, "cublasGemmEx")
     call(nsys, "CUDNN_EVENTS", 50, 60, "cudnnConvolutionForward")

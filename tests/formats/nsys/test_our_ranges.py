@@ -102,6 +102,18 @@ def test_damaged_texts_are_ranges_or_operators_without_inputs(tmp_path):
     assert dims == [("[[8, 4]]", None, None), ("[[8, 4]]", '["float"]', None)]
 
 
+def test_settings_of_the_job_are_those_of_its_process(tmp_path):
+    nsys = Nsys(tmp_path / "report.sqlite")
+    for pid, said in ((8, '{"torch": "2.7.0"}'), (7, "{1}"), (9, "{" * 9000 + "}")):
+        nsys.range(0, 1, f"settings {said}, stepscope", kind=START_END, pid=pid, registered=True)
+        nsys.range(5, 9, "aten::mm", pid=pid)
+    nsys.range(0, 1, 'settings {"torch": "2.8.0"}, stepscope', pid=7, registered=True)
+    stated = [nsys.read(f"pid {pid}").facts.metadata.get("settings") for pid in (7, 8, 9)]
+    assert stated == [{"torch": "2.8.0"}, {"torch": "2.7.0"}, None]
+    with stepscope.open(nsys.path, cache=False) as opened:
+        assert _rows(opened.sql("SELECT DISTINCT name FROM host_event")) == [("aten::mm",)]
+
+
 def test_modules_without_the_model_are_known_by_their_paths(tmp_path):
     nsys = Nsys(tmp_path / "report.sqlite")
     nsys.range(0, 50, "nn.Module: body.0 (Linear)").range(10, 20, "aten::relu")

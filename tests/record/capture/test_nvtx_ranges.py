@@ -22,6 +22,7 @@ from stepscope.record.capture.nvtx import Nvtx
 from stepscope.record.capture.steps import CapturedSteps
 from stepscope.record.recording import EveryStep
 from stepscope.record.script import run
+from stepscope.record.settings import settings
 from stepscope.record.trouble import Guard, RecordingWarning
 
 torch = pytest.importorskip("torch")
@@ -183,7 +184,9 @@ def test_ranges_lie_in_their_step_phase_and_module(heard: Heard, tmp_path: Path)
     _run(tmp_path, CapturedSteps(StepRange(4, 4), None, nvtx=True))
     step, net = "ProfilerStep#4", "nn.Module: Net (Net, model)"
     outermost = [text for text, inside in heard.ranges if not inside]
+    said, *outermost = outermost
     assert outermost == ["rank 0 of 1, stepscope", step]
+    assert json.loads(said.removeprefix("settings ").removesuffix(", stepscope")) == settings()
     phases = [text for text, inside in heard.ranges if text.startswith("phase: ")]
     assert phases == [
         f"phase: {name}" for name in ("input_wait", "forward", "loss", "backward", "optimizer")
@@ -250,7 +253,7 @@ def test_a_job_with_a_dispatch_mode_of_its_own_keeps_it(heard: Heard, tmp_path: 
     with pytest.warns(RecordingWarning, match="operators get no ranges: the job has a dispatch"):
         _run(tmp_path, CapturedSteps(StepRange(4, 4), None, nvtx=True), script)
     assert {text.partition(":")[0] for text, _ in heard.ranges} == {
-        *("rank 0 of 1, stepscope", "ProfilerStep#4", "phase", "nn.Module")
+        *('settings {"python"', "rank 0 of 1, stepscope", "ProfilerStep#4", "phase", "nn.Module")
     }
 
 

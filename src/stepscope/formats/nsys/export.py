@@ -7,8 +7,10 @@ name their process by a number, `globalPid`: the machine, the process id in bits
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,13 +26,15 @@ from stepscope.formats.tables import EPOCH_NS
 LATEST_NS = 1 << 62
 _BITS = 24
 _LOW = (1 << _BITS) - 1
-_WRITTEN = re.compile(r"rank ([0-9]{1,9}) of ([0-9]{1,9}), stepscope\Z")
+_RANK = re.compile(r"rank ([0-9]{1,9}) of ([0-9]{1,9}), stepscope\Z")
+_SETTINGS = re.compile(r"settings (\{.*\}), stepscope\Z")
 _MOST_PROCESSES = 4096
 
 KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
 COPIES = "CUPTI_ACTIVITY_KIND_MEMCPY"
 FILLS = "CUPTI_ACTIVITY_KIND_MEMSET"
 GRAPHS = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
+NODES = "CUDA_GRAPH_NODE_EVENTS"
 WAITS = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
 CALLS = ("CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_DRIVER")
 NVTX = ("NVTX_EVENTS", "NVTX_EVENTS_V2", "NVTX_EVENTS_V3")
@@ -200,14 +204,9 @@ def stated_rank(database: Database, process: int | None, *, alone: bool) -> Stat
     written = _written_rank(database, process)
     if written is not None:
         return written
-    traced = {
-        rank
-        for thread, rank in database.rows("MPI_RANKS", ("globalTid", "rank"))
-        if thread is not None and rank is not None and 0 <= rank < 1 << 31
-        if process is None or thread >> _BITS == process
-    }
-    if len(traced) == 1:
-        return Stated(traced.pop(), "MPI")
+    traced = traced_rank(database, process)
+    if traced is not None:
+        return Stated(traced, "MPI")
     if not alone:
         return Stated()
     wanted = RANK_VARIABLES | {_STARTER}
@@ -225,18 +224,45 @@ def stated_rank(database: Database, process: int | None, *, alone: bool) -> Stat
     return Stated(found.rank, "launcher", found.world_size, found.local_rank)
 
 
+def traced_rank(database: Database, process: int | None) -> int | None:
+    """The rank that MPI gave a process, where its calls were traced."""
+    traced = {
+        rank
+        for thread, rank in database.rows("MPI_RANKS", ("globalTid", "rank"))
+        if thread is not None and rank is not None and 0 <= rank < 1 << 31
+        if process is None or thread >> _BITS == process
+    }
+    return traced.pop() if len(traced) == 1 else None
+
+
 def _written_rank(database: Database, process: int | None) -> Stated | None:
-    """The rank in a registered text: these are few, so that ranges need not be looked through for it."""
-    for number, text in database.each("StringIds", ("id", "value"), value="text"):
-        found = _WRITTEN.match(text or "")
+    for found in _written(database, process, _RANK):
+        return Stated(int(found[1]), "recorder", int(found[2]))
+    return None
+
+
+def written_settings(database: Database, process: int | None) -> dict[str, Any]:
+    """The settings of the job, where recording with --nvtx wrote them."""
+    for found in _written(database, process, _SETTINGS):
+        with suppress(ValueError, RecursionError):
+            stated = json.loads(found[1])
+            return stated if isinstance(stated, dict) else {}
+    return {}
+
+
+def _written(
+    database: Database, process: int | None, text: re.Pattern[str]
+) -> Iterator[re.Match[str]]:
+    """What a process wrote in registered texts: these are few, so that ranges need not be looked through for it."""
+    for number, written in database.each("StringIds", ("id", "value"), value="text"):
+        found = text.match(written or "")
         if not found or number is None:
             continue
         for table in NVTX:
             threads = database.columns(table, ("globalTid",), Only("textId", 0, number))
             of = {one >> _BITS for one in threads["globalTid"].to_pylist() if one is not None}
             if process in of or (process is None and of):
-                return Stated(int(found[1]), "recorder", int(found[2]))
-    return None
+                yield found
 
 
 def enumeration(

@@ -5,26 +5,34 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from stepscope.formats.messages import operation_of
 from stepscope.formats.nsys.call_chains import Stacks
 from stepscope.formats.nsys.device_rows import in_time
 from stepscope.formats.nsys.export import (
     CALLS,
     LANGUAGES,
+    LATEST_NS,
     LIBRARIES,
     MPI,
+    NODES,
     SYSTEM_CALLS,
     constant,
+    distinct_rows,
     enumeration,
     first_named,
     mapped,
     mapped_rows,
     of_process,
     thread_ids,
+    traced_rank,
 )
+from stepscope.formats.nsys.payloads import Messages
 from stepscope.formats.nvtx.rows import role_of
 from stepscope.formats.sqlite import Database
 from stepscope.formats.tables import ReadReport, canonical
@@ -79,9 +87,14 @@ class Threads:
 
 
 def host_calls(
-    database: Database, process: int | None, threads: Threads, stacks: Stacks, report: ReadReport
+    database: Database,
+    process: int | None,
+    threads: Threads,
+    stacks: Stacks,
+    messages: Messages,
+    report: ReadReport,
 ) -> list[pa.Table]:
-    """Calls and overhead, with the times as recorded; their stacks go to `stacks`."""
+    """Calls and overhead, with the times as recorded; their stacks go to `stacks`, what MPI sent to `messages`."""
     parts = [_calls(database, table, process, threads, stacks) for table in CALLS]
     libraries = {SYSTEM_CALLS: "os_runtime", **LIBRARIES}
     for prefix, category in LANGUAGES.items():
@@ -90,7 +103,10 @@ def host_calls(
         _library_calls(database, table, category, process, threads, stacks)
         for table, category in libraries.items()
     ]
-    parts += [_mpi_calls(database, table, process, threads) for table in MPI]
+    communicators = _communicators(database, process, messages)
+    parts += [
+        _mpi_calls(database, table, process, threads, messages, communicators) for table in MPI
+    ]
     parts += [
         _overhead(database, table, process, threads)
         for table in ("CUPTI_ACTIVITY_KIND_OVERHEAD", "PROFILER_OVERHEAD")
@@ -174,7 +190,33 @@ _MPI_ARGUMENTS = {
 """What an export has of a call of MPI, and how it is called here."""
 
 
-def _mpi_calls(database: Database, table: str, process: int | None, threads: Threads) -> pa.Table:
+_SIZED = ("all_reduce", "all_gather", "broadcast", "reduce", "gather", "send", "send_recv")
+"""What of the calls of MPI says in `size` what this rank gives. A receive says how much it has room for; what the others
+say may be of one rank or of all of them."""
+
+
+def _communicators(database: Database, process: int | None, messages: Messages) -> dict[int, str]:
+    """What all ranks call a communicator, by the handle that this rank has of it."""
+    rank = traced_rank(database, process)
+    columns = ("rank", "commHandle", "size", "groupRoot", "groupRootUid")
+    found: dict[int, set[str]] = {}
+    for of, handle, size, root, number in database.rows("MPI_COMMUNICATORS", columns):
+        if None not in (handle, root, number) and (rank is None or of in (None, rank)):
+            named = f"MPI {root}.{number}"
+            found.setdefault(handle, set()).add(named)
+            messages.size(named, size)
+    # A handle that was used again stands for several.
+    return {handle: named.pop() for handle, named in found.items() if len(named) == 1}
+
+
+def _mpi_calls(
+    database: Database,
+    table: str,
+    process: int | None,
+    threads: Threads,
+    messages: Messages,
+    communicators: dict[int, str],
+) -> pa.Table:
     """Calls of MPI; all but those without arguments (`MPI_Init`, `MPI_Comm_rank`) communicate."""
     rows = database.columns(
         table,
@@ -183,11 +225,22 @@ def _mpi_calls(database: Database, table: str, process: int | None, threads: Thr
         textId="name",
     )
     role = "communication" if table != MPI[-1] else None
+    name = first_named([rows["textId"]], "(call without a name)")
 
     def arguments(row: dict[str, int | None]) -> str | None:
         stated = {word: row[name] for name, word in _MPI_ARGUMENTS.items() if row[name] is not None}
         return json.dumps(stated) if stated else None
 
+    def message(row: dict[str, Any]) -> int | None:
+        # MPI_Gatherv and its like have a size for each rank.
+        sized = operation_of(row["name"]) in _SIZED and "gatherv" not in row["name"].lower()
+        size, group = row["size"] if sized else None, communicators.get(row["commHandle"])
+        return None if size is None and group is None else messages.stated(group, size)
+
+    distinct, which = distinct_rows(
+        {"name": pa.chunked_array([name.cast(pa.string())])}
+        | {one: rows[one] for one in ("size", "commHandle")}
+    )
     return pa.table(
         {
             "start": rows["start"],
@@ -195,10 +248,32 @@ def _mpi_calls(database: Database, table: str, process: int | None, threads: Thr
             "category": constant("mpi", rows.num_rows),
             "kind": constant("annotation", rows.num_rows),
             "role": mapped(pa.array(np.zeros(rows.num_rows, np.int8)), lambda _: role),
-            "name": first_named([rows["textId"]], "(call without a name)"),
+            "name": name,
             "thread": threads.numbers(rows["globalTid"]),
+            "collective_id": pa.array(
+                [message(one) for one in distinct] if rows.num_rows else [], pa.int64()
+            ).take(pa.array(which)),
             "other_args": mapped_rows({one: rows[one] for one in _MPI_ARGUMENTS}, arguments),
         }
+    )
+
+
+def graph_nodes(database: Database, process: int | None, threads: Threads) -> pa.Table:
+    """Creations of nodes of graphs, with the times as recorded."""
+    columns = ("start", "globalTid", "graphNodeId", "originalGraphNodeId")
+    rows = database.columns(NODES, columns, of_process("globalTid", process))
+    timed = pc.and_(pc.greater_equal(rows["start"], 0), pc.less(rows["start"], LATEST_NS))
+    rows = rows.filter(pc.and_(timed, rows["graphNodeId"].is_valid()).fill_null(False))
+    return canonical(
+        pa.table(
+            {
+                "node": rows["graphNodeId"],
+                "original": rows["originalGraphNodeId"],
+                "thread": threads.numbers(rows["globalTid"]),
+                "start_ns": rows["start"],
+            }
+        ),
+        "graph_node",
     )
 
 

@@ -41,13 +41,13 @@ _PAYLOAD = "payload"
 
 def nvtx_ranges(
     database: Database, process: int | None, threads: Threads, report: ReadReport
-) -> tuple[Ranges, pa.Table, pa.Table]:
+) -> tuple[Ranges, pa.Table, Messages]:
     """Ranges, not yet nested, and table `instant`; times as recorded.
 
     A range that never ended ends with the last moment of its thread.
 
     Returns:
-        the ranges, table `instant`, and table `collective_args`.
+        the ranges, table `instant`, and what payloads tell of collectives.
     """
     words = enumeration(database, "ENUM_NSYS_EVENT_TYPE", _KINDS)
     kinds = {
@@ -93,7 +93,7 @@ def nvtx_ranges(
     )
     instants = [_instants(rows, others) for rows in marks]
     instant = pa.concat_tables([READ["instant"].empty_table(), *instants])
-    return ranges, instant, others.messages.table()
+    return ranges, instant, others.messages
 
 
 def _collective(asked: Int32s, ranges: _Columns, texts: Texts) -> Int32s | None:

@@ -129,29 +129,40 @@ def _layouts(database: Database) -> dict[tuple[int, int], list[_Field]]:
 
 
 class Messages:
-    """What payloads tell of collectives, as rows of `collective_args`."""
+    """What is told of collectives, as rows of `collective_args`."""
 
     def __init__(self) -> None:
-        self._ranks: dict[int, int] = {}
-        self._numbers: dict[tuple[int, int], int] = {}
+        self._ranks: dict[str | None, int] = {}
+        self._numbers: dict[tuple[str | None, int | None], int] = {}
 
     def number(self, payload: dict[str, Any]) -> int | None:
-        """The row of what a payload tells; None where it is of no collective."""
+        """The row of what NCCL's payload tells; None where it is of no collective."""
         communicator, size = payload.get(_COMMUNICATOR), payload.get(_SIZE)
         if not isinstance(communicator, int):
             return None
-        if isinstance(payload.get(_RANKS), int):
-            self._ranks[communicator] = payload[_RANKS]
-        if not isinstance(size, int) or not 0 <= size < 1 << 56:
+        named = f"0x{communicator:x}"
+        self.size(named, payload.get(_RANKS))
+        return self.stated(named, size) if isinstance(size, int) else None
+
+    def size(self, communicator: str, ranks: object) -> None:
+        """Takes how many ranks a communicator has, where that is a number of ranks."""
+        if isinstance(ranks, int) and 0 < ranks < 1 << 31:
+            self._ranks[communicator] = ranks
+
+    def stated(self, communicator: str | None, size: int | None) -> int | None:
+        """The row of a message of so many bytes in a communicator; None for an impossible size, or one too many."""
+        key = communicator, size
+        impossible = size is not None and not 0 <= size < 1 << 56
+        if impossible or (len(self._numbers) >= MOST and key not in self._numbers):
             return None
-        return self._numbers.setdefault((communicator, size), len(self._numbers))
+        return self._numbers.setdefault(key, len(self._numbers))
 
     def table(self) -> pa.Table:
         """The rows."""
         return pa.Table.from_pylist(
             [
                 {
-                    "communicator": f"0x{communicator:x}",
+                    "communicator": communicator,
                     "group_size": self._ranks.get(communicator),
                     "message_bytes": size,
                 }

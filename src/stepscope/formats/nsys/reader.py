@@ -17,7 +17,7 @@ from stepscope.formats.nsys import export
 from stepscope.formats.nsys.call_chains import Stacks
 from stepscope.formats.nsys.counter_rows import counters
 from stepscope.formats.nsys.device_rows import device_events, devices
-from stepscope.formats.nsys.host_rows import Threads, host_calls
+from stepscope.formats.nsys.host_rows import Threads, graph_nodes, host_calls
 from stepscope.formats.nsys.nvtx_rows import cpu_page_faults, nvtx_ranges
 from stepscope.formats.nsys.report_file import looks_like_report, opened_export
 from stepscope.formats.nsys.sample_rows import stack_samples
@@ -68,7 +68,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         process = _number(member, ranks)
         threads = Threads()
         device_event = device_events(database, process, report)
-        ranges, marks, collective_args = nvtx_ranges(database, process, threads, report)
+        ranges, marks, messages = nvtx_ranges(database, process, threads, report)
         marks = pa.concat_tables([marks, cpu_page_faults(database, process)])
         classes = module_classes(ranges.markers)
         shared = range_tables(ranges, python_stack=options.python_stack)
@@ -76,8 +76,9 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         stacks = Stacks(shared.pop("call_stack"))
         parts = [
             canonical(shared.pop("host_event"), "host_event"),
-            *host_calls(database, process, threads, stacks, report),
+            *host_calls(database, process, threads, stacks, messages, report),
         ]
+        graph_node = graph_nodes(database, process, threads)
         host_event = pa.concat_tables(parts, promote_options="permissive")
         stack_sample = stack_samples(database, process, threads, stacks, report)
         used = set(pc.unique(device_event["device"]).to_pylist())
@@ -86,7 +87,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         thread = _table(threads.rows(database), "thread")
         known = devices(database, process)
         facts = _facts(database, process, ranks)
-        facts.metadata = _metadata(database, ranks)
+        facts.metadata = _metadata(database, ranks, process)
         facts.module_classes = classes
         if database.unnamed:
             report.note("missing_string", count=database.unnamed)
@@ -123,7 +124,8 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         stream=_streams(device_event),
         device=_devices(known, device_event),
         instant=counted_from(marks, origin, "time_ns"),
-        collective_args=collective_args,
+        collective_args=messages.table(),
+        graph_node=counted_from(graph_node, origin),
         call_stack=stacks.table(),
         **shared,
     )
@@ -194,7 +196,7 @@ def _facts(database: Database, process: int | None, ranks: dict[str, int | None]
     )
 
 
-def _metadata(database: Database, ranks: dict[str, int | None]) -> Row:
+def _metadata(database: Database, ranks: dict[str, int | None], process: int | None) -> Row:
     """What is worth keeping of the export's own description; its environment is not."""
     made: Row = {}
     version = export.exported(database).get("EXPORT_SCHEMA_VERSION")
@@ -203,6 +205,9 @@ def _metadata(database: Database, ranks: dict[str, int | None]) -> Row:
     left_out = export.others(database, ranks)
     if left_out:
         made["processes_left_out"] = left_out
+    settings = export.written_settings(database, process)
+    if settings:
+        made["settings"] = settings
     return made
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-Sort = Literal["call", "stack", "module", "operator", "types", "range"]
+Sort = Literal["call", "stack", "module", "operator", "note", "range"]
 
 LONGEST_LITERAL = 1 << 17
 _DEEPEST = 24
@@ -34,6 +34,7 @@ _STATED = re.compile(
 )
 _TYPES_OF = "types of "
 """Before an operator of which only types and values are told: no call of it."""
+_OF_JOB = re.compile(r"(?:rank \d+ of \d+|settings \{.*\}), stepscope\Z", re.DOTALL)
 _OF_MODEL = re.compile(r"(nn\.Module: (\S+)) \(([\w.<>]+)(, model)?\)\Z")
 _QUALIFIED = re.compile(
     r"(?:aten|prim|prims|quantized|c10d|nccl|gloo|torch::\w+|torchvision)::[\w:]+\Z"
@@ -63,7 +64,7 @@ class Marker:
     """What a marker says.
 
     Args:
-        sort: what it marks; `types` tells an operator's, and marks nothing.
+        sort: what it marks; a `note` tells of an operator's types, or of the job, and marks nothing.
         name: the operator as torch spells it today (`aten::mm`, `MmBackward`), the wrapped function
             (`torch.nn.functional.linear`), the module with what it was made with, or the text itself.
         module: where a wrapped function comes from (`torch.nn.functional`).
@@ -105,6 +106,8 @@ def parse_marker(text: str) -> Marker:
             if found is not None:
                 return found
         return Marker("range", text)
+    if _OF_JOB.match(text):
+        return Marker("note", text)
     stated = _STATED.match(text)
     if stated:
         return _with_types(stated)
@@ -137,7 +140,7 @@ def _with_types(stated: re.Match[str]) -> Marker:
     values = _words(stated["values"] or "[]", count)
     call = numbered["name"] if numbered else stated["call"]
     return Marker(
-        "types" if call.startswith(_TYPES_OF) else "operator",
+        "note" if call.startswith(_TYPES_OF) else "operator",
         call.removeprefix(_TYPES_OF),
         sequence=int(numbers["seq"]) if "seq" in numbers else None,
         sizes=sizes,
@@ -166,7 +169,7 @@ def types_of_operators(markers: Iterable[Marker]) -> dict[tuple[str, str], Marke
     """
     found: dict[tuple[str, str], Marker] = {}
     for one in markers:
-        if one.sort != "types" or one.sizes is None:
+        if one.sort != "note" or one.sizes is None:
             continue
         sizes = [[] if _is_list_of_lists(size) else size for size in json.loads(one.sizes)]
         key = one.name, str(sizes)

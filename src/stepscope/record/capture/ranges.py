@@ -6,6 +6,7 @@
     aten::mm, seq = 72, sizes = [[8, 4], [4, 2]], ...    an operator
     MmBackward0, seq = 72                                a node of autograd
     rank 3 of 8, stepscope                               once, before the first step
+    settings {"torch": "2.8.0", ...}, stepscope          the same: what every recording of ours keeps of the job
     types of aten::mm, sizes = ..., types = ...          the same, of each distinct call, where ranges have none
 
 What begins and ends in one call is pushed and popped, the rest is started and ended: a step crosses the ranges
@@ -14,6 +15,7 @@ that a job has of its own.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from typing import Any
@@ -21,6 +23,7 @@ from typing import Any
 from stepscope.record.capture.nvtx import nvtx
 from stepscope.record.capture.operators import operator_ranges
 from stepscope.record.job.trained_model import ModelSearch
+from stepscope.record.settings import settings
 from stepscope.record.targets import Target
 from stepscope.record.targets.around import Wrapper
 from stepscope.record.targets.modules import ModuleForward
@@ -62,7 +65,7 @@ class StepRanges:
         self._types = types
         self._nvtx = nvtx()
         self._step: int | None = None
-        self._said_rank = False
+        self._introduced = False
         self._operators = operator_ranges(self._nvtx, guard)
         self._targets: list[Target] = [whole_backward(), OptimizerStep()]
         for root in found.roots:
@@ -101,17 +104,22 @@ class StepRanges:
     def begin_step(self, number: int) -> None:
         """A step starts, and one that runs has ended."""
         self.end_step()
-        if not self._said_rank:
-            # Registered texts are few, and found in a file without a look at all ranges.
-            self._said_rank = True
-            who = Who().named()
-            if not who.disagreement:
-                text = f"rank {who.rank} of {who.world_size}, stepscope"
-                self._nvtx.end(self._nvtx.start_registered(text.encode()))
+        if not self._introduced:
+            self._introduced = True
+            self._introduce()
         types, self._types = self._types, []
         for described in types:
             self._nvtx.end(self._nvtx.start(b"types of " + described))
         self._step = self._nvtx.start(b"ProfilerStep#%d" % number)
+
+    def _introduce(self) -> None:
+        """Says whose ranges these are. Registered texts are few, and found in a file without a look at all ranges."""
+        who = Who().named()
+        said = [f"settings {json.dumps(settings())}"]
+        if not who.disagreement:
+            said.append(f"rank {who.rank} of {who.world_size}")
+        for text in said:
+            self._nvtx.end(self._nvtx.start_registered(f"{text}, stepscope".encode()))
 
     def end_step(self) -> None:
         """The running step has ended."""

@@ -1,0 +1,50 @@
+"""Which call put each node into a CUDA graph, where the recorder wrote down when nodes were created.
+
+A graph is copied when it is instantiated, and its nodes get new numbers: each copy names the node that it was made of.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stepscope.link.columns import numbers, places
+from stepscope.link.device import Device
+from stepscope.link.host import NOWHERE, Host
+
+Int32s = NDArray[np.int32]
+Int64s = NDArray[np.int64]
+
+_MOST_COPIES = 16
+"""A chain of more copies of copies is damage."""
+
+
+def node_ids(device: Device) -> Int64s:
+    """The number of the graph's node that each device event ran, 0 for none."""
+    return numbers(device.table, "graph_node_id")
+
+
+def created_at(host: Host, device: Device, graph_node: pa.Table) -> Int32s:
+    """Position of the innermost host event in which the node of each device event was created first; -1 for none."""
+    put_in = np.full(len(device), NOWHERE, dtype=np.int32)
+    if not graph_node.num_rows:
+        return put_in
+    node, original = numbers(graph_node, "node"), numbers(graph_node, "original", missing=-1)
+    thread, time = numbers(graph_node, "thread", missing=-1), numbers(graph_node, "start_ns")
+    # A copy may be written down twice, once without what it was made of.
+    order = np.lexsort((time, original < 0, node))
+    order = order[np.unique(node[order], return_index=True)[1]]
+    known = node[order]
+    above = places(known, original[order])
+    first = np.arange(len(order))
+    for _ in range(_MOST_COPIES):
+        first = np.where(above[first] >= 0, above[first], first)
+    # What is still made of another is of a circle, or of one whose creation was not recorded.
+    lost = original[order][first] >= 0
+    row = order[first]
+    position = np.where(lost, NOWHERE, host.innermost(thread[row], time[row]))
+    at = places(known, node_ids(device))
+    put_in[at >= 0] = position[at[at >= 0]]
+    put_in[node_ids(device) <= 0] = NOWHERE
+    return put_in
