@@ -38,7 +38,7 @@ def linked(shared_traces):
     def link(folder, number=0):
         if (folder, number) not in known:
             path = sorted((shared_traces / "kineto" / folder).glob("*.json.gz"))[number]
-            known[folder, number] = link_rank(read(next(iter(members(path)))))
+            known[folder, number] = link_rank(read(next(iter(members(path))))).tables
         return known[folder, number]
 
     return link
