@@ -219,7 +219,7 @@ def test_without_steps_ranges_go_from_the_step_in_which_the_model_is_known_to_th
     heard: Heard, tmp_path: Path
 ) -> None:
     _run(tmp_path, CapturedSteps(None, None, nvtx=True))
-    _, *steps = [text for text, inside in heard.ranges if not inside]
+    _, _, *steps = [text for text, inside in heard.ranges if not inside]
     assert steps == [f"ProfilerStep#{number}" for number in range(3, 13)]
     assert not heard.opened
 
