@@ -253,6 +253,14 @@ def test_the_likelihood_reads_one_element_for_each_target(seen_operators) -> Non
     assert found.bytes_read == 6 * 4 + 6 * 8
 
 
+def test_the_gradient_of_the_likelihood_writes_one_element_for_each_target(seen_operators) -> None:
+    scores, target = _x(6, 1000).requires_grad_(), torch.tensor([1, 2, 3, 4, 5, 6])
+    seen = seen_operators(lambda: functional.nll_loss(scores, target).backward())
+    (found,) = [one.work() for one in seen if one.name == "aten::nll_loss_backward"]
+    # Below it torch calls aten::zero_ for the others, which a recording has as an operator of its own.
+    assert found.bytes_written == 6 * 4
+
+
 def test_fused_adam_reads_four_and_writes_three_values_a_parameter(seen_operators) -> None:
     parameters = [nn.Parameter(_x(5, 6)), nn.Parameter(_x(7))]
     optimizer = torch.optim.AdamW(parameters, fused=True, weight_decay=0.1)

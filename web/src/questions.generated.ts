@@ -589,7 +589,7 @@ export type Rows = {
     readonly saved_ns?: number | null;
     /** the part of the recorded step (ratio) */
     readonly saved_ratio?: number | null;
-    /** what it saves a step at least (ns) */
+    /** what it saves a step even where unexplained waits stay (ns) */
     readonly at_least_ns?: number | null;
     /** what it saves a step at most (ns) */
     readonly at_most_ns?: number | null;

@@ -40,10 +40,14 @@ def nll_forward(call: Call, _: Conventions) -> Work | None:
 
 @MODELS.add("loss.nll_backward", "nll_loss_backward nll_loss2d_backward")
 def nll_backward(call: Call, _: Conventions) -> Work | None:
-    """Gradient of the negative log-likelihood: 1 for each target; writes as much as the input was."""
+    """Gradient of the negative log-likelihood: 1 for each target; writes the one element of each. The others were set to
+    zero before, by an operator of its own (`aten::zero_`).
+    """
     x, target = call.given(1, 2)
     read = stored(target, *(call.tensor(place) for place in (0, 3, 6)))
-    return Work("loss.nll_backward", target.elements, read, dense(x), x.dtype)
+    return Work(
+        "loss.nll_backward", target.elements, read, sized(target.elements, x.dtype), x.dtype
+    )
 
 
 @MODELS.add("loss.cross_entropy", "cross_entropy_loss", composites="cross_entropy_loss")

@@ -22,7 +22,7 @@ _COLUMNS = (
     Column("step_ns", "float", "mean time of a step of the job that would follow", "ns", sums=True),
     Column("saved_ns", "float", "how much less that is than recorded", "ns"),
     Column("saved_ratio", "float", "the part of the recorded step", "ratio", sums=True),
-    Column("at_least_ns", "float", "what it saves a step at least", "ns"),
+    Column("at_least_ns", "float", "what it saves a step even where unexplained waits stay", "ns"),
     Column("at_most_ns", "float", "what it saves a step at most", "ns"),
 )
 _FASTER = re.compile(r"\s*(.+?)\s*=\s*([^,=\s]+)\s*(?:,|$)")

@@ -156,3 +156,7 @@ def test_predictions_are_those_of_the_changed_job(recorded: Recorded) -> None:
         truth = step_ns(simulate(made(job.job)), steps)
         predicted = before - outcome.saved / len(steps)
         assert predicted == pytest.approx(truth, rel=ALLOWED_RATIO), name
+        # The bounds hold as far as the prediction does: what is left is order among ranks that would change.
+        error = ALLOWED_RATIO * truth
+        least, most = outcome.at_least / len(steps), outcome.at_most / len(steps)
+        assert least - error <= before - truth <= most + error, name
