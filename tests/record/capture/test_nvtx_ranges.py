@@ -311,7 +311,7 @@ def test_torchs_own_ranges_are_taken_where_the_job_uses_cuda(
     # Torch's own ranges have no types: each distinct call of the step before is described once.
     types = [text for text, inside in heard.ranges if not inside and text.startswith("types of ")]
     assert len(types) == len(set(types)) > 30
-    assert parse_marker(types[0]).sort == "types"
+    assert parse_marker(types[0]).sort == "note"
     assert not any(text.startswith("aten::") for text, _ in heard.ranges)
     assert torch.utils._python_dispatch._get_current_dispatch_mode() is None
     with profiler.profile():  # the session is free again
