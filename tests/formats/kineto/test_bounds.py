@@ -118,7 +118,6 @@ def test_reading_stops_where_much_was_repaired_and_no_event_came_of_it(
     read_text, monkeypatch, filling
 ):
     monkeypatch.setattr(cutting, "LONGEST_EVENT_BYTES", 1 << 16)
-    monkeypatch.setattr(reader, "LONGEST_EVENT_BYTES", 1 << 16)
     monkeypatch.setattr(reader, "MOST_MENDED_BYTES", 1 << 17)
     with pytest.raises(SourceError, match="no trace events in its first") as refused:
         read_text(b'{"traceEvents": [' + filling * (40 * MEGABYTE // len(filling)))

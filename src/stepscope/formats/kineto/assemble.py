@@ -48,7 +48,7 @@ def assemble(
     facts.resolution_ns = 1000 if rows.whole_us else 1
     paired = _paired(rows, threads, report)
     if paired is not None:
-        rows.host.add(paired)
+        rows.host.add_table(paired)
     host = rows.host.columns(*fields.SETS)
     device = rows.device.columns("collective_id")
     host_thread = threads.numbers(host["pid"], host["tid"]) if host else None

@@ -1,25 +1,23 @@
 """Reads a Kineto trace into the canonical tables.
 
-One thread reads and cuts the text while DuckDB parses the group of slices before it, so that at most
-two groups are in memory, whatever the size of the file. See `scan` for how a group is parsed and
-`assemble` for how the rows of all groups become tables.
+One thread reads and cuts the text while others read the slices before, so that only a few of them are in
+memory, whatever the size of the file. See `scan` for how a slice is read and `assemble` for how the rows of
+all slices become tables.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from itertools import islice
 
 from stepscope.floor.errors import SourceError
 from stepscope.formats.container import Member
 from stepscope.formats.kineto import metadata as trace_metadata
 from stepscope.formats.kineto.assemble import assemble
 from stepscope.formats.kineto.keys import KnownKeys
-from stepscope.formats.kineto.rows import EventRows
-from stepscope.formats.kineto.scan import EventScanner, LoadedGroup
-from stepscope.formats.kineto.slices import LONGEST_EVENT_BYTES, SLICE_BYTES, EventSlices, Slice
+from stepscope.formats.kineto.scan import EventScanner
+from stepscope.formats.kineto.slices import SLICE_BYTES, EventSlices, Slice
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.sniff import advice, what_is
 from stepscope.formats.tables import RankTables, ReadReport
@@ -29,9 +27,6 @@ MOST_EVENTLESS_BYTES = 128 << 20
 
 MOST_MENDED_BYTES = 32 << 20
 """Nor is one that has none after so much damaged text: to repair it takes up to 2 µs a byte."""
-
-GROUP_SLICES = 8
-"""Slices that DuckDB's threads share at a time; fewer where they are longer than they should be."""
 
 
 def looks_like_kineto(head: bytes) -> bool:
@@ -60,43 +55,27 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
             raise SourceError(
                 f"{member.label}: no trace events ({kind})", hint=advice(kind), slug="not-a-trace"
             )
-        scanner = EventScanner(report, options.threads)
+        scanner = EventScanner(report, options.threads, python_stack=options.python_stack)
         scanner.boundary = slices.boundary
-        rows = EventRows(scanner, python_stack=options.python_stack)
+        rows = scanner.rows
         try:
-            # While the rows of one group are taken, the next is loaded. Not in this thread: Ctrl-C
-            # would end up inside DuckDB, which takes it for a file that cannot be read.
-            with (
-                ThreadPoolExecutor(1, "stepscope-load") as loader,
-                ThreadPoolExecutor(1, "stepscope-rows") as taker,
-            ):
-                taken: Future[None] | None = None
-                for group in _groups(slices):
-                    loaded = loader.submit(scanner.load, group).result()
-                    group.clear()
-                    if taken is not None:
-                        taken.result()
-                    taken = taker.submit(_take_all, rows, loaded)
-                    if options.progress is not None:
-                        options.progress(slices.size)
-                    if scanner.ended:
-                        break
-                    if (
-                        slices.size > MOST_EVENTLESS_BYTES
-                        or scanner.mended_bytes >= MOST_MENDED_BYTES
-                    ):
-                        taken.result()
-                        if rows.empty:
-                            raise SourceError(
-                                f"{member.label}: no trace events in its first "
-                                f"{slices.size >> 20} MiB",
-                                hint=advice("text"),
-                                slug="not-a-trace",
-                            )
-                if taken is not None:
-                    taken.result()
+            for piece in _ahead(slices):
+                scanner.add(piece)
+                if options.progress is not None:
+                    options.progress(slices.size)
+                if scanner.ended:
+                    break
+                if slices.size > MOST_EVENTLESS_BYTES or scanner.mended_bytes >= MOST_MENDED_BYTES:
+                    if rows.empty:
+                        scanner.finish()
+                    if rows.empty:
+                        raise SourceError(
+                            f"{member.label}: no trace events in its first {slices.size >> 20} MiB",
+                            hint=advice("text"),
+                            slug="not-a-trace",
+                        )
+            scanner.finish()
         finally:
-            rows.close()
             scanner.close()
     report.add(rows.report)
     metadata, notes = trace_metadata.read_metadata(
@@ -116,28 +95,19 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
     return assemble(rows, metadata, report, member)
 
 
-def _take_all(rows: EventRows, loaded: list[LoadedGroup]) -> None:
-    for group in loaded:
-        rows.take(group)
-
-
-def _groups(slices: EventSlices) -> Iterator[list[Slice]]:
-    """Groups of slices, one of them read ahead by a thread while the one before is loaded."""
+def _ahead(slices: EventSlices) -> Iterator[Slice]:
+    """The slices, one of them read by a thread while the one before is worked on."""
     pieces, known = iter(slices), KnownKeys()
 
-    def read_group() -> list[Slice]:
-        group: list[Slice] = []
-        size = 0
-        for piece in islice(pieces, GROUP_SLICES):
-            keys = known.read(piece.text)
-            group.append(replace(piece, new_keys=keys.new, booleans=keys.booleans))
-            size += len(piece.text)
-            if size >= LONGEST_EVENT_BYTES:
-                break
-        return group
+    def read_slice() -> Slice | None:
+        piece = next(pieces, None)
+        if piece is None:
+            return None
+        keys = known.read(piece.text)
+        return replace(piece, new_keys=keys.new, booleans=keys.booleans)
 
     with ThreadPoolExecutor(1, "stepscope-read") as reader:
-        ahead = reader.submit(read_group)
-        while group := ahead.result():
-            ahead = reader.submit(read_group)
-            yield group
+        ahead = reader.submit(read_slice)
+        while piece := ahead.result():
+            ahead = reader.submit(read_slice)
+            yield piece

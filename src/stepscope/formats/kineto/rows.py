@@ -1,4 +1,4 @@
-"""Takes the rows of the canonical tables out of the groups of events that a scanner loads.
+"""Takes the rows of the canonical tables out of slices of events.
 
 Texts that repeat become dictionaries at once and sets of inputs are told apart by a 64-bit hash, so
 that what is kept per event is a few dozen bytes, whatever the file says about it.
@@ -6,45 +6,498 @@ that what is kept per event is a few dozen bytes, whatever the file says about i
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stepscope.floor.quoting import sql_literal
 from stepscope.formats import vocabulary
 from stepscope.formats.kineto import fields
-from stepscope.formats.kineto.scan import EventScanner, LoadedGroup
 from stepscope.formats.tables import ReadReport
 
-_HOST = ("cat", "name", "pid", "tid")
+Mask = np.ndarray[Any, np.dtype[np.bool_]]
+Sets = dict[str, dict[int, tuple[Any, ...]]]
+
 _NOTHING = re.compile(r"(?:TRY_CAST\()*(?:CASE WHEN isfinite\()?NULL::")
 _FLOWS = frozenset("stf")
 _INSTANTS = frozenset("iIRnbeNDOP")
+_ENCODED = ("ph", "cat", "name", "pid", "tid", *fields.SETS)
+"""Columns whose values are numbered before rows are told apart."""
+
+_WHO = ("cat", "name", "pid", "tid")
+_HOST = (
+    "correlation", "external_id", "sequence_number", "forward_thread", "python_id", "python_parent_id",
+    "python_module_id", "module_hierarchy", "launched_kernel", *fields.SETS, "other_args",
+)  # fmt: skip
+_DEVICE = (
+    "device", "stream", "correlation", "external_id", "grid_x", "grid_y", "grid_z", "block_x", "block_y",
+    "block_z", "registers_per_thread", "shared_memory_bytes", "blocks_per_sm", "warps_per_sm",
+    "occupancy_ratio", "occupancy_limit", "bytes", "context", "priority", "wait_on_stream",
+    "wait_on_correlation", "graph_id", "graph_node_id", "collective_id", "other_args",
+)  # fmt: skip
+_MEMORY = {
+    "ts_ns": "time_ns", "pid": "pid", "tid": "tid", "device_type": "device_type", "device_id": "device",
+    "address": "address", "bytes": "bytes", "total_allocated": "total_allocated_bytes",
+    "total_reserved": "total_reserved_bytes",
+}  # fmt: skip
+_STATED = ("device_type", "device_id", "bytes", "total_allocated", "total_reserved")
+"""Columns of `fields.OUT_OF_MEMORY`."""
+
+_FLOW = {
+    "cat": "category", "ph": "phase", "id": "flow_id", "ts_ns": "time_ns", "pid": "pid", "tid": "tid",
+}  # fmt: skip
+_NUMBER = re.compile(r"-?[0-9]+")
 
 
-class EventRows:
-    """Gathers rows from the groups that a scanner loads.
+def columns(keys: frozenset[str]) -> str:
+    """SQL for all that is taken of an event, from what `plan` makes of it; without what cannot have a value.
 
-    Attributes:
-        host, device, flow, memory, begin_end: columns, gathered group by group.
+    Args:
+        keys: known arguments that the file has.
+    """
+
+    def argument(name: str) -> str:
+        return f'"a_{name}"' if name in keys else f"NULL::{fields.ARGS[name]}"
+
+    def small(name: str) -> str:
+        return f"TRY_CAST({argument(name)} AS INTEGER)"
+
+    def finite(name: str) -> str:
+        value = argument(name)
+        return f"CASE WHEN isfinite({value}) THEN {value} END"
+
+    def axis(name: str, index: int) -> str:
+        # Kineto writes a list of numbers; Inductor's operator rows have a text in the same field.
+        numbers = f"TRY_CAST({argument(name)} AS BIGINT[])"
+        return f"TRY_CAST({numbers}[{index}] AS INTEGER) AS {name}_{'xyz'[index - 1]}"
+
+    def hashed(column: str) -> str:
+        names, needs = fields.SETS[column]
+        needed = [argument(name) for name in needs if name in keys]
+        if not needed:
+            return f"NULL::UBIGINT AS {column}"
+        absent = " AND ".join(f"{value} IS NULL" for value in needed)
+        return f"CASE WHEN {absent} THEN NULL ELSE hash({', '.join(map(argument, names))}) END AS {column}"
+
+    # CUPTI's number for no stream, -1, was written without its sign for some time.
+    stream = argument("stream")
+    stream = f"CASE WHEN {stream} = {(1 << 32) - 1} THEN -1 ELSE {stream} END"
+    queues = ", ".join(
+        f"TRY_CAST({argument(name)} AS BIGINT)" for name in ("sycl queue", "l0 queue")
+    )
+    estimate = f"TRY_CAST({argument('occupancy')} AS JSON)"
+    limit = f"json_extract_string({estimate}, '$.limitingFactors') AS occupancy_limit"
+    taken = (
+        f"{argument('correlation')} AS correlation",
+        f"{argument('External id')} AS external_id",
+        f"{argument('Sequence number')} AS sequence_number",
+        f"{argument('Fwd thread id')} AS forward_thread",
+        f"{small('Python id')} AS python_id",
+        f"{small('Python parent id')} AS python_parent_id",
+        f"{small('Python module id')} AS python_module_id",
+        f"{argument('Module Hierarchy')} AS module_hierarchy",
+        f"{argument('kernel')} AS launched_kernel",
+        *map(hashed, fields.SETS),
+        *(f'"a_{name}"' for names, _ in fields.SETS.values() for name in names if name in keys),
+        *(f"{argument(one)} IS NOT NULL AS streamed" for one in ("stream",) if one in keys),
+        f"coalesce({small('device')}, TRY_CAST(pid AS INTEGER), 0) AS device",
+        f"coalesce({stream}, {queues}) AS stream",
+        *(axis("grid", index) for index in (1, 2, 3)),
+        *(axis("block", index) for index in (1, 2, 3)),
+        f"{small('registers per thread')} AS registers_per_thread",
+        f"{argument('shared memory')} AS shared_memory_bytes",
+        f"{finite('blocks per SM')} AS blocks_per_sm",
+        f"{finite('warps per SM')} AS warps_per_sm",
+        f"{finite('est. achieved occupancy %')} / 100.0 AS occupancy_ratio",
+        limit if "occupancy" in keys else "NULL::VARCHAR",
+        f"{argument('bytes')} AS bytes",
+        f"{argument('context')} AS context",
+        f"{small('priority')} AS priority",
+        f"{argument('wait_on_stream')} AS wait_on_stream",
+        f"{argument('wait_on_cuda_event_record_corr_id')} AS wait_on_correlation",
+        f"{argument('graph id')} AS graph_id",
+        f"{argument('graph node id')} AS graph_node_id",
+        f"{argument('Device Type')} AS device_type",
+        f"{small('Device Id')} AS device_id",
+        f"{argument('Addr')} AS address",
+        f"{argument('Total Allocated')} AS total_allocated",
+        f"{argument('Total Reserved')} AS total_reserved",
+        f"{argument('name')} AS given_name",
+    )
+    return ", ".join(one for one in taken if not _NOTHING.match(one))
+
+
+@dataclass(slots=True)
+class Taken:
+    """The rows of some events.
+
+    Args:
+        host, device, flow, memory, begin_end: columns; empty without rows.
         names: rows of `M` events: (name, pid, tid, a_name).
         instants: (ts_ns, cat, name, pid, tid, args).
         counters: (ts_ns, name, pid, args).
-        sets: for each of `fields.SETS`, hash → the arguments that it stands for.
-        whole_us: whether every time so far was in whole microseconds.
+        sets: for each of `fields.SETS`, hash → the arguments that it stands for, where they may be new.
+        whole_us: whether every time was in whole microseconds.
         report: what was dropped, and which categories nobody knows.
     """
 
-    def __init__(self, scanner: EventScanner, *, python_stack: bool = True) -> None:
-        self._connection = scanner.connection.cursor()
-        self._table = ""
-        self._keys: frozenset[str] = frozenset()
-        self._arrow_ready = False
+    host: dict[str, pa.Array] = field(default_factory=dict)
+    device: dict[str, pa.Array] = field(default_factory=dict)
+    flow: dict[str, pa.Array] = field(default_factory=dict)
+    memory: dict[str, pa.Array] = field(default_factory=dict)
+    begin_end: dict[str, pa.Array] = field(default_factory=dict)
+    names: list[tuple[Any, ...]] = field(default_factory=list)
+    instants: list[tuple[Any, ...]] = field(default_factory=list)
+    counters: list[tuple[Any, ...]] = field(default_factory=list)
+    sets: Sets = field(default_factory=dict)
+    whole_us: bool = True
+    report: ReadReport = field(default_factory=ReadReport)
+
+
+def take(table: pa.Table, known: Sets, *, python_stack: bool = True) -> Taken:
+    """The rows of some events. May run in any thread.
+
+    Args:
+        table: the columns of `columns`, one row an event.
+        known: arguments that need not be taken again: a step repeats, and what one slice holds, an earlier
+            one mostly had.
+        python_stack: whether Python frames are kept.
+    """
+    return _Slice(table, known, python_stack=python_stack).taken
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """Events of one phase and category: how many there are, and what they have."""
+
+    phase: str | None
+    category: str | None
+    pid: str | None
+    count: int
+    timed: int
+    streamed: int
+    with_id: int
+    impossible: int
+
+
+class _Slice:
+    """The events of one slice, and what is taken of them."""
+
+    def __init__(self, table: pa.Table, known: Sets, *, python_stack: bool) -> None:
+        self.taken = Taken()
+        self._table = table.combine_chunks()
+        self._numbered: dict[str, tuple[np.ndarray[Any, np.dtype[np.int32]], pa.Array]] = {}
+        own = self._is("cat", {vocabulary.EXPORTED_TRACKS})
+        if own.any():
+            self._table = self._table.filter(pa.array(~own)).combine_chunks()
+            self._numbered.clear()
+        if not self._table.num_rows:
+            return
+        kinds, of_row = self._kinds()
+        events: dict[Any, int] = {}
+        for kind in kinds:
+            events[kind.phase] = events.get(kind.phase, 0) + kind.count
+        self._count_timeless(kinds)
+        self._count_others(events)
+        on_device, left_out = self._sides(kinds)
+        timed = self._valid("ts_ns")
+        complete = timed & self._is("ph", {"X"})
+        if any(kind.impossible for kind in kinds):
+            complete &= ~self._impossible()
+        aside = on_device[of_row]
+        host = complete & ~aside
+        if not python_stack:
+            host &= ~left_out[of_row]
+        device = complete & aside
+        paired = timed & self._is("ph", {"B", "E"})
+        taken = self.taken
+        taken.host = self._columns(host, (*_WHO, "ts_ns", "dur_ns", *_HOST))
+        taken.device = self._device(device)
+        taken.begin_end = self._columns(paired, (*_WHO, "ph", "ts_ns", *_HOST))
+        self._take_sets(host | device | paired, known)
+        flows = timed & self._is("ph", _FLOWS) & self._valid("id")
+        taken.flow = self._columns(flows, _FLOW)
+        self._take_instants(timed)
+        counters = timed & self._is("ph", {"C"})
+        taken.counters = self._rows(counters, ("ts_ns", "name", "pid", "other_args"))
+        taken.names = self._rows(self._is("ph", {"M"}), ("name", "pid", "tid", "given_name"))
+        taken.whole_us = pc.all(self._table["whole"], min_count=0).as_py() is not False
+
+    # -- columns -------------------------------------------------------------------------------------
+
+    def _codes(self, column: str) -> tuple[np.ndarray[Any, np.dtype[np.int32]], pa.Array]:
+        """A text column or one of hashes as numbers, -1 for NULL, and the values they stand for."""
+        found = self._numbered.get(column)
+        if found is None:
+            encoded = self._table[column].chunk(0).dictionary_encode()
+            indices = encoded.indices
+            if indices.null_count:
+                indices = indices.fill_null(-1)
+            found = indices.to_numpy(zero_copy_only=False), encoded.dictionary
+            self._numbered[column] = found
+        return found
+
+    def _is(self, column: str, values: Container[str]) -> Mask:
+        """Which rows have one of some values."""
+        numbers, known = self._codes(column)
+        flags: Mask = np.array([*(one in values for one in known.to_pylist()), False])
+        found: Mask = flags[numbers]
+        return found
+
+    def _valid(self, column: str) -> Mask:
+        """Which rows have a value."""
+        if column not in self._table.column_names:
+            return np.zeros(self._table.num_rows, dtype=bool)
+        valid: Mask = self._table[column].is_valid().to_numpy(zero_copy_only=False)
+        return valid
+
+    def _columns(
+        self, which: Mask, names: Iterable[str] | Mapping[str, str]
+    ) -> dict[str, pa.Array]:
+        """Columns of some rows, small: texts and hashes as dictionaries, those without a value as nothing."""
+        count = int(which.sum())
+        if not count:
+            return {}
+        everything = count == len(which)
+        rows = pa.array(np.flatnonzero(which).astype(np.int32))
+        called = names if isinstance(names, Mapping) else {name: name for name in names}
+        found = {}
+        for name, ours in called.items():
+            if name in _ENCODED and name in self._table.column_names:
+                numbers, values = self._codes(name)
+                found[ours] = _of_numbers(numbers if everything else numbers[which], values)
+            elif name in self._table.column_names:
+                column = self._table[name].chunk(0)
+                empty = column.null_count == len(column)
+                found[ours] = pa.nulls(count) if empty else _small(column.take(rows))
+            elif isinstance(names, Mapping):
+                found[ours] = pa.nulls(count)
+        return found
+
+    def _rows(self, which: Mask, names: Sequence[str]) -> list[tuple[Any, ...]]:
+        """Some rows as tuples."""
+        if not which.any():
+            return []
+        rows = pa.array(np.flatnonzero(which))
+        values = (
+            self._table[name].take(rows).to_pylist()
+            if name in self._table.column_names
+            else [None] * len(rows)
+            for name in names
+        )
+        return list(zip(*values, strict=True))
+
+    # -- which side an event lies on ---------------------------------------------------------------
+
+    def _kinds(self) -> tuple[list[_Kind], np.ndarray[Any, np.dtype[np.intp]]]:
+        """The kinds of events that there are, and that of each row."""
+        phase, phases = self._codes("ph")
+        category, categories = self._codes("cat")
+        spelled = [*categories.to_pylist(), None]
+        blank = np.array([not one for one in spelled])[category]
+        key = (phase + 1).astype(np.int64) * len(spelled) + (category + 1)
+        pid, pids = self._codes("pid") if blank.any() else (np.full(len(key), -1), ())
+        width = len(pids) + 1
+        key = key * width + np.where(blank, pid + 1, 0)
+        distinct, of_row = np.unique(key, return_inverse=True)
+
+        def counted(which: Mask) -> list[int]:
+            found: list[int] = np.bincount(of_row[which], minlength=len(distinct)).tolist()
+            return found
+
+        counts = (
+            counted(np.ones(len(key), dtype=bool)),
+            counted(self._valid("ts_ns")),
+            counted(self._is_true("streamed")),
+            counted(self._valid("id")),
+            counted(self._impossible()),
+        )
+        kinds = []
+        for at, one in enumerate(distinct.tolist()):
+            rest, of_pid = divmod(one, width)
+            of_phase, of_category = divmod(rest, len(spelled))
+            kinds.append(
+                _Kind(
+                    phases[of_phase - 1].as_py() if of_phase else None,
+                    spelled[of_category - 1],
+                    pids[of_pid - 1].as_py() if of_pid else None,
+                    *(count[at] for count in counts),
+                )
+            )
+        return kinds, of_row
+
+    def _is_true(self, column: str) -> Mask:
+        if column not in self._table.column_names:
+            return np.zeros(self._table.num_rows, dtype=bool)
+        flags: Mask = self._table[column].to_numpy()
+        return flags
+
+    def _impossible(self) -> Mask:
+        found = pc.equal(self._table["dur_ns"], fields.IMPOSSIBLE_NS).fill_null(False)
+        which: Mask = found.to_numpy()
+        return which
+
+    def _sides(self, kinds: list[_Kind]) -> tuple[Mask, Mask]:
+        """Which kinds lie on a device, and which are Python frames."""
+        device: set[tuple[str, str | None]] = set()
+        frames: set[str] = set()
+        for kind in kinds:
+            if kind.phase not in ("X", "B", "E"):
+                continue
+            raw = kind.category
+            known = vocabulary.category(raw, kind.pid)
+            if known is None and raw:
+                seen = self.taken.report.unknown_categories
+                seen[raw] = seen.get(raw, 0) + kind.count
+            # An unknown category lies where its rows say that they ran.
+            there = kind.streamed * 2 > kind.count if known is None else known.side == "device"
+            if there:
+                device.add((raw or "", None if raw else kind.pid or ""))
+            if known is not None and known.kind == "python" and raw:
+                frames.add(raw)
+        on_device = [
+            (one.category or "", None if one.category else one.pid or "") in device for one in kinds
+        ]
+        return np.array(on_device), np.array([one.category in frames for one in kinds])
+
+    def _count_timeless(self, kinds: list[_Kind]) -> None:
+        """Counts what has no time, a duration that is none, or lacks the id that it needs."""
+        report = self.taken.report
+        timed = _FLOWS | _INSTANTS | {"X", "B", "E", "C"}
+        flows = [kind for kind in kinds if kind.phase in _FLOWS]
+        lost = {
+            "no_time": sum(kind.count - kind.timed for kind in kinds if kind.phase in timed),
+            "impossible_duration": sum(kind.impossible for kind in kinds if kind.phase == "X"),
+            "no_id": sum(max(0, kind.timed - kind.with_id) for kind in flows),
+        }
+        for damage, count in lost.items():
+            if count:
+                report.dropped += count
+                report.note(damage, count=count)
+
+    def _count_others(self, events: dict[Any, int]) -> None:
+        report = self.taken.report
+        for phase, count in events.items():
+            if phase in _FLOWS | _INSTANTS | {"X", "B", "E", "C", "M"}:
+                continue
+            # Some writers end their list with `{}`, which is no loss.
+            empty = self._count_empty() if phase is None else 0
+            if empty:
+                report.note("empty_event", count=empty)
+            if count > empty:
+                report.dropped += count - empty
+                report.note("no_phase" if phase is None else "unknown_phase", count=count - empty)
+
+    def _count_empty(self) -> int:
+        names = ("ph", "cat", "name", "pid", "tid", "ts_ns")
+        return int((~np.any([self._valid(name) for name in names], axis=0)).sum())
+
+    # -- what is taken -------------------------------------------------------------------------------
+
+    def _device(self, which: Mask) -> dict[str, pa.Array]:
+        found = self._columns(which, (*_WHO, "ts_ns", "dur_ns", *_DEVICE))
+        if not found:
+            return found
+        stream = found.get("stream", pa.nulls(int(which.sum()), pa.int64()))
+        if stream.null_count:
+            numbers, tids = self._codes("tid")
+            told = [_stream_of(tid) for tid in tids.to_pylist()]
+            of_tid = pa.array(np.array([*told, -1], dtype=np.int64)[numbers[which]])
+            found["stream"] = _small(pc.coalesce(stream.cast(pa.int64()), of_tid))
+        return found
+
+    def _take_sets(self, which: Mask, known: Sets) -> None:
+        """Keeps what each new hash of inputs, stack or collective arguments stands for."""
+        for column, seen in known.items():
+            if column not in self._table.column_names:
+                continue
+            numbers, hashes = self._codes(column)
+            taken = np.flatnonzero(which & (numbers >= 0))
+            if not len(taken):
+                continue
+            first = np.full(len(hashes), -1, dtype=np.int64)
+            first[numbers[taken[::-1]]] = taken[::-1]  # the last one written stays
+            new = [
+                (row, one) for row, one in zip(first.tolist(), hashes.to_pylist(), strict=True)
+                if row >= 0 and one not in seen
+            ]  # fmt: skip
+            if not new:
+                continue  # a step repeats: what a later slice holds, an earlier one mostly had
+            new.sort()
+            rows = pa.array([row for row, _ in new])
+            values = (
+                self._table[f"a_{name}"].take(rows).to_pylist()
+                if f"a_{name}" in self._table.column_names
+                else [None] * len(rows)
+                for name in fields.SETS[column][0]
+            )
+            hashed = (one for _, one in new)
+            self.taken.sets[column] = dict(zip(hashed, zip(*values, strict=True), strict=True))
+
+    def _take_instants(self, timed: Mask) -> None:
+        instants = timed & self._is("ph", _INSTANTS)
+        if not instants.any():
+            return
+        if "bytes" in self._table.column_names:
+            memory = self._is("ph", {"i"}) & self._is("name", {vocabulary.MEMORY_INSTANT})
+            memory &= self._valid("bytes")
+            self.taken.memory = self._columns(memory & timed, _MEMORY)
+            instants &= ~memory
+        who = ("ts_ns", "cat", "name", "pid", "tid", "other_args")
+        for row in self._rows(instants, (*who, *_STATED)):
+            at, cat, name, pid, tid, args = row[: len(who)]
+            if name == vocabulary.OUT_OF_MEMORY_INSTANT:
+                # What is known of other events is all that this one states.
+                stated = dict(zip(fields.OUT_OF_MEMORY, row[len(who) :], strict=True))
+                args = json.dumps(stated, separators=(",", ":"))
+            self.taken.instants.append((at, cat, name or "", pid or "", tid or "", args))
+
+
+def _stream_of(tid: str) -> int:
+    """The number in a thread's name, which is that of a stream where nothing else tells it; -1 without one."""
+    found = _NUMBER.search(tid)
+    number = int(found.group()) if found and len(found.group()) < 20 else -1
+    return number if abs(number) < 1 << 63 else -1
+
+
+def _of_numbers(numbers: np.ndarray[Any, np.dtype[np.int32]], values: pa.Array) -> pa.Array:
+    """A dictionary column of those values that it has, in rising order of their numbers."""
+    missing = numbers < 0
+    if missing.all():
+        return pa.nulls(len(numbers))
+    used = np.zeros(len(values) + 1, dtype=bool)
+    used[numbers] = True
+    if not used[:-1].all():
+        place = np.cumsum(used, dtype=np.int32) - np.int32(1)
+        values = values.take(pa.array(np.flatnonzero(used[:-1])))
+        numbers = place[numbers]
+    mask = missing if missing.any() else None
+    return pa.DictionaryArray.from_arrays(pa.array(numbers, mask=mask), values)
+
+
+def _small(column: pa.Array) -> pa.Array:
+    """A column in as little room as its values need."""
+    if column.null_count == len(column):
+        return pa.nulls(len(column))
+    return column.dictionary_encode() if pa.types.is_string(column.type) else _narrow(column)
+
+
+class EventRows:
+    """Gathers the rows that were taken of a file's events.
+
+    Attributes:
+        host, device, flow, memory, begin_end: columns, gathered slice by slice.
+        names, instants, counters, whole_us, report: of all slices, see `Taken`.
+        sets: for each of `fields.SETS`, hash → the arguments that it stands for.
+    """
+
+    def __init__(self) -> None:
         self.report = ReadReport()
-        self._python_stack = python_stack
         self.host = Gathering()
         self.device = Gathering()
         self.flow = Gathering()
@@ -53,54 +506,21 @@ class EventRows:
         self.names: list[tuple[Any, ...]] = []
         self.instants: list[tuple[Any, ...]] = []
         self.counters: list[tuple[Any, ...]] = []
-        self.sets: dict[str, dict[int, tuple[Any, ...]]] = {column: {} for column in fields.SETS}
+        self.sets: Sets = {column: {} for column in fields.SETS}
         self.whole_us = True
 
-    def take(self, group: LoadedGroup) -> None:
-        """Takes the rows of a group. May run while the scanner loads the next one."""
-        self._table, self._keys = group.table, group.keys
-        if not self._arrow_ready:
-            # Arrow looks for pandas, and imports it, at its first conversion: better here, beside
-            # the loading of the next group, than when everything waits for it.
-            self._arrow_ready = bool(pa.array([0]).to_numpy().size)
-        kinds = self._kinds()
-        if any(category == vocabulary.EXPORTED_TRACKS for _, category, *_ in kinds):
-            own = sql_literal(vocabulary.EXPORTED_TRACKS)
-            self._rows(f"DELETE FROM event WHERE cat = {own}")
-            kinds = self._kinds()
-        events: dict[Any, int] = {}
-        for phase, _, _, count, *_ in kinds:
-            events[phase] = events.get(phase, 0) + count
-        phases = set(events)
-        endless = self._count_timeless(kinds)
-        self._count_others(events)
-        host, device = self._sides([kind for kind in kinds if kind[0] in ("X", "B", "E")])
-        if "X" in phases:
-            possible = f" AND dur_ns IS DISTINCT FROM {fields.IMPOSSIBLE_NS}" if endless else ""
-            self._take_events(f"ph = 'X' AND ts_ns IS NOT NULL{possible}", host, device)
-        if phases & {"B", "E"}:
-            self._take_begin_end()
-        if phases & _FLOWS:
-            self._take_flows()
-        if phases & _INSTANTS:
-            self._take_instants(with_memory="bytes" in self._keys)
-        if "C" in phases:
-            self.counters += self._rows(
-                "SELECT ts_ns, name, pid, extras FROM event WHERE ph = 'C' AND ts_ns IS NOT NULL"
-            )
-        if "M" in phases:
-            self.names += self._rows(
-                f"SELECT name, pid, tid, {self._argument('name')} FROM event WHERE ph = 'M'"
-            )
-        self.whole_us = self.whole_us and not any(whole is False for *_, whole, _ in kinds)
-
-    def _kinds(self) -> list[tuple[Any, ...]]:
-        """How many events of each phase and category there are, and what they have."""
-        return self._rows(
-            "SELECT ph, cat, CASE WHEN cat IS NULL OR cat = '' THEN pid END, count(*), count(ts_ns), "
-            f"count({self._argument('stream')}), count(id), bool_and(whole), "
-            f"count(*) FILTER (WHERE dur_ns = {fields.IMPOSSIBLE_NS}) FROM event GROUP BY ALL"
-        )
+    def add(self, taken: Taken) -> None:
+        """Adds the rows of the slice that follows."""
+        for name in ("host", "device", "flow", "memory", "begin_end"):
+            getattr(self, name).add(getattr(taken, name))
+        self.names += taken.names
+        self.instants += taken.instants
+        self.counters += taken.counters
+        for column, found in taken.sets.items():
+            for hashed, values in found.items():
+                self.sets[column].setdefault(hashed, values)
+        self.whole_us = self.whole_us and taken.whole_us
+        self.report.add(taken.report)
 
     @property
     def empty(self) -> bool:
@@ -109,269 +529,32 @@ class EventRows:
         listed = (self.names, self.instants, self.counters)
         return not any(one.num_rows for one in gathered) and not any(listed)
 
-    def close(self) -> None:
-        """Ends its use of the scanner's connection."""
-        self._connection.close()
-
-    # -- which side an event lies on ---------------------------------------------------------------
-
-    def _sides(self, kinds: list[tuple[Any, ...]]) -> tuple[str, str]:
-        """SQL conditions for host and for device events."""
-        device: list[str] = []
-        frames: list[str] = []
-        for _, raw, pid, count, _, with_stream, *_ in kinds:
-            known = vocabulary.category(raw, pid)
-            if known is None and raw:
-                seen = self.report.unknown_categories
-                seen[raw] = seen.get(raw, 0) + count
-            # An unknown category lies where its rows say that they ran.
-            on_device = with_stream * 2 > count if known is None else known.side == "device"
-            if on_device and raw:
-                device.append(f"cat = {sql_literal(raw)}")
-            elif on_device:
-                device.append(f"((cat IS NULL OR cat = '') AND pid = {sql_literal(pid or '')})")
-            if known is not None and known.kind == "python" and raw:
-                frames.append(f" AND cat IS DISTINCT FROM {sql_literal(raw)}")
-        condition = " OR ".join(dict.fromkeys(device)) or "false"
-        host = f"NOT coalesce({condition}, false)"
-        if not self._python_stack:
-            host += "".join(dict.fromkeys(frames))
-        return host, f"coalesce({condition}, false)"
-
-    def _count_timeless(self, kinds: list[tuple[Any, ...]]) -> int:
-        """Counts what has no time; gives how many events have a duration that is none."""
-        timed = _FLOWS | _INSTANTS | {"X", "B", "E", "C"}
-        lost = sum(count - times for phase, _, _, count, times, *_ in kinds if phase in timed)
-        if lost:
-            self.report.dropped += lost
-            self.report.note("no_time", count=lost)
-        endless: int = sum(impossible for phase, *_, impossible in kinds if phase == "X")
-        if endless:
-            self.report.dropped += endless
-            self.report.note("impossible_duration", count=endless)
-        ends = [(times, ids) for phase, _, _, _, times, _, ids, *_ in kinds if phase in _FLOWS]
-        nameless = sum(max(0, times - ids) for times, ids in ends)
-        if nameless:
-            self.report.dropped += nameless
-            self.report.note("no_id", count=nameless)
-        return endless
-
-    def _count_others(self, events: dict[Any, int]) -> None:
-        for phase, count in events.items():
-            if phase in _FLOWS | _INSTANTS | {"X", "B", "E", "C", "M"}:
-                continue
-            # Some writers end their list with `{}`, which is no loss.
-            empty = self._count_empty() if phase is None else 0
-            if empty:
-                self.report.note("empty_event", count=empty)
-            if count > empty:
-                self.report.dropped += count - empty
-                self.report.note(
-                    "no_phase" if phase is None else "unknown_phase", count=count - empty
-                )
-
-    def _count_empty(self) -> int:
-        found = self._rows(
-            "SELECT count(*) FROM event WHERE ph IS NULL AND cat IS NULL AND name IS NULL "
-            "AND pid IS NULL AND tid IS NULL AND ts_ns IS NULL"
-        )
-        return int(found[0][0])
-
-    # -- events with a duration --------------------------------------------------------------------
-
-    def _take_events(self, condition: str, host: str, device: str) -> None:
-        rows = self._arrow(
-            f"SELECT {', '.join(_HOST)}, ts_ns, dur_ns, {self._host_columns()} FROM event "
-            f"WHERE {condition} AND {host}"
-        )
-        self.host.add(rows)
-        self._take_texts(rows)
-        rows = self._arrow(
-            f"SELECT {', '.join(_HOST)}, ts_ns, dur_ns, {self._device_columns()} FROM event "
-            f"WHERE {condition} AND {device}"
-        )
-        self.device.add(rows)
-        self._take_texts(rows)
-
-    def _take_begin_end(self) -> None:
-        rows = self._arrow(
-            f"SELECT {', '.join(_HOST)}, ph, ts_ns, {self._host_columns()} FROM event "
-            "WHERE ph IN ('B', 'E') AND ts_ns IS NOT NULL"
-        )
-        self.begin_end.add(rows)
-        self._take_texts(rows)
-
-    def _host_columns(self) -> str:
-        return _present(
-            (
-                f"{self._argument('correlation')} AS correlation",
-                f"{self._argument('External id')} AS external_id",
-                f"{self._argument('Sequence number')} AS sequence_number",
-                f"{self._argument('Fwd thread id')} AS forward_thread",
-                f"TRY_CAST({self._argument('Python id')} AS INTEGER) AS python_id",
-                f"TRY_CAST({self._argument('Python parent id')} AS INTEGER) AS python_parent_id",
-                f"TRY_CAST({self._argument('Python module id')} AS INTEGER) AS python_module_id",
-                f"{self._argument('Module Hierarchy')} AS module_hierarchy",
-                f"{self._argument('kernel')} AS launched_kernel",
-                *(f"{self._hash(column)} AS {column}" for column in fields.SETS),
-                "extras AS other_args",
-            )
-        )
-
-    def _device_columns(self) -> str:
-        def small(name: str) -> str:
-            return f"TRY_CAST({self._argument(name)} AS INTEGER)"
-
-        def finite(name: str) -> str:
-            value = self._argument(name)
-            return f"CASE WHEN isfinite({value}) THEN {value} END"
-
-        def limit(name: str) -> str:
-            estimate = f"TRY_CAST({self._argument(name)} AS JSON)"
-            return f"json_extract_string({estimate}, '$.limitingFactors') AS occupancy_limit"
-
-        def axis(name: str, index: int) -> str:
-            # Kineto writes a list of numbers; Inductor's operator rows have a text in the same field.
-            numbers = f"TRY_CAST({self._argument(name)} AS BIGINT[])"
-            return f"TRY_CAST({numbers}[{index}] AS INTEGER) AS {name}_{'xyz'[index - 1]}"
-
-        # CUPTI's number for no stream, -1, was written without its sign for some time.
-        stream = self._argument("stream")
-        stream = f"CASE WHEN {stream} = {(1 << 32) - 1} THEN -1 ELSE {stream} END"
-        queue = f"TRY_CAST({self._argument('sycl queue')} AS BIGINT), TRY_CAST({self._argument('l0 queue')} AS BIGINT)"
-        return _present(
-            (
-                f"coalesce(TRY_CAST({self._argument('device')} AS INTEGER), TRY_CAST(pid AS INTEGER), 0) AS device",
-                f"coalesce({stream}, {queue}, "
-                "TRY_CAST(regexp_extract(tid, '(-?[0-9]+)', 1) AS BIGINT), -1) AS stream",
-                f"{self._argument('correlation')} AS correlation",
-                f"{self._argument('External id')} AS external_id",
-                *(axis("grid", index) for index in (1, 2, 3)),
-                *(axis("block", index) for index in (1, 2, 3)),
-                f"{small('registers per thread')} AS registers_per_thread",
-                f"{self._argument('shared memory')} AS shared_memory_bytes",
-                f"{finite('blocks per SM')} AS blocks_per_sm",
-                f"{finite('warps per SM')} AS warps_per_sm",
-                f"{finite('est. achieved occupancy %')} / 100.0 AS occupancy_ratio",
-                limit("occupancy") if "occupancy" in self._keys else "NULL::VARCHAR",
-                f"{self._argument('bytes')} AS bytes",
-                f"{self._argument('context')} AS context",
-                f"{small('priority')} AS priority",
-                f"{self._argument('wait_on_stream')} AS wait_on_stream",
-                f"{self._argument('wait_on_cuda_event_record_corr_id')} AS wait_on_correlation",
-                f"{self._argument('graph id')} AS graph_id",
-                f"{self._argument('graph node id')} AS graph_node_id",
-                f"{self._hash('collective_id')} AS collective_id",
-                "extras AS other_args",
-            )
-        )
-
-    def _take_texts(self, rows: pa.Table) -> None:
-        """Keeps what each new hash of inputs, stack or collective arguments stands for."""
-        for column, known in self.sets.items():
-            if column not in rows.column_names:
-                continue
-            hashes = set(pc.unique(rows.column(column)).to_pylist())
-            if hashes <= known.keys() | {None}:
-                continue  # a step repeats: what a later group holds, an earlier one mostly had
-            hashed = self._hash(column)
-            values = ", ".join(f"first({self._argument(name)})" for name in fields.SETS[column][0])
-            for row in self._rows(
-                f"SELECT {hashed} AS hash, {values} FROM event WHERE ph IN ('X', 'B', 'E') "
-                f"AND {hashed} IS NOT NULL GROUP BY 1 ORDER BY min(rowid)"
-            ):
-                known.setdefault(row[0], row[1:])
-
-    # -- the rest ------------------------------------------------------------------------------------
-
-    def _take_flows(self) -> None:
-        self.flow.add(
-            self._arrow(
-                "SELECT cat AS category, ph AS phase, id AS flow_id, ts_ns AS time_ns, pid, tid "
-                "FROM event WHERE ph IN ('s', 't', 'f') AND id IS NOT NULL AND ts_ns IS NOT NULL"
-            )
-        )
-
-    def _take_instants(self, *, with_memory: bool) -> None:
-        is_memory = "false"
-        if with_memory:
-            is_memory = (
-                f"(ph = 'i' AND name IS NOT DISTINCT FROM {sql_literal(vocabulary.MEMORY_INSTANT)} "
-                f"AND {self._argument('bytes')} IS NOT NULL)"
-            )
-            self.memory.add(
-                self._arrow(
-                    "SELECT ts_ns AS time_ns, pid, tid, "
-                    f"{self._argument('Device Type')} AS device_type, "
-                    f"TRY_CAST({self._argument('Device Id')} AS INTEGER) AS device, "
-                    f"{self._argument('Addr')} AS address, {self._argument('bytes')} AS bytes, "
-                    f"{self._argument('Total Allocated')} AS total_allocated_bytes, "
-                    f"{self._argument('Total Reserved')} AS total_reserved_bytes "
-                    f"FROM event WHERE {is_memory} AND ts_ns IS NOT NULL"
-                )
-            )
-        # What is known of other events is all that this one states.
-        stated = ", ".join(f"'{name}', {self._argument(name)}" for name in fields.OUT_OF_MEMORY)
-        args = (
-            f"CASE WHEN name = {sql_literal(vocabulary.OUT_OF_MEMORY_INSTANT)} "
-            f"THEN json_object({stated})::VARCHAR ELSE extras END"
-        )
-        phases = ", ".join(sql_literal(phase) for phase in sorted(_INSTANTS))
-        self.instants += self._rows(
-            "SELECT ts_ns, cat, coalesce(name, ''), coalesce(pid, ''), coalesce(tid, ''), "
-            f"{args} FROM event WHERE ph IN ({phases}) AND ts_ns IS NOT NULL AND NOT {is_memory}"
-        )
-
-    # -- SQL -----------------------------------------------------------------------------------------
-
-    def _argument(self, name: str) -> str:
-        """SQL for an argument, or for a NULL of its type where no event so far had it."""
-        return f'"a_{name}"' if name in self._keys else f"NULL::{fields.ARGS[name]}"
-
-    def _hash(self, column: str) -> str:
-        names, needs = fields.SETS[column]
-        needed = [self._argument(name) for name in needs if name in self._keys]
-        if not needed:
-            return "NULL::UBIGINT"
-        absent = " AND ".join(f"{value} IS NULL" for value in needed)
-        arguments = ", ".join(self._argument(name) for name in names)
-        return f"CASE WHEN {absent} THEN NULL ELSE hash({arguments}) END"
-
-    def _arrow(self, query: str) -> pa.Table:
-        return self._connection.sql(self._of_group(query)).to_arrow_table()
-
-    def _rows(self, query: str) -> list[tuple[Any, ...]]:
-        rows: list[tuple[Any, ...]] = self._connection.execute(self._of_group(query)).fetchall()
-        return rows
-
-    def _of_group(self, query: str) -> str:
-        return query.replace(" FROM event", f" FROM {self._table}", 1)
-
 
 class Gathering:
-    """Rows of many groups, column by column, as small as they can be kept."""
+    """Rows of many slices, column by column, as small as they can be kept."""
 
     def __init__(self) -> None:
         self._columns: dict[str, list[pa.Array]] = {}
         self.num_rows = 0
 
-    def add(self, table: pa.Table) -> None:
-        """Adds a group's rows: texts and hashes as dictionaries, columns without a value as nothing."""
-        before, rows = self.num_rows, table.num_rows
-        if rows == 0:
+    def add(self, columns: Mapping[str, pa.Array]) -> None:
+        """Adds the columns of further rows."""
+        if not columns:
             return
+        before, rows = self.num_rows, len(next(iter(columns.values())))
         self.num_rows += rows
-        for name in set(self._columns) - set(table.column_names):
+        for name in self._columns.keys() - columns.keys():
             self._columns[name].append(pa.nulls(rows))
-        for name, column in zip(table.column_names, table.columns, strict=True):
-            if column.null_count == table.num_rows:
-                kept = pa.nulls(table.num_rows)
-            elif pa.types.is_string(column.type) or pa.types.is_uint64(column.type):
-                kept = pc.dictionary_encode(column).combine_chunks()
-            else:
-                kept = _narrow(_tight(column))
+        for name, column in columns.items():
             parts = self._columns.setdefault(name, [pa.nulls(before)] if before else [])
-            parts.append(kept)
+            parts.append(column)
+
+    def add_table(self, table: pa.Table) -> None:
+        """Adds further rows from a table."""
+        if table.num_rows:
+            self.add(
+                {name: _small(pa.concat_arrays(table[name].chunks)) for name in table.column_names}
+            )
 
     def columns(self, *names: str) -> dict[str, pa.ChunkedArray] | None:
         """The columns, with one dictionary each; None when there are no rows. Empties itself.
@@ -379,7 +562,7 @@ class Gathering:
         A column without any value has Arrow's null type.
 
         Args:
-            names: columns that are wanted also when no group had them.
+            names: columns that are wanted also when no slice had them.
         """
         if not self.num_rows:
             return None
@@ -389,7 +572,7 @@ class Gathering:
             parts = self._columns.pop(name)
             kinds = {part.type for part in parts if not pa.types.is_null(part.type)}
             if kinds:
-                # Integers that fitted into 32 bits in one group and not in another.
+                # Integers that fitted into 32 bits in one slice and not in another.
                 kind = max(kinds, key=lambda one: one.bit_width if pa.types.is_integer(one) else 0)
                 parts = [_as_kind(part, kind) for part in parts]
             whole = pa.chunked_array(parts)
@@ -414,20 +597,6 @@ def _nulls(rows: int, kind: pa.DataType) -> pa.Array:
     return pa.DictionaryArray.from_arrays(
         pa.nulls(rows, kind.index_type), pa.array([], kind.value_type)
     )
-
-
-def _present(columns: tuple[str, ...]) -> str:
-    """The columns that can have a value: those made of nothing but NULL are left out."""
-    return ", ".join(column for column in columns if not _NOTHING.match(column))
-
-
-def _tight(column: pa.ChunkedArray) -> pa.Array:
-    """A copy without the room to grow that DuckDB leaves in its buffers: half of them is empty."""
-    whole = column.combine_chunks()
-    if isinstance(whole, pa.ChunkedArray):
-        whole = pa.concat_arrays(whole.chunks) if whole.num_chunks else pa.array([], whole.type)
-    middle = len(whole) // 2
-    return pa.concat_arrays([whole.slice(0, middle), whole.slice(middle)])
 
 
 def _narrow(column: pa.Array) -> pa.Array:

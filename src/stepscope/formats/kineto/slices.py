@@ -15,7 +15,7 @@ from typing import Protocol
 
 from stepscope.formats.container import BLANK, BOM
 
-SLICE_BYTES = 4 << 20
+SLICE_BYTES = 8 << 20
 LONGEST_EVENT_BYTES = 32 << 20
 """Text without a boundary is cut here: no event is that long, so it is damage."""
 

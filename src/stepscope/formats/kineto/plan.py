@@ -1,0 +1,243 @@
+"""What DuckDB is told of a file's events: their keys and types, and the columns that are made of them."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+
+from stepscope.floor.quoting import sql_literal, sql_name
+from stepscope.formats.kineto import fields
+
+LONGEST_OBJECT_BYTES = 16 << 20
+"""DuckDB keeps buffers of a few times this size; a longer event is read the slow way."""
+
+MOST_EXTRAS = 256
+"""Unknown fields that are kept; a file with more has garbage for keys."""
+
+EXACT_US = 2.0**43
+"""Times from here on (µs) do not survive a double to the nanosecond: below, the doubles around a
+time of three decimals lie less than a nanosecond apart. It is 101 days, and the base that Kineto
+counts from is the quarter's beginning."""
+
+MOST_US = 4_500_000_000_000_000
+"""Times from here on (µs; the year 2112) are none: differences of two of them would have more ns than
+64 bits hold."""
+
+LONGEST_US = 366 * 86_400_000_000
+"""Durations from here on (µs) are none: nothing is recorded for more than a year."""
+
+SEEN_BITS = 60
+"""Unknown fields whose presence one column of numbers tells, a bit each."""
+
+_UNSIGNED_US = 2**64 / 1000
+"""What an end of 0 less a begin is with unsigned numbers of ns (µs), or a little less."""
+
+_LONG_TIME = re.compile(rb'("ts"\s*:\s*)(-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)')
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How the events of a text are read.
+
+    Args:
+        keys: known arguments that the file has, as `fields.ARGS` spells them.
+        extras: unknown fields, in the order of the bits of the columns `seen_0`, ....
+        select: SQL of the event's columns.
+        source: arguments of `read_json` beside the file.
+        respell: keys in the text that are written otherwise for DuckDB.
+        exact: whether times are quoted, so that they keep their digits.
+        loose: whether every field is read as text and converted one by one.
+    """
+
+    keys: frozenset[str]
+    extras: tuple[str, ...]
+    select: str
+    source: str
+    respell: tuple[tuple[bytes, bytes], ...]
+    exact: bool
+    loose: bool
+
+    def spelled(self, text: bytes | memoryview) -> bytes | memoryview:
+        """A text of events as DuckDB is given it."""
+        if not (self.respell or self.exact):
+            return text
+        text = bytes(text)
+        for raw, ours in self.respell:
+            text = text.replace(raw, ours)
+        return _LONG_TIME.sub(rb'\1"\2"', text) if self.exact else text
+
+    def events(self, file: str) -> str:
+        """SQL for the events of a file, one row each."""
+        return f"SELECT {self.select} FROM read_json('{file}', {self.source})"
+
+
+@dataclass(slots=True)
+class Declared:
+    """The keys of a file that are known so far, and how its values are read."""
+
+    exact: bool = False
+    loose: bool = False
+    _args: dict[str, str] = field(default_factory=dict)
+    _events: dict[str, str] = field(default_factory=dict)
+    """Spelling by what is the same key: our spelling in lower case, or its own."""
+    _respell: dict[bytes, bytes] = field(default_factory=dict)
+
+    def add(self, args: set[str], events: set[str]) -> bool:
+        """Declares keys; returns whether that changes anything.
+
+        Args:
+            args: keys of arguments, as the file spells them.
+            events: keys of events.
+        """
+        before = self._known()
+        for raw in sorted(args):
+            self._add(raw, fields.KNOWN_ARGS.get(raw.lower()), self._args)
+        for raw in sorted(events):
+            self._add(raw, fields.KNOWN_EVENT.get(raw.lower()), self._events)
+        return before != self._known()
+
+    def _known(self) -> tuple[int, ...]:
+        return len(self._args), len(self._events), len(self._respell)
+
+    def _add(self, raw: str, known: str | None, declared: dict[str, str]) -> None:
+        if known in fields.ARGS_DERIVABLE or known in fields.EVENT_IGNORED:
+            return
+        same = (known or raw).lower()
+        if same not in declared:
+            # What is the name of an event's own key, too, has one spelling.
+            spelled = known if known and known.lower() in fields.KNOWN_EVENT else raw
+            if not known and len(self._unknown(declared)) >= MOST_EXTRAS:
+                return
+            declared[same] = spelled
+        # An event's own keys are never respelled: an argument whose name differs only in case, or a
+        # damaged key, would take its time or duration from every event of the file.
+        if raw != declared[same] and fields.KNOWN_EVENT.get(raw.lower()) != raw:
+            ours = json.dumps(declared[same]).encode() + b":"
+            self._respell[json.dumps(raw).encode() + b":"] = ours
+
+    def _unknown(self, declared: dict[str, str]) -> list[str]:
+        known = fields.KNOWN_ARGS if declared is self._args else fields.KNOWN_EVENT
+        return sorted(raw for raw in declared.values() if raw.lower() not in known)
+
+    def plan(self) -> Plan:
+        """How a text is read, by what is known so far."""
+        top, args = self._types()
+        extras = {f"args.{sql_name(raw)}": raw for raw in self._unknown(self._args)}
+        extras |= {sql_name(raw): raw for raw in self._unknown(self._events)}
+        struct = ", ".join(f"{sql_name(key)} {kind}" for key, kind in args.items())
+        columns = {**top, "args": f"STRUCT({struct})"}
+        told = ", ".join(f"{sql_literal(k)}: {sql_literal(kind)}" for k, kind in columns.items())
+        return Plan(
+            keys=frozenset(self._kept()),
+            extras=tuple(extras.values()),
+            select=self._select(extras),
+            source=f"columns = {{{told}}}, format = 'array', "
+            f"maximum_object_size = {LONGEST_OBJECT_BYTES}",
+            respell=tuple(self._respell.items()),
+            exact=self.exact,
+            loose=self.loose,
+        )
+
+    def _kept(self) -> dict[str, str]:
+        """SQL of each known argument that the file has."""
+        known = {fields.KNOWN_ARGS.get(same): raw for same, raw in self._args.items()}
+        return {key: f"args.{sql_name(raw)}" for key, raw in known.items() if key}
+
+    def _types(self) -> tuple[dict[str, str], dict[str, str]]:
+        """What the keys of events and those of arguments are read as."""
+        top = {key: kind for key, kind in fields.EVENT.items() if key != "args"}
+        top |= dict.fromkeys(self._unknown(self._events), "JSON")
+        args = {
+            raw: fields.ARGS[known] if (known := fields.KNOWN_ARGS.get(same)) else "JSON"
+            for same, raw in self._args.items()
+        }
+        if self.exact:
+            top["ts"] = "VARCHAR"
+        if self.loose:
+            top, args = (
+                {key: kind if kind == "JSON" else "VARCHAR" for key, kind in types.items()}
+                for types in (top, args)
+            )
+        return top, args or {"External id": "VARCHAR"}
+
+    def _select(self, extras: dict[str, str]) -> str:
+        ts, ts_whole = _nanoseconds("ts", as_text=self.exact or self.loose)
+        dur, dur_whole = _nanoseconds("dur", as_text=self.loose)
+        kept = self._kept()
+        converted = {
+            value: fields.ARGS[key]
+            for key, value in kept.items()
+            if self.loose and fields.ARGS[key] != "VARCHAR"
+        }
+        wrong = [
+            f"({value} IS NOT NULL AND TRY_CAST({value} AS {kind}) IS NULL)"
+            for value, kind in converted.items()
+        ]
+        if self.loose:
+            wrong += ["(ts IS NOT NULL AND ts_ns IS NULL)", "(dur IS NOT NULL AND dur_ns IS NULL)"]
+        columns = ["ph", "cat", "name", "pid", "tid", f"{ts} AS ts_ns", f"{dur} AS dur_ns"]
+        columns += ["TRY_CAST(id AS BIGINT) AS id" if self.loose else "id"]
+        columns += [f"({ts_whole} AND (dur IS NULL OR {dur_whole})) AS whole"]
+        counted = " + ".join(f"{found}::UTINYINT" for found in wrong)
+        columns += [f"{counted or '0::UTINYINT'} AS wrong"]
+        for key, value in kept.items():
+            kind = converted.get(value)
+            taken = f"TRY_CAST({value} AS {kind})" if kind else value
+            columns.append(f"{taken} AS {sql_name('a_' + key)}")
+        columns.append(f"{_as_object(extras)} AS extras")
+        values = list(extras)
+        for low in range(0, len(values), SEEN_BITS):
+            bits = (
+                f"(({value} IS NOT NULL)::BIGINT << {bit})"
+                for bit, value in enumerate(values[low : low + SEEN_BITS])
+            )
+            columns.append(f"{' | '.join(bits)} AS seen_{low // SEEN_BITS}")
+        return ", ".join(columns)
+
+
+def _as_object(values: dict[str, str]) -> str:
+    """SQL for some values as the text of a JSON object, NULL where all are."""
+    if not values:
+        return "NULL::VARCHAR"
+    absent = " AND ".join(f"{value} IS NULL" for value in values)
+    parts = ", ".join(
+        f"{sql_literal(json.dumps(key) + ':')} || CAST({value} AS VARCHAR)"
+        for value, key in values.items()
+    )
+    return f"CASE WHEN {absent} THEN NULL ELSE '{{' || concat_ws(',', {parts}) || '}}' END"
+
+
+def _nanoseconds(column: str, *, as_text: bool) -> tuple[str, str]:
+    """SQL for a time in µs as integer ns, and for whether it is in whole µs.
+
+    A time that cannot be one becomes NULL. A duration like that becomes -2 where it is an end of 0
+    less a begin, as unsigned numbers have it, and else `fields.IMPOSSIBLE_NS`.
+    """
+    most, beyond = MOST_US, "NULL"
+    if column == "dur":
+        number = f"TRY_CAST({column} AS DOUBLE)" if as_text else column
+        most = LONGEST_US
+        beyond = (
+            f"CASE WHEN {number} BETWEEN {_UNSIGNED_US - MOST_US} AND {_UNSIGNED_US} THEN -2 "
+            f"ELSE {fields.IMPOSSIBLE_NS} END"
+        )
+    if as_text:
+        exact = f"TRY_CAST({column} AS DECIMAL(32, 6))"
+        large = f"isfinite(TRY_CAST({column} AS DOUBLE))"
+        ns = f"CASE WHEN abs({exact}) < {most} THEN CAST({exact} * 1000 AS BIGINT) WHEN {large} THEN {beyond} END"
+        return ns, f"{exact} = floor({exact})"
+    # The fraction alone is multiplied: the whole would lose its last digit to rounding.
+    whole = f"CAST(floor({column}) AS BIGINT) * 1000"
+    rest = f"CAST(round(({column} - floor({column})) * 1000) AS BIGINT)"
+    ns = f"CASE WHEN abs({column}) < {most} THEN {whole} + {rest} WHEN isfinite({column}) THEN {beyond} END"
+    return ns, f"{column} = floor({column})"
+
+
+def has_long_decimals(text: bytes) -> bool:
+    """Whether the first times of a text have more digits than a double can hold."""
+    for found in _LONG_TIME.finditer(text[: 1 << 16]):
+        digits = found.group(2)
+        if b"." in digits and abs(float(digits.split(b".")[0] or 0)) >= EXACT_US:
+            return True
+    return False
