@@ -4,7 +4,7 @@ import click
 import pytest
 
 from stepscope.answers.part import OPEN_END_NS
-from stepscope.cli.choices import column_names, read_numbers, read_window, typed_sources
+from stepscope.cli.choices import column_names, read_numbers, read_size, read_window, typed_sources
 
 PARAMETER = click.Option(["--window"])
 CONTEXT = click.Context(click.Command("toy"))
@@ -46,3 +46,16 @@ def test_sources_are_typed_again_so_that_they_can_be_pasted():
     assert typed_sources(["-"]) == "SRC"
     assert typed_sources(["-dash.json"]) == "./-dash.json"
     assert typed_sources(["a b.json", "-"], "one") == "'a b.json' SRC --job one"
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("2GB", 2 * 10**9), ("512 MiB", 512 << 20), ("1.5g", 15 * 10**8), ("7", 7)]
+)
+def test_a_size_is_read(text, size):
+    assert read_size(CONTEXT, PARAMETER, text) == size
+
+
+@pytest.mark.parametrize("text", ["", "0", "GB", "-1GB", "2 rooms"])
+def test_what_is_no_size_is_refused(text):
+    with pytest.raises(click.BadParameter, match="write 2GB"):
+        read_size(CONTEXT, PARAMETER, text)

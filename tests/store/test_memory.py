@@ -1,13 +1,18 @@
 """How much memory an import may take, and what runs beside what within it."""
 
+import json
 import threading
 
+import pyarrow.parquet as pq
 import pytest
+from tests.formats.kineto.conftest import kernel, op
 
+from stepscope.formats import scratch
 from stepscope.formats.container import members
 from stepscope.formats.registry import format_named
 from stepscope.formats.runs import Recording
 from stepscope.store import memory, workers
+from stepscope.store.build import import_source
 from stepscope.store.job import Done, Job
 from stepscope.store.progress import SILENT
 
@@ -107,3 +112,32 @@ def at_once(monkeypatch):
 )
 def test_ranks_are_imported_beside_one_another_while_memory_allows(at_once, needs, most, together):
     assert at_once(needs, most, together) == together
+
+
+def test_what_lies_in_files_meanwhile_is_imported_alike(tmp_path, monkeypatch):
+    monkeypatch.setattr(scratch, "LEAST_BYTES", 1)
+    launch = {"cat": "cuda_runtime", "name": "cudaLaunchKernel"}
+    events = [
+        event
+        for at in range(0, 900, 30)
+        for event in (
+            op("aten::mm", at, 20, **{"Input Dims": [[at % 7]], "odd": at}),
+            {**op("", at + 1, 2, correlation=at + 1), **launch},
+            kernel("gemm", at + 5, 9, correlation=at + 1),
+        )
+    ]
+    source = tmp_path / "trace.json"
+    source.write_text(json.dumps({"traceEvents": events}))
+    rows = []
+    for name, most in (("in_memory", 1 << 40), ("in_files", 1)):
+        store = import_source(source, tmp_path / name, memory=most)
+        rows.append({path.name: pq.read_table(path) for path in store.rglob("*.parquet")})
+    assert rows[0].keys() == rows[1].keys() >= {"host_event.0.parquet", "device_event.0.parquet"}
+    for name, table in rows[0].items():
+        assert table.equals(rows[1][name]), name
+
+
+def test_a_rank_takes_a_gigabyte_or_less_unless_more_is_given(groups):
+    groups("", {})
+    assert memory.rank_limit(None) == 250
+    assert memory.rank_limit(5 << 30) == 5 << 30

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -67,6 +68,21 @@ def read_window(
         return None if text is None else parse_window(text)
     except UsageError as error:
         raise click.BadParameter(f"{error.message}: {error.hint}", ctx, param) from None
+
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kMGT]?)(i?)B?", re.IGNORECASE)
+
+
+def read_size(ctx: click.Context, param: click.Parameter, text: str | None) -> int | None:
+    """Bytes from a size such as `2GB` or `512MiB`; None when it was not given."""
+    if text is None:
+        return None
+    found = _SIZE.fullmatch(text.strip())
+    if found is None or not float(found[1]):
+        raise click.BadParameter(f"{text!r} is no size: write 2GB or 512MB", ctx, param)
+    return int(
+        float(found[1]) * (1024 if found[3] else 1000) ** " kmgt".index(found[2].lower() or " ")
+    )
 
 
 def numbers_option(flag: str, name: str, words: str) -> Callable[[Command], Command]:

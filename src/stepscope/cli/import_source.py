@@ -10,6 +10,7 @@ from stepscope.cli.choices import (
     capture_option,
     form_options,
     numbers_option,
+    read_size,
     read_window,
     sources_argument,
     typed_sources,
@@ -51,6 +52,12 @@ from stepscope.cli.typed_name import typed_name
     metavar="ADDRESS",
     help="Read the ranks on the workers of this Dask cluster: the scheduler's address or its file.",
 )
+@click.option(
+    "--memory",
+    metavar="SIZE",
+    callback=read_size,
+    help="Take about this much memory in all processes, as in 2GB; else a quarter of the machine's, 1 GiB a rank.",
+)
 @click.option("--strict", is_flag=True, help="Treat any damage in a file as an error.")
 @form_options
 def command(
@@ -64,6 +71,7 @@ def command(
     capture: tuple[str, ...],
     no_python_stack: bool,
     dask: str | None,
+    memory: int | None,
     strict: bool,
     **form: Any,
 ) -> None:
@@ -91,6 +99,7 @@ def command(
             rank=as_rank,
             job=job,
             dask=dask,
+            memory=memory,
             captures=capture,
             progress=progress,
         )

@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stepscope.formats.scratch import kept
+
 Int64s = NDArray[np.int64]
 Int32s = NDArray[np.int32]
 
@@ -157,10 +159,10 @@ def nest(
             by no more than 2 ns, are taken as meant to be equal.
     """
     row = _order(thread, start, dur, outer)
-    begin = start[row]
+    begin = kept(start[row])
     del start
-    dur = dur[row]
-    end = begin + dur
+    dur = kept(dur[row])
+    end = kept(begin + dur)
     rank = outer[row].astype(np.int8)
     del outer
     for rounds in range(_ROUNDS + 1):
@@ -179,7 +181,8 @@ def nest(
         dur = dur[again]
         recorded = recorded[0][again], recorded[1][again]
     self_ns = _self_time(dur, parent, by_depth, begin, end)
-    return Nesting(parent, by_depth, _starts_of(depth), row, depth, self_ns)
+    level = _starts_of(depth)
+    return Nesting(kept(parent), kept(by_depth), level, kept(row), kept(depth), kept(self_ns))
 
 
 def _order(thread: NDArray[Any], start: Int64s, dur: Int64s, outer: NDArray[Any]) -> Int32s:

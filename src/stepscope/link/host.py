@@ -9,6 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stepscope.formats.nesting import Nesting, climb, nest
+from stepscope.formats.scratch import kept
 from stepscope.link.columns import codes, numbers, run_starts, small_numbers, times
 
 PYTHON, ANNOTATION, OPERATOR, OTHER, RUNTIME = range(5)
@@ -140,8 +141,8 @@ def nest_host(table: pa.Table, *, resolution_ns: int) -> Host:
     # No name holds on to the arguments: nesting frees them as it goes, which counts with millions.
     nesting = nest(
         small_numbers(table, "thread", missing=0),
-        times(table, "start_ns"),
-        times(table, "dur_ns"),
+        kept(times(table, "start_ns")),
+        kept(times(table, "dur_ns")),
         codes(table, "kind", KINDS, missing=OTHER),
         resolution_ns=resolution_ns,
     )
@@ -151,4 +152,4 @@ def nest_host(table: pa.Table, *, resolution_ns: int) -> Host:
     end += start
     kind = codes(table, "kind", KINDS, missing=OTHER)[row]
     role = codes(table, "role", ROLES, missing=NO_ROLE)[row]
-    return Host(table, nesting, kind, role, start, end)
+    return Host(table, nesting, kept(kind), kept(role), kept(start), kept(end))

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from stepscope.formats.scratch import kept, kept_column
 from stepscope.formats.tables import READ, RankTables
 from stepscope.link.backward import DIRECTIONS, find_directions, link_backward
 from stepscope.link.captured_tables import captured_tables
@@ -119,7 +120,8 @@ def _link_host(tables: RankTables, host: Host) -> _HostLinks:
         host.nesting.inherit(forward)
     del named
     stack, call_stack = find_stacks(host, forward, tables.call_stack)
-    return _HostLinks(forward, modules, Placed(module, direction, stack), call_stack)
+    placed = Placed(kept(module), kept(direction), kept(stack))
+    return _HostLinks(kept(forward), modules, placed, call_stack)
 
 
 def _ran(host: Host, launch: Int32s) -> NDArray[np.bool_]:
@@ -151,8 +153,10 @@ def _links(
     raw_dur = clip_overruns(device)
     launch, operator = link_launches(host, device, tables.flow, tables.thread)
     time = sum_device_time(host, device, launch, operator)
+    total_ns, own_ns = kept(time.total), kept(time.own)
+    del time
     steps = find_steps(host, device, launch, tracks=_tracks(tables.thread))
-    step_of_host, step_of_device = steps_of_events(steps, host, device, launch)
+    step_of_host, step_of_device = map(kept, steps_of_events(steps, host, device, launch))
     on_host = _link_host(tables, host)
     forward, modules = on_host.forward, on_host.modules
     module, direction, stack = on_host.placed
@@ -248,8 +252,8 @@ def _links(
         "direction": direction,
         "forward_id": forward,
         "stack_id": stack,
-        "device_ns": time.total,
-        "device_self_ns": time.own,
+        "device_ns": total_ns,
+        "device_self_ns": own_ns,
     }
     return links, linked, own
 
@@ -354,27 +358,28 @@ def _host_table(table: pa.Table, links: dict[str, NDArray[Any]]) -> pa.Table:
         result[row] = values
         return result
 
+    def numbered(name: str, missing: int | None = -1, kind: pa.DataType | None = None) -> pa.Array:
+        return kept_column(integers(rows(name), missing=missing, type=kind or pa.int64()))
+
     def ids(name: str) -> pa.Array:
         positions = links.pop(name)
         links[name] = np.where(positions >= 0, row[positions], -1) if len(row) else positions
-        return integers(rows(name), type=pa.int64())
+        return numbered(name)
 
-    def times(name: str) -> pa.Array:
-        return integers(rows(name), missing=NOT_MEASURED, type=pa.int64())
-
+    depth = np.minimum(rows("depth"), (1 << 15) - 1).astype(np.int16)
     columns = {
-        "device_ns": times("device_ns"),
-        "device_self_ns": times("device_self_ns"),
-        "self_ns": integers(rows("self_ns"), missing=None, type=pa.int64()),
+        "device_ns": numbered("device_ns", NOT_MEASURED),
+        "device_self_ns": numbered("device_self_ns", NOT_MEASURED),
+        "self_ns": numbered("self_ns", None),
         "parent_id": ids("parent_id"),
         "forward_id": ids("forward_id"),
-        "step": _step_numbers(links.pop("step_numbers"), rows("step")),
-        "module_id": integers(rows("module_id"), type=pa.int32()),
-        "stack_id": integers(rows("stack_id"), type=pa.int32()),
-        "depth": pa.array(np.minimum(rows("depth"), (1 << 15) - 1).astype(np.int16)),
-        "recursive": pa.array(rows("recursive")),
-        "direction": from_codes(rows("direction"), DIRECTIONS),
-        "id": integers(np.arange(len(row)), missing=None, type=pa.int64()),
+        "step": kept_column(_step_numbers(links.pop("step_numbers"), rows("step"))),
+        "module_id": numbered("module_id", kind=pa.int32()),
+        "stack_id": numbered("stack_id", kind=pa.int32()),
+        "depth": kept_column(pa.array(depth)),
+        "recursive": kept_column(pa.array(rows("recursive"))),
+        "direction": kept_column(from_codes(rows("direction"), DIRECTIONS)),
+        "id": kept_column(integers(np.arange(len(row)), missing=None, type=pa.int64())),
     }
     return assembled("host_event", table, columns)
 

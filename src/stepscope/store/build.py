@@ -85,6 +85,7 @@ def import_source(
     job: str | None = None,
     captures: Sequence[str | os.PathLike[str]] = (),
     dask: str | None = None,
+    memory: int | None = None,
     progress: Progress | None = None,
 ) -> Path:
     """Imports a recording, or a folder or an archive of them, into a store to keep.
@@ -104,6 +105,8 @@ def import_source(
         captures: recordings in which the job's CUDA graphs were captured; they are no part of the job.
         dask: a Dask cluster whose workers read the ranks, each where it runs: the address of its scheduler, or
             the file that this wrote. They see the files under the same paths.
+        memory: bytes that all processes together should take; by default a quarter of what the machine or the
+            job's control group has, and 1 GiB for each rank.
         progress: told how far it is.
 
     Returns:
@@ -134,6 +137,7 @@ def import_source(
         job,
         _capture_paths(captures),
         dask,
+        memory,
     )
     progress = progress or SILENT
     make_store(target, partial(_build, sources, options, progress))
@@ -365,7 +369,7 @@ def _build_of(
 
         outcomes = run_jobs_on_cluster(jobs, options.cluster, progress)
     elif workers > 1 and size >= PARALLEL_BYTES:
-        outcomes = run_jobs(jobs, workers, progress, import_limit())
+        outcomes = run_jobs(jobs, workers, progress, options.memory or import_limit())
     else:
         listings = Listings()
         by_place = {

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from stepscope.floor import errors
 from stepscope.floor.known_names import check_name
-from stepscope.store.memory import needs
+from stepscope.store.memory import needs, rank_limit
 
 if TYPE_CHECKING:
     from stepscope.formats import runs
@@ -29,6 +29,7 @@ class ImportOptions:
     job: str | None = None
     captures: tuple[str, ...] = ()
     cluster: str | None = None
+    memory: int | None = None
 
 
 def chosen_jobs(run: runs.Run, options: ImportOptions, source: str) -> list[runs.Job]:
@@ -121,6 +122,7 @@ def jobs_of_processes(
             provenance=tuple(map(str, provenance)),
             captures=tuple(_source(one) for one in captures if one.rank in (rank, -1) or rank < 0),
             memory=memory,
+            limit=rank_limit(options.memory),
         )
         for (rank, of_rank), memory in zip(
             ranks, needs([of_rank for _, of_rank in ranks]), strict=True

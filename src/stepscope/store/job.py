@@ -12,7 +12,7 @@ import json
 import shutil
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -33,6 +33,7 @@ from stepscope.formats.inductor import origins
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.registry import Format, format_named
 from stepscope.formats.runs import rank_of_single
+from stepscope.formats.scratch import Scratch
 from stepscope.formats.tables import Facts, RankTables, ReadReport
 from stepscope.link.captures import EARLIER, Captured
 from stepscope.link.checks import OK
@@ -69,6 +70,7 @@ class Job:
         captures: recordings of the captures of CUDA graphs, as `sources`.
         provenance: files of Inductor's that say where its kernels come from.
         memory: bytes that it takes while it runs, roughly.
+        limit: bytes that it should take: where it needs more, what it keeps of events lies in files.
     """
 
     directory: str
@@ -84,6 +86,7 @@ class Job:
     captures: Sequence[tuple[str, str | None, str | None, str]] = ()
     provenance: Sequence[str] = ()
     memory: int = 0
+    limit: int | None = None
 
     @property
     def label(self) -> str:
@@ -122,12 +125,22 @@ def run_job(
         OSError: the store cannot be written.
     """
     try:
-        return _imported(job, progress, listings or Listings())
+        with _scratch(job):
+            return _imported(job, progress, listings or Listings())
     except DamagedSourceError:
         raise
     except SourceError as error:
         shutil.rmtree(rank_folder(Path(job.directory), job.rank), ignore_errors=True)
         return error
+
+
+def _scratch(job: Job) -> AbstractContextManager[object]:
+    if job.limit is None or job.memory <= job.limit:
+        return nullcontext()
+    folder = Path(job.directory)
+    folder.mkdir(parents=True, exist_ok=True)
+    # Arrays on the way need room beside what is mapped.
+    return Scratch(folder, job.limit // 2)
 
 
 def _imported(job: Job, progress: Callable[[int], None] | None, listings: Listings) -> Done:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _SHARE = 4
 """The part of the machine's memory that an import may take: others work on it, too."""
+_OF_RANK = 1 << 30
+"""What importing one rank may take: what it needs beyond that lies in files meanwhile."""
 _OF_PROCESS = 120 << 20
 """What a process takes before it reads anything: Python, Arrow, NumPy."""
 _GROUPS = (Path("/proc/self/cgroup"), Path("/sys/fs/cgroup"))
@@ -31,6 +33,11 @@ def import_limit() -> int | None:
     with suppress(ValueError, OSError, AttributeError):
         known.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     return min(known) // _SHARE if known else None
+
+
+def rank_limit(given: int | None) -> int:
+    """Bytes that importing one rank may take, where `given` are allowed to all or nothing was said."""
+    return given or min(import_limit() or _OF_RANK, _OF_RANK)
 
 
 def needs(ranks: Sequence[Sequence[runs.Recording]]) -> list[int]:

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from stepscope.formats import vocabulary
 from stepscope.formats.kineto import fields
+from stepscope.formats.scratch import kept_column, kept_columns
 from stepscope.formats.tables import ReadReport
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
@@ -545,7 +546,7 @@ class Gathering:
         self.num_rows += rows
         for name in self._columns.keys() - columns.keys():
             self._columns[name].append(pa.nulls(rows))
-        for name, column in columns.items():
+        for name, column in kept_columns(columns).items():
             parts = self._columns.setdefault(name, [pa.nulls(before)] if before else [])
             parts.append(column)
 
@@ -576,9 +577,9 @@ class Gathering:
                 kind = max(kinds, key=lambda one: one.bit_width if pa.types.is_integer(one) else 0)
                 parts = [_as_kind(part, kind) for part in parts]
             whole = pa.chunked_array(parts)
-            found[name] = (
-                whole.unify_dictionaries() if pa.types.is_dictionary(whole.type) else whole
-            )
+            if pa.types.is_dictionary(whole.type):
+                whole = kept_column(whole.unify_dictionaries())
+            found[name] = whole
         for name in names:
             found.setdefault(name, pa.chunked_array([pa.nulls(self.num_rows)]))
         self.num_rows = 0

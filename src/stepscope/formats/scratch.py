@@ -1,0 +1,131 @@
+"""Columns that lie in files instead of in memory, while a recording is imported that is too large for it.
+
+What reading and linking keep for every event goes through `kept` and `kept_columns`. Where a `Scratch` is open,
+these write it to a file without a name and hand back the same values, mapped from there: the system reads
+pages again when they are needed, and those that are not are given back as soon as the process has too many.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+import threading
+import weakref
+from collections.abc import Mapping
+from contextlib import suppress
+from contextvars import ContextVar
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+LEAST_BYTES = 1 << 16
+"""What is smaller stays in memory: a mapping takes whole pages and an entry in the kernel's list."""
+
+LOOK_EVERY_S = 0.02
+"""Arrays are filled with up to a few GB/s, so that some ten MB may be too many before it is noticed."""
+
+_PAGE = mmap.PAGESIZE
+_STATE = Path("/proc/self/statm")
+
+Values = TypeVar("Values", bound=np.ndarray[Any, Any])
+
+
+class Scratch:
+    """Files for columns; a context, within which `kept` uses them.
+
+    Args:
+        folder: where they lie; they take the space of the columns, and no name.
+        limit: bytes of memory from which on pages of files are given back.
+
+    Raises:
+        OSError: the folder cannot be written, or is full.
+    """
+
+    def __init__(self, folder: Path, limit: int) -> None:
+        self._folder = folder
+        self._limit = limit
+        self._mapped: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
+        self._done = threading.Event()
+        self._watch = threading.Thread(target=self._watched, name="stepscope-scratch", daemon=True)
+
+    def __enter__(self) -> Scratch:
+        """Opens it for this thread's context."""
+        self._before = _OPEN.set(self)
+        self._watch.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Closes it; what lies in its files stays readable while anyone holds on to it."""
+        _OPEN.reset(self._before)
+        self._done.set()
+        self._watch.join()
+
+    def array(self, values: Values) -> Values:
+        """The values, in a file."""
+        with tempfile.TemporaryFile(dir=self._folder) as file:
+            file.truncate(values.nbytes)
+            mapped = mmap.mmap(file.fileno(), values.nbytes)
+        self._mapped.add(mapped)
+        copy: Values = np.frombuffer(mapped, values.dtype).reshape(values.shape)
+        copy[...] = values
+        return copy
+
+    def table(self, table: pa.Table) -> pa.Table:
+        """The table, in a file."""
+        with tempfile.TemporaryFile(dir=self._folder) as file:
+            with pa.ipc.new_file(pa.PythonFile(file, "w"), table.schema) as writer:
+                writer.write_table(table)
+            file.flush()
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self._mapped.add(mapped)
+        return pa.ipc.open_file(pa.py_buffer(mapped)).read_all()
+
+    def give_back(self) -> None:
+        """Takes the pages of all files out of this process's memory; they are read again when needed."""
+        for mapped in list(self._mapped):
+            mapped.madvise(mmap.MADV_DONTNEED)
+
+    def _watched(self) -> None:
+        with (
+            suppress(OSError, AttributeError),
+            _STATE.open("rb", buffering=0) as state,
+        ):
+            while not self._done.wait(LOOK_EVERY_S):
+                resident = int(os.pread(state.fileno(), 100, 0).split()[1]) * _PAGE
+                if resident > self._limit:
+                    self.give_back()
+
+
+_OPEN: ContextVar[Scratch | None] = ContextVar("stepscope-scratch", default=None)
+
+
+def kept(values: Values) -> Values:
+    """The values, in a file where they are many and a `Scratch` is open."""
+    scratch = _OPEN.get()
+    return values if scratch is None or values.nbytes < LEAST_BYTES else scratch.array(values)
+
+
+def kept_column(column: Any) -> Any:
+    """An Arrow array likewise, or a chunked one."""
+    return kept_columns({"": column})[""]
+
+
+def kept_columns(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Several of them, of one length."""
+    scratch = _OPEN.get()
+    if scratch is None or sum(one.nbytes for one in columns.values()) < LEAST_BYTES:
+        return dict(columns)
+    table = scratch.table(pa.table(dict(columns)))
+    return {
+        name: table[name] if isinstance(given, pa.ChunkedArray) else table[name].chunk(0)
+        for name, given in columns.items()
+    }

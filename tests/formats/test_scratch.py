@@ -1,0 +1,43 @@
+import numpy as np
+import pyarrow as pa
+
+from stepscope.formats.scratch import LEAST_BYTES, Scratch, kept, kept_column, kept_columns
+
+
+def test_without_a_scratch_nothing_is_copied():
+    values = np.arange(LEAST_BYTES)
+    assert kept(values) is values
+
+
+def test_values_stay_what_they_are_when_their_pages_are_given_back(tmp_path):
+    with Scratch(tmp_path, limit=1 << 40) as scratch:
+        values = kept(np.arange(LEAST_BYTES))
+        values[3] = 7
+        scratch.give_back()
+        assert values[:5].tolist() == [0, 1, 2, 7, 4]
+        assert not list(tmp_path.iterdir())
+    assert int(values[-1]) == LEAST_BYTES - 1
+
+
+def test_pages_are_given_back_while_the_process_has_too_many(tmp_path):
+    # Every process has more than a byte, so that they go all the time.
+    with Scratch(tmp_path, limit=1):
+        values = kept(np.arange(1 << 20))
+        for _ in range(20):
+            assert int(values.sum()) == (1 << 20) * ((1 << 20) - 1) // 2
+
+
+def test_columns_of_every_kind_come_back(tmp_path):
+    rows = LEAST_BYTES
+    columns = {
+        "number": pa.array(range(rows), pa.int32()),
+        "gaps": pa.array([None, 1] * (rows // 2), pa.int64()),
+        "text": pa.array(["a", None] * (rows // 2)).dictionary_encode(),
+        "nothing": pa.nulls(rows),
+        "flag": pa.array([True, False] * (rows // 2)),
+    }
+    with Scratch(tmp_path, limit=1):
+        found = kept_columns(columns)
+        assert all(found[name].equals(column) for name, column in columns.items())
+        parts = pa.chunked_array([columns["number"], columns["number"]])
+        assert kept_column(parts).equals(parts)
