@@ -21,8 +21,9 @@ from stepscope.formats.container import Member
 from stepscope.formats.counters.measured import Measured
 from stepscope.formats.kineto import fields
 from stepscope.formats.kineto import metadata as trace_metadata
+from stepscope.formats.kineto.gathering import codes
 from stepscope.formats.kineto.pairs import pair
-from stepscope.formats.kineto.rows import EventRows, codes
+from stepscope.formats.kineto.rows import EventRows
 from stepscope.formats.kineto.tracks import Threads
 from stepscope.formats.kineto.words import (
     Columns,

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from stepscope.formats import vocabulary
 from stepscope.formats.kineto import fields
-from stepscope.formats.scratch import kept_column, kept_columns
+from stepscope.formats.kineto.gathering import Gathering, small
 from stepscope.formats.tables import ReadReport
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
@@ -65,7 +65,7 @@ def columns(keys: frozenset[str]) -> str:
     def argument(name: str) -> str:
         return f'"a_{name}"' if name in keys else f"NULL::{fields.ARGS[name]}"
 
-    def small(name: str) -> str:
+    def integer(name: str) -> str:
         return f"TRY_CAST({argument(name)} AS INTEGER)"
 
     def finite(name: str) -> str:
@@ -98,19 +98,19 @@ def columns(keys: frozenset[str]) -> str:
         f"{argument('External id')} AS external_id",
         f"{argument('Sequence number')} AS sequence_number",
         f"{argument('Fwd thread id')} AS forward_thread",
-        f"{small('Python id')} AS python_id",
-        f"{small('Python parent id')} AS python_parent_id",
-        f"{small('Python module id')} AS python_module_id",
+        f"{integer('Python id')} AS python_id",
+        f"{integer('Python parent id')} AS python_parent_id",
+        f"{integer('Python module id')} AS python_module_id",
         f"{argument('Module Hierarchy')} AS module_hierarchy",
         f"{argument('kernel')} AS launched_kernel",
         *map(hashed, fields.SETS),
         *(f'"a_{name}"' for names, _ in fields.SETS.values() for name in names if name in keys),
         *(f"{argument(one)} IS NOT NULL AS streamed" for one in ("stream",) if one in keys),
-        f"coalesce({small('device')}, TRY_CAST(pid AS INTEGER), 0) AS device",
+        f"coalesce({integer('device')}, TRY_CAST(pid AS INTEGER), 0) AS device",
         f"coalesce({stream}, {queues}) AS stream",
         *(axis("grid", index) for index in (1, 2, 3)),
         *(axis("block", index) for index in (1, 2, 3)),
-        f"{small('registers per thread')} AS registers_per_thread",
+        f"{integer('registers per thread')} AS registers_per_thread",
         f"{argument('shared memory')} AS shared_memory_bytes",
         f"{finite('blocks per SM')} AS blocks_per_sm",
         f"{finite('warps per SM')} AS warps_per_sm",
@@ -118,13 +118,13 @@ def columns(keys: frozenset[str]) -> str:
         limit if "occupancy" in keys else "NULL::VARCHAR",
         f"{argument('bytes')} AS bytes",
         f"{argument('context')} AS context",
-        f"{small('priority')} AS priority",
+        f"{integer('priority')} AS priority",
         f"{argument('wait_on_stream')} AS wait_on_stream",
         f"{argument('wait_on_cuda_event_record_corr_id')} AS wait_on_correlation",
         f"{argument('graph id')} AS graph_id",
         f"{argument('graph node id')} AS graph_node_id",
         f"{argument('Device Type')} AS device_type",
-        f"{small('Device Id')} AS device_id",
+        f"{integer('Device Id')} AS device_id",
         f"{argument('Addr')} AS address",
         f"{argument('Total Allocated')} AS total_allocated",
         f"{argument('Total Reserved')} AS total_reserved",
@@ -275,7 +275,7 @@ class _Slice:
             elif name in self._table.column_names:
                 column = self._table[name].chunk(0)
                 empty = column.null_count == len(column)
-                found[ours] = pa.nulls(count) if empty else _small(column.take(rows))
+                found[ours] = pa.nulls(count) if empty else small(column.take(rows))
             elif isinstance(names, Mapping):
                 found[ours] = pa.nulls(count)
         return found
@@ -409,7 +409,7 @@ class _Slice:
             numbers, tids = self._codes("tid")
             told = [_stream_of(tid) for tid in tids.to_pylist()]
             of_tid = pa.array(np.array([*told, -1], dtype=np.int64)[numbers[which]])
-            found["stream"] = _small(pc.coalesce(stream.cast(pa.int64()), of_tid))
+            found["stream"] = small(pc.coalesce(stream.cast(pa.int64()), of_tid))
         return found
 
     def _take_sets(self, which: Mask, known: Sets) -> None:
@@ -481,13 +481,6 @@ def _of_numbers(numbers: np.ndarray[Any, np.dtype[np.int32]], values: pa.Array) 
     return pa.DictionaryArray.from_arrays(pa.array(numbers, mask=mask), values)
 
 
-def _small(column: pa.Array) -> pa.Array:
-    """A column in as little room as its values need."""
-    if column.null_count == len(column):
-        return pa.nulls(len(column))
-    return column.dictionary_encode() if pa.types.is_string(column.type) else _narrow(column)
-
-
 class EventRows:
     """Gathers the rows that were taken of a file's events.
 
@@ -529,95 +522,3 @@ class EventRows:
         gathered = (self.host, self.device, self.flow, self.memory, self.begin_end)
         listed = (self.names, self.instants, self.counters)
         return not any(one.num_rows for one in gathered) and not any(listed)
-
-
-class Gathering:
-    """Rows of many slices, column by column, as small as they can be kept."""
-
-    def __init__(self) -> None:
-        self._columns: dict[str, list[pa.Array]] = {}
-        self.num_rows = 0
-
-    def add(self, columns: Mapping[str, pa.Array]) -> None:
-        """Adds the columns of further rows."""
-        if not columns:
-            return
-        before, rows = self.num_rows, len(next(iter(columns.values())))
-        self.num_rows += rows
-        for name in self._columns.keys() - columns.keys():
-            self._columns[name].append(pa.nulls(rows))
-        for name, column in kept_columns(columns).items():
-            parts = self._columns.setdefault(name, [pa.nulls(before)] if before else [])
-            parts.append(column)
-
-    def add_table(self, table: pa.Table) -> None:
-        """Adds further rows from a table."""
-        if table.num_rows:
-            self.add(
-                {name: _small(pa.concat_arrays(table[name].chunks)) for name in table.column_names}
-            )
-
-    def columns(self, *names: str) -> dict[str, pa.ChunkedArray] | None:
-        """The columns, with one dictionary each; None when there are no rows. Empties itself.
-
-        A column without any value has Arrow's null type.
-
-        Args:
-            names: columns that are wanted also when no slice had them.
-        """
-        if not self.num_rows:
-            return None
-        found = {}
-        while self._columns:
-            name = next(iter(self._columns))
-            parts = self._columns.pop(name)
-            kinds = {part.type for part in parts if not pa.types.is_null(part.type)}
-            if kinds:
-                # Integers that fitted into 32 bits in one slice and not in another.
-                kind = max(kinds, key=lambda one: one.bit_width if pa.types.is_integer(one) else 0)
-                parts = [_as_kind(part, kind) for part in parts]
-            whole = pa.chunked_array(parts)
-            if pa.types.is_dictionary(whole.type):
-                whole = kept_column(whole.unify_dictionaries())
-            found[name] = whole
-        for name in names:
-            found.setdefault(name, pa.chunked_array([pa.nulls(self.num_rows)]))
-        self.num_rows = 0
-        return found
-
-
-def _as_kind(part: pa.Array, kind: pa.DataType) -> pa.Array:
-    if pa.types.is_null(part.type):
-        return _nulls(len(part), kind)
-    return part if part.type == kind else part.cast(kind)
-
-
-def _nulls(rows: int, kind: pa.DataType) -> pa.Array:
-    if not pa.types.is_dictionary(kind):
-        return pa.nulls(rows, kind)
-    return pa.DictionaryArray.from_arrays(
-        pa.nulls(rows, kind.index_type), pa.array([], kind.value_type)
-    )
-
-
-def _narrow(column: pa.Array) -> pa.Array:
-    """The column in 32 bits where its values fit: most ids and durations do."""
-    if not pa.types.is_int64(column.type):
-        return column
-    extent = pc.min_max(column)
-    if extent["min"].as_py() < -(2**31) or extent["max"].as_py() >= 2**31:
-        return column
-    return column.cast(pa.int32())
-
-
-def codes(column: pa.ChunkedArray) -> tuple[np.ndarray[Any, np.dtype[np.int32]], list[Any]]:
-    """Codes (int32, -1 for null) of a dictionary column, and the values that they stand for."""
-    if not pa.types.is_dictionary(column.type):
-        return np.full(len(column), -1, dtype=np.int32), []
-    numbers = np.empty(len(column), dtype=np.int32)
-    at = 0
-    for chunk in column.chunks:
-        numbers[at : at + len(chunk)] = chunk.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        at += len(chunk)
-    values: list[Any] = column.chunk(0).dictionary.to_pylist() if column.num_chunks else []
-    return numbers, values

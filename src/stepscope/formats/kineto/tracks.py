@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from stepscope.formats.kineto.rows import codes
+from stepscope.formats.kineto.gathering import codes
 from stepscope.formats.tables import READ
 from stepscope.formats.vocabulary import EXPORTED_PART
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stepscope.formats import vocabulary
-from stepscope.formats.kineto.rows import codes
+from stepscope.formats.kineto.gathering import codes
 from stepscope.formats.scratch import kept_column
 
 Ints = np.ndarray[Any, np.dtype[Any]]
