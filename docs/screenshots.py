@@ -43,7 +43,7 @@ STATES = {
 }
 """Of a view, what its picture shows of it."""
 SIZE = {"width": 1280, "height": 800}
-COLOURS = 128
+COLOURS = 224
 USE = {
     "overview": """\
 The sentence on top is the largest loss, the coloured edge how severe it is, and **Next** what to do about it. Below: the
@@ -57,10 +57,10 @@ timeline that it speaks of, and the command that gives its number again.""",
 A moment belongs to the first part that goes on, so that the parts of a step add up to it. Steps that the recording cut off
 are pale. By mean, ranks stand beside each other.""",
     "operators": """\
-Of a name, of a name with its shapes or arguments, or of a call stack. A bar filters the table to its row; a row opens with
+A bar filters the table to its row; a row opens with
 all its values, and a way to the timeline.""",
     "kernels": """\
-Of a name, of its launch properties, of a call stack or a line of source. Names are shortened so that they stay apart; a row
+Names are shortened so that they stay apart; a row
 has them in full.""",
     "modules": """\
 Press a frame to see it alone, Escape goes back; with the keyboard the arrow keys walk over the frames. A search makes the
@@ -80,7 +80,7 @@ Only roofs that limit something are drawn. A hollow circle is what counters coun
     "hotspots": """\
 Of profiles of the host: py-spy, VTune, perf, and Nsight Systems with its call chains.""",
     "metrics": """\
-Of Nsight Compute, nvprof and Kineto. With `--compare BASELINE` a mark in each bar is the baseline's.""",
+Of Nsight Compute, nvprof and Kineto. Of several recordings another can be chosen as the baseline, a mark in each bar.""",
     "measured": """\
 Bars are means, whiskers their 95 % intervals or percentiles, as the title says.""",
     "compare": """\
@@ -94,7 +94,7 @@ HEAD = """\
 
 What `stepscope report` writes and `stepscope view` shows. Each view's numbers are those of `stepscope QUESTION --json`; what has
 no view of its own has a table, and a chart where the answer has one, under "All other questions". The pictures show
-recordings of others.
+recordings of others, and of our examples.
 """
 
 
@@ -109,7 +109,7 @@ def main() -> int:
         pages = Reports(Path(sys.argv[1]), Path(space))
         parts = [HEAD]
         for view, title, shows in views(page, pages.of(BY_DEFAULT)):
-            parts.append(f"## {title}\n\n{shows[:1].upper()}{shows[1:]}. {USE.get(view, '')}\n")
+            parts.append(f"## {title}\n\n{shows[:1].upper()}{shows[1:]}.\n{USE.get(view, '')}\n")
             address = pages.shows(view)
             path = IMAGES / f"view-{view}.png"
             if address and taken(page, f"{address}#/{view}{STATES.get(view, '')}", path):
@@ -218,12 +218,17 @@ def taken(page: Page, address: str, path: Path) -> bool:
     if page.locator("main table, main canvas, main svg").count() == 0:
         return False
     picture = Image.open(io.BytesIO(page.screenshot()))
-    # The palette keeps colours of small areas too, as a swatch's, which the median cut would mix.
-    few = picture.convert("RGB").quantize(
-        COLOURS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE
-    )
-    few.save(path, optimize=True)
+    fewer_colours(picture.convert("RGB")).save(path, optimize=True)
     return True
+
+
+def fewer_colours(picture: Image.Image) -> Image.Image:
+    """The same in its commonest colours as they are: a median cut would mix those of small areas, as a swatch's."""
+    found: Any = picture.getcolors(picture.width * picture.height)
+    common = [colour for _, colour in sorted(found, reverse=True)[:COLOURS]]
+    palette = Image.new("P", (1, 1))
+    palette.putpalette([channel for colour in common for channel in colour])
+    return picture.quantize(palette=palette, dither=Image.Dither.NONE)
 
 
 if __name__ == "__main__":
