@@ -171,11 +171,13 @@ def _widest(layout: dict[str, Any]) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=20_000_000)
-    parser.add_argument("--store", type=Path, help="a store made before")
+    parser.add_argument("--store", type=Path, help="where the store is, or is made and kept")
     parser.add_argument("-o", "--output", type=Path)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as space:
-        store = given.store or write_store(Path(space) / "store", given.events)
+        store = given.store or Path(space) / "store"
+        if not store.exists():
+            write_store(store, given.events)
         told = measured(store)
     for name, value in told.items():
         print(f"{name:24} {value:14,.1f}" if isinstance(value, float) else f"{name:24} {value:14,}")

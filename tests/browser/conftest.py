@@ -9,7 +9,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -36,22 +36,52 @@ QUIET = (
 CHROMIUM = shutil.which("chromium")
 
 
+WALK = """async ([views, most]) => {
+    const told = {};
+    for (const view of views) {
+        location.hash = '#/' + view;
+        const since = performance.now();
+        const main = () => document.querySelector('main');
+        while (main()?.dataset.shows !== '#/' + view || main().querySelector('.waiting')) {
+            if (performance.now() - since > most) throw new Error(view + ' never has its answers');
+            await new Promise((again) => setTimeout(again, 1));
+        }
+        told[view] = await (LOOK)(main());
+    }
+    return told;
+}"""
+
+
 @dataclass
 class Opened:
     """A page in the browser, and what went wrong in it or left it."""
 
     page: Any
     address: str
-    data: dict[str, Any]
-    traces: list[Trace]
+    made: Made
     console: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """What a report of the same recordings holds."""
+        return self.made.data
+
+    @property
+    def traces(self) -> list[Trace]:
+        """The recordings."""
+        return [shown.trace for shown in self.made.shown]
 
     def show(self, view: str) -> Any:
         """Goes to a view and waits until it has its answers."""
         self.page.goto(f"{self.address}#/{view}")
         self.page.wait_for_selector(f"main[data-shows='#/{view}']:not(:has(.waiting))")
         return self.page
+
+    def walk(self, views: list[str], look: str) -> dict[str, Any]:
+        """What a function of `main`, in JavaScript, tells of each view: one call, however many there are."""
+        told: dict[str, Any] = self.page.evaluate(WALK.replace("LOOK", look), [views, 60_000])
+        return told
 
     def views(self, *, own: bool = True) -> list[str]:
         """The views that the page lists; without `own`, the generic ones of all other questions too."""
@@ -74,21 +104,6 @@ def browser() -> Iterator[Any]:
         started.close()
 
 
-@dataclass
-class Made:
-    """Recordings as a report, and open for a server."""
-
-    path: Path
-    data: dict[str, Any]
-    shown: list[Shown]
-    server: Any = None
-
-    def served(self, serve: Callable[..., Any]) -> Any:
-        """A server of them, started once."""
-        self.server = self.server or serve(self.shown)
-        return self.server
-
-
 class Answers:
     """What a report was made of. A server of the same recordings answers with it: that both compute alike is what
     `tests/serve` holds.
@@ -109,6 +124,10 @@ class Answers:
             raise self._known[key]
         return self._known[key]
 
+    def has(self, question: str) -> bool:
+        """Whether a question was asked of any recording."""
+        return any(name == question for _, name, _ in self._known)
+
     def within(self, question: Any, scope: Any, **asked: Any) -> Any:
         """As a report asks."""
         work = partial(ask_within, question, scope, **asked)
@@ -120,33 +139,69 @@ class Answers:
         return self.asked(work, question, trace.store, **asked)
 
 
-@pytest.fixture(scope="session")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Made]]:
-    """Opens recordings and makes a report of them, once a session."""
-    folder = tmp_path_factory.mktemp("reports")
-    known: dict[str, Made] = {}
-    answers = Answers()
+@dataclass
+class Made:
+    """Recordings open for a server, and, when they are wanted as such, as a report."""
 
-    def make(name: str, *sources: Path | dict[str, Any]) -> Made:
-        if name not in known:
+    name: str
+    shown: list[Shown]
+    folder: Path
+    answers: Answers
+    server: Any = None
+
+    def served(self, serve: Callable[..., Any]) -> Any:
+        """A server of them, started once."""
+        self.server = self.server or serve(self.shown)
+        return self.server
+
+    @cached_property
+    def _held(self) -> dict[str, Any]:
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(page_data, "ask_within", self.answers.within)
+            return page_data.page_data(self.shown)
+
+    @cached_property
+    def data(self) -> dict[str, Any]:
+        """What a report of them holds."""
+        told: dict[str, Any] = json.loads(json.dumps(self._held))
+        return told
+
+    @cached_property
+    def path(self) -> Path:
+        """The report."""
+        path = self.folder / f"{self.name}.html"
+        path.write_text(page(self.name, self._held), encoding="utf-8")
+        return path
+
+
+@dataclass
+class Makes:
+    """Opens recordings, once a session."""
+
+    folder: Path
+    answers: Answers = field(default_factory=Answers)
+    known: dict[str, Made] = field(default_factory=dict)
+
+    def __call__(self, name: str, *sources: Path | dict[str, Any]) -> Made:
+        if name not in self.known:
             opened = [
                 Trace(Store.from_rows(one)) if isinstance(one, dict) else open_trace(one)
                 for one in sources
             ]
             jobs = [one for trace in opened for one in trace.jobs.values()]
             shown = [Shown(f"{name} {n}", trace) for n, trace in enumerate(jobs, 1)]
-            with pytest.MonkeyPatch.context() as patched:
-                patched.setattr(page_data, "ask_within", answers.within)
-                data = page_data.page_data(shown)
             for one in shown:
-                setattr(one.trace, "ask", partial(answers.of, one.trace))  # noqa: B010  # it shadows a method
-            path = folder / f"{name}.html"
-            path.write_text(page(name, data), encoding="utf-8")
-            known[name] = Made(path, json.loads(json.dumps(data)), shown)
-        return known[name]
+                setattr(one.trace, "ask", partial(self.answers.of, one.trace))  # noqa: B010  # it shadows a method
+            self.known[name] = Made(name, shown, self.folder, self.answers)
+        return self.known[name]
 
-    yield make
-    for one in known.values():
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Makes]:
+    """Opens recordings and makes reports of them."""
+    makes = Makes(tmp_path_factory.mktemp("reports"))
+    yield makes
+    for one in makes.known.values():
         for shown in one.shown:
             shown.trace.close()
 
@@ -154,7 +209,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Mad
 class Pages:
     """Opens pages in the browser; when it is closed, nothing may have gone wrong in one, nor left it."""
 
-    def __init__(self, browser: Any, made: Callable[..., Made], serve: Callable[..., Any]) -> None:
+    def __init__(self, browser: Any, made: Makes, serve: Callable[..., Any]) -> None:
         self._browser, self._made, self._serve = browser, made, serve
         self._contexts: list[tuple[Any, Opened]] = []
 
@@ -162,11 +217,12 @@ class Pages:
         """The page of recordings, as a `report` or from a `server`."""
         one = self._made(name, *sources)
         context = self._browser.new_context(**{"viewport": {"width": 1440, "height": 900}, **looks})
-        traces = [shown.trace for shown in one.shown]
-        opened = Opened(context.new_page(), one.path.as_uri(), one.data, traces)
         if kind == "server":
             server = one.served(self._serve())
-            opened.address = server.policy.link.partition("?")[0]
+            address = server.policy.link.partition("?")[0]
+        else:
+            address = one.path.as_uri()
+        opened = Opened(context.new_page(), address, one)
         # Chromium reports each answer that is refused, in the words that the page shows, too.
         refused = "Failed to load resource: the server responded with a status of 4"
         opened.page.on(
@@ -214,10 +270,10 @@ def show(request: pytest.FixtureRequest, pages: Pages) -> Callable[..., Opened]:
 
 @pytest.fixture
 def both(pages: Pages) -> Callable[..., Iterator[Opened]]:
-    """Opens the page of recordings as a report and then from a server, in one test: the report is made once."""
+    """Opens the page of recordings from a server and then as a report, in one test: each question is asked once."""
 
     def open_both(name: str, *sources: Any) -> Iterator[Opened]:
-        for kind in ("report", "server"):
+        for kind in ("server", "report"):
             yield pages.open(kind, name, *sources)
 
     return open_both

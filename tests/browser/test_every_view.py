@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.browser.recordings import HOSTILE, training
+from tests.browser.recordings import HOSTILE, MADE
 from tests.conftest import SHARED_TRACES
 
 from stepscope.api.trace import Trace
@@ -30,21 +30,7 @@ OF_EACH_KIND = (
     "T07_no_steps.json",
 )  # fmt: skip
 
-SETTLED = """async ([views, most]) => {
-    const shown = {};
-    for (const view of views) {
-        location.hash = '#/' + view;
-        const since = performance.now();
-        const main = () => document.querySelector('main');
-        while (main()?.dataset.shows !== '#/' + view || main().querySelector('.waiting')) {
-            if (performance.now() - since > most) throw new Error(view + ' never has its answers');
-            await new Promise((again) => setTimeout(again, 1));
-        }
-        const words = [...main().querySelectorAll('.empty')].map((one) => one.innerText);
-        shown[view] = [main().innerText, words];
-    }
-    return shown;
-}"""
+LOOK = "main => [main.innerText, [...main.querySelectorAll('.empty')].map((one) => one.innerText)]"
 
 
 def shown(opened: Any, *, own: bool = False) -> dict[str, str]:
@@ -52,7 +38,7 @@ def shown(opened: Any, *, own: bool = False) -> dict[str, str]:
     views = opened.views(own=own)
     assert len(views) > 10
     told = {}
-    for view, (text, empties) in opened.page.evaluate(SETTLED, [views, 30_000]).items():
+    for view, (text, empties) in opened.walk(views, LOOK).items():
         assert "bug in StepScope" not in text, view
         assert text.strip(), view
         for words in empties:
@@ -62,10 +48,19 @@ def shown(opened: Any, *, own: bool = False) -> dict[str, str]:
 
 
 @pytest.fixture
-def as_asked_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A report of the questions without their further forms, which the server answers: half the time."""
-    by_default = [form for form in page_data.forms() if not form.parameters]
-    monkeypatch.setattr(page_data, "forms", lambda: by_default)
+def as_views_ask(monkeypatch: pytest.MonkeyPatch, made: Any) -> None:
+    """A report of what the views of a server's page asked before: without the other questions."""
+    every_form = page_data.forms
+
+    def asked() -> list[page_data.Form]:
+        return [
+            form
+            for form in every_form()
+            if not form.parameters
+            and (form.question.recordings != "one" or made.answers.has(form.question.name))
+        ]
+
+    monkeypatch.setattr(page_data, "forms", asked)
 
 
 def check_numbers(told: dict[str, str], trace: Trace) -> None:
@@ -85,22 +80,24 @@ def check_numbers(told: dict[str, str], trace: Trace) -> None:
 
 @pytest.mark.traces
 @pytest.mark.parametrize("trace", OF_OTHERS)
-def test_every_view_of_traces_of_others(both: Any, as_asked_by_default: None, trace: str) -> None:
-    for opened in both(f"by default {trace}".replace("/", "-"), SHARED_TRACES / trace):
+def test_every_view_of_traces_of_others(both: Any, as_views_ask: None, trace: str) -> None:
+    for opened in both(f"as views ask {trace}".replace("/", "-"), SHARED_TRACES / trace):
         told = shown(opened, own=True)
         check_numbers(told, opened.traces[0])
 
 
 @pytest.mark.parametrize("name", OF_EACH_KIND)
-def test_every_view_of_each_kind_of_file(both: Any, as_asked_by_default: None, name: str) -> None:
-    for opened in both(f"by default {name}", DATA / name):
+def test_every_view_of_each_kind_of_file(both: Any, as_views_ask: None, name: str) -> None:
+    for opened in both(f"as views ask {name}", DATA / name):
         check_numbers(shown(opened, own=True), opened.traces[0])
 
 
-def test_every_question_of_names_that_are_no_names(both: Any) -> None:
-    for opened in both("training", training()):
+@pytest.mark.parametrize("kind", MADE)
+def test_every_question_of_made_recordings(both: Any, kind: str) -> None:
+    for opened in both(kind, MADE[kind]()):
         told = shown(opened)
-        check_numbers(told, opened.traces[0])
-        assert set(told) >= {"gpu-trace", "sources"}
-        assert HOSTILE in told["operators"]
-        assert f"{count_text(4)} rows" in told["kernels"]
+        if kind == "training":
+            check_numbers(told, opened.traces[0])
+            assert set(told) >= {"gpu-trace", "sources"}
+            assert HOSTILE in told["operators"]
+            assert f"{count_text(4)} rows" in told["kernels"]

@@ -9,11 +9,13 @@ import zlib
 from typing import Any
 
 import pytest
-from tests.browser.recordings import HOSTILE, LONG, MADE, training
+from tests.browser.recordings import HOSTILE, LONG, training
 from tests.serve.conftest import opened
 
 from stepscope.floor.units import count_text, time_text
 from stepscope.serve import growing
+
+AXE = "async () => (await axe.run(document, {resultTypes: ['violations']})).violations"
 
 AS_REPORT = pytest.mark.parametrize("show", ["report"], indirect=True)
 
@@ -23,17 +25,6 @@ def reply(data: dict[str, Any], question: str, **asked: str) -> dict[str, Any]:
     key = json.dumps([["1"], question, sorted(asked.items())], separators=(",", ":"))
     packed: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(data["replies"][key])))
     return packed
-
-
-@pytest.mark.parametrize("kind", MADE)
-def test_every_view_opens_and_none_is_empty_without_words(show: Any, kind: str) -> None:
-    report = show(kind, MADE[kind]())
-    for view in report.views(own=False):
-        page = report.show(view)
-        text = page.locator("main").inner_text()
-        assert "bug in StepScope" not in text, view
-        for empty in page.locator(".empty").all():
-            assert len(empty.inner_text().split()) > 5, view
 
 
 @pytest.mark.traces
@@ -175,8 +166,8 @@ def test_the_keyboard_reaches_everything(show: Any) -> None:
 def test_no_serious_fault_of_accessibility(show: Any, scheme: str) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     report = show("training", training(), color_scheme=scheme)
-    for view in report.views():
-        found = axe.run(report.show(view)).response["violations"]
+    report.show("overview").evaluate(axe.axe_script)  # once, for all views
+    for view, found in report.walk(report.views(), AXE).items():
         serious = [
             (view, one["id"], node["html"][:120], node["failureSummary"])
             for one in found
@@ -189,12 +180,9 @@ def test_no_serious_fault_of_accessibility(show: Any, scheme: str) -> None:
 @pytest.mark.parametrize("width", [800, 1440])
 def test_nothing_is_wider_than_the_window(show: Any, width: int) -> None:
     report = show("training", training(), viewport={"width": width, "height": 900})
-    for view in report.views():
-        page = report.show(view)
-        assert page.evaluate("document.documentElement.scrollWidth") <= width, view
-        assert page.evaluate(
-            "(m => m.scrollWidth <= m.clientWidth)(document.querySelector('main'))"
-        ), view
+    look = "main => [document.documentElement.scrollWidth, main.scrollWidth - main.clientWidth]"
+    for view, (wide, beyond) in report.walk(report.views(), look).items():
+        assert (wide <= width, beyond <= 0) == (True, True), view
 
 
 @pytest.mark.parametrize("show", ["server"], indirect=True)

@@ -56,9 +56,9 @@ def test_tracks_are_of_ranks_streams_threads_and_counters(timeline):
     assert [(one["id"], one["title"], one["lanes"], one["events"], one["dull"]) for one in rank["tracks"]] == [
         ("0.steps", "steps", 1, 2, False),
         ("0.comm", "communication", 1, 1, False),
-        ("0.o0", "device 0: computation, communication, exposed", 3, 1, False),
+        ("0.o0", "overlap: device 0", 3, 1, False),
         ("0.s0.7", "device 0: stream 7", 1, 2, False),
-        ("0.m0.7", "device 0: stream 7, ranges and waits", 1, 1, True),
+        ("0.m0.7", "ranges and waits, device 0: stream 7", 1, 1, True),
         ("0.s0.9", "device 0: stream 9", 1, 1, False),
         ("0.mem.cuda0", "memory in use: cuda 0", 1, 1, False),
         ("0.h0", "main", 3, 4, False),
@@ -235,8 +235,8 @@ def test_what_overlaps_and_which_modules_work_have_lanes_of_their_own():
     with Store.from_rows({"device_event": work, "module": modules}) as store:
         timeline = Timeline(store)
         titles = {one.id: one.title for one in timeline.tracks.values()}
-        assert titles["0.o0"] == "device 0: computation, communication, exposed"
-        assert titles["0.n0.7"] == "device 0: stream 7, modules"
+        assert titles["0.o0"] == "overlap: device 0"
+        assert titles["0.n0.7"] == "modules, device 0: stream 7"
         drawn = timeline.tile(0, 0, ["0.o0", "0.n0.7"])
         shown = {
             track: [

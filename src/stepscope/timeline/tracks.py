@@ -153,7 +153,7 @@ def _overlaps(scope: Scope) -> list[Track]:
     return [
         Track(
             f"{row['rank']}.o{row['device']}", row["rank"], "overlap",
-            f"device {row['device']}: computation, communication, exposed", 3, row["events"],
+            f"overlap: device {row['device']}", 3, row["events"],
             keys=((row["device"],),),
         )
         for row in _rows(scope, _OVERLAPS)
@@ -173,7 +173,7 @@ def _streams(scope: Scope) -> list[Track]:
         title = f"device {device}: {words}"
         kind: Kind = "stream"
         if not row["works"]:
-            kind, title = "marks", f"{title}, ranges and waits"
+            kind, title = "marks", f"ranges and waits, {title}"
         keys = ((device, stream),)
         tracks.append(
             Track(f"{rank}.{kind[0]}{device}.{stream}", rank, kind, title, 1, row["events"],
@@ -181,7 +181,7 @@ def _streams(scope: Scope) -> list[Track]:
         )  # fmt: skip
         if row["works"] and (events := modules.get((rank, device, stream))):
             name = f"{rank}.n{device}.{stream}"
-            tracks.append(Track(name, rank, "modules", f"{title}, modules", 1, events, keys=keys))
+            tracks.append(Track(name, rank, "modules", f"modules, {title}", 1, events, keys=keys))
     return tracks
 
 

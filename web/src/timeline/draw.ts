@@ -188,12 +188,14 @@ function drawBlocks(
       if (dim) pen.globalAlpha *= 0.3;
       pen.fillRect(left, top, wide, high);
       pen.globalAlpha = 1;
-      if (isRuler && from >= least) {
+      // By times: by pixels, what starts with the tile may lie before it.
+      const starts = startOf(piece, layout.bins) + (blocks.start[place] ?? 0) >= part[0];
+      if (isRuler && starts) {
         pen.fillStyle = palette.muted;
         pen.fillRect(left, top, 1, high);
       }
       const room = Math.min(to, width) - left - 6;
-      if (room > 20 && !several && (from >= least || least === 0)) {
+      if (room > 20 && !several && (starts || least === 0)) {
         const own = piece.names[name] ?? "";
         texts.push({
           ink: isRuler || dim ? palette.ink : shade.ink,
@@ -375,6 +377,7 @@ function drawMeasured(pen: Pen, scene: Scene, palette: Palette) {
 export function fitting(pen: Pen, text: string, room: number): string {
   const wide = pen.measureText(text).width;
   if (wide <= room) return text;
-  const kept = Math.floor((text.length * (room - 7)) / wide);
+  let kept = Math.floor((text.length * room) / wide);
+  while (kept > 1 && pen.measureText(`${text.slice(0, kept)}…`).width > room) kept -= 1;
   return kept > 1 ? `${text.slice(0, kept)}…` : "";
 }

@@ -32,6 +32,8 @@ describe("time on a line", () => {
     const { step, marks } = ticks({ from: 1_234_560_000, to: 1_234_569_000 }, 1000);
     expect(step).toBe(1000);
     expect(marks.slice(0, 2).map((one) => one.text)).toEqual(["1.234560 s", "1.234561 s"]);
+    const round = ticks({ from: 700_000_000, to: 1_100_000_000 }, 500).marks;
+    expect(round.map((one) => one.text)).toEqual(["0.7 s", "0.8 s", "0.9 s", "1.0 s", "1.1 s"]);
     expect(momentText(0, 1000)).toBe("0");
     expect(momentText(2_500, 500)).toBe("2.5 µs");
   });

@@ -67,15 +67,15 @@ export function ticks(
   const step = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= least) ?? 10 * power;
   const marks: Tick[] = [];
   for (let at = Math.ceil(range.from / step) * step; at <= range.to; at += step) {
-    marks.push({ at, text: momentText(at, step) });
+    marks.push({ at, text: momentText(at, step, Math.max(Math.abs(range.from), Math.abs(range.to))) });
   }
   return { step, marks };
 }
 
-/** A moment with as many digits as tell marks apart: `1.234 56 s`. */
-export function momentText(at: number, step: number): string {
+/** A moment with as many digits as tell marks apart, in the unit of the largest one: `1.234 56 s`. */
+export function momentText(at: number, step: number, most = Math.abs(at)): string {
   if (at === 0) return "0";
-  const [size, unit] = Math.abs(at) >= 1e9 ? [1e9, "s"] : Math.abs(at) >= 1e6 ? [1e6, "ms"] : [1e3, "µs"];
+  const [size, unit] = most >= 1e9 ? [1e9, "s"] : most >= 1e6 ? [1e6, "ms"] : [1e3, "µs"];
   const digits = Math.min(9, Math.max(0, Math.ceil(Math.log10(size / step))));
   return `${(at / size).toFixed(digits)} ${unit}`;
 }
