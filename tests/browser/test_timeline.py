@@ -12,9 +12,11 @@ from tests.browser.recordings import HOSTILE, LONG, training
 def opened(
     show: Any, kind: str, rows: dict[str, Any], hash_: str = "timeline", **looks: Any
 ) -> Any:
-    page = show(kind, rows, **looks).show(hash_)
-    page.set_default_timeout(8_000)
+    opened = show(kind, rows, **looks)
+    page = opened.page
+    page.goto(f"{opened.address}#/{hash_}")  # whose hash changes as soon as something was found
     page.wait_for_selector(".timeline[data-complete=yes]")
+    page.set_default_timeout(8_000)
     return page
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from heapq import heappop, heappush
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +22,7 @@ def in_lanes(
     """Events that lie on lanes of their own where they overlap.
 
     Args:
-        key: which events share lanes: those of a depth on a thread, or of a stream. Small numbers from 0.
+        key: which events share lanes: those of a depth on a thread, or of a stream.
         start, end: when they start and end (ns).
 
     Yields:
@@ -30,11 +31,10 @@ def in_lanes(
     """
     # Stable, and quick for numbers of 16 bits: rows come nearly in order of time.
     order = np.argsort(key, kind="stable")
-    first = 0
-    for number, last in enumerate(np.cumsum(np.bincount(key)).tolist()):
-        if last > first:
-            yield number, *_in_order(order[first:last], start, end)
-        first = last
+    known = key[order]
+    firsts = np.flatnonzero(np.append(True, known[1:] != known[:-1])[: len(known)]).tolist()
+    for first, last in pairwise([*firsts, len(known)]):
+        yield int(known[first]), *_in_order(order[first:last], start, end)
 
 
 def _in_order(rows: Int64s, start: Int64s, end: Int64s) -> tuple[Int64s, NDArray[np.int8]]:

@@ -6,11 +6,12 @@ instead, some hundred thousand rows, and a closer one from the events of that ti
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from stepscope.link.columns import codes, numbers, small_numbers, times
@@ -47,36 +48,37 @@ def drawn_tables(tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
     return made | {"event_lane": pa.concat_tables(lanes)}
 
 
-Places = Mapping[str, NDArray[Any]]
+Key = NDArray[np.integer]
+Place = Callable[[int], dict[str, int]]
 
 
-def _host_keys(table: pa.Table) -> tuple[NDArray[np.integer], Places]:
-    """What shares lanes, by row, and for each such key where it is drawn."""
-    thread, depth = small_numbers(table, "thread"), small_numbers(table, "depth")
+def _host_keys(table: pa.Table) -> tuple[Key, Place]:
+    """What shares lanes, by row, and where events of such a key are drawn."""
+    depth = small_numbers(table, "depth")
     depths = int(depth.max(initial=0)) + 1
-    known, number = np.unique(thread, return_inverse=True)
-    every = np.arange(len(known) * depths)
-    return _narrow(number * depths + depth), {
-        "thread": known[every // depths],
-        "depth": every % depths,
-    }
+    key = numbers(table, "thread") * depths + depth
+    return _narrow(key), lambda one: {"thread": one // depths, "depth": one % depths}
 
 
-def _device_keys(table: pa.Table) -> tuple[NDArray[np.integer], Places]:
-    pairs = np.stack((numbers(table, "device"), numbers(table, "stream")), axis=1)
-    known, number = np.unique(pairs, axis=0, return_inverse=True)
+def _device_keys(table: pa.Table) -> tuple[Key, Place]:
+    known = np.sort(pc.unique(table["stream"]).to_numpy())
+    stream = np.searchsorted(known, numbers(table, "stream"))
     # What is no work is drawn on a track of its own beside the stream.
     rests = codes(table, "kind", KINDS, missing=NO_WORK) == NO_WORK
-    every = np.arange(len(known) * 2) // 2
-    places = {"device": known[every, 0], "stream": known[every, 1]}
-    return _narrow(number.reshape(-1) * 2 + rests), places
+    key = (numbers(table, "device") * len(known) + stream) * 2 + rests
+
+    def place(one: int) -> dict[str, int]:
+        return {"device": one // 2 // len(known), "stream": int(known[one // 2 % len(known)])}
+
+    return _narrow(key), place
 
 
-def _narrow(key: NDArray[np.integer]) -> NDArray[np.integer]:
-    return key.astype(np.uint16) if int(key.max(initial=0)) < 1 << 16 else key
+def _narrow(key: Key) -> Key:
+    small = int(key.min(initial=0)) >= 0 and int(key.max(initial=0)) < 1 << 16
+    return key.astype(np.uint16) if small else key
 
 
-def _drawn(table: pa.Table, key: NDArray[np.integer], places: Places) -> tuple[pa.Table, pa.Table]:
+def _drawn(table: pa.Table, key: Key, place: Place) -> tuple[pa.Table, pa.Table]:
     """The blocks of a table of events, and the events that are not on the first lane."""
     start, end = times(table, "start_ns"), times(table, "dur_ns")
     end += start
@@ -92,7 +94,7 @@ def _drawn(table: pa.Table, key: NDArray[np.integer], places: Places) -> tuple[p
             longest.append(own[some.row])
             count = len(some.row)
             made.append(
-                {name: np.full(count, column[number]) for name, column in places.items()}
+                {name: np.full(count, one) for name, one in place(number).items()}
                 | {"lane": np.full(count, beside), "start_ns": some.start, "end_ns": some.end}
                 | {"events": some.events, "busy_ns": some.busy, "longest_ns": some.longest}
             )

@@ -154,6 +154,7 @@ class Side:
         self._bins = {
             span: int(bins[np.argmax(spans == span)])
             for span in {placed(path)[0] for path in store.files(table.blocks, rank)}
+            if (spans == span).any()
         }
         self.level = max((one.bit_length() - 1 for one in self._bins.values()), default=-1)
         """Up to this zoom blocks are too coarse; -1 where there are none."""
@@ -329,6 +330,7 @@ class Side:
 
 
 _EVER = 1 << 62
+_MANY = 1 << 22
 
 
 def _joined(one: Sequence[NDArray[Any]], other: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
@@ -341,9 +343,12 @@ def _distinct(
     """The distinct triples of small numbers, in order, and which of them each row is."""
     of_two, of_three = (int(some.max(initial=0)) + 1 for some in (two, three))
     key = (one.astype(np.int64) * of_two + two) * of_three + three
-    known = np.flatnonzero(np.bincount(key))
-    place = np.zeros(int(known[-1]) + 1 if len(known) else 0, np.int64)
-    place[known] = np.arange(len(known))
-    return np.stack(
-        (known // of_three // of_two, known // of_three % of_two, known % of_three), axis=1
-    ), place[key]
+    if int(key.max(initial=0)) > _MANY:
+        known, which = np.unique(key, return_inverse=True)
+    else:
+        known = np.flatnonzero(np.bincount(key))
+        place = np.zeros(int(known[-1]) + 1 if len(known) else 0, np.int64)
+        place[known] = np.arange(len(known))
+        which = place[key]
+    two_of, three_of = known // of_three % of_two, known % of_three
+    return np.stack((known // of_three // of_two, two_of, three_of), axis=1), which.reshape(-1)
