@@ -11,10 +11,9 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 from stepscope.floor.errors import SourceError
-from stepscope.formats.container import ByteStream
 
 MOST_VALUES = 1 << 24
 """Values that are held at once: on the stack, or in lists and dictionaries that nobody took."""
@@ -47,6 +46,13 @@ ERRORS = {
 }
 
 
+class Readable(Protocol):
+    """What is read from its start to its end."""
+
+    def read(self, size: int, /) -> bytes:
+        """So many bytes; fewer only at the end."""
+
+
 class Taken:
     """Stands where a dictionary was that has been taken."""
 
@@ -61,7 +67,7 @@ class _Dict(dict[Any, Any]):
     number: int
 
 
-def load(stream: ByteStream, label: str, take: Callable[[dict[Any, Any]], Any]) -> Any:
+def load(stream: Readable, label: str, take: Callable[[dict[Any, Any]], Any]) -> Any:
     """The value that a pickle holds.
 
     Args:
@@ -86,7 +92,7 @@ def load(stream: ByteStream, label: str, take: Callable[[dict[Any, Any]], Any]) 
         raise _damaged(label, "it breaks off or is corrupt") from error
 
 
-def _run(stream: ByteStream, label: str, take: Callable[[dict[Any, Any]], Any]) -> Any:
+def _run(stream: Readable, label: str, take: Callable[[dict[Any, Any]], Any]) -> Any:
     read, int_from = stream.read, int.from_bytes
     memo: list[Any] = []
     stack: list[Any] = []

@@ -230,7 +230,7 @@ FORMATS: tuple[Format, ...] = (
     ),
     Format(
         name="memory-snapshot",
-        title="memory snapshot of torch (torch.cuda.memory._dump_snapshot)",
+        title="memory snapshot of torch (torch.cuda.memory._dump_snapshot), or a page of memory_viz",
         sniff=cuda_snapshot.looks_like_snapshot,
         peek=cuda_snapshot.peek,
         read=cuda_snapshot.read,

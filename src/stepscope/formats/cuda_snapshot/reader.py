@@ -1,4 +1,5 @@
-"""Reads memory snapshots of torch: pickles of `torch.cuda.memory._dump_snapshot`, torch 2.0 and newer.
+"""Reads memory snapshots of torch: pickles of `torch.cuda.memory._dump_snapshot`, torch 2.0 and newer, and the
+pages that `torch.cuda._memory_viz` makes of them.
 
 A snapshot is a dictionary: `segments` with their `blocks`, as they are when it is taken; `device_traces`,
 a list of events for each device; of newer torch `external_annotations` (ranges of the program), and
@@ -34,6 +35,7 @@ from stepscope.formats.cuda_snapshot.events import (
     held_after,
 )
 from stepscope.formats.cuda_snapshot.frames import BACKWARD, Stacks
+from stepscope.formats.cuda_snapshot.page import EmbeddedPickle, looks_like_page
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.plain_pickle import TAKEN, load
 from stepscope.formats.tables import EPOCH_NS, READ, Facts, RankTables, ReadReport, canonical
@@ -47,11 +49,14 @@ _STATES = {
     "inactive": "free",
 }
 _KIND = "cuda"
+_HEAD_BYTES = 1 << 12
 _ANNOTATION = "memory annotation"
 
 
 def looks_like_snapshot(head: bytes) -> bool:
-    """Whether a file's first bytes could be a memory snapshot's."""
+    """Whether a file's first bytes could be a memory snapshot's, or a page's that shows one."""
+    if looks_like_page(head):
+        return True
     return _PICKLE.match(head) is not None and any(mark in head[:4096] for mark in _MARKS)
 
 
@@ -70,7 +75,9 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
     options = options or ReadOptions()
     snapshot = _Snapshot()
     with member.open() as stream:
-        top = load(stream, member.label, snapshot.take)
+        paged = looks_like_page(stream.peek(_HEAD_BYTES)[:_HEAD_BYTES])
+        pickled = EmbeddedPickle(stream) if paged else stream
+        top = load(pickled, member.label, snapshot.take)
     try:
         return snapshot.tables(top if isinstance(top, dict) else {}, member.label, options)
     except (TypeError, OverflowError, ValueError) as error:
