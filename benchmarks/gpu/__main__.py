@@ -124,7 +124,7 @@ def main() -> int:
     site = out / "scratch" / "site"
     refused = packages.install(asked.wheels, site)
     found_in = [*sys.path, str(site)]
-    lacking = packages.missing([*packages.requirements(), "torch"], found_in)
+    lacking = packages.missing([*packages.requirements(), packages.TORCH], found_in)
     poorer = packages.missing(packages.WANTED_TOO, found_in)
     for line in refused:
         print(f"not installed: {line}")

@@ -22,6 +22,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 WANTED_TOO = ("pytest>=8.2", "py-spy>=0.4")
 """What some stages need beside StepScope's own dependencies; without them these stages do less."""
+TORCH = "torch"
+"""Is taken as it is found: it fits the driver, and is no wheel that is carried along."""
 _GLIBC = (17, 24, 27, 28, 31, 34, 35, 39)
 
 
@@ -105,12 +107,19 @@ def _done(command: Sequence[str]) -> str | None:
 def how_to_get(lacking: Sequence[str]) -> str:
     """The commands that bring what is missing."""
     version = ".".join(map(str, sys.version_info[:2]))
-    names = " ".join(one.partition(">=")[0] for one in lacking)
-    return (
-        f"On a machine with a network: make wheels WHEELS='{names}' WHEELS_FOR={version}\n"
-        f"then copy the folder wheels/ to {ROOT} here, and run make gpu again.\n"
-        f"Where this machine has one: {sys.executable} -m pip install {names}"
-    )
+    names = " ".join(one.partition(">=")[0] for one in lacking if one != TORCH)
+    lines = []
+    if TORCH in lacking:
+        lines.append(
+            f"Name the Python that has a torch for this GPU: make gpu PYTHON=...; {sys.executable} has none."
+        )
+    if names:
+        lines += [
+            f"On a machine with a network: make wheels WHEELS='{names}' WHEELS_FOR={version}",
+            f"then copy the folder wheels/ to {ROOT} here, and run make gpu again.",
+            f"Where this machine has one: {sys.executable} -m pip install {names}",
+        ]
+    return "\n".join(lines)
 
 
 def download(names: Sequence[str], folder: Path, version: str, machine: str) -> int:

@@ -178,6 +178,13 @@ def test_what_is_missing_or_too_old_is_named(gpu: Any, tmp_path: Path) -> None:
     assert gpu.packages.missing(wanted, [str(tmp_path)]) == ["rich>=13.7", "backports.zstd>=1.0"]
 
 
+def test_what_is_said_to_type_brings_no_torch(gpu: Any) -> None:
+    told = gpu.packages.how_to_get(["duckdb>=1.4", "torch"])
+    assert "make wheels WHEELS='duckdb' " in told
+    assert "make gpu PYTHON=..." in told
+    assert "WHEELS" not in gpu.packages.how_to_get(["torch"])
+
+
 def test_the_requirements_are_those_of_the_project(gpu: Any) -> None:
     names = {one.partition(">=")[0] for one in gpu.packages.requirements()}
     assert {"duckdb", "numpy", "pyarrow", "isal", "click"} <= names
