@@ -30,6 +30,7 @@ found.claim("the earth is round", True, radius_km=6371.0)
 def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     """The package of `make gpu`, whose other modules are there once it is."""
     monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import gpu.in_turn
     import gpu.packages
     import gpu.runner
     import gpu.summary
@@ -147,6 +148,16 @@ def test_a_log_keeps_its_end(gpu: Any, run: Any, tmp_path: Path) -> None:
     log = (tmp_path / "logs" / "talks.log").read_text()
     assert len(log) == gpu.runner.LONGEST_LOG
     assert log.endswith("the end\n")
+
+
+def test_of_each_group_the_first_ends_before_the_others_and_the_most_valuable_come_first(
+    gpu: Any,
+) -> None:
+    groups = [["a0", "a2", "a1"], ["b0", "b1"]]
+    done = gpu.in_turn.run_in_turn(groups, lambda one: int(one[1]), str.upper, at_once=1)
+    assert list(done) == [(one, one.upper()) for one in ("a0", "b0", "a1", "b1", "a2")]
+    together = list(gpu.in_turn.run_in_turn(groups, lambda one: int(one[1]), str.upper, 4))
+    assert sorted(together) == [(one, one.upper()) for one in ("a0", "a1", "a2", "b0", "b1")]
 
 
 def test_what_does_not_hold_is_counted_and_shown(gpu: Any, run: Any, tmp_path: Path) -> None:

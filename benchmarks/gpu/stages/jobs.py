@@ -12,10 +12,11 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpu.in_turn import run_in_turn
 from gpu.outcome import Outcome
 from gpu.stages.kept import counted, keep
 from gpu.stages.surroundings import (
@@ -182,31 +183,20 @@ def main() -> int:
     found = outcome_of("jobs")
     folder = SCRATCH / "jobs"
     folder.mkdir()
+    # What is compiled for a job's plain run is there for all that follow; then each mode of all jobs before the
+    # next one, so that what there is no time for is of each the least.
     runs = [list(_runs(job, folder)) for job in _jobs(folder)]
-    ready = [own.pop(0) for own in runs]
     rows: list[dict[str, object]] = []
-    running: dict[Future[tuple[Ended | None, Ended | None]], Run] = {}
-    with ThreadPoolExecutor(AT_ONCE) as several:
-        while ready or running:
-            # Each mode of all jobs before the next one, so that what there is no time for is of each the least.
-            ready.sort(key=lambda one: one.worth)
-            while ready and len(running) < AT_ONCE:
-                running[several.submit(_of, ready[0])] = ready.pop(0)
-            for done in wait(running, return_when=FIRST_COMPLETED).done:
-                one = running.pop(done)
-                ended, asked = done.result()
-                rows.append(_row(one, ended))
-                _compared(rows)
-                found.figure("runs", rows)
-                for line in _kept(one):
-                    found.note(line)
-                if ended is not None and ended.code != 0:
-                    found.note(f"{one.job.name}, {one.mode}: {ended.last_line()}")
-                if asked is not None:
-                    found.claim("a running job records when it is asked to", asked.code == 0)
-                if one.mode == "plain":
-                    # What is compiled for it is there for all that follow.
-                    ready += next(own for own in runs if own and own[0].job == one.job)
+    for one, (ended, asked) in run_in_turn(runs, lambda one: one.worth, _of, AT_ONCE):
+        rows.append(_row(one, ended))
+        _compared(rows)
+        found.figure("runs", rows)
+        for line in _kept(one):
+            found.note(line)
+        if ended is not None and ended.code != 0:
+            found.note(f"{one.job.name}, {one.mode}: {ended.last_line()}")
+        if asked is not None:
+            found.claim("a running job records when it is asked to", asked.code == 0)
     _judged(found, rows)
     return 0
 
