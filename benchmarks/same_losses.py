@@ -291,8 +291,7 @@ def ran(job: str, way: list[str] | None, out: Path) -> tuple[int, list[str], str
     script = [__file__, "--run", job]
     command = [sys.executable]
     if way is not None:
-        start = "from stepscope.cli.main import main; main()"
-        command += ["-c", start, "record", *options, "-o", str(out), "--no-summary", "--"]
+        command += ["-m", "stepscope", "record", *options, "-o", str(out), "--no-summary", "--"]
     if job == "ddp":
         command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2",
                    "--no-python", *command]  # fmt: skip

@@ -20,6 +20,7 @@ from stepscope.cli.typed_name import typed_name
 from stepscope.floor.captured_steps import SIGNALS, parse_steps
 from stepscope.floor.errors import StepScopeError, UsageError
 from stepscope.floor.plugins import stay_out
+from stepscope.floor.ranks import this_process
 from stepscope.floor.units import parse_time
 from stepscope.record.plan import OWN
 
@@ -236,6 +237,8 @@ def command(
         scripts, sys.path[:] = sys.path[:], path
         try:
             _tell(out, before, written, tracer)
+            if sampling is not None and sampling.why_not is not None and this_process().rank == 0:
+                say(f"note: no stacks, or not all, were sampled: {sampling.why_not}")
         finally:
             sys.path[:] = scripts
     if code:
@@ -386,8 +389,6 @@ def _tell(
     tracer: Tracer | OnDemand | None,
 ) -> None:
     """What this run has written; under a launcher rank 0 alone reports, and only its own files."""
-    from stepscope.floor.ranks import this_process
-
     process = this_process()
     if process.rank != 0:
         return

@@ -56,6 +56,8 @@ class Sampling:
         self._process: subprocess.Popen[bytes] | None = None
         self._said: IO[bytes] | None = None
         self._file: Path | None = None
+        self.why_not: str | None = None
+        """Why there are no samples, or not of all; None where nothing went wrong."""
 
     def start(self) -> None:
         """Starts py-spy, or warns that it does not run; the script goes on either way."""
@@ -65,7 +67,8 @@ class Sampling:
             self._start()
         except Exception as error:
             self._process = None
-            warn_once(f"the script runs without being sampled: {type(error).__name__}: {error}")
+            self.why_not = f"{type(error).__name__}: {error}"
+            warn_once(f"the script runs without being sampled: {self.why_not}")
 
     def stop(self) -> list[Path]:
         """Ends py-spy, waits for its file, and returns the files that are there."""
@@ -75,7 +78,8 @@ class Sampling:
         try:
             written += self._end()
         except Exception as error:
-            warn_once(f"the samples were not kept: {type(error).__name__}: {error}")
+            self.why_not = f"{type(error).__name__}: {error}"
+            warn_once(f"the samples were not kept: {self.why_not}")
         figures = None
         if self._hardware is not None:
             self._hardware.stop()
@@ -91,6 +95,7 @@ class Sampling:
     def _start(self) -> None:
         py_spy = _py_spy()
         if py_spy is None:
+            self.why_not = "py-spy was not found: pip install py-spy"
             warn_once(
                 "py-spy was not found, so the script runs without being sampled: pip install py-spy"
             )
@@ -125,9 +130,8 @@ class Sampling:
 
     def _ended_early(self) -> None:
         self._process = None
-        warn_once(
-            f"py-spy ended early, and the script is not sampled from then on: {self._last_words()}"
-        )
+        self.why_not = f"py-spy ended early: {self._last_words()}"
+        warn_once(f"{self.why_not}; the script is not sampled from then on")
 
     def _end(self) -> list[Path]:
         process = self._process
@@ -143,14 +147,14 @@ class Sampling:
             except subprocess.TimeoutExpired:
                 with suppress(OSError):
                     os.killpg(process.pid, signal.SIGKILL)
-                warn_once(
-                    f"py-spy did not end within {_PATIENCE_SECONDS:.0f} s; its samples are lost"
-                )
+                self.why_not = f"py-spy did not end within {_PATIENCE_SECONDS:.0f} s"
+                warn_once(f"{self.why_not}; its samples are lost")
                 return []
         if self._file is not None and self._file.exists():
             return [self._file]
         if self._process is not None:
-            warn_once(f"py-spy wrote no samples: {self._last_words()}")
+            self.why_not = f"py-spy wrote no samples: {self._last_words()}"
+            warn_once(self.why_not)
         return []
 
     def _last_words(self) -> str:

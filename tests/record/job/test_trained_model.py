@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import weakref
 from pathlib import Path
 
 import pytest
-from tests.record.small_job import batches, make_model, train, untouched
+from tests.record.small_job import batches, events_in, make_model, train, untouched
 
 from stepscope.record import inline
+from stepscope.record.job.loop import LoopFinder
 from stepscope.record.job.trained_model import MissingForward
+from stepscope.record.trouble import RecordingWarning
 
 pytestmark = pytest.mark.torch
 
@@ -62,3 +65,65 @@ def test_the_forward_of_the_next_fold_is_heard(tmp_path: Path, *, given: bool) -
     assert unheard == (90 if given else 0)
     assert 0 <= phases["unobserved_steps"] < 15
     assert (phases["unobserved_steps"] > 0) is not given
+
+
+def test_a_plan_is_measured_on_in_the_next_fold_at_the_same_paths(tmp_path: Path) -> None:
+    """What was missed until that one was found is no fault of the event's, nor of the job's."""
+    plan = {"warmup": 2, "repetitions": 30, "events": ["0.forward"], "unarmed_every": 0}
+    inline.start(plan, out=tmp_path)
+    loader = inline.iterate(batches(80))
+    of_folds = iter(loader)
+    model = make_model()
+    freed = weakref.ref(model)
+    train(model, (next(of_folds) for _ in range(15)))
+    model = make_model()
+    assert freed() is None  # at once: nothing of ours keeps it
+    train(model, of_folds)
+    inline.stop()
+    (event,) = events_in(tmp_path)
+    (path,) = tmp_path.glob("*.prof.json")
+    numbers = [row[0] for row in event["samples"]]
+    assert len(numbers) == 30
+    assert any(number < 15 for number in numbers)
+    assert event["missed"] == 0
+    assert 0 < event["other_model"] == numbers[-1] - numbers[0] + 1 - 30
+    assert json.loads(path.read_text())["complete"] is True
+
+
+def test_what_the_next_model_does_not_have_is_one_warning(tmp_path: Path) -> None:
+    plan = {"warmup": 2, "repetitions": 30, "events": ["2.forward"], "unarmed_every": 0}
+    inline.start(plan, out=tmp_path)
+    of_folds = iter(inline.iterate(batches(60)))
+    model = make_model()
+    train(model, (next(of_folds) for _ in range(15)))
+    model = make_model()[:1]
+    with pytest.warns(RecordingWarning, match="has no 2.forward: what was measured of it is of"):
+        train(model, of_folds)
+    inline.stop()
+    (event,) = events_in(tmp_path)
+    assert 0 < len(event["samples"]) < 15
+
+
+def test_an_optimizer_that_the_job_lets_go_of_is_freed_and_the_next_one_followed(
+    tmp_path: Path,
+) -> None:
+    """Its state may be twice as large as the model, and the next fold's comes beside it."""
+    import torch
+
+    recording = inline.begin(None, out=tmp_path)
+    recording.start(lead_in=True)
+    finder = LoopFinder(recording)
+    finder.install()
+    steps = []
+    for _ in range(2):
+        model = make_model()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2)
+        train(model, batches(10), optimizer)
+        freed = weakref.ref(optimizer)
+        steps.append(recording._iterations)
+        del scheduler, optimizer, model
+        assert freed() is None
+    finder.remove()
+    inline.stop()
+    assert steps == [9, 18]
