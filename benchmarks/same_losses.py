@@ -32,11 +32,13 @@ WAYS: dict[str, list[str]] = {
 }
 _PATIENCE_SECONDS = 600
 _EXIT_CODE = 3
+_JOB = "SAME_LOSSES_JOB"
+"""The job that a process is: torchrun takes options of its script for its own."""
 
 
 def told(loss: Any) -> None:
     """Prints a loss with all of its bits."""
-    print("loss", float(loss).hex(), flush=True)
+    print("loss", float(getattr(loss, "detach", lambda: loss)()).hex(), flush=True)
 
 
 def gpt() -> None:
@@ -209,6 +211,7 @@ def ddp() -> None:
         optimizer.step()
         if dist.get_rank() == 0:
             told(loss)
+    dist.barrier()  # or one closes connections that the other still reads
     dist.destroy_process_group()
 
 
@@ -288,7 +291,6 @@ def ran(job: str, way: list[str] | None, out: Path) -> tuple[int, list[str], str
         one.replace("PLAN", str(out / "plan.toml")).replace("OUT", str(out)) for one in way or ()
     ]
     (out / "plan.toml").write_text(PLAN)
-    script = [__file__, "--run", job]
     command = [sys.executable]
     if way is not None:
         command += ["-m", "stepscope", "record", *options, "-o", str(out), "--no-summary", "--"]
@@ -296,11 +298,11 @@ def ran(job: str, way: list[str] | None, out: Path) -> tuple[int, list[str], str
         command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2",
                    "--no-python", *command]  # fmt: skip
     done = subprocess.run(
-        [*command, *script],
+        [*command, __file__],
         capture_output=True,
         text=True,
         timeout=_PATIENCE_SECONDS,
-        env=os.environ | {"OMP_NUM_THREADS": "1", "STEPSCOPE_PROGRESS": "0"},
+        env=os.environ | {"OMP_NUM_THREADS": "1", "STEPSCOPE_PROGRESS": "0", _JOB: job},
         check=False,
     )
     lines = done.stdout.splitlines()
@@ -337,11 +339,10 @@ def main() -> None:
     )
     parser.add_argument("jobs", nargs="*", metavar="JOB", help=f"of {', '.join(JOBS)}")
     parser.add_argument("--way", action="append", choices=WAYS)
-    parser.add_argument("--run", choices=JOBS, help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    if asked.run:
-        JOBS[asked.run]()
+    if _JOB in os.environ:
+        JOBS[os.environ[_JOB]]()
         return
+    asked = parser.parse_args()
     failed = 0
     for job in asked.jobs or JOBS:
         for way, result in compared(job, asked.way or list(WAYS)):
