@@ -143,8 +143,8 @@ def _triggered(one: Run) -> tuple[Ended, Ended]:
     with ThreadPoolExecutor(1) as beside:
         running = beside.submit(run, one.command(), LIMIT_SECONDS, cwd=ROOT)
         deadline = time.monotonic() + LIMIT_SECONDS / 2
-        # The job makes the folder when its loop runs.
-        while not any((one.out / "trigger").glob("*")) and time.monotonic() < deadline:
+        # The job makes the folder when it listens; the command waits for the answer.
+        while not (one.out / "trigger").is_dir() and time.monotonic() < deadline:
             if running.done():
                 break
             time.sleep(0.1)
@@ -196,7 +196,8 @@ def main() -> int:
         if ended is not None and ended.code != 0:
             found.note(f"{one.job.name}, {one.mode}: {ended.last_line()}")
         if asked is not None:
-            found.claim("a running job records when it is asked to", asked.code == 0)
+            words = {} if asked.code == 0 else {"why": asked.last_line()}
+            found.claim("a running job records when it is asked to", asked.code == 0, **words)
     _judged(found, rows)
     return 0
 
