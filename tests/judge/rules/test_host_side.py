@@ -58,6 +58,32 @@ def test_what_such_a_recording_has_is_named_in_place_of_nothing(findings: Any) -
     assert "stepscope onednn" in row["advice"]
 
 
+FLAGGED = """| Summary information
+  Elapsed Time: 100.0 s
+  Disk I/O Bound: 30.0 s  30.00% of Elapsed Time
+| A large part of the time goes to disks.
+  GPU Occupancy: 72.47% of Peak Value
+| The device is hardly occupied.
+  Memory Stalls: 62.90% of Pipeline Slots
+| The metric value can indicate stalls.
+    Cache Stalls: 66.60% of Cycles
+| A significant proportion of cycles.
+  Vectorization: 30.22%
+| Some of the individual values contributing to this average metric are
+| statistical outliers.
+"""
+
+
+def test_what_aps_flags_is_found_once_and_outliers_are_no_judgement(tmp_path: Path) -> None:
+    (tmp_path / "aps.txt").write_text(FLAGGED)
+    with stepscope.open(tmp_path / "aps.txt", cache=False) as recording:
+        found = [r for r in recording.ask("findings").rows() if r["id"] == "host-flagged"]
+    assert [(row["title"], row["value"]) for row in found] == [
+        ("APS flags Memory Stalls: 62.9 % of Pipeline Slots", 0.629),
+        ("APS flags Disk I/O Bound: 30.0 % of Elapsed Time", 0.3),
+    ]
+
+
 def test_mpi_beyond_its_threshold_is_found(findings: Any) -> None:
     row = findings(APS.format(16, 16.0))["host-use"]
     assert (row["title"], row["value"]) == ("MPI takes 16.0 % of the elapsed time, by APS", 0.16)

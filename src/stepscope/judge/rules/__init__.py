@@ -84,6 +84,7 @@ ALL = (
     "at_peak.optimizer_state_at_peak",
     "data_parallel",
     "host_use",
+    "host_use.host_flagged",
     "primitives.reference_primitives",
     "primitives.layout_reorders",
 )

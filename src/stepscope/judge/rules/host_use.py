@@ -1,4 +1,4 @@
-"""`host-use`: processors of the host that are idle, taken by others, or spent in communication."""
+"""`host-use`, `host-flagged`: processors that are idle, taken by others or spent in communication; what APS flags."""
 
 from __future__ import annotations
 
@@ -65,5 +65,61 @@ def host_use(facts: Facts) -> Iterator[Finding]:
             unit="ratio",
             evidence=(row,),
             advice=advice,
+            query="stepscope snapshot SRC",
+        )
+
+
+_FLAGGED = """
+    SELECT kind, metric, avg(coalesce(share_ratio, CASE unit WHEN '%' THEN value / 100 END)) AS part,
+        any_value(share_of) AS share_of, any_value(advice) AS advice
+    FROM host_metric WHERE subject IS NULL AND report = 'APS' AND kind IS NOT NULL AND advice IS NOT NULL
+    GROUP BY kind, metric HAVING part IS NOT NULL ORDER BY part DESC, kind, metric
+"""
+_PART_OF = {
+    "cache_stalls": "memory_stalls",
+    "dram_stalls": "memory_stalls",
+    "dram_bandwidth_bound": "memory_stalls",
+    "numa_remote": "memory_stalls",
+    "mpi_imbalance": "mpi_time",
+}
+"""Metrics that say more of another, which is the finding where both are flagged."""
+_ON_OUTLIERS = "Some of the individual values contributing to this average metric"
+"""How APS starts what it says where values of single ranks differ, which is no judgement of the metric."""
+_OF_THE_HOST = frozenset(
+    {
+        *_PART_OF,
+        "memory_stalls",
+        "openmp_imbalance",
+        "serial_time",
+        "io_bound",
+        "vectorization",
+        "fpu_utilization",
+    }
+)
+
+
+@rule("host-flagged", "Stalls, imbalance, disk and vectorization that Intel's APS flags.")
+def host_flagged(facts: Facts) -> Iterator[Finding]:
+    """A metric of a summary of APS on which APS itself says that it needs a look; its thresholds are its own. What
+    `host-use` judges is left out, and so are parts of a metric that is flagged, too (cache and DRAM stalls are parts of
+    memory stalls). What of it a step could save no such metric says.
+    """
+    rows = [
+        row
+        for row in facts.scope.sql(_FLAGGED).to_pylist()
+        if not row["advice"].startswith(_ON_OUTLIERS)
+    ]
+    flagged = {row["kind"] for row in rows}
+    for row in rows:
+        if row["kind"] not in _OF_THE_HOST or _PART_OF.get(row["kind"]) in flagged:
+            continue
+        of = f" of {row['share_of']}" if row["share_of"] else ""
+        yield Finding(
+            title=f"APS flags {row['metric']}: {ratio_text(row['part'])}{of}",
+            metric=row["metric"],
+            value=row["part"],
+            unit="ratio",
+            evidence=(row,),
+            advice="`stepscope snapshot SRC` says what to look at next; the evidence has what APS says.",
             query="stepscope snapshot SRC",
         )
