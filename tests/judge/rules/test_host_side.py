@@ -62,6 +62,8 @@ FLAGGED = """| Summary information
   Elapsed Time: 100.0 s
   Disk I/O Bound: 30.0 s  30.00% of Elapsed Time
 | A large part of the time goes to disks.
+  Serial Time: 2.0 s  2.00% of Elapsed Time
+| Serial time can be reduced.
   GPU Occupancy: 72.47% of Peak Value
 | The device is hardly occupied.
   Memory Stalls: 62.90% of Pipeline Slots

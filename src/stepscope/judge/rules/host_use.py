@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stepscope.floor.units import ratio_text
-from stepscope.judge.declare import Finding, rule
+from stepscope.judge.declare import Finding, Threshold, rule
 from stepscope.judge.facts import Facts
 from stepscope.judge.host_limits import DEVICE_TIMED, HOST_LIMITS, HOST_PARTS
 
@@ -85,20 +85,28 @@ _PART_OF = {
 """Metrics that say more of another, which is the finding where both are flagged."""
 _ON_OUTLIERS = "Some of the individual values contributing to this average metric"
 """How APS starts what it says where values of single ranks differ, which is no judgement of the metric."""
+_TO_BE_HIGH = ("vectorization", "fpu_utilization")
 _OF_THE_HOST = frozenset(
     {
         *_PART_OF,
+        *_TO_BE_HIGH,
         "memory_stalls",
         "openmp_imbalance",
         "serial_time",
         "io_bound",
-        "vectorization",
-        "fpu_utilization",
     }
 )
 
 
-@rule("host-flagged", "Stalls, imbalance, disk and vectorization that Intel's APS flags.")
+_LEAST = Threshold(
+    "part of time, slots or accesses from which on it counts",
+    0.05,
+    "ratio",
+    "ours: below it little can be gained, whatever is flagged",
+)
+
+
+@rule("host-flagged", "Stalls, imbalance, disk and vectorization that Intel's APS flags.", _LEAST)
 def host_flagged(facts: Facts) -> Iterator[Finding]:
     """A metric of a summary of APS on which APS itself says that it needs a look; its thresholds are its own. What
     `host-use` judges is left out, and so are parts of a metric that is flagged, too (cache and DRAM stalls are parts of
@@ -112,6 +120,8 @@ def host_flagged(facts: Facts) -> Iterator[Finding]:
     flagged = {row["kind"] for row in rows}
     for row in rows:
         if row["kind"] not in _OF_THE_HOST or _PART_OF.get(row["kind"]) in flagged:
+            continue
+        if row["kind"] not in _TO_BE_HIGH and row["part"] < _LEAST.value:
             continue
         of = f" of {row['share_of']}" if row["share_of"] else ""
         yield Finding(
