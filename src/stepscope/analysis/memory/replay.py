@@ -45,28 +45,36 @@ _OPERATOR = f"""
     LEFT JOIN host_event AS three ON (three.rank, three.id) = (two.rank, two.parent_id)
     WHERE (own.rank, own.id) IN (SELECT (rank, operator_id) FROM memory_event)
 """
+_STACKS = "SELECT DISTINCT frames FROM call_stack WHERE frames IS NOT NULL ORDER BY frames"
+_NUMBERED = f"""
+    SELECT rank, span, stack_id, texts.number FROM call_stack
+    JOIN (SELECT frames, (row_number() OVER (ORDER BY frames) - 1)::INTEGER AS number FROM ({_STACKS})) AS texts
+    USING (frames)
+"""
+"""Stacks by their place among the texts: the text of each of millions of events would be gigabytes."""
 _EVENTS = f"""
-    WITH operator AS ({_OPERATOR})
+    WITH operator AS ({_OPERATOR}), numbered AS ({_NUMBERED})
     SELECT m.rank, m.span, m.device_kind, coalesce(m.device, -1) AS device, m.time_ns,
         coalesce(m.address, -1) AS address, m.bytes,
         m.total_allocated_bytes AS allocated, m.total_reserved_bytes AS reserved,
         coalesce(m.role, operator.direction) AS role,
         coalesce(m.operator_name, operator.operator) AS operator,
-        module.path AS module, coalesce(own.frames, theirs.frames) AS stack
+        module.path AS module, coalesce(own.number, theirs.number) AS stack
     FROM memory_event AS m
     LEFT JOIN operator ON (operator.rank, operator.id) = (m.rank, m.operator_id)
     LEFT JOIN module ON (module.rank, module.span, module.module_id)
         = (operator.rank, operator.span, operator.module_id)
-    LEFT JOIN call_stack AS own ON (own.rank, own.span, own.stack_id) = (m.rank, m.span, m.stack_id)
-    LEFT JOIN call_stack AS theirs ON (theirs.rank, theirs.span, theirs.stack_id)
+    LEFT JOIN numbered AS own ON (own.rank, own.span, own.stack_id) = (m.rank, m.span, m.stack_id)
+    LEFT JOIN numbered AS theirs ON (theirs.rank, theirs.span, theirs.stack_id)
         = (operator.rank, operator.span, operator.stack_id)
     ORDER BY m.rank, m.span, m.device_kind, device, m.time_ns, m.sequence
 """
-_BLOCKS = """
+_BLOCKS = f"""
+    WITH numbered AS ({_NUMBERED})
     SELECT rank, span, device_kind, device, coalesce(address, -1) AS address,
         coalesce(requested_bytes, bytes) AS bytes, role, operator_name AS operator, NULL::VARCHAR AS module,
-        frames AS stack
-    FROM memory_block LEFT JOIN call_stack USING (rank, span, stack_id)
+        number AS stack
+    FROM memory_block LEFT JOIN numbered USING (rank, span, stack_id)
     WHERE state = 'allocated' ORDER BY rank, span, device, address
 """
 _MARKS = """
@@ -80,7 +88,7 @@ _STEPS = """
 """
 _PROFILER_STEP = re.compile(r"ProfilerStep#(\d{1,18})$")
 _OPTIMIZER_STEP = re.compile(r"Optimizer\.step#")
-_TEXTS = ("operator", "module", "stack")
+_TEXTS = ("operator", "module")
 
 
 class Step(NamedTuple):
@@ -213,6 +221,7 @@ def _memories(scope: Scope) -> Iterator[Memory]:
     events = scope.sql(_EVENTS).combine_chunks()
     blocks = scope.sql(_BLOCKS)
     marks = scope.sql(_MARKS).to_pylist()
+    stacks = scope.sql(_STACKS)["frames"].to_pylist()
     source = {(one["rank"], one["span"]): one["format"] for one in scope.sql(_SOURCES).to_pylist()}
     steps = scope.sql(_STEPS).to_pylist()
     keys = ("rank", "span", "device_kind", "device")
@@ -230,7 +239,7 @@ def _memories(scope: Scope) -> Iterator[Memory]:
         )
         rows = groups.get(key, empty)
         of_rank = [one for one in steps if one["rank"] == rank]
-        yield _memory(key, source.get((rank, span), ""), rows, alive, own, of_rank)
+        yield _memory(key, source.get((rank, span), ""), rows, alive, stacks, own, of_rank)
 
 
 def _groups(events: pa.Table, keys: tuple[str, ...]) -> dict[tuple[Any, ...], pa.Table]:
@@ -250,6 +259,7 @@ def _memory(
     source: str,
     events: pa.Table,
     blocks: pa.Table,
+    stacks: list[str],
     marks: list[dict[str, Any]],
     steps: list[dict[str, Any]],
 ) -> Memory:
@@ -275,9 +285,10 @@ def _memory(
     taken, given = np.concatenate([taken, nothing]), np.concatenate([given, nothing])
     role_of_event = _roles(events)
     role = np.concatenate([_of_events(role_of_event, taken[: len(taken) - count]), _roles(further)])
-    texts = {
-        name: _texts(events[name], taken[: len(taken) - count], further[name]) for name in _TEXTS
-    }
+    of_events = taken[: len(taken) - count]
+    texts = {name: _texts(events[name], of_events, further[name]) for name in _TEXTS}
+    stack = [one["stack"].fill_null(-1).to_numpy().astype(np.int32) for one in (events, further)]
+    texts["stack"] = Texts(np.concatenate([_of_events(stack[0], of_events, -1), stack[1]]), stacks)
     ends = [
         one["time_ns"]
         for one in marks
