@@ -10,10 +10,12 @@ from tests.examples import examples
 
 from stepscope.api.comparisons import diff
 from stepscope.api.trace import Trace
+from stepscope.compare.gates import judge, parse_gate
 from stepscope.compare.interval import RankMean, over_ranks
 from stepscope.compare.rows import set_beside
 from stepscope.compare.sides import Part, Side
 from stepscope.floor.errors import SourceError, UsageError
+from stepscope.report.diff_text import verdict_sentence
 from stepscope.store.open import Store
 
 pytestmark = pytest.mark.slow
@@ -502,3 +504,26 @@ def test_that_events_were_measured_in_one_of_two_runs_of_phases_is_said(opened):
     assert said in diff(opened(alone), opened(armed), by="phase").note
     assert "--inline" not in diff(opened(alone), opened(alone), by="phase").note
     assert "--inline" not in diff(opened(armed), opened(armed), by="phase").note
+
+
+def test_steps_without_the_profiler_are_compared_where_both_have_them(opened):
+    """A slow input that the profiled steps do not show: twenty times as long in the phases."""
+    trace = kernels([{"gemm": 400}, {"gemm": 500}])
+    one, two = phases([{"input_wait": [10, 11, 12]}]), phases([{"input_wait": [200, 210, 220]}])
+    before, after = opened(trace | one), opened(trace | two)
+    table = diff(before, after)
+    assert of(table, "name", "verdict")[0] == ("step", "slower")
+    assert of(table, "name")[1:] == [("input_wait",)]
+    assert "without the profiler" in table.note
+    for by in ("category", "tree"):
+        gate = judge(
+            parse_gate("step_time > +3%"), lambda by: diff(before, after, by=by).rows(), by
+        )
+        assert gate.outcome == "failed"
+    table = diff(before, after, by="category")
+    assert verdict_sentence(table.rows()) == "Profiled step: no change."
+    assert "without it one takes 11 ns → 210 ns (--by phase)" in table.note
+    # One such step is no sample, and of a part of the events phases know nothing.
+    few = opened(trace | phases([{"input_wait": [10]}]))
+    assert of(diff(few, after), "name")[-1] != ("input_wait",)
+    assert of(diff(before, after, window=(0, 1500)), "name")[-1] != ("input_wait",)

@@ -219,7 +219,9 @@ def test_runs_of_one_size_are_told_from_scaling_and_others_have_a_base(run):
     one, other, two = (run({"iteration": [[100]] * ranks}) for ranks in (1, 1, 2))
     alike = scaling([one, other])
     assert _of(alike, "efficiency_ratio") == [(None,), (None,)]
-    assert "All runs are on 1 rank" in alike.note
+    assert alike.note.startswith("All runs are on 1 rank")
+    assert "\n" not in alike.note  # no mode, no part of linear
+    assert "stop" not in scaling_lines(alike, width=200)[-1].text
     assert "Efficiencies are against a, on 1 rank." in scaling([two, one], names=["b", "a"]).note
 
 

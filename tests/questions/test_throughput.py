@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from stepscope.api.comparisons import diff
@@ -128,6 +130,19 @@ def test_settings_that_differ_are_listed_and_a_variable_that_is_not_set_is_one()
         "cudnn.benchmark off → on."
     ]
     assert compared(before, before) == ["Their settings, as far as recorded, are the same."]
+
+
+def test_how_batches_are_loaded_is_a_setting():
+    def run(**loader):
+        metadata = json.dumps({"settings": {"torch": "2.9", "threads": 1, **loader}})
+        return {**phases(10, 10), "source": [{"path": "a", "metadata": metadata}]}
+
+    before = run(num_workers=0, persistent_workers=False, prefetch_factor=None)
+    after = run(num_workers=2, persistent_workers=True, prefetch_factor=4)
+    assert compared(before, after) == [
+        "Recorded with other settings: num_workers 0 → 2, persistent_workers off → on, "
+        "prefetch_factor None → 4."
+    ]
 
 
 def test_what_only_one_recorder_states_is_no_difference():

@@ -271,6 +271,9 @@ def test_a_loader_that_starts_over_in_every_iteration_is_how_the_job_works(tmp_p
         ("forward", 4),
     ]
     summary = json.loads(next((tmp_path / "out").glob("*.phases.json")).read_text())
+    loaded = {name: summary["settings"][name] for name in ("num_workers", "prefetch_factor")}
+    assert loaded == {"num_workers": 0, "prefetch_factor": None}
+    assert summary["settings"]["persistent_workers"] is False
     assert summary["steps"] == 28  # of 30: the first is not heard, and the last begins nothing new
 
 

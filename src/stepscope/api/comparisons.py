@@ -67,7 +67,8 @@ def diff(
         before: a folder, file, store, open trace or result of `parse_result`.
         after: what it is compared with, recorded in the same way.
         by: what is compared; by default the first of category, label and phase that both
-            have.
+            have; phases in place of categories where both have phases of steps without the
+            profiler.
 
     Columns: name, path, depth, kind, matched, before_ns, after_ns, change_ns, change_ratio,
     ci95_low_ns, ci95_high_ns, verdict, share_ratio, calls_before, calls_after, inside,

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stepscope.compare.rows import CERTAIN
+from stepscope.compare.rows import CERTAIN, PROFILED_STEP
 
 Row = Mapping[str, Any]
 
-_WHOLES = ("step", "iteration", "device work", "host work")
+_WHOLES = ("step", PROFILED_STEP, "iteration", "device work", "host work")
 _DRIVES = 0.1
 """Share of the whole change from which on a part is a reason of it."""
 _IS_IT = 0.8

@@ -18,8 +18,8 @@ from stepscope.floor.errors import UsageError
 from stepscope.floor.known_names import did_you_mean
 
 STEP_TIME = "step_time"
-"""Names the whole step or iteration, whatever the table is about."""
-_WHOLE_OF = ("category", "label", "phase")
+"""Names the whole step or iteration, whatever the table is about: without the profiler where both know that."""
+_WHOLE_OF = ("label", "phase")
 
 _GATE = re.compile(
     r"""

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 COUNTED_CALLS = ("operator", "kernel", "module")
 """What a trace would have shown if it had run, so that what is not there took no time."""
+PROFILED_STEP = "profiled step"
+"""The whole of a trace's parts where it is known, too, what a step takes without the profiler."""
 CERTAIN = ("slower", "faster", "added", "removed")
 """Verdicts that are no guesses."""
 

@@ -54,7 +54,8 @@ def settings_of(scope: Scope) -> dict[str, str]:
 def _stated(metadata: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for name in _OF_TRACES:
         if name in metadata:
-            yield name, metadata[name]
+            flag = metadata[name] in (0, 1)  # torch writes its options as numbers
+            yield name, bool(metadata[name]) if flag else metadata[name]
     distributed = metadata.get("distributedInfo")
     if isinstance(distributed, dict) and "nccl_version" in distributed:
         yield "nccl", distributed["nccl_version"]
@@ -69,7 +70,7 @@ def _stated(metadata: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, bool | int) and value in (0, 1):
+    if isinstance(value, bool):
         return "on" if value else "off"
     return str(value)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from stepscope.analysis.counted import left_out_of_means
@@ -10,14 +11,14 @@ from stepscope.analysis.recording import marks_steps
 from stepscope.analysis.throughput import rates
 from stepscope.answers.declare import Parameter, question
 from stepscope.answers.rows import noted
-from stepscope.compare.rows import COLUMNS, COUNTED_CALLS, set_beside
+from stepscope.compare.rows import COLUMNS, COUNTED_CALLS, PROFILED_STEP, set_beside
 from stepscope.compare.settings import differing, settings_of
 from stepscope.compare.sides import ANSWERED_LIKE, Side, offered, read_side
 from stepscope.compare.throughput import throughput_compared
 from stepscope.compare.tree import Tree, read_tree
 from stepscope.compare.tree_rows import set_trees_beside
 from stepscope.floor.errors import SourceError
-from stepscope.floor.units import ratio_text
+from stepscope.floor.units import ratio_text, time_text
 from stepscope.formats.evidence import EVERYTHING
 
 if TYPE_CHECKING:
@@ -59,7 +60,8 @@ ERRORS = {
         Parameter(
             "by",
             "text",
-            "what is compared; by default the first of category, label and phase that both have",
+            "what is compared; by default the first of category, label and phase that both have; phases in place of "
+            "categories where both have phases of steps without the profiler",
             None,
             tuple(ANSWERED_LIKE),
             form=True,
@@ -98,12 +100,15 @@ def diff(recordings: Sequence[Recording], by: str | None = None) -> pa.Table:
         ("has device work", "has only the host"),
         "record both with the same activities, or compare --by category",
     )
+    note = _note(before, after, recordings, chosen)
+    if chosen in ("category", "tree") and before.of == "step" and _both_unprofiled(recordings):
+        before, after = (replace(side, of=PROFILED_STEP) for side in (before, after))
     if isinstance(before, Tree) and isinstance(after, Tree):
         rows = set_trees_beside(before, after)
     else:
         rows = set_beside(cast("Side", before), cast("Side", after), chosen)
     sure = rows.num_rows - rows["ci95_low_ns"].null_count
-    note = _note(before, after, recordings, chosen) + (_WITHIN if sure else "")
+    note += _WITHIN if sure else ""
     done = throughput_compared(*(rates(recording.scope) for recording in recordings))
     note = "\n".join(filter(None, (note, *done, _settings(recordings))))
     answered_like = ("steps", "modules") if chosen == "tree" else (ANSWERED_LIKE[chosen],)
@@ -119,7 +124,8 @@ def _chosen(recordings: Sequence[Recording], by: str | None) -> str:
     there = [offered(recording.scope) for recording in recordings]
     for name in _BY_DEFAULT if by is None else (by,):
         if all(name in offers for offers in there):
-            return name
+            profiled = by is None and name == "category"
+            return "phase" if profiled and _both_unprofiled(recordings) else name
     told = [
         f"{recording.role} ({recording.name}) has {', '.join(offers) or 'nothing to compare'}"
         for recording, offers in zip(recordings, there, strict=True)
@@ -132,6 +138,27 @@ def _chosen(recordings: Sequence[Recording], by: str | None) -> str:
         if common
         else "record both in the same way",
         slug="recorded-differently",
+    )
+
+
+_UNPROFILED = """
+    SELECT coalesce(min(kept), 0) FROM (
+        SELECT count(*) FILTER (phase = 'step') AS kept FROM phase_step GROUP BY rank
+    )
+"""
+_FOR_AN_INTERVAL = 2
+
+
+def _both_unprofiled(recordings: Sequence[Recording]) -> bool:
+    """Whether both have steps without the profiler, enough of them for an interval.
+
+    These are what a job takes: the profiler slows the few steps that a trace has. They are not known of a part.
+    """
+    return all(
+        not recording.scope.part
+        and "phase" in offered(recording.scope)
+        and recording.scope.value(_UNPROFILED) >= _FOR_AN_INTERVAL
+        for recording in recordings
     )
 
 
@@ -166,7 +193,7 @@ def _note(before: Side | Tree, after: Side | Tree, recordings: Sequence[Recordin
     if by not in ("label", "phase") and not marks_steps(recordings[0].scope):
         words.append("No steps were found: each recording counts as one.")
     if by not in ("label", "phase"):
-        words.append(_not_the_same_step(recordings))
+        words += [_not_the_same_step(recordings), _without_profiler(recordings)]
         words += [
             f"{recording.role.capitalize()}: {left_out}"
             for recording in recordings
@@ -174,6 +201,11 @@ def _note(before: Side | Tree, after: Side | Tree, recordings: Sequence[Recordin
         ]
     if by == "phase":
         words.append(_measured_in_one(recordings))
+        if all("category" in offered(recording.scope) for recording in recordings):
+            words.append(
+                "These steps ran without the profiler, which slows those in the traces; "
+                "--by category and --by tree compare those."
+            )
     if before.ranks > 1 or after.ranks > 1:
         words.append("Times are per step and averaged over ranks.")
     if by == "label":
@@ -187,6 +219,15 @@ def _note(before: Side | Tree, after: Side | Tree, recordings: Sequence[Recordin
             else "No device was recorded: times are the host's self times."
         )
     return " ".join(filter(None, words))
+
+
+def _without_profiler(recordings: Sequence[Recording]) -> str:
+    """What a step takes where the profiler does not slow it; empty where that is not known of both."""
+    if not _both_unprofiled(recordings):
+        return ""
+    took = [read_side(recording.scope, "phase").total for recording in recordings]
+    told = " → ".join(time_text(round(own.timing.mean_ns)) for own in took if own is not None)
+    return f"These steps are the profiled ones, which the profiler slows: without it one takes {told} (--by phase)."
 
 
 _ARMED = """

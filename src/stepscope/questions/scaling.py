@@ -175,8 +175,9 @@ def scaling(
     table = answer_rows(
         _COLUMNS, names, [[{**row, "mode": chosen}.get(name) for name in names] for row in rows]
     )
-    lines = [words, _base(read), _devices(runs), _linear(batches)]
-    if kind == "class" and not any(row["label"] == IMBALANCE for row in rows) and len(runs) > 1:
+    of_scaling = len(set(sizes)) > 1
+    lines = [words, _base(read), _devices(runs), _linear(batches)] if of_scaling else [_base(read)]
+    if of_scaling and kind == "class" and not any(row["label"] == IMBALANCE for row in rows):
         lines.append(
             "Not every rank of each run was recorded: exposed communication has the waiting for late ranks "
             "in it."

@@ -11,6 +11,20 @@ from typing import Any
 from stepscope.floor.environment import is_kept_variable
 from stepscope.floor.ranks import RANK_VARIABLES
 
+_loader: dict[str, Any] = {}
+"""How batches are loaded, of the DataLoader that started last: while a model trains, the one that feeds it."""
+
+
+def note_loader(batches: Any) -> None:
+    """Keeps the settings of a DataLoader that starts to yield, given its iterator.
+
+    One without workers has no `prefetch_factor`, which is None then, as in the DataLoader's own arguments.
+    """
+    _loader.clear()
+    for name in ("num_workers", "persistent_workers", "prefetch_factor", "pin_memory"):
+        value = getattr(batches, f"_{name}", None)
+        _loader[name] = value if isinstance(value, bool | int) else None
+
 
 def settings(model: Any = None, *, in_forward: bool = False) -> dict[str, Any]:
     """Versions, flags and variables of this process, by name; what cannot be asked is left out.
@@ -32,6 +46,7 @@ def settings(model: Any = None, *, in_forward: bool = False) -> dict[str, Any]:
             value = ask()
             if value is not None:
                 found[name] = value
+    found.update(_loader)
     found["environment"] = {
         name: value
         for name, value in sorted(os.environ.items())

@@ -27,7 +27,7 @@ def scaling_lines(table: Table, *, width: int) -> list[Line]:
     """
     lines = table.lines(width=width, most=None)
     rows = table.rows()
-    if len({(row["run"], row["ranks"]) for row in rows}) < 2:
+    if len({row["ranks"] for row in rows}) < 2:
         return lines
     limit = f"{rows[0]['mode']}-scaling efficiency below {ratio_text(table.asked['below'])}"
     small = small_labels(rows)

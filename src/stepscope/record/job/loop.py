@@ -19,6 +19,7 @@ from typing import Any
 
 from stepscope.record.compiling import capturing_check, compiling_check
 from stepscope.record.recording import Recording, count_samples
+from stepscope.record.settings import note_loader
 from stepscope.record.targets.optimizers import OptimizerSteps
 from stepscope.record.targets.patches import Patch
 
@@ -154,9 +155,11 @@ class LoopFinder:
         @functools.wraps(original)
         def following(batches: Any) -> Any:
             recording = self._recording
+            first = getattr(batches, "_num_yielded", None) == 0
+            if first:
+                self._guard.ask(note_loader, batches)
             if self._guard.tripped or recording.driver is not None or recording.over:
                 return original(batches)
-            first = getattr(batches, "_num_yielded", None) == 0
             tokens = self._recording.input_begins()
             try:
                 batch = original(batches)
