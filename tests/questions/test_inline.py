@@ -36,6 +36,26 @@ def test_mean_median_and_percentiles_are_of_the_measurements(diff):
     )
 
 
+def test_a_start_is_no_earlier_than_that_of_an_event_which_starts_before_it(diff):
+    """Each was measured in other iterations, in which the ones before it took another time."""
+    diff(
+        "inline",
+        {
+            "inline_timing": [
+                {**OUTER, "dur_ns": 9, "start_offset_ns": 1_019},
+                {**FC, "dur_ns": 5, "start_offset_ns": 915},
+                {**FC, "label": "alone", "stream": 1, "dur_ns": 5, "start_offset_ns": 7},
+            ]
+        },
+        """
+        label,start_offset_ns,inside
+        forward,1019.0,
+        alone,7.0,
+        fc1.forward,1019.0,forward
+        """,
+    )
+
+
 def test_the_interval_is_students(answer):
     """Of 10, 20, 30: deviation 10, t(2) = 4.3027, so 20 ± 4.3027 · 10 / √3."""
     rows = {"inline_timing": [{**FC, "dur_ns": dur} for dur in (10, 20, 30)]}

@@ -36,8 +36,8 @@ def test_five_lines_say_how_long_where_how_sure_and_at_what_cost() -> None:
     cost = '{"overhead": {"ratio": 0.01, "ratio_low": 0.005, "ratio_high": 0.02}}'
     assert _told(rows, source=[{"format": "inline", "metadata": cost}]) == [
         "An iteration takes 1.000 ms (median of 3; mean 1.000 ms, 975.2 µs to 1.025 ms).",
-        "Most of it is in backward (500.0 µs, 50.0 %), forward (400.0 µs, 40.0 %); in none that was measured 10.0 %.",
-        "Of what was measured within them, 0.forward (150.0 µs, 15.0 %), 1.forward (70.00 µs, 7.0 %) take most.",
+        "Most of it is in backward (500.0 µs, 50.0 % ± 1.2 %), forward (400.0 µs, 40.0 % ± 1.0 %); in none that was "
+        "measured 10.0 % ± 2.2 %.",
         "Of 4 events 3 are known within ± 5.0 % of the mean; least sure is 1.forward, ± 363.0 % by 2 measurements.",
         "Measuring an event added 1.0 % to an iteration (0.5 % to 2.0 % of it).",
     ]
@@ -46,12 +46,39 @@ def test_five_lines_say_how_long_where_how_sure_and_at_what_cost() -> None:
         "Measuring an event added nothing to an iteration that can be told from its scatter (-3.0 % to 2.0 % of it)."
     )
 
+    assert _told(rows, source=[{"format": "inline", "metadata": unclear.replace("0.02", "1.02")}])[
+        -1
+    ] == (
+        "What measuring an event added to an iteration cannot be told yet (-3.0 % to 102.0 % of it)."
+    )
+
+
+def test_parts_are_of_means_as_the_table_has_them_and_open_where_one_straggler_is_half_of_them() -> (
+    None
+):
+    """A median of six beside that of all iterations would leave half of an iteration in nothing."""
+    straggling = (4_768, 524, 448, 595, 4_600, 467)
+    rows = [
+        *_whole(*[1_600, 6_400] * 9),
+        *_event("forward", 0, 3, *straggling),
+        *_event("0.forward", 1, 2, 350, 360, 340),
+        *_event("backward", 4, 5, 1_200, 1_300, 1_250),
+    ]
+    assert _told(rows)[1:3] == [
+        "Where most of it goes is not known yet: forward takes 1.900 µs ± 119.1 % by 6 measurements.",
+        "Of what was measured within other events, 0.forward (350 ns, 8.8 % ± 2.7 %) takes most.",
+    ]
+    even = [row for row in rows if row["label"] != "forward"]
+    assert _told(even)[1] == (
+        "Most of it is in backward (1.250 µs, 31.2 % ± 10.3 %), 0.forward (350 ns, 8.8 % ± 2.7 %); in none that was "
+        "measured 60.0 % ± 12.8 %."
+    )
+
 
 def test_of_several_ranks_the_slowest_is_told_of() -> None:
     rows = [*_whole(100), *_whole(200, rank=1), *_event("forward", 0, 1, 50, rank=1)]
     assert _told(rows) == [
         "On rank 1, the slowest of 2, an iteration takes 200 ns (median of 1; mean 200 ns).",
-        "Most of it is in forward (50 ns, 25.0 %); in none that was measured 75.0 %.",
         "Of 1 event no mean has an interval: each was measured once, or the file has averages alone.",
     ]
 

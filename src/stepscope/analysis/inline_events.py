@@ -3,6 +3,9 @@
 A recorder that has measured more than it keeps writes the average of all beside what it kept, of which medians and
 percentiles are then. Complete iterations are those in which nothing was measured, where there are such: measuring costs a
 little, and they are what the job is like without it.
+
+Neighbouring events are measured in different iterations, and of few the medians of their starts may contradict the order
+in which they run. A start is therefore shown as no earlier than that of any event which starts before it.
 """
 
 from __future__ import annotations
@@ -40,7 +43,11 @@ MEASURED = f"""
     ),
     measured AS (
         SELECT
-            *,
+            * REPLACE (
+                CASE WHEN start_index IS NULL THEN start_offset_ns ELSE max(start_offset_ns) OVER (
+                    PARTITION BY rank, span, kind, device, stream ORDER BY start_index
+                ) END AS start_offset_ns
+            ),
             label || CASE WHEN max(occurrence) OVER (PARTITION BY kind, label) > 0
                 THEN '#' || occurrence ELSE '' END AS name,
             std_ns / nullif(mean_ns, 0) AS relative_std_ratio,

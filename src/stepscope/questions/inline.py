@@ -83,7 +83,12 @@ _OVER_RANKS = """
         Column("ci95_low_ns", "float", "95 % interval of the mean, low end", "ns", shown=False),
         Column("ci95_high_ns", "float", "95 % interval of the mean, high end", "ns", shown=False),
         Column("stable", "bool", "the relative standard deviation is below 2 %"),
-        Column("start_offset_ns", "float", "median start, from the iteration's start", "ns"),
+        Column(
+            "start_offset_ns",
+            "float",
+            "median start, from the iteration's start; no earlier than that of an event that starts before it",
+            "ns",
+        ),
         Column("share_ratio", "float", "mean divided by the mean of complete iterations", "ratio"),
         Column("ran_on", "text", "device and stream, where there are several", shown="varying"),
         Column("start_index", "int", "place of its start among all starts and ends", shown=False),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.text_grid import Line, wrapped
@@ -15,6 +16,8 @@ Row = dict[str, Any]
 
 _MOST = 3
 _SURE_WITHIN = 0.05
+_KNOWN_WITHIN = 0.5
+"""An interval wider than this part of its mean, to either side, carries no share and no order."""
 
 
 def inline_lines(table: Table, *, width: int, most: int | None, bars: bool) -> list[Line]:
@@ -54,7 +57,7 @@ def conclusion(rows: list[Row]) -> list[str]:
     ]
     told = [_whole(whole, len({row["rank"] for row in iterations}))]
     if own and _usual(whole):
-        told += [*_parts(own, _usual(whole)), _how_sure(own)]
+        told += [*_parts(own, whole), _how_sure(own)]
     if whole["overhead_ratio"] is not None:
         told.append(_cost(whole))
     return told
@@ -63,6 +66,8 @@ def conclusion(rows: list[Row]) -> list[str]:
 def _cost(whole: Row) -> str:
     low, high = whole["overhead_low_ratio"], whole["overhead_high_ratio"]
     ends = f"({ratio_text(low)} to {ratio_text(high)} of it)"
+    if low <= 0 and high > _SURE_WITHIN:
+        return f"What measuring an event added to an iteration cannot be told yet {ends}."
     if low <= 0:
         return f"Measuring an event added nothing to an iteration that can be told from its scatter {ends}."
     return f"Measuring an event added {ratio_text(whole['overhead_ratio'])} to an iteration {ends}."
@@ -80,22 +85,49 @@ def _whole(whole: Row, ranks: int) -> str:
     return f"{of} iteration takes {time_text(whole['median_ns'])} {mean}."
 
 
-def _parts(own: list[Row], iteration_ns: float) -> list[str]:
+def _parts(own: list[Row], whole: Row) -> list[str]:
     """What is within no other event, and what is inside of these and has none within."""
     around = {row["inside"] for row in own}
     plain = [{**row, "plain": row["label"].removesuffix(f"#{row['occurrence']}")} for row in own]
     outer = [row for row in plain if row["inside"] is None]
     inner = [row for row in plain if row["inside"] is not None and row["plain"] not in around]
     told = []
-    if outer:
-        rest = 1 - sum(map(_usual, outer)) / iteration_ns
-        # On several streams events run beside one another.
-        alone = len({(row["device"], row["stream"]) for row in outer}) == 1
-        left = f"; in none that was measured {ratio_text(rest)}" if alone and rest > 0 else ""
-        told.append(f"Most of it is in {_listed(outer, iteration_ns)}{left}.")
-    if inner:
-        told.append(f"Of what was measured within them, {_listed(inner, iteration_ns)} take most.")
+    if listed := _listed(outer, whole):
+        told.append(f"Most of it is in {listed}{_rest(outer, whole)}.")
+    elif doubted := _doubted(outer):
+        told.append(f"Where most of it goes is not known yet: {doubted}.")
+    if listed := _listed(inner, whole):
+        takes = "takes" if listed.count("±") == 1 else "take"
+        told.append(f"Of what was measured within other events, {listed} {takes} most.")
     return told
+
+
+def _half_ratio(row: Row) -> float | None:
+    """Half the 95 % interval of the mean, over the mean; None where there is none."""
+    if row["ci95_low_ns"] is None or not row["mean_ns"]:
+        return None
+    return float((row["ci95_high_ns"] - row["ci95_low_ns"]) / 2 / row["mean_ns"])
+
+
+def _is_known(row: Row) -> bool:
+    half = _half_ratio(row)
+    return half is not None and half <= _KNOWN_WITHIN
+
+
+def _rest(outer: list[Row], whole: Row) -> str:
+    """What lies in no event, where its interval is above nothing; errors of independent means add as squares."""
+    halves = [_half_ratio(row) for row in (whole, *outer)]
+    shares = [row["share_ratio"] for row in outer]
+    # On several streams events run beside one another.
+    if None in halves or len({(row["device"], row["stream"]) for row in outer}) > 1:
+        return ""
+    rest = 1 - sum(shares)
+    half = math.hypot(
+        *(share * (of or 0.0) for share, of in zip((1 - rest, *shares), halves, strict=True))
+    )
+    if rest <= half:
+        return ""
+    return f"; in none that was measured {ratio_text(rest)} ± {ratio_text(half)}"
 
 
 def _usual(row: Row) -> float:
@@ -103,19 +135,46 @@ def _usual(row: Row) -> float:
     return float(row["mean_ns"] if row["median_ns"] is None else row["median_ns"])
 
 
-def _listed(rows: list[Row], iteration_ns: float) -> str:
-    largest = sorted(rows, key=lambda row: -_usual(row))[:_MOST]
+def _largest(rows: list[Row]) -> list[Row]:
+    return sorted(rows, key=lambda row: -float(row["mean_ns"]))
+
+
+def _listed(rows: list[Row], whole: Row) -> str:
+    """The largest by mean, each with its share and the interval of that; nothing where it is open which they are."""
+    known = [row for row in _largest(rows) if _is_known(row)]
+    of_whole = _half_ratio(whole)
+    if not known or of_whole is None or of_whole > _KNOWN_WITHIN:
+        return ""
+    highest = max((_high(row) for row in rows if not _is_known(row)), default=0.0)
+    if highest > known[0]["mean_ns"]:
+        return ""
     return ", ".join(
-        f"{one_line(row['label'])} ({time_text(_usual(row))}, {ratio_text(_usual(row) / iteration_ns)})"
-        for row in largest
+        f"{one_line(row['label'])} ({time_text(row['mean_ns'])}, {ratio_text(row['share_ratio'])} "
+        f"± {ratio_text(row['share_ratio'] * math.hypot(_half_ratio(row) or 0.0, of_whole))})"
+        for row in known[:_MOST]
+        if row["mean_ns"] >= highest
+    )
+
+
+def _high(row: Row) -> float:
+    return float(row["mean_ns"] if row["ci95_high_ns"] is None else row["ci95_high_ns"])
+
+
+def _doubted(rows: list[Row]) -> str:
+    """Of which event too little is known, of those that were measured more than once."""
+    unsure = [row for row in _largest(rows) if _half_ratio(row) and not _is_known(row)]
+    if not unsure:
+        return ""
+    row = max(unsure, key=_high)
+    return (
+        f"{one_line(row['label'])} takes {time_text(row['mean_ns'])} ± {ratio_text(_half_ratio(row))} "
+        f"by {count_text(row['n'])} measurements"
     )
 
 
 def _how_sure(own: list[Row]) -> str:
     halves = {
-        place: (row["ci95_high_ns"] - row["ci95_low_ns"]) / 2 / row["mean_ns"]
-        for place, row in enumerate(own)
-        if row["ci95_low_ns"] is not None and row["mean_ns"]
+        place: half for place, row in enumerate(own) if (half := _half_ratio(row)) is not None
     }
     events = f"{len(own)} event{'' if len(own) == 1 else 's'}"
     if not halves:
