@@ -67,6 +67,16 @@ def test_a_plan_that_a_script_is_too_short_for_is_said_to_be(fork, job):
     assert 'note: 59 iterations were too few for the plan: "backward" was not measured' in done.err
 
 
+def test_without_an_optimizer_nothing_is_measured_inline_and_that_is_the_reason(fork, job):
+    (job / "train.py").write_text("import torch\ntorch.nn.Linear(2, 2)(torch.ones(1, 2))\n")
+    done = _recorded(fork, job, "--inline", "--", str(job / "train.py"))
+    assert done.code == 0, done.err
+    assert "nothing was recorded; the script may have ended before" in done.err
+    assert "has no optimizer that steps" in done.err
+    assert "Ask more" not in done.err
+    assert not list((job / "out").glob("*.json"))
+
+
 def test_by_default_phases_are_timed_and_a_few_steps_traced(spawn, job):
     done = _recorded(spawn, job, "--active", "2", "--", str(job / "train.py"))
     assert done.code == 0, done.err

@@ -56,6 +56,12 @@ def test_a_start_is_no_earlier_than_that_of_an_event_which_starts_before_it(diff
     )
 
 
+def test_phases_without_measured_events_are_named(answer):
+    empty = answer("inline", {"phase_step": [{"step": 1, "phase": "step", "dur_ns": 5}]})
+    assert empty.rows() == []
+    assert empty.note.startswith("Nothing was measured inline; `stepscope phases` has")
+
+
 def test_the_interval_is_students(answer):
     """Of 10, 20, 30: deviation 10, t(2) = 4.3027, so 20 ± 4.3027 · 10 / √3."""
     rows = {"inline_timing": [{**FC, "dur_ns": dur} for dur in (10, 20, 30)]}

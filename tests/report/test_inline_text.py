@@ -66,13 +66,35 @@ def test_parts_are_of_means_as_the_table_has_them_and_open_where_one_straggler_i
     ]
     assert _told(rows)[1:3] == [
         "Where most of it goes is not known yet: forward takes 1.900 µs ± 119.1 % by 6 measurements.",
-        "Of what was measured within other events, 0.forward (350 ns, 8.8 % ± 2.7 %) takes most.",
+        "Of what was measured within other events, 0.forward (350 ns, 8.8 % ± 2.8 %) takes most.",
     ]
     even = [row for row in rows if row["label"] != "forward"]
     assert _told(even)[1] == (
-        "Most of it is in backward (1.250 µs, 31.2 % ± 10.3 %), 0.forward (350 ns, 8.8 % ± 2.7 %); in none that was "
-        "measured 60.0 % ± 12.8 %."
+        "Most of it is in backward (1.250 µs, 31.2 % ± 10.1 %), 0.forward (350 ns, 8.8 % ± 2.8 %); in none that was "
+        "measured 60.0 % ± 12.7 %."
     )
+
+
+def test_parts_of_different_work_are_not_compared() -> None:
+    rows = [
+        *_whole(990, 1_000, 1_010),
+        *_event("forward", 0, 3, 270, 271, 272),
+        *_event("0.forward", 1, 2, 430, 431, 432),
+    ]
+    cannot = "and parts of an iteration cannot be compared."
+    longer = (
+        f"0.forward took longer than forward around it: they were measured in iterations that did different work, "
+        f"{cannot}"
+    )
+    changed = [{"format": "inline", "metadata": '{"model_changes": [60]}'}]
+    assert _told(rows)[1:-1] == [longer]
+    assert _told(rows, source=changed)[1:-1] == [
+        "2 models were measured, one after the other: a mean is of those that were trained at its turn, "
+        + cannot,
+        longer,
+    ]
+    same = [{"format": "inline", "metadata": '{"model_changes": []}'}]
+    assert _told(rows[:-3], source=same)[1].startswith("Most of it is in forward")
 
 
 def test_of_several_ranks_the_slowest_is_told_of() -> None:

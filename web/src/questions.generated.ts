@@ -1665,6 +1665,8 @@ export type Rows = {
     readonly end_index?: number | null;
     /** measured event around it on its stream */
     readonly inside?: string | null;
+    /** event around it above whose 95 % interval its own lies: they were measured in iterations that did different work */
+    readonly longer_than?: string | null;
     /** which of the label's events in an iteration */
     readonly occurrence?: number | null;
     /** index of the device */
@@ -1679,6 +1681,8 @@ export type Rows = {
     readonly overhead_low_ratio?: number | null;
     /** 95 % interval of that, high end (ratio) */
     readonly overhead_high_ratio?: number | null;
+    /** for iterations: models that were measured, one after the other; NULL where that was not recorded (count) */
+    readonly models?: number | null;
     /** event or iteration */
     readonly kind?: string | null;
     /** which of the rank's recordings, from 0 */

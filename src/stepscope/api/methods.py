@@ -816,9 +816,9 @@ class QuestionMethods(ABC):
 
         Columns: label, rank, ranks, n, average_ns, max_ns, slowest_rank, mean_ns, median_ns,
         std_ns, relative_std_ratio, p5_ns, p95_ns, ci95_low_ns, ci95_high_ns, stable,
-        start_offset_ns, share_ratio, ran_on, start_index, end_index, inside, occurrence,
-        device, stream, clock, overhead_ratio, overhead_low_ratio, overhead_high_ratio, kind,
-        span.
+        start_offset_ns, share_ratio, ran_on, start_index, end_index, inside, longer_than,
+        occurrence, device, stream, clock, overhead_ratio, overhead_low_ratio,
+        overhead_high_ratio, models, kind, span.
         """
         return self.ask("inline", by=by, **asked)
 

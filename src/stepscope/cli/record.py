@@ -420,22 +420,25 @@ def _tell(
     captures = [path for path in new if _CAPTURE.search(path.name)]
     traced = [path for path in new if _TRACE.fullmatch(path.name) and path not in captures]
     alone = set(_files(new[0].parent)) == set(new)  # nothing lies there from before
+    shown = False
     for path in new:
         if path.name.endswith(".phases.json"):
             # Beside the trace, in its summary, unless other ranks have phases too.
             if of_all or not traced:
-                _show("phases", [out if of_all else path], one_rank=of_all)
+                shown |= _show("phases", [out if of_all else path], one_rank=of_all)
         elif path in traced:
             beside = [] if of_all else [one for one in new if one.name.endswith(".phases.json")]
             sources = [path, *captures, *beside]
             folder = [path.parent] if alone and len(traced) == 1 else sources
-            _show("summary", sources, typed=folder)
+            shown |= _show("summary", sources, typed=folder)
         elif path.name.endswith(".prof.json"):
-            _show("inline", [path])
+            shown |= _show("inline", [path])
         elif path.name.endswith(".speedscope.json"):
-            _show("hotspots", [path])
+            shown |= _show("hotspots", [path])
         if path.name.endswith(".prof.json"):
             _note_unfinished(path)
+    if not shown:
+        return
     # Where the folder could not be written, the files are together in another one.
     where = new[0] if len(new) == 1 and process.world_size == 1 else new[0].parent
     name = typed_name()
@@ -482,9 +485,6 @@ def _note_unfinished(path: Path) -> None:
     ended = [one for one in profile["not_measured"] if one["reason"] == ENDED_FIRST]
     if not ended:
         return
-    if not profile["iterations_run"]:
-        say(_nothing())
-        return
     more = f" and {len(ended) - 1} more" if len(ended) > 1 else ""
     cure = "cut the plan down, lower its repetitions, "
     if profile["mode"] == "in_rounds":
@@ -501,8 +501,8 @@ def _show(
     *,
     typed: list[Path] | None = None,
     one_rank: bool = False,
-) -> None:
-    """Shows what some files have.
+) -> bool:
+    """Shows what some files have; whether it could.
 
     Args:
         question: which one.
@@ -527,7 +527,10 @@ def _show(
         # The job has done its work: that we cannot show it is no failure of the job.
         hint = f"\n  {error.hint}" if error.hint else ""
         say(f"stepscope: {error.message}{hint}")
+        return False
     except Exception as error:
         if isinstance(error, BrokenPipeError):
             raise
         say(f"stepscope: {sources[0]} cannot be shown: {type(error).__name__}: {error}")
+        return False
+    return True

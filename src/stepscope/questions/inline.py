@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
     from stepscope.answers.scope import Scope
 
+_NONE = (
+    "Nothing was measured inline; `stepscope phases` has what was timed of every step. Record it: "
+    "`stepscope record --inline -- train.py`"
+)
 _NUMBERS = "SELECT DISTINCT n FROM measured WHERE n > 1"
 _RAN_ON = """
     CASE WHEN kind = 'event' AND min(stream) OVER () < max(stream) OVER () OR max(device) OVER () > 0
@@ -26,22 +30,37 @@ _RAN_ON = """
 _COST = """
     SELECT rank, span, (metadata->>'$.overhead.ratio')::DOUBLE AS ratio,
         (metadata->>'$.overhead.ratio_low')::DOUBLE AS low,
-        (metadata->>'$.overhead.ratio_high')::DOUBLE AS high
+        (metadata->>'$.overhead.ratio_high')::DOUBLE AS high,
+        1 + json_array_length(metadata, '$.model_changes') AS models
     FROM source WHERE format = 'inline'
 """
 _PER_RANK = f"""
+    , bounded AS (
+        SELECT
+            measured.*,
+            mean_ns - point * std_ns / sqrt(measured.n) AS ci95_low_ns,
+            mean_ns + point * std_ns / sqrt(measured.n) AS ci95_high_ns
+        FROM measured LEFT JOIN (VALUES {{points}}) AS student(n, point) USING (n)
+    )
     SELECT
-        name AS label, rank, measured.n, mean_ns, median_ns, std_ns, relative_std_ratio, p5_ns, p95_ns,
-        mean_ns - point * std_ns / sqrt(measured.n) AS ci95_low_ns,
-        mean_ns + point * std_ns / sqrt(measured.n) AS ci95_high_ns,
+        name AS label, rank, n, mean_ns, median_ns, std_ns, relative_std_ratio, p5_ns, p95_ns,
+        ci95_low_ns, ci95_high_ns,
         stable, start_offset_ns, share_ratio, {_RAN_ON} AS ran_on, start_index, end_index,
-        inside, occurrence, device, stream, clock, kind, span,
+        inside, (
+            SELECT arg_max(around.label, around.start_index) FROM bounded AS around
+            WHERE around.rank = bounded.rank AND around.span = bounded.span
+                AND around.device IS NOT DISTINCT FROM bounded.device
+                AND around.stream IS NOT DISTINCT FROM bounded.stream
+                AND around.start_index < bounded.start_index
+                AND around.end_index > bounded.end_index
+                AND around.ci95_high_ns < bounded.ci95_low_ns
+        ) AS longer_than, occurrence, device, stream, clock, kind, span,
+        CASE WHEN kind = 'iteration' THEN cost.models END AS models,
         CASE WHEN kind = 'iteration' THEN cost.ratio END AS overhead_ratio,
         CASE WHEN kind = 'iteration' THEN cost.low END AS overhead_low_ratio,
         CASE WHEN kind = 'iteration' THEN cost.high END AS overhead_high_ratio
-    FROM measured LEFT JOIN (VALUES {{points}}) AS student(n, point) USING (n)
-    LEFT JOIN ({_COST}) AS cost USING (rank, span)
-    ORDER BY kind = 'event', rank, span, start_index, measured.label, occurrence, device, stream
+    FROM bounded LEFT JOIN ({_COST}) AS cost USING (rank, span)
+    ORDER BY kind = 'event', rank, span, start_index, bounded.label, occurrence, device, stream
 """
 
 # HugeCTR's notebook also counts a label once per device and stream on which it was measured.
@@ -94,6 +113,13 @@ _OVER_RANKS = """
         Column("start_index", "int", "place of its start among all starts and ends", shown=False),
         Column("end_index", "int", "place of its end among them", shown=False),
         Column("inside", "text", "measured event around it on its stream", shown=False),
+        Column(
+            "longer_than",
+            "text",
+            "event around it above whose 95 % interval its own lies: they were measured in iterations that did "
+            "different work",
+            shown="varying",
+        ),
         Column("occurrence", "int", "which of the label's events in an iteration", shown=False),
         Column("device", "int", "index of the device", shown=False),
         Column("stream", "int", "stream; -1 for the host of a job with a device", shown=False),
@@ -110,6 +136,13 @@ _OVER_RANKS = """
         ),
         Column(
             "overhead_high_ratio", "float", "95 % interval of that, high end", "ratio", shown=False
+        ),
+        Column(
+            "models",
+            "int",
+            "for iterations: models that were measured, one after the other; NULL where that was not recorded",
+            "count",
+            shown=False,
         ),
         Column("kind", "text", "event or iteration", shown=False),
         SPAN,
@@ -140,6 +173,8 @@ def inline(scope: Scope, by: str = "rank") -> pa.Table:
     HugeCTR's own viewer shows only the averages.
     """
     words = throughput_words(scope)
+    if not scope.value("SELECT count(*) FROM inline_timing"):
+        words = f"{_NONE}\n{words}" if scope.value("SELECT count(*) FROM phase_step") else ""
     if by == "label":
         return noted(scope.sql(f"WITH {MEASURED} {_OVER_RANKS}"), words)
     numbers = scope.sql(f"WITH {MEASURED} {_NUMBERS}").column("n").to_pylist()

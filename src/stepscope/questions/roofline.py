@@ -87,6 +87,10 @@ _MEASURED = frozenset(
     {"counted_flops", "counted_dram_bytes", "counted_l2_bytes", "counted_l1_bytes", "measured_ratio",
      "flops_of_model", "bytes_of_model"}
 )  # fmt: skip
+_COUNTERS_ALONE = (
+    "Kernels were measured by counters and no recording lies beside them: without its operators and their shapes "
+    "no work can be counted. `stepscope metrics` has how close each kernel ran to the device's peaks."
+)
 _ALL = 0.99
 """Part of a row's time from which on counters are compared with its formula."""
 MORE_FLOPS, FEWER_FLOPS = 1.25, 0.8
@@ -186,6 +190,10 @@ def roofline(
     ]
     kept = [_PLACE[name] for name in names]
     answered = answer_rows(_COLUMNS, names, ([row[place] for place in kept] for row in rows))
+    if not rows:
+        only = not scope.value("SELECT count(*) FROM device_event")
+        counted = only and scope.value("SELECT count(*) FROM kernel_metric")
+        return noted(answered, _COUNTERS_ALONE if counted else "")
     return noted(answered, f"{roofs.note} {_measured_note(scope)}" if measured else roofs.note)
 
 

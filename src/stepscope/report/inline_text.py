@@ -40,7 +40,7 @@ def inline_lines(table: Table, *, width: int, most: int | None, bars: bool) -> l
 
 
 def conclusion(rows: list[Row]) -> list[str]:
-    """Five sentences at most: of the slowest rank what an iteration takes, what of it where, how sure that is,
+    """Six sentences at most: of the slowest rank what an iteration takes, what of it where, how sure that is,
     and what measuring cost.
 
     Args:
@@ -57,7 +57,7 @@ def conclusion(rows: list[Row]) -> list[str]:
     ]
     told = [_whole(whole, len({row["rank"] for row in iterations}))]
     if own and _usual(whole):
-        told += [*_parts(own, whole), _how_sure(own)]
+        told += [*(_apart(whole, own) or _parts(own, whole)), _how_sure(own)]
     if whole["overhead_ratio"] is not None:
         told.append(_cost(whole))
     return told
@@ -83,6 +83,24 @@ def _whole(whole: Row, ranks: int) -> str:
         interval = f", {low} to {high}"
     mean = f"(median of {count_text(whole['n'])}; mean {time_text(whole['mean_ns'])}{interval})"
     return f"{of} iteration takes {time_text(whole['median_ns'])} {mean}."
+
+
+def _apart(whole: Row, own: list[Row]) -> list[str]:
+    """Why parts cannot be set against the iteration; nothing where they can."""
+    told = []
+    if (whole["models"] or 1) > 1:
+        told.append(
+            f"{count_text(whole['models'])} models were measured, one after the other: a mean is of those that were "
+            "trained at its turn, and parts of an iteration cannot be compared."
+        )
+    longer = [row for row in own if row["longer_than"]]
+    if longer:
+        row = max(longer, key=lambda row: float(row["mean_ns"]))
+        told.append(
+            f"{one_line(row['label'])} took longer than {one_line(row['longer_than'])} around it: they were measured "
+            "in iterations that did different work, and parts of an iteration cannot be compared."
+        )
+    return told
 
 
 def _parts(own: list[Row], whole: Row) -> list[str]:

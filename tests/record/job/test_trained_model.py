@@ -87,7 +87,10 @@ def test_a_plan_is_measured_on_in_the_next_fold_at_the_same_paths(tmp_path: Path
     assert any(number < 15 for number in numbers)
     assert event["missed"] == 0
     assert 0 < event["other_model"] == numbers[-1] - numbers[0] + 1 - 30
-    assert json.loads(path.read_text())["complete"] is True
+    written = json.loads(path.read_text())
+    assert written["complete"] is True
+    (changed,) = written["model_changes"]
+    assert 15 <= changed <= next(number for number in numbers if number >= 15)
 
 
 def test_what_the_next_model_does_not_have_is_one_warning(tmp_path: Path) -> None:

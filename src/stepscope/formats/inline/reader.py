@@ -37,6 +37,7 @@ _METADATA = (
     "overhead",
     "bookkeeping_ns_per_iteration",
     "not_measured",
+    "model_changes",
     "avg_iter_time_ms",
     "settings",
 )

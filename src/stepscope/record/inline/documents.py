@@ -157,6 +157,7 @@ def inline_document(
             ),
             *_without_a_turn(measured),
         ],
+        "model_changes": measured.model_changes,
         "values": _by_name(iterations.values, [row[0] for row in iterations.rows]),
         "settings": settings,
         "sample_columns": ["iteration", "duration_ns", "offset_ns"],

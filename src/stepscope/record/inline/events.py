@@ -40,6 +40,7 @@ class Measured:
         plan: what was to be measured.
         events: the planned events that the job runs, in their order.
         not_measured: planned events that the job does not run.
+        model_changes: iterations from which on another model was measured.
         iterations: those that count towards the overhead.
         iterations_run: how many started.
         bookkeeping_ns: host time spent between iterations, in all of them.
@@ -51,6 +52,7 @@ class Measured:
     plan: Plan
     events: list[Event]
     not_measured: list[NotMeasured]
+    model_changes: list[int]
     iterations: Iterations
     iterations_run: int
     bookkeeping_ns: int

@@ -68,6 +68,8 @@ class Recorder:
         self.copies = copies
         self.events: list[Event] = []
         self.not_measured: list[NotMeasured] = []
+        self.model_changes: list[int] = []
+        """Iterations from which on another model was measured."""
         self.iterations = Iterations()
         """Every iteration that counts towards the overhead."""
         self.iteration = -1
@@ -121,6 +123,7 @@ class Recorder:
             plan=self.plan,
             events=[replace(event, samples=event.samples.copy()) for event in self.events],
             not_measured=self.not_measured.copy(),
+            model_changes=self.model_changes.copy(),
             iterations=self.iterations.copy(),
             iterations_run=self.iteration + 1,
             bookkeeping_ns=self.bookkeeping_ns,
@@ -363,6 +366,7 @@ class Recorder:
             self._own = None
         if not self.schedule.has_observed:
             return
+        self.model_changes.append(self.iteration + 1)
         finder = Finder(model, self.optimizers, self.copies)
         self._armed, self._armed_for = self._targets_in(finder), None
         self._let_go()

@@ -251,7 +251,9 @@ class Session(Recording):
                 return self.written
             if self._recorder is not None and not self._recorder_over:
                 self._recorder.drain()
-                self._files.write_inline(self._recorder.measured())
+                measured = self._recorder.measured()
+                if measured.iterations_run:
+                    self._files.write_inline(measured)
             if self._phases is not None and self._phases.steps:
                 self._phases.drain()
                 self._files.write_phases(self._phases_document(self._phases, samples=True))
