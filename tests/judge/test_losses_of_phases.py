@@ -210,6 +210,23 @@ def test_a_loader_that_the_profiler_slows_is_judged_by_the_steps_without_it(find
     ]
 
 
+def test_what_rests_on_steps_that_are_not_traced_is_a_part_of_these(
+    findings: Any, answer: Any
+) -> None:
+    """The traced steps, of 100 ms, are shorter than the loss in the others."""
+    own = [{"rank": 0, "steps": 100, "phase": name, "mean_ns": ms * MS}
+           for name, ms in (("step", 400.0), ("input_wait", 300.0), ("residual", 100.0))]  # fmt: skip
+    rows = {"phase": own, **traced(2)}
+    (row,) = findings(rows, "input-bound")
+    assert (row["saving_high_ns"], row["saving_share_ratio"]) == (300 * MS, 0.75)
+    assert row["per"] == "step that is not traced"
+    (row,) = findings(rows, "residual")
+    assert (row["saving_high_ns"], row["saving_share_ratio"]) == (100 * MS, 0.25)
+    assert "25.0 % of a step that is not traced (100.0 ms)" in row["title"]
+    verdict, *_ = answer("summary", rows).rows()
+    assert (verdict["time_ns"], verdict["share_ratio"]) == (300 * MS, 0.75)
+
+
 def test_a_host_that_waits_while_the_device_computes_is_judged_by_the_trace(findings: Any) -> None:
     rows = {"phase": phases(input_wait=30), **traced(30, kernel_ms=95)}
     assert findings(rows, "input-bound") == []
@@ -240,7 +257,7 @@ def test_steps_of_the_run_that_take_much_longer_are_found(findings: Any) -> None
     assert findings({"phase": phases(), "phase_step": even}, "uneven-steps") == []
 
 
-def test_one_step_that_makes_the_mean_is_no_loss_of_the_others(findings: Any) -> None:
+def test_one_step_that_makes_the_mean_is_no_loss_of_the_others(findings: Any, answer: Any) -> None:
     """Ten seconds in which the machine was away are 90 % of the mean, and nothing of a usual step."""
     steps = kept(*[100] * 99, 10_000, residual=9_900)
     mean = 199.0 * MS
@@ -252,6 +269,25 @@ def test_one_step_that_makes_the_mean_is_no_loss_of_the_others(findings: Any) ->
     found = findings({"phase": rows, "phase_step": steps})
     assert [row["id"] for row in found] == ["compute-bound", "uneven-steps"]
     assert "100.0 % of a usual step (100.0 ms)" in found[0]["title"]
+    assert (found[1]["saving_high_ns"], found[1]["saving_share_ratio"]) == (
+        99 * MS,
+        pytest.approx(99 / 199),
+    )
+    table = answer("phases", {"phase": rows, "phase_step": steps})
+    means = {row["phase"]: (row["steps"], row["mean_ns"]) for row in table.rows()}
+    assert means == {"step": (99, 100 * MS), "forward": (99, 100 * MS), "residual": (99, 0)}
+    assert (
+        "1 step is in no mean: the longest, which alone would raise it by more than a tenth."
+        in table.note
+    )
+    summary = [
+        row
+        for row in answer("summary", {"phase": rows, "phase_step": steps}).rows()
+        if row["section"] == "phases"
+    ]
+    assert {row["item"]: row["time_ns"] for row in summary if row["time_ns"] is not None} == {
+        phase: mean for phase, (_, mean) in means.items()
+    }
 
 
 def test_a_loss_in_every_tenth_step_stays_a_loss(findings: Any) -> None:

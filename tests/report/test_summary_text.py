@@ -54,6 +54,28 @@ def test_every_list_is_shown_when_all_are_long() -> None:
     assert lines[-1] == "37 more: stepscope checks SRC"
 
 
+def test_step_times_and_throughput_say_whether_they_were_traced() -> None:
+    traced = {
+        "step": [
+            {"step": n, "start_ns": 40_000 * n, "end_ns": 40_000 * n + 40_000, "span": 0}
+            for n in range(5)
+        ]
+    }
+    traced["host_event"] = [{"dur_ns": 5, "span": 0}]
+    phase = {"phase": "step", "span": 1}
+    untraced = {
+        "phase": [{**phase, "steps": 8, "mean_ns": 20_000.0}],
+        "phase_step": [{**phase, "step": n, "dur_ns": 20_000} for n in range(8)],
+        "step_value": [{"step": n, "name": "samples", "value": 2, "span": 1} for n in range(8)],
+    }
+    text = "\n".join(text_of({**traced, **untraced}, 120))
+    assert "Step time  traced: mean 40.00 µs" in text
+    assert "not traced: mean 20.00 µs (8 steps); traced steps take 2 times that" in text
+    assert "Throughput, not traced: " in text
+    assert "traced: " not in "\n".join(text_of(traced))
+    assert "traced: " not in "\n".join(text_of(untraced))
+
+
 def test_the_verdict_leads_and_says_where_to_look() -> None:
     rows = {
         "step": [{"step": 7, "end_ns": 1_000_000}],

@@ -1788,7 +1788,7 @@ export type Rows = {
     readonly saving_low_ns?: number | null;
     /** the most it could save, of the step (ratio) */
     readonly saving_share_ratio?: number | null;
-    /** what savings are per: step, or recording where none is marked */
+    /** what savings are per: step, step that is not traced (by the phases of a run beside a trace), or recording where none is marked */
     readonly per?: string | null;
     /** how sure the cause is, whatever it costs: high, medium or low */
     readonly confidence?: string | null;

@@ -22,10 +22,48 @@ _OF_ASKED_STEPS = """
     FROM phase_step GROUP BY rank, span, phase
 """
 
+_FEW_LONG, _LED, _ENOUGH = 100, 1.1, 20
+"""One step in so many, the longest, is left out where the mean of all is so much larger; with so many kept steps."""
+
 
 def times_of(scope: Scope) -> str:
-    """Rows like those of the table `phase`: of all counted steps, or of the kept ones asked for."""
-    return "SELECT * FROM phase" if scope.steps is None else _OF_ASKED_STEPS
+    """Rows like those of the table `phase`, of all counted steps or of the kept ones asked for, and how many steps are
+    `left_out`: the one place that computes a run's mean step.
+
+    Where the few longest steps alone lead the mean, `steps` and `mean_ns` are without them: a step of ten seconds,
+    while something else had the machine, is no part of what the others wait for. `uneven-steps` is about such steps.
+    """
+    return f"""
+        WITH times AS ({"SELECT * FROM phase" if scope.steps is None else _OF_ASKED_STEPS}),
+        longest AS (
+            SELECT rank, span, step FROM phase_step WHERE phase = 'step'
+            WINDOW same AS (PARTITION BY rank, span)
+            QUALIFY count(*) OVER same >= {_ENOUGH} AND row_number() OVER (same ORDER BY dur_ns DESC, step)
+                <= greatest(1, count(*) OVER same // {_FEW_LONG})
+        ), long AS (
+            SELECT rank, span, phase, count(*) AS left_out, sum(dur_ns)::DOUBLE AS long_ns
+            FROM phase_step SEMI JOIN longest USING (rank, span, step) GROUP BY rank, span, phase
+        ), led AS (
+            SELECT rank, span, left_out FROM times JOIN long USING (rank, span, phase)
+            WHERE phase = 'step' AND steps > left_out AND mean_ns * steps > long_ns
+                AND mean_ns > {_LED} * (mean_ns * steps - long_ns) / (steps - left_out)
+        )
+        SELECT times.* REPLACE (
+                CASE WHEN led.left_out IS NULL THEN mean_ns
+                    ELSE (mean_ns * steps - coalesce(long_ns, 0)) / (steps - led.left_out) END AS mean_ns,
+                steps - coalesce(led.left_out, 0) AS steps
+            ), coalesce(led.left_out, 0) AS left_out
+        FROM times LEFT JOIN led USING (rank, span) LEFT JOIN long USING (rank, span, phase)
+    """
+
+
+def beside_trace(scope: Scope) -> bool:
+    """Whether there are steps of a trace, and phases of steps that were not traced."""
+    found = scope.value(
+        "SELECT EXISTS (SELECT 1 FROM step WHERE rule <> 'whole recording')"
+        " AND EXISTS (SELECT 1 FROM phase ANTI JOIN step USING (rank, span))"
+    )
+    return bool(found)
 
 
 def order(column: str) -> str:

@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import Any
 
 from stepscope.analysis.counted import COUNTED_STEPS
+from stepscope.analysis.phase_times import beside_trace
 from stepscope.answers.scope import Scope
 from stepscope.floor.statistics import student_t
 from stepscope.floor.units import count_text
@@ -41,7 +42,8 @@ _TIMED = f"""
         SELECT name, rank, span, count(*) AS n, sum(value) AS value, sum(ns)::DOUBLE AS ns
         FROM timed GROUP BY ALL HAVING sum(ns) > 0
     )
-    SELECT summed.*, sum((timed.value - summed.value * timed.ns / summed.ns) ** 2) AS squares
+    SELECT summed.*, (rank, span) IN (SELECT (rank, span) FROM step) AS traced,
+        sum((timed.value - summed.value * timed.ns / summed.ns) ** 2) AS squares
     FROM summed JOIN timed USING (name, rank, span)
     GROUP BY ALL ORDER BY name, rank, n DESC, span
 """
@@ -60,6 +62,7 @@ class Rate:
         per_step: its mean over steps; over several ranks the sum of their means.
         step_ns: the mean time of these steps.
         per_second: what was done in all steps by the time that they took; the sum over ranks.
+        traced: whether they are steps of a trace.
         half_per_second: half of the 95 % interval of that; None where there are too few steps.
     """
 
@@ -70,6 +73,7 @@ class Rate:
     step_ns: float
     per_second: float
     half_per_second: float | None
+    traced: bool
 
 
 def rates(scope: Scope) -> list[Rate]:
@@ -89,7 +93,7 @@ def _rate(row: dict[str, Any]) -> Rate:
     if n > 1:
         error = math.sqrt(row["squares"] / (n - 1) / n) / (ns / n)
         half = student_t(n - 1) * error * 1e9
-    return Rate(row["name"], (row["rank"],), n, value / n, ns / n, ratio * 1e9, half)
+    return Rate(row["name"], (row["rank"],), n, value / n, ns / n, ratio * 1e9, half, row["traced"])
 
 
 def together(of_ranks: Iterable[Rate]) -> list[Rate]:
@@ -108,6 +112,7 @@ def together(of_ranks: Iterable[Rate]) -> list[Rate]:
                 sum(rate.step_ns for rate in own) / len(own),
                 sum(rate.per_second for rate in own),
                 None if None in halves else sum(half for half in halves if half is not None),
+                any(rate.traced for rate in own),
             )
         )
     return found
@@ -124,6 +129,8 @@ def throughput_words(scope: Scope) -> str:
     ]
     ranks = max(len(rate.ranks) for rate in found)
     whose = "" if ranks == 1 else f" of {ranks} ranks together"
+    if beside_trace(scope):
+        whose += ", traced" if any(rate.traced for rate in found) else ", not traced"
     return f"Throughput{whose}: {', '.join(told)}."
 
 

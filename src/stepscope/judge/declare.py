@@ -87,6 +87,8 @@ class Finding:
             for `stepscope findings SRC --id RULE --json`, which does wherever nothing simpler does.
         saving_ns: what a step could save at most: no cure of this saves more, in any job that has this
             recording; None where nothing is said of it.
+        step_ns: the mean step that its saving is a part of and cannot exceed (ns), where that is of the phases of the run
+            and not the recording's mean step.
         at_least: what every job that has this recording saves by the advice (ns), and what in the
             recording shows it; None for 0, which is what a recording of the loss alone shows.
         confidence: how sure the cause is.
@@ -109,6 +111,7 @@ class Finding:
     advice: str
     query: str = ""
     saving_ns: float | None = None
+    step_ns: float | None = None
     at_least: tuple[float, str] | None = None
     confidence: Confidence = "medium"
     evidence: tuple[Mapping[str, Any], ...] = ()

@@ -13,17 +13,25 @@ _MOST_CHECKS_NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A finding with the rule it comes from and the failing checks that bear on it."""
+    """A finding with the rule it comes from and the failing checks that bear on it; `step_ns` is the mean step that it
+    is about, which is `per` in words."""
 
     rule: Rule
     finding: Finding
     severity: Severity
     checks: tuple[str, ...]
+    step_ns: float
+    per: str
 
     @property
     def saving(self) -> float:
         """What it is ranked by: the most it could save (ns); -1 where nothing is said of it."""
         return -1.0 if self.finding.saving_ns is None else self.finding.saving_ns
+
+    @property
+    def saving_share(self) -> float | None:
+        """The most it could save, as a part of its step; None where nothing is said of it."""
+        return _share(self.finding, self.step_ns)
 
     @property
     def limits(self) -> bool:
@@ -86,8 +94,11 @@ def _judged(facts: Facts, rule: Rule, finding: Finding) -> Found:
     checks = tuple(facts.failing(*rule.rests_on))
     if not finding.query:
         finding = replace(finding, query=f"stepscope findings SRC --id {rule.id} --json")
+    of_run = finding.step_ns is not None and facts.phases_alone is None
+    per = "step that is not traced" if of_run else facts.per
+    step_ns = float(facts.step_ns) if finding.step_ns is None else finding.step_ns
     if finding.saving_ns is not None:
-        most = min(max(finding.saving_ns, 0.0), float(facts.step_ns))
+        most = min(max(finding.saving_ns, 0.0), step_ns)
         least = finding.at_least
         # One step says nothing of the next, and a bound that meets the other would be a promise.
         if least is not None and (
@@ -97,11 +108,17 @@ def _judged(facts: Facts, rule: Rule, finding: Finding) -> Found:
         finding = replace(finding, saving_ns=most, at_least=least)
     if checks:
         finding = replace(finding, confidence="low")
-    return Found(rule, finding, finding.severity or _severity(facts, finding), checks)
+    severity = finding.severity or _severity(_share(finding, step_ns))
+    return Found(rule, finding, severity, checks, step_ns, per)
 
 
-def _severity(facts: Facts, finding: Finding) -> Severity:
+def _share(finding: Finding, step_ns: float) -> float | None:
     if finding.saving_ns is None:
+        return None
+    return finding.saving_ns / step_ns if step_ns else 0.0
+
+
+def _severity(share: float | None) -> Severity:
+    if share is None:
         return "note"
-    share = facts.part_of_step(finding.saving_ns)
     return "high" if share >= HIGH else "medium" if share >= MEDIUM else "low"

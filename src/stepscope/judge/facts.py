@@ -183,13 +183,21 @@ class Facts:
     @cached_property
     def of(self) -> str:
         """What stands in for a step, in words."""
-        if self.phases_alone is not None and self.phases_alone.usual:
-            return "a usual step"
+        if self.phases_alone is not None:
+            return self.of_phases
         if self.per == "step":
             return "the step"
         if any(self.times.mean_of_device_spans().values()):
             return "the time from the device's first work to its last"
         return "the recording"
+
+    @property
+    def of_phases(self) -> str:
+        """What the mean step of the phases is, in words."""
+        usual = "a usual step" if self.phases is not None and self.phases.usual else ""
+        if self.phases_alone is not None:
+            return usual or "the step"
+        return f"{usual or 'a step'} that is not traced"
 
     @cached_property
     def parts(self) -> dict[str, int | None]:

@@ -25,24 +25,6 @@ _MEANS = ", ".join(
     f"sum({name} * steps) / sum(steps) FILTER ({name} IS NOT NULL) AS {name}"
     for name in _OVER_STEPS.split()
 )
-_FEW_LONG, _LED, _ENOUGH = 100, 1.1, 20
-"""One step in so many, the longest, are left out where the mean of all is so much larger; with so many kept steps."""
-_USUAL = f"""
-    WITH ordered AS (
-        SELECT rank, span, step, dur_ns, count(*) OVER same AS steps,
-            row_number() OVER (same ORDER BY dur_ns DESC, step) > greatest(1, count(*) OVER same // {_FEW_LONG}) AS usual
-        FROM phase_step WHERE phase = 'step' WINDOW same AS (PARTITION BY rank, span)
-    ), led AS (
-        SELECT rank, span FROM ordered WHERE steps >= {_ENOUGH} GROUP BY rank, span
-        HAVING avg(dur_ns) > {_LED} * avg(dur_ns) FILTER (usual)
-    )
-    SELECT rank, span, phase, avg(dur_ns) AS usual_ns
-    FROM phase_step SEMI JOIN led USING (rank, span)
-        SEMI JOIN (SELECT * FROM ordered WHERE usual) USING (rank, span, step)
-    GROUP BY rank, span, phase
-"""
-"""Mean times of the steps without the few longest, where these alone make the mean: a step of ten seconds, while
-something else had the machine, is no part of what the others wait for. `uneven-steps` is about such steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,11 +132,8 @@ def phase_means(scope: Scope) -> PhaseMeans | None:
             coalesce(bool_or(forward_waits), false) AS forward_waits,
             sum(checked_steps)::BIGINT AS checked_steps, sum(idle_steps)::BIGINT AS idle_steps,
             sum(first_batch_ns * first_batches) AS first_batches_ns,
-            sum(first_batches)::BIGINT AS first_batches, bool_or(usual) AS usual
-        FROM (
-            SELECT * REPLACE (coalesce(usual_ns, mean_ns) AS mean_ns), usual_ns IS NOT NULL AS usual
-            FROM ({times_of(scope)}) LEFT JOIN ({_USUAL}) USING (rank, span, phase)
-        )
+            sum(first_batches)::BIGINT AS first_batches, bool_or(left_out > 0) AS usual
+        FROM ({times_of(scope)})
         ANTI JOIN (SELECT DISTINCT rank, span FROM step WHERE rule = 'ProfilerStep') USING (rank, span)
         WHERE steps > 0 GROUP BY rank, phase ORDER BY rank
         """

@@ -31,7 +31,10 @@ _COLUMNS = (
     ),
     Column("saving_share_ratio", "float", "the most it could save, of the step", "ratio"),
     Column(
-        "per", "text", "what savings are per: step, or recording where none is marked", shown=False
+        "per",
+        "text",
+        "what savings are per: step, step that is not traced (by the phases of a run beside a trace), or recording where none is marked",
+        shown=False,
     ),
     Column("confidence", "text", "how sure the cause is, whatever it costs: high, medium or low"),
     Column("advice", "text", "what to do, in PyTorch's terms", advises=True),
@@ -132,8 +135,8 @@ def _row(facts: Facts, found: Found) -> dict[str, Any]:
         "title": finding.title,
         "saving_high_ns": None if high is None else round(high),
         "saving_low_ns": None if high is None else round(low),
-        "saving_share_ratio": None if high is None else facts.part_of_step(high),
-        "per": facts.per,
+        "saving_share_ratio": found.saving_share,
+        "per": found.per,
         "confidence": finding.confidence,
         "advice": finding.advice,
         "trade_off": finding.trade_off or found.rule.trade_off or None,

@@ -84,7 +84,8 @@ def phases(scope: Scope, by: str = "phase") -> pa.Table:
     that is open, or to the residual, so that their means add up to that of the step. Below stands
     what holds the run back, over all ranks.
 
-    Means and the longest are over all counted steps, medians and percentiles over evenly spaced
+    Means and the longest are over all counted steps (one in a hundred, the longest, is in no mean where these alone
+    lead it, and it is said how many), medians and percentiles over evenly spaced
     steps that the recorder kept. A phase that could not be observed has no row: it is not 0. With a
     device, the host's time is that of handing work out; `device_mean_ns` is what the device took.
     With `--step`, everything is over those of the kept steps.
@@ -202,11 +203,12 @@ def _note(scope: Scope, found: list[Found]) -> list[str]:
 def _timing(scope: Scope) -> list[str]:
     """What timing costs, where that is why not every step is timed; and steps that do not count."""
     (row,) = scope.sql(
-        """
-        SELECT max(timed_every) AS every, max(timing_ns) AS ns,
-            arg_max(timing_ns / nullif(mean_ns, 0), timing_ns) AS part,
-            sum(disturbed_steps)::BIGINT AS disturbed, sum(unobserved_steps)::BIGINT AS unobserved
-        FROM phase WHERE phase = 'step'
+        f"""
+        SELECT max(phase.timed_every) AS every, max(phase.timing_ns) AS ns,
+            arg_max(phase.timing_ns / nullif(times.mean_ns, 0), phase.timing_ns) AS part,
+            sum(times.left_out)::BIGINT AS left_out,
+            sum(phase.disturbed_steps)::BIGINT AS disturbed, sum(phase.unobserved_steps)::BIGINT AS unobserved
+        FROM phase LEFT JOIN ({times_of(scope)}) times USING (rank, span, phase) WHERE phase = 'step'
         """
     ).to_pylist()
     lines = []
@@ -217,6 +219,7 @@ def _timing(scope: Scope) -> list[str]:
         )
     for count, why in (
         (row["disturbed"], "a profiler ran or wrote its file, or the recording looked for what to measure"),
+        (row["left_out"], "the longest, which alone would raise it by more than a tenth"),
         (row["unobserved"], "another model was trained in place of the one before, and had to be found"),
     ):  # fmt: skip
         if count:

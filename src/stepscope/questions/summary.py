@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from stepscope.answers.declare import Column, question
 from stepscope.answers.rows import answer_rows
 from stepscope.answers.selection import numbers_text
-from stepscope.floor.units import bytes_text, time_text
+from stepscope.floor.units import bytes_text, count_text, time_text
 from stepscope.formats.evidence import EVERYTHING
 from stepscope.formats.vocabulary import unknown_model
 
@@ -87,6 +87,9 @@ def summary(scope: Scope) -> pa.Table:
     row `left out` names the others); percentiles are interpolated linearly. Where no steps are found there are
     none, and the breakdown is of the entire recording.
 
+    Where phases tell of steps that were not traced, the mean of these is the row `not traced`, with how many times as long
+    traced steps take; the other step times are then those of traced steps, and the throughput names whose it is.
+
     **Device** figures are those of `utilization` and `device-time` over all devices together. The
     ratio of computation, exposed communication, exposed copies and idle is to the devices' spans.
     Operators and modules are ranked by device self time; where no device work could be linked to
@@ -114,13 +117,13 @@ def summary(scope: Scope) -> pa.Table:
     ).to_pylist()
     recorded = list(_recorded(scope, facts))
     sections: tuple[tuple[str, list[Row]], ...] = (
-        ("verdict", list(_verdict(facts, found))),
+        ("verdict", list(_verdict(found))),
         ("recorded", recorded),
         ("step time", [*_step_time(facts), *_throughput(scope)]),
         ("phases", list(_phases(facts))),
         ("breakdown", list(_breakdown(times))),
         ("device", list(_device(times))),
-        ("findings", list(_worth_changing(facts, found))),
+        ("findings", list(_worth_changing(found))),
         ("operators", top_operators(scope, TOP)),
         ("kernels", top_kernels(scope, TOP)),
         ("modules", top_modules(scope, TOP)),
@@ -146,7 +149,7 @@ def _throughput(scope: Scope) -> Iterator[Row]:
         yield {"item": "throughput", "text": words}
 
 
-def _verdict(facts: Facts, found: list[Found]) -> Iterator[Row]:
+def _verdict(found: list[Found]) -> Iterator[Row]:
     """The first finding, what to look at next, and what else limits the step."""
     limits = [one for one in found if one.limits]
     for place, one in enumerate(limits):
@@ -155,7 +158,7 @@ def _verdict(facts: Facts, found: list[Found]) -> Iterator[Row]:
             "item": one.rule.id,
             "text": one.finding.title,
             "share_ratio": share,
-            "time_ns": None if share is None else round(share * facts.step_ns),
+            "time_ns": None if share is None else round(share * one.step_ns),
         }
         if place == 0:
             yield {"item": "next", "text": one.finding.advice}
@@ -264,6 +267,8 @@ def _damage(sources: list[Row]) -> str:
 def _step_time(facts: Facts) -> Iterator[Row]:
     import numpy as np
 
+    from stepscope.analysis.phase_times import beside_trace
+
     times = facts.times
     if facts.phases_alone is not None:
         count = facts.phases_alone.total("steps")
@@ -271,7 +276,8 @@ def _step_time(facts: Facts) -> Iterator[Row]:
     if not times.marked or not times.step_ns:
         return
     steps = len(times.step_ns)
-    yield {"item": "mean", "time_ns": round(float(np.mean(times.step_ns))), "count": steps}
+    traced_ns = float(np.mean(times.step_ns))
+    yield {"item": "mean", "time_ns": round(traced_ns), "count": steps}
     for item, percentile in (("p50", 50), ("p95", 95)):
         value = float(np.percentile(times.step_ns, percentile))
         yield {"item": item, "time_ns": round(value), "count": steps}
@@ -279,6 +285,15 @@ def _step_time(facts: Facts) -> Iterator[Row]:
         by_time = sorted(times.mean_of_rank.items(), key=lambda pair: (pair[1], pair[0]))
         for item, (rank, mean) in (("fastest rank", by_time[0]), ("slowest rank", by_time[-1])):
             yield {"item": item, "rank": rank, "time_ns": round(mean)}
+    if facts.phases is not None and facts.phases.step_ns and beside_trace(facts.scope):
+        count, untraced_ns = facts.phases.total("steps"), facts.phases.step_ns
+        yield {
+            "item": "not traced",
+            "time_ns": round(untraced_ns),
+            "count": count,
+            "text": f"not traced: mean {time_text(untraced_ns)} ({count_text(count)} steps); traced steps take "
+            f"{traced_ns / untraced_ns:.3g} times that",
+        }
 
 
 def _phases(facts: Facts) -> Iterator[Row]:
@@ -341,7 +356,7 @@ def _device(times: Times) -> Iterator[Row]:
     }
 
 
-def _worth_changing(facts: Facts, found: list[Found]) -> Iterator[Row]:
+def _worth_changing(found: list[Found]) -> Iterator[Row]:
     """What could save most beside what the verdict names, with what it could save at most."""
     worth = [one for one in found if not one.limits and one.finding.saving_ns is not None]
     for one in worth[:TOP_FINDINGS]:
@@ -350,7 +365,7 @@ def _worth_changing(facts: Facts, found: list[Found]) -> Iterator[Row]:
             "item": one.rule.id,
             "rank": one.finding.rank,
             "time_ns": round(high),
-            "share_ratio": facts.part_of_step(high),
+            "share_ratio": one.saving_share,
             "text": one.finding.title,
         }
 

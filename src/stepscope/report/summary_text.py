@@ -105,7 +105,8 @@ def _recorded(sections: dict[str, list[Row]], width: int) -> list[Line]:
         ("Clocks", found["clocks"]["text"] if "clocks" in found else ""),
         ("Steps", _steps(found)),
         ("Step time", _step_time(sections)),
-        ("", _throughput(sections)),
+        ("", _of_step_time(sections, "not traced")),
+        ("", _of_step_time(sections, "throughput")),
         ("Device", _device(sections)),
         ("", _device_time(sections)),
     )
@@ -117,8 +118,8 @@ def _recorded(sections: dict[str, list[Row]], width: int) -> list[Line]:
     ]
 
 
-def _throughput(sections: dict[str, list[Row]]) -> str:
-    rows = (row for row in sections.get("step time", []) if row["item"] == "throughput")
+def _of_step_time(sections: dict[str, list[Row]], item: str) -> str:
+    rows = (row for row in sections.get("step time", []) if row["item"] == item)
     return next((str(row["text"]) for row in rows), "")
 
 
@@ -162,15 +163,16 @@ def _steps(found: dict[str, Row]) -> str:
 
 
 def _step_time(sections: dict[str, list[Row]]) -> str:
-    rows = [row for row in sections.get("step time", []) if row["item"] != "throughput"]
+    rows = [row for row in sections.get("step time", []) if row["text"] is None]
+    traced = "traced: " if _of_step_time(sections, "not traced") else ""
     if rows and rows[0]["count"] == 1:  # its mean and percentiles are all the same
-        return time_text(rows[0]["time_ns"])
+        return traced + time_text(rows[0]["time_ns"])
     parts = [
         f"{row['item']} {time_text(row['time_ns'])}"
         + ("" if row["rank"] is None else f" (rank {row['rank']})")
         for row in rows
     ]
-    return " · ".join(parts)
+    return traced + " · ".join(parts) if parts else ""
 
 
 def _device(sections: dict[str, list[Row]]) -> str:

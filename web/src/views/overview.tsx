@@ -183,6 +183,7 @@ function StepCard({ sections }: { readonly sections: Sections }) {
   const total = rows.find((row) => row.item === "total")?.time_ns ?? 0;
   const mean = times.find((row) => row.item === "mean")?.time_ns ?? total;
   const isOne = times[0]?.count === 1;
+  const isTraced = times.some((row) => row.item === "not traced");
   const spread = times.flatMap((row) => {
     if (row.text) return [row.text];
     if (isOne || row.item === "mean" || row.time_ns === null || row.time_ns === undefined) return [];
@@ -201,7 +202,7 @@ function StepCard({ sections }: { readonly sections: Sections }) {
   return (
     <section class="card">
       <h2>
-        <a href={link("steps")}>{times.length === 0 ? "Complete recording" : isOne ? "Step" : "Mean step"}</a>{" "}
+        <a href={link("steps")}>{times.length === 0 ? "Complete recording" : isOne ? "Step" : "Mean step"}{isTraced ? ", traced" : ""}</a>{" "}
         <b class="figure">{mean > 0 ? timeText(mean) : ""}</b> <span class="plain">{spread.join(" · ")}</span>
       </h2>
       {rows.length === 0 && phases.length > 0 ? (

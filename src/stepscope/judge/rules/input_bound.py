@@ -38,7 +38,7 @@ def input_bound(facts: Facts) -> Iterator[Finding]:
     where, ranks = facts.on_ranks("dataloader", _SHARE.value)
     amount, evidence = facts.amount(wait_ns), facts.by_recording("dataloader")
     if untraced is not None:
-        amount = f"{ratio_text(share)} of a step that is not traced ({time_text(wait_ns)})"
+        amount = f"{ratio_text(share)} of {facts.of_phases} ({time_text(wait_ns)})"
         evidence = [
             {"rank": rank, "steps": of["steps"], "dataloader_ns": round(ns), "step_ns": round(of["mean_ns"])}
             for rank, ns in untraced.by_rank("dataloader").items()
@@ -51,6 +51,7 @@ def input_bound(facts: Facts) -> Iterator[Finding]:
         title=f"Input-bound: for {amount} {facts.who_waits} for the next batch of the "
         f"DataLoader{where}",
         saving_ns=wait_ns,
+        step_ns=None if untraced is None else untraced.step_ns,
         confidence=facts.confidence,
         evidence=first(evidence, 8),
         advice=f"{'`stepscope phases`' if untraced else facts.parts_command}, then the loader: more workers (num_workers), "

@@ -57,9 +57,9 @@ def residual(facts: Facts) -> Iterator[Finding]:
         "loss",
         share,
         "time outside of all phases, of the step",
-        title=f"Residual: {ratio_text(share)} of the step ({time_text(time_ns)}) is none of the phases{where}{named}",
-        # Of the mean step of the run, which is not that of the few steps of a trace beside it.
-        saving_ns=time_ns if facts.phases_alone else None,
+        title=f"Residual: {ratio_text(share)} of {facts.of_phases} ({time_text(time_ns)}) is none of the phases{where}{named}",
+        saving_ns=time_ns,
+        step_ns=means.step_ns,
         confidence="medium",
         evidence=(
             *(first(facts.by_recording("residual"), 8) if facts.phases_alone else ()),

@@ -116,7 +116,8 @@ def _of_collectives(facts: Facts, late: Straggler) -> Finding:
 
 def _of_phases(facts: Facts, late: Straggler, phase: str) -> Finding:
     assert facts.phases is not None  # noqa: S101  # they told who is late
-    share = facts.part_of_step(late.late_ns)
+    step_ns = facts.phases.step_ns
+    share = late.late_ns / step_ns if step_ns else 0.0
     rank, beside = late.ranks[0], min(r for r in facts.phases.ranks if r not in late.ranks)
     return of_step(
         "loss",
@@ -124,6 +125,7 @@ def _of_phases(facts: Facts, late: Straggler, phase: str) -> Finding:
         "what the others wait for it, of the step",
         title=f"Straggling rank: {_evidence(facts, late, phase)}",
         saving_ns=late.late_ns,
+        step_ns=step_ns,
         confidence="medium",
         evidence=first(
             {"rank": one, "phase": name, "mean_ns": row["mean_ns"]}

@@ -140,8 +140,9 @@ def _of_phases(facts: Facts) -> Iterator[Finding]:
         lengths = np.array([row["total_ns"] for row in rows])
         median = float(np.median(lengths))
         if len(rows) >= _STEPS.value and median:
-            uneven.append((float(lengths.mean()) - median, median, rank))
-    more, median, rank = max(uneven, default=(0.0, 1.0, 0))
+            mean = float(lengths.mean())
+            uneven.append((mean - median, median, mean, rank))
+    more, median, mean, rank = max(uneven, default=(0.0, 1.0, 1.0, 0))
     if more / median <= _SHARE.value:
         return
     rows = sorted(by_rank[rank], key=lambda row: -row["total_ns"])
@@ -159,6 +160,7 @@ def _of_phases(facts: Facts) -> Iterator[Finding]:
         value=more / median,
         unit="ratio",
         saving_ns=more,
+        step_ns=mean,  # with the long ones, which are what it is about
         evidence=first({k: v for k, v in row.items() if v is not None} for row in rows),
         rank=rank,
         advice="`stepscope phases --by step` has the kept steps of the run, and `--by window` where in it they became "
