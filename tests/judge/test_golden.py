@@ -194,6 +194,7 @@ GOLDEN = {
         "24 ms in 118 short gaps between 160 launches",
         {
             "cold-start": "one cudaMalloc of 21.5 ms makes nearly half of the wait",
+            "synchronization": "19 .item() and 2 equal(), each a copy into pageable memory that blocks",
             "amp-off": "products in float32 on a device with tensor cores",
         },
     ),

@@ -164,6 +164,23 @@ def test_a_call_during_which_the_device_runs_dry_is_found_with_its_caller(findin
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(("memory", "blamed"), [("pageable", True), ("pinned", False)])
+def test_a_copy_into_pageable_memory_waits_for_the_device(
+    memory: str, blamed: bool, findings: Any
+) -> None:
+    copy = {"kind": "copy", "copy_kind": "DtoH", "memory_kind": memory, "bytes": 4}
+    job = Job().kernel("work", 300_000).kernel("Memcpy DtoH", 2_000, **copy)
+    job.kernel("next", 300_000, gap_ns=100_000, late=True)
+    job.event("cudaMemcpyAsync", 100_000, 205_000, kind="runtime", role="copy")
+    rows = job.rows()
+    calls = {row["step"]: row["id"] for row in rows["host_event"] if row.get("role") == "copy"}
+    for row in rows["device_event"]:
+        if row["name"] == "Memcpy DtoH":
+            row["launch_id"] = calls[row["step"]]
+    found = findings(rows, "synchronization")
+    assert [row["value"] for row in found] == [100_000] * blamed
+
+
 def test_a_call_that_begins_when_the_device_is_idle_already_is_not_blamed(findings: Any) -> None:
     assert findings(synchronizing(waits=False), "synchronization") == []
 

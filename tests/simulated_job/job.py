@@ -65,6 +65,8 @@ class Job:
     delays: tuple[Delay, ...] = ()
     synchronize: bool = True
     """each step ends with loss.item()"""
+    pageable: bool = False
+    """into memory that is not pinned: the call of the copy returns when all is copied"""
     queue_limit: int = 1024
     cuda_graph: bool = False
     """forward is replayed from a CUDA graph"""

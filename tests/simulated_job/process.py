@@ -159,7 +159,7 @@ class Process:
     def synchronize(self, stream: int) -> None:
         """cudaStreamSynchronize: the host waits until the stream has nothing left."""
         tail = (self.streams[stream], 2_000, "synchronize", "cudaStreamSynchronize")
-        start, end = self.runtime("cudaStreamSynchronize", 1_500, tail, kind="operator")
+        start, end = self.runtime("cudaStreamSynchronize", 1_500, tail, kind="synchronize")
         self.waited("Stream Sync", stream, start, end)
 
     def waited(self, kind: str, stream: int, start: int, end: int, on: str = "") -> None:
@@ -368,9 +368,22 @@ class Process:
             self.optimizer()
             if self.job.synchronize:
                 with self.call("aten::item"), self.call("aten::_local_scalar_dense"):
-                    self.copy(DEVICE_TO_HOST, 1_500)
+                    if self.job.pageable:
+                        self.copy_and_wait()
+                    else:
+                        self.copy(DEVICE_TO_HOST, 1_500)
                     self.synchronize(COMPUTE)
         self.steps.append((start, self.at[MAIN]))
+
+    def copy_and_wait(self) -> None:
+        """cudaMemcpyAsync into pageable memory: it returns when all is copied."""
+        name, call = DEVICE_TO_HOST.replace("Pinned", "Pageable"), "cudaMemcpyAsync"
+        latency = self.varied(self.job.launch_ns + self.job.launch_delay_ns)
+        start = self.begin(COMPUTE, (self.at[self.thread], latency, "synchronize", call))
+        self.correlation += 1
+        self.run(name, "copy", 1_500, COMPUTE, start, category="gpu_memcpy", args='"bytes": 4')
+        self.correlation -= 1
+        self.runtime(call, 0, (self.streams[COMPUTE], 2_000, "synchronize", call), kind="launch")
 
     def copy(self, name: str, ns: int) -> None:
         args = f'"bytes": {ns * 20}, "memory bandwidth (GB/s)": 20.0'

@@ -89,7 +89,7 @@ def critical_path(scope: Scope, by: str = "kind") -> pa.Table:
     * **computation**, **copy**: kernels by class of work (as in `classes`), copies and fills.
     * **transfer**: a collective after the last rank had arrived; **waiting for a rank**: before, where the late rank is
       not among those asked for. **communication**: a collective that was not matched over ranks, both together.
-    * **synchronization**: a call returns after the device was done.
+    * **synchronization**: a call returns after the device was done, or after a copy into pageable memory.
     * **kernel gap**: below 30 µs between work that was launched in time; **unexplained**: a longer wait for something
       that is not recorded.
 

@@ -48,6 +48,7 @@ JOBS = {
     "replayed graph": Job(ranks=1, cuda_graph=True),
     "full queue": Job(ranks=1, layers=12, queue_limit=16, gemm_ns=300_000),
     "waits not recorded": Job(ranks=1, sync_records=False),
+    "pageable copy": Job(ranks=1, layers=5, pageable=True),
     "communication-bound": Job(ranks=2, hosts=2, bucket_bytes=10_000_000),
     "two groups": Job(ranks=4, tensor_parallel=2, exchange=True),
     "late host": Job(ranks=4, delays=(Delay(rank=2, ns=1_500_000),)),

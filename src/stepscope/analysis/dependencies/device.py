@@ -9,6 +9,7 @@ import numpy as np
 
 from stepscope.analysis.dependencies.events import (
     COPY,
+    FROM_DEVICE,
     GRAPH,
     STREAM_WAIT,
     WAIT_DEVICE,
@@ -173,15 +174,27 @@ def _returns(events: Events, streams: _Streams) -> Pairs:
         ) >= 0:
             ended.append(lost)
         found += [(call, one) for one in ended]
-    copies = np.flatnonzero(work["pageable"] & (work["call"] >= 0)) if len(calls["id"]) else ()
-    for one in copies:
-        call = int(work["call"][one])
-        if (
-            calls["does"][call] == COPY
-            and calls["start_ns"][call] < end[one] <= calls["end_ns"][call] + events.resolution
-        ):
-            found.append((call, int(one)))
+    copies = _within_their_calls(events)
+    found += zip(work["call"][copies].tolist(), copies.tolist(), strict=True)
     return _pairs(found)
+
+
+def _within_their_calls(events: Events) -> Array:
+    """Copies of memory that is pageable, or of no known kind, that end before their calls do."""
+    calls, work = events.calls, events.work
+    rows = np.flatnonzero(work["pageable"] & (work["call"] >= 0))
+    call, end = work["call"][rows], work["end_ns"][rows]
+    ended = (calls["start_ns"][call] < end) & (end <= calls["end_ns"][call] + events.resolution)
+    found: Array = rows[(calls["does"][call] == COPY) & ended]
+    return found
+
+
+def waited_copies(events: Events) -> Array:
+    """Copies from the device that their calls waited for, rows of `work`: into pageable memory a call returns when all is
+    copied (CUDA runtime API, API synchronization behavior), which is what the recorded times have to show."""
+    rows = _within_their_calls(events)
+    found: Array = rows[events.work["direction"][rows] == FROM_DEVICE]
+    return found
 
 
 def _unlinked_end(end: Array, unlinked: Array, since: int, until: int) -> int:
@@ -404,9 +417,12 @@ def _usual_latency(events: Events, linked: Array, idle: Array) -> Array:
             usual = _median(delay[alone]) if alone.any() else max(int(delay[own].min()), 0)
             usual = usual if alone.any() or not idle.any() else min(usual, _median(delay[idle]))
             result[own] = np.minimum(result[own], usual)
-    # A copy that starts within its call was prepared there: pageable memory is copied by the host first.
+    # A copy that starts within its call was prepared there: pageable memory is copied by the host first. One from the
+    # device has nothing to prepare: the call waits for it, and it for the work before it.
     within = (calls["does"][call] == COPY) & (delay <= long)
-    return np.where(within, delay, result)
+    waits = np.isin(linked, waited_copies(events))
+    result = np.where(waits & ~idle, np.minimum(result, KERNEL_WAIT_NS), result)
+    return np.where(within & ~waits, delay, result)
 
 
 def _median(values: Array) -> int:

@@ -17,6 +17,8 @@ LAUNCH, GRAPH, COPY, RECORD, STREAM_WAIT, WAIT_EVENT, WAIT_STREAM, WAIT_DEVICE =
 """What a call does: launches a kernel or fill, or a graph; copies; records an event; makes a stream wait for one; waits itself
 for an event, a stream or the device."""
 
+FROM_DEVICE = 2
+"""The direction of a copy from the device to the host."""
 NO_STEP = -(1 << 62)
 
 _TIMES = "rank = $rank AND span = $span AND start_ns < $until AND start_ns + dur_ns >= $since"
@@ -46,7 +48,7 @@ _CALLS = f"""
 _WORK = f"""
     SELECT id, device, stream, start_ns, start_ns + dur_ns AS end_ns, kind = 'communication' AS communicates,
         kind IN ('copy', 'fill') AS moves,
-        CASE copy_kind WHEN 'HtoD' THEN 1 WHEN 'DtoH' THEN 2 ELSE 0 END::TINYINT AS direction, coalesce(launch_id, -1) AS launch_id,
+        CASE copy_kind WHEN 'HtoD' THEN 1 WHEN 'DtoH' THEN {FROM_DEVICE} ELSE 0 END::TINYINT AS direction, coalesce(launch_id, -1) AS launch_id,
         coalesce(step, {NO_STEP}) AS step, coalesce(memory_kind IN ('pageable', 'unknown'), true) AND kind = 'copy' AS pageable
     FROM device_event WHERE {_TIMES} AND {WORK}
     ORDER BY device, stream, start_ns, end_ns, id
@@ -97,7 +99,7 @@ class Events:
     Args:
         rank, span: whose recording it is.
         work: kernels, copies and fills by stream and start: `id`, `device`, `stream`, `start_ns`, `end_ns`,
-            `step`, `communicates`, `moves`, `direction` (of a copy: 1 to the device, 2 from it, else 0),
+            `step`, `communicates`, `moves`, `direction` (of a copy: 1 to the device, FROM_DEVICE, else 0),
             `pageable`, `launch_id`, and `call`, the place of the call that launched it (-1).
         calls: `id`, `thread`, `start_ns`, `end_ns`, `correlation`, `does`, `asynchronous`, in order of start.
         waits: recorded waits: `role`, `device`, `stream`, `wait_on_stream`, `wait_on_correlation`, `correlation`.

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from stepscope.analysis.dependencies.device import waited_copies
 from stepscope.analysis.dependencies.events import Events, of_rank, places
 from stepscope.analysis.dependencies.graph import Graph
 from stepscope.analysis.dependencies.net import (
@@ -23,7 +24,7 @@ from stepscope.analysis.dependencies.net import (
     THREAD,
     TRANSFER,
 )
-from stepscope.analysis.gaps import BLOCKS, COMMUNICATES, KERNEL_WAIT_NS
+from stepscope.analysis.gaps import COMMUNICATES, KERNEL_WAIT_NS, WAITS_FOR_DEVICE
 from stepscope.analysis.recording import Array, Columns
 from stepscope.answers.scope import Scope
 
@@ -278,7 +279,7 @@ _HOST = f"""
     SELECT id, start_ns, start_ns + dur_ns AS end_ns, depth, coalesce(parent_id, -1) AS parent_id, CASE
             WHEN role = 'dataloader' THEN {INPUT}
             WHEN role IN ('launch', 'graph_launch', 'fill') OR role = 'copy' THEN {LAUNCH}
-            WHEN {BLOCKS} THEN {SYNCHRONIZATION}
+            WHEN {WAITS_FOR_DEVICE} THEN {SYNCHRONIZATION}
             WHEN {COMMUNICATES} THEN {COMMUNICATION}
             WHEN kind = 'runtime' THEN {RUNTIME}
             WHEN kind = 'operator' THEN {OPERATOR}
@@ -322,6 +323,8 @@ def _on_thread(
     known = event >= 0
     kind = np.where(known, np.append(host["kind"], BETWEEN)[event], BETWEEN)
     ids = np.where(known, np.append(host["id"], -1)[event], -1)
+    waits = events.calls["id"][events.work["call"][waited_copies(events)]]
+    kind = np.where(np.isin(ids, waits), SYNCHRONIZATION, kind)
     loads = events.loader["thread"] == thread
     since, until = (
         np.append(events.loader[name][loads], stretch.until) for name in ("start_ns", "end_ns")

@@ -28,7 +28,12 @@ _CALLS = f"""
     FROM (
         SELECT * FROM host_event
         WHERE kind = 'runtime' AND {{counted}} AND (
-            ({WAITS_FOR_DEVICE}) OR (role = 'copy' AND NOT regexp_matches(name, 'Async'))
+            ({WAITS_FOR_DEVICE}) OR (
+                role = 'copy' AND (NOT regexp_matches(name, 'Async') OR (rank, id) IN (
+                    SELECT (rank, launch_id) FROM device_event
+                    WHERE copy_kind = 'DtoH' AND memory_kind = 'pageable' AND launch_id IS NOT NULL
+                ))
+            )
         )
     ) AS event
     LEFT JOIN host_event AS above ON above.rank = event.rank AND above.id = event.parent_id
@@ -54,6 +59,7 @@ def synchronization(facts: Facts) -> Iterator[Finding]:
     """A call that waits for the device returns when all its work is done; until the host has launched
     again the device is idle. These gaps, which start during such a call and end after it with work launched
     only then, are what counts, and not how long the calls take: waiting for a busy device loses nothing.
+    `cudaMemcpyAsync` from the device into pageable memory is such a call: it returns when all is copied.
     What the host waits for the DataLoader in them is `input-bound`, and a call that goes on for 100 µs
     and more after the device has nothing recorded to do is `unrecorded-work`.
 
@@ -91,7 +97,7 @@ def synchronization(facts: Facts) -> Iterator[Finding]:
         evidence=first(rows),
         advice=f"Leave values on the device: {'log loss.detach() and ' if facts.trains else ''}call .item() "
         f"{'every so many steps' if facts.trains else 'once, after the last launch'}, use torch.where and masks in place of nonzero() and boolean indexing, copy with "
-        "non_blocking=True from pinned memory, take torch.cuda.synchronize() out of the step.",
+        "non_blocking=True to and from pinned memory, take torch.cuda.synchronize() out of the step.",
     )
 
 
