@@ -88,12 +88,19 @@ def test_of_a_collective_transfer_and_straggler_are_told_apart(diff: Any) -> Non
         f"""
         {FIGURES}
         as recorded,100000.0,,,
-        without exposed communication,70000.0,30000.0,30000.0,30000.0
+        without transfers between ranks,70000.0,30000.0,30000.0,30000.0
         without a straggler (rank 1),60000.0,40000.0,40000.0,40000.0
         all of these,30000.0,70000.0,70000.0,70000.0
         """,
         without="communication,straggler",
     )
+
+
+def test_of_several_ranks_it_says_whose_step_it_is_and_what_still_waits(answer: Any) -> None:
+    note = answer("what-if", matched()).note
+    assert note.startswith("A step is the job's, from the start of its first rank")
+    assert "Without transfers, ranks still wait for one another" in note
+    assert "the job's" not in answer("what-if", ONE_STREAM).note
 
 
 def test_over_gloo_transfer_and_straggler_are_told_apart_too(diff: Any) -> None:
@@ -103,7 +110,7 @@ def test_over_gloo_transfer_and_straggler_are_told_apart_too(diff: Any) -> None:
         f"""
         {FIGURES}
         as recorded,120000.0,,,
-        without exposed communication,110000.0,10000.0,10000.0,10000.0
+        without transfers between ranks,110000.0,10000.0,10000.0,10000.0
         without a straggler (rank 1),40000.0,80000.0,80000.0,80000.0
         all of these,30000.0,90000.0,90000.0,90000.0
         """,
@@ -131,7 +138,7 @@ def test_alone_a_rank_does_not_tell_what_was_transfer(diff: Any) -> None:
         """
         change,saved_ns,at_least_ns
         as recorded,,
-        without exposed communication,80000.0,20000.0
+        without transfers between ranks,80000.0,20000.0
         """,
         without="communication",
         ranks=[0],

@@ -33,11 +33,16 @@ _TOGETHER = "all of these"
 _WORTH_RATIO = 0.01
 """A class of kernels with less of the path is not tried unless it is asked for."""
 _WORDS = {
-    "communication": "without exposed communication",
+    "communication": "without transfers between ranks",
     "input": "without input wait",
     "launch": "without launch overhead",
     "straggler": "without a straggler",
 }
+
+_OF_THE_JOB = (
+    "A step is the job's, from the start of its first rank to the end of its last; `summary` has the mean of the ranks' own "
+    "steps. Without transfers, ranks still wait for one another; exposed communication in `findings` holds both."
+)
 
 ERRORS = {
     "unknown-change": (
@@ -74,7 +79,8 @@ def what_if(scope: Scope, faster: str = "", without: str = "") -> pa.Table:
 
     * **Faster kernels**: of a class (`--faster GEMM=2`), or by name (`--faster '*softmax*=1.5'`). Of a collective it is
       the transfer that is faster; the wait for the last rank is not.
-    * **communication**: transfers take no time. Ranks still wait for one another.
+    * **communication**: transfers take no time. Ranks still wait for one another, which exposed communication in
+      `summary` and `findings` holds, too.
     * **input**: batches are there when the loop asks for them.
     * **launch**: calls that launch take no time and kernels start when they are launched, as nearly so in a CUDA graph.
     * **straggler**: nobody waits for the rank that is charged with most waits of others (see `stragglers`), and the job
@@ -92,7 +98,7 @@ def what_if(scope: Scope, faster: str = "", without: str = "") -> pa.Table:
     is what becomes shorter on the rank and in the step where that is most: no order of work can save more.
 
     A step's time is that of the job: from the start of the first step that counts to the end of the last, on all ranks,
-    by their number.
+    by their number; `summary` has the mean of the ranks' own.
     """
     from stepscope.analysis.dependencies.change import WhatIf
     from stepscope.analysis.dependencies.followed import graphs_of, lacks
@@ -130,7 +136,12 @@ def what_if(scope: Scope, faster: str = "", without: str = "") -> pa.Table:
                     [stretch.span, label, recorded - saved, saved, saved / recorded if recorded else None,
                      found.at_least / steps, found.at_most / steps]
                 )  # fmt: skip
-    note = lacks(graphs, "a wait for other ranks in them stays as long as it was")
+    note = lacks(
+        graphs,
+        "a wait for other ranks in them stays as long as it was, and goes where they have no transfers",
+    )
+    if any(len(graph.stretch.ranks) > 1 for graph in graphs):
+        note = f"{_OF_THE_JOB} {note}"
     if not asked and graphs and len(rows) == len(graphs):
         note = f"Nothing is there to change: no kernel, launch, transfer, awaited batch or late rank. {note}"
     if any("straggler" in change.without for change in asked) and not late:
