@@ -197,3 +197,9 @@ def test_two_devices_stand_apart(answer):
     rows["device_event"][1]["operator_id"] = 5
     found = answer("roofline", rows).rows()
     assert {row["device_name"] for row in found} == {H100["name"], V100["name"]}
+
+
+def test_counters_without_a_recording_name_the_question_that_has_them(answer):
+    empty = answer("roofline", {"kernel_metric": [{"kernel": "k", "metric": "m", "value": 1.0}]})
+    assert empty.rows() == []
+    assert "`stepscope metrics` has how close each kernel ran" in empty.note
