@@ -96,6 +96,46 @@ def test_without_the_cache_nothing_is_kept(run, traces, cache, tmp_path, monkeyp
     assert list(scratch.iterdir()) == []
 
 
+def test_nothing_that_needs_the_device_is_concluded_from_a_file_that_is_cut_off(run, tmp_path):
+    steps = [
+        {**EVENTS[0], "cat": "user_annotation", "name": name, "ts": 1_000 * n + at, "dur": dur}
+        for n in range(3)
+        for name, at, dur in (
+            (f"ProfilerStep#{n}", 0, 1_000),
+            ("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 100, 500),
+        )
+    ]
+    complete = json.dumps({"traceEvents": [*steps, *EVENTS]})
+    file = tmp_path / "trace.json"
+    for text, verdict, device in (
+        (complete, "Input-bound", "no device"),
+        (
+            complete[:-20],
+            "Unreliable data (no_gpu_events, repaired, truncated)",
+            "device events missing",
+        ),
+    ):
+        file.write_text(text)
+        shown = run("summary", str(file), "--no-cache").out
+        assert shown.startswith((verdict, f"⚠ {verdict}"))
+        assert f"rank 0 · {device}\n" in shown
+
+
+@pytest.mark.parametrize("text", ["[]", '{"traceEvents": []}', '{"traceEvents": ['])
+def test_a_file_without_an_event_is_an_error_unless_it_is_one_of_several(run, traces, text):
+    file = traces / "without.json"
+    file.write_text(text)
+    ran = run("summary", str(file))
+    assert (ran.code, "without.json: no event in it [not-a-trace]" in ran.err) == (1, True)
+    assert "1 file" in run("summary", str(traces)).out
+
+
+def test_memory_that_no_import_can_keep_to_is_refused(run, traces, tmp_path):
+    for size in ("1", "50MB", "1e8"):
+        ran = run("import", str(traces), "-o", str(tmp_path / "s"), "--memory", size)
+        assert (ran.code, "allow 512MiB or more" in ran.err) == (2, True)
+
+
 def test_a_cut_file_is_answered_from_what_is_left_and_refused_when_strict(run, traces):
     cut = traces / "cut.json"
     cut.write_text(json.dumps({"traceEvents": EVENTS})[:-40])

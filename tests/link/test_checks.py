@@ -213,6 +213,19 @@ def test_recording_without_device_events_says_whether_they_were_lost(
     assert recording.link().check("no_gpu_events")["affects"] == affects
 
 
+@pytest.mark.parametrize(("launches", "severity"), [(0, "warning"), (3, "error")])
+def test_device_events_of_a_file_that_is_cut_off_are_unknown(recording, launches, severity):
+    """Kineto writes them last, so that none before the cut says nothing of the device."""
+    recording.annotation("ProfilerStep#1", 0, 100)
+    for n in range(launches):
+        recording.launch(10 * n, 10 * n + 5, n + 1)
+    recording.report.truncated = True
+    assert findings(recording)["no_gpu_events"] == (severity, 1)
+    found = recording.link().check("no_gpu_events")
+    assert found["affects"] == "devices,device-work"
+    assert ("3 kernels were launched" in found["explanation"]) == bool(launches)
+
+
 def test_what_the_reader_found_becomes_checks(recording):
     healthy(recording)
     recording.report.kept = 1000

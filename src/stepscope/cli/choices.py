@@ -70,7 +70,7 @@ def read_window(
         raise click.BadParameter(f"{error.message}: {error.hint}", ctx, param) from None
 
 
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kMGT]?)(i?)B?", re.IGNORECASE)
+_SIZE = re.compile(r"(\d+(?:\.\d+)?(?:e\d{1,2})?)\s*([kMGT]?)(i?)B?", re.IGNORECASE)
 
 
 def read_size(ctx: click.Context, param: click.Parameter, text: str | None) -> int | None:

@@ -19,6 +19,15 @@ from stepscope.cli.output import check_form, put_answer
 from stepscope.cli.progress import progress_on
 from stepscope.cli.say import say
 from stepscope.cli.typed_name import typed_name
+from stepscope.floor.errors import UsageError
+from stepscope.floor.units import bytes_text
+
+ERRORS = {
+    "too-little-memory": (
+        "`import --memory` was given less than 512MiB, which the libraries that read a recording take "
+        "whatever it holds. Allow more, or leave the option out."
+    ),
+}
 
 
 @click.command(name="import", short_help="Reads traces into a store to keep.")
@@ -56,7 +65,7 @@ from stepscope.cli.typed_name import typed_name
     "--memory",
     metavar="SIZE",
     callback=read_size,
-    help="Take about this much memory in all processes, as in 2GB; else a quarter of the machine's, 1 GiB a rank.",
+    help="Take about this much memory in all processes, as in 2GB; 512MiB at least; else a quarter of the machine's, 1 GiB a rank.",
 )
 @click.option("--strict", is_flag=True, help="Treat any damage in a file as an error.")
 @form_options
@@ -85,8 +94,15 @@ def command(
     from stepscope.api.trace import open_trace
     from stepscope.store.build import import_source
     from stepscope.store.manifest import read_store_file
+    from stepscope.store.memory import LEAST
 
     check_form(**form)
+    if memory is not None and memory < LEAST:
+        raise UsageError(
+            f"an import cannot keep to {bytes_text(memory)} of memory",
+            hint=f"allow {LEAST >> 20}MiB or more: its libraries alone take most of that",
+            slug="too-little-memory",
+        )
     with progress_on() as progress:
         directory = import_source(
             sources,

@@ -22,6 +22,7 @@ from stepscope.floor.errors import StepScopeError, UsageError
 from stepscope.floor.plugins import stay_out
 from stepscope.floor.ranks import this_process
 from stepscope.floor.units import parse_time
+from stepscope.record.job.at_term import AtLeaving
 from stepscope.record.plan import OWN
 
 if TYPE_CHECKING:
@@ -210,6 +211,17 @@ def command(
     path = sys.path[:]
     code = 0
     written: list[Path] = []
+
+    def reports() -> bool:
+        return (
+            not no_summary
+            and os.getpid() == started  # a child that the script forked has nothing to say
+            and captures is None
+            # Nobody may have asked for a trace, which is no failure.
+            and (on_demand is None or (tracer is not None and bool(tracer.written)))
+        )
+
+    leaving = AtLeaving(lambda: _tell_files(out, before, tracer) if reports() else None)
     try:
         if sampling is not None:
             sampling.start()
@@ -225,15 +237,11 @@ def command(
     except BaseException as error:
         show_traceback(error)
         code = 1
+    finally:
+        leaving.cancel()
     if sampling is not None:
         written += sampling.stop()
-    # Nobody may have asked for a trace, which is no failure.
-    if (
-        not no_summary
-        and os.getpid() == started  # a child that the script forked has nothing to say
-        and captures is None
-        and (on_demand is None or (tracer is not None and tracer.written))
-    ):
+    if reports():
         scripts, sys.path[:] = sys.path[:], path
         try:
             _tell(out, before, written, tracer)
@@ -388,32 +396,12 @@ def _tell(
     written: list[Path],
     tracer: Tracer | OnDemand | None,
 ) -> None:
-    """What this run has written; under a launcher rank 0 alone reports, and only its own files."""
-    process = this_process()
-    if process.rank != 0:
-        return
-    mine = (f".{process.rank}.prof.json", f".{process.rank}.phases.json")
-    # What a script that exits early has written can only be seen in its folder.
-    new = sorted(
-        set(written)
-        | {
-            path
-            for path, when in _files(out).items()
-            if before.get(path) != when
-            and (
-                path.name.endswith(mine) or f"-{process.rank}-of-{process.world_size}." in path.name
-            )
-        }
-    )
+    """What this run has written, and what is in it."""
     sys.stdout.flush()
+    new = _wrote(out, before, written, tracer)
     if not new:
-        # A tracer that has started warns by itself of what it did not record.
-        if tracer is None or "torch" not in sys.modules:
-            say(_nothing())
         return
-    for path in new:
-        instead = ", in place of an earlier one" if path in before else ""
-        say(f"wrote {path}{instead}")
+    process = this_process()
     _note_others(before, new, process.world_size)
     phases = any(path.name.endswith(".phases.json") for path in new)
     of_all = phases and wrote_phases(lambda: _files(out), before, process.world_size)
@@ -443,6 +431,47 @@ def _tell(
     where = new[0] if len(new) == 1 and process.world_size == 1 else new[0].parent
     name = typed_name()
     say(f"Ask more of it: {name} --help, then {name} QUESTION {where}")
+
+
+def _tell_files(out: Path, before: dict[Path, int], tracer: Tracer | OnDemand | None) -> None:
+    """What a run has written that ends past Python, with no time to show what is in it."""
+    new = _wrote(out, before, [], tracer)
+    if new:
+        where = new[0] if len(new) == 1 else new[0].parent
+        say(
+            f"The script left past Python's exit (os._exit or SIGTERM). Ask: {typed_name()} summary {where}"
+        )
+
+
+def _wrote(
+    out: Path, before: dict[Path, int], written: list[Path], tracer: Tracer | OnDemand | None
+) -> list[Path]:
+    """Names what this run has written; under a launcher rank 0 alone reports, and only its own files."""
+    process = this_process()
+    if process.rank != 0:
+        return []
+    mine = (f".{process.rank}.prof.json", f".{process.rank}.phases.json")
+    # What a script that exits early has written can only be seen in its folder.
+    new = sorted(
+        set(written)
+        | {
+            path
+            for path, when in _files(out).items()
+            if before.get(path) != when
+            and (
+                path.name.endswith(mine) or f"-{process.rank}-of-{process.world_size}." in path.name
+            )
+        }
+    )
+    if not new:
+        # A tracer that has started warns by itself of what it did not record.
+        if tracer is None or "torch" not in sys.modules:
+            say(_nothing())
+        return []
+    for path in new:
+        instead = ", in place of an earlier one" if path in before else ""
+        say(f"wrote {path}{instead}")
+    return new
 
 
 def _nothing() -> str:

@@ -417,12 +417,21 @@ def unlinked_kernel_fraction(recording: Recording) -> Found:
 
 @check("no_gpu_events", "devices", "device-work", fine="the recording has device events.")
 def no_gpu_events(recording: Recording) -> Found:
-    """The recording has no device events. Where the host launched kernels all the same they were lost,
-    and device times are unknown, not 0.
+    """The recording has no device events. Where the host launched kernels all the same they were lost; where
+    the file is cut off they may lie after the cut, since Kineto writes them after the host's. Device times are
+    then unknown, not 0.
     """
     if recording.device.work.any():
         return Found(OK, 0, "")
     calls, _ = _launches(recording)
+    if recording.report.truncated:
+        launched = f"{len(calls)} kernels were launched, " if len(calls) else ""
+        return Found(
+            ERROR if len(calls) else WARNING,
+            1,
+            f"The file is cut off, {launched}and no device event lies before the cut: a tracer may write them last, so "
+            "device times are not 0 but unknown. Read the complete file, or record again.",
+        )
     if not len(calls):
         return Found(
             NOTE,

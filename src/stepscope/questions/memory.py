@@ -141,10 +141,12 @@ def memory(scope: Scope, by: str = "device", at_ns: int | None = None) -> pa.Tab
     What an allocation is *for* follows from what was going on when it was made, and how long it lived:
 
     * **activations**: made in the forward pass and alive when the next backward pass starts;
-    * **gradients**: made in the backward pass and alive when the optimizer, or the next forward pass, starts;
+    * **gradients**: made in the backward pass and alive when the optimizer, or the next forward pass, starts, or
+      when the optimizer's step has ended;
     * **optimizer state**: made in the optimizer's step and alive in the next pass, or after the step;
     * **parameters**: made while a module was built or moved, and alive in the next forward pass;
-    * **temporaries**: made in one of these and given back before that;
+    * **temporaries**: made in one of these and given back before that (of the backward pass, where no optimizer is
+      recorded, while it goes on);
     * **unknown**: everything else.
 
     What was going on is known from the operator's direction in a trace, and in a snapshot from the call
@@ -189,6 +191,12 @@ def _sizes(asked: list[Asked]) -> str:
     return "Sizes of a snapshot are those asked for, before the allocator rounds them up."
 
 
+_STARTS_AT_0 = (
+    "The totals of the host start at 0 with the recording: what was there before, such as the parameters of a model "
+    "that was made earlier, is in no row."
+)
+
+
 def _before(asked: list[Asked], at_ns: int | None) -> str:
     """How much of what is unknown was there before the recording started."""
     from stepscope.analysis.memory.categories import CATEGORIES, UNKNOWN
@@ -203,7 +211,8 @@ def _before(asked: list[Asked], at_ns: int | None) -> str:
         if memory.rest[state] and memory.rest_name(state) == BEFORE:
             older += int(memory.rest[state])
     if not older:
-        return ""
+        of_host = any(one.memory.kind == "cpu" and not one.memory.allocated[0] for one in asked)
+        return _STARTS_AT_0 if of_host else ""
     return (
         f"Of what is unknown, {bytes_text(older)} was there before the recording started; one that starts before "
         "the model is made knows what it is for."

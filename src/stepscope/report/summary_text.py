@@ -135,7 +135,11 @@ def _what(found: dict[str, Row], sections: dict[str, list[Row]]) -> str:
         for row, more in devices[:_MOST_DEVICES]
     ]
     if not devices and "breakdown" in sections:  # a job that times itself may well have one
-        parts.append("no device")
+        lost = any(
+            row["item"] == "no_gpu_events" and not str(row["text"]).startswith("note")
+            for row in sections.get("checks", [])
+        )
+        parts.append("device events missing" if lost else "no device")
     return " · ".join(part for part in parts if part)
 
 

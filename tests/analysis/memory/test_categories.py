@@ -70,3 +70,10 @@ def test_what_was_there_before_and_what_nothing_tells_of_is_unknown():
 
 def test_a_module_that_is_built_and_never_run_has_parameters_if_it_stays():
     assert named(["p+1", "p+2", "p-2"]) == {1: "parameters", 2: "temporaries"}
+
+
+def test_a_gradient_is_what_is_alive_at_the_end_of_an_optimizers_step_that_allocates_nothing():
+    events = ["f+1", "b+2", "b-1", "--2", "f+3"]
+    assert named(events, step_ends=[3])[2] == "gradients"
+    assert named(events)[2] == "unknown"  # a gradient or the pass's own: nothing shows which
+    assert named(["f+1", "b+2", "--2", "b-1", "f+3"])[2] == "temporaries"

@@ -154,6 +154,25 @@ def test_a_job_that_leaves_past_its_exit_handlers_has_saved_before(tmp_path: Pat
     assert (tmp_path / "saved").exists()
 
 
+def test_a_report_comes_after_all_is_saved_and_not_before_the_process_leaves(
+    tmp_path: Path,
+) -> None:
+    code = (
+        "one = at_term.AtLeaving(lambda: print((out / 'saved').exists(), flush=True))\n"
+        "gone = at_term.AtLeaving(lambda: print('cancelled', flush=True)); gone.cancel()\n"
+        "other = at_term.AtTerm(save)\n"
+        "os._exit(7)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", START + code, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (7, "True\n", "")
+
+
 def test_a_forked_child_leaves_as_without_us(tmp_path: Path) -> None:
     """Workers of a DataLoader end so, and so does every process that multiprocessing forks."""
     code = (

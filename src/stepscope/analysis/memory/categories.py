@@ -5,11 +5,13 @@ The evidence is what was going on when it was made (its call stack, the directio
 thread that runs the backward pass) and how long it lived:
 
 * made in the forward pass and alive when the next backward pass starts: an *activation*;
-* made in the backward pass and alive when what comes after it starts: a *gradient*;
+* made in the backward pass and alive when what comes after it starts, or when the optimizer's step has ended:
+  a *gradient*;
 * made in the optimizer's step and alive when the next forward or backward pass starts, or when the step has
   ended: *optimizer state*;
 * made while a module is built or moved, and alive in the next forward pass: *parameters* (and buffers);
-* made in any of these and given back before: *temporary*;
+* made in any of these and given back before: *temporary*; in the backward pass, where nothing of an optimizer is
+  recorded before the next forward pass, only what is given back while it goes on;
 * everything else, and what the recording ends too early for: *unknown*.
 """
 
@@ -62,13 +64,15 @@ def categories(
         if not len(mine):
             continue
         later = np.flatnonzero(np.isin(role_of_event, [ROLES.index(one) for one in passes]))
-        if name == OPTIMIZER:
+        if name in (BACKWARD, OPTIMIZER):
             later = np.union1d(later, step_ends)
         # Event k leads to state k + 1: what is alive in state k is there when it happens.
         next_pass = first_after(later, start[mine], states)
         released = end[mine] <= states - 1
         stays = (end[mine] > next_pass) & (next_pass < states)
         gone = released & ~stays
+        if name == BACKWARD:
+            gone &= _within_backward(end[mine], next_pass, role_of_event, step_ends)
         if name == MODULES and not len(later):
             stays = ~released
         if name == FORWARD and not trains:
@@ -76,3 +80,18 @@ def categories(
         found[mine[stays]] = CATEGORIES.index(kept)
         found[mine[gone]] = CATEGORIES.index(TEMPORARIES)
     return found
+
+
+def _within_backward(
+    end: Int64s, next_pass: Int64s, role_of_event: NDArray[np.int8], step_ends: Int64s
+) -> NDArray[np.bool_]:
+    """Whether what the backward pass made and gave back was given back while it went on: more of the pass
+    follows, or what comes next is the optimizer's, so that nothing was left for it.
+    """
+    states = len(role_of_event) + 1
+    own = np.flatnonzero(role_of_event == ROLES.index(BACKWARD))
+    forward = np.flatnonzero(role_of_event == ROLES.index(FORWARD))
+    goes_on = first_after(own, end, states) < np.minimum(next_pass, states)
+    shown = (next_pass < states) & ~np.isin(next_pass, np.setdiff1d(forward, step_ends))
+    within: NDArray[np.bool_] = goes_on | shown
+    return within

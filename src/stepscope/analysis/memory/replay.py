@@ -81,6 +81,10 @@ _MARKS = """
     SELECT rank, span, name, time_ns, coalesce(json_extract_string(args, '$.stage'), '') AS stage
     FROM instant WHERE category = 'memory annotation' ORDER BY rank, span, time_ns
 """
+_OPTIMIZER_ENDS = """
+    SELECT rank, span, start_ns + dur_ns AS end_ns FROM host_event
+    WHERE role = 'optimizer' AND dur_ns IS NOT NULL ORDER BY rank, span, end_ns
+"""
 _SOURCES = "SELECT rank, span, format FROM source"
 _STEPS = """
     SELECT rank, span, step, host_start_ns AS start_ns, host_end_ns AS end_ns FROM step
@@ -222,6 +226,7 @@ def _memories(scope: Scope) -> Iterator[Memory]:
     blocks = scope.sql(_BLOCKS)
     marks = scope.sql(_MARKS).to_pylist()
     stacks = scope.sql(_STACKS)["frames"].to_pylist()
+    ends = scope.sql(_OPTIMIZER_ENDS).to_pylist()
     source = {(one["rank"], one["span"]): one["format"] for one in scope.sql(_SOURCES).to_pylist()}
     steps = scope.sql(_STEPS).to_pylist()
     keys = ("rank", "span", "device_kind", "device")
@@ -231,6 +236,7 @@ def _memories(scope: Scope) -> Iterator[Memory]:
     for key in sorted({*groups, *of_blocks}):
         rank, span, kind, device = key
         own = [one for one in marks if (one["rank"], one["span"]) == (rank, span)]
+        ended = [one["end_ns"] for one in ends if (one["rank"], one["span"]) == (rank, span)]
         alive = blocks.filter(
             pc.and_(
                 pc.and_(pc.equal(blocks["rank"], rank), pc.equal(blocks["span"], span)),
@@ -239,7 +245,7 @@ def _memories(scope: Scope) -> Iterator[Memory]:
         )
         rows = groups.get(key, empty)
         of_rank = [one for one in steps if one["rank"] == rank]
-        yield _memory(key, source.get((rank, span), ""), rows, alive, stacks, own, of_rank)
+        yield _memory(key, source.get((rank, span), ""), rows, alive, stacks, own, ended, of_rank)
 
 
 def _groups(events: pa.Table, keys: tuple[str, ...]) -> dict[tuple[Any, ...], pa.Table]:
@@ -261,6 +267,7 @@ def _memory(
     blocks: pa.Table,
     stacks: list[str],
     marks: list[dict[str, Any]],
+    ended: list[int],
     steps: list[dict[str, Any]],
 ) -> Memory:
     rank, span, kind, device = key
@@ -289,11 +296,14 @@ def _memory(
     texts = {name: _texts(events[name], of_events, further[name]) for name in _TEXTS}
     stack = [one["stack"].fill_null(-1).to_numpy().astype(np.int32) for one in (events, further)]
     texts["stack"] = Texts(np.concatenate([_of_events(stack[0], of_events, -1), stack[1]]), stacks)
-    ends = [
-        one["time_ns"]
-        for one in marks
-        if one["stage"] == "END" and _OPTIMIZER_STEP.match(one["name"])
-    ]
+    ends = sorted(
+        ended
+        + [
+            one["time_ns"]
+            for one in marks
+            if one["stage"] == "END" and _OPTIMIZER_STEP.match(one["name"])
+        ]
+    )
     return Memory(
         rank, span, kind, None if device < 0 else device, source,
         time_ns,

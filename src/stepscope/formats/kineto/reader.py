@@ -28,6 +28,10 @@ MOST_EVENTLESS_BYTES = 128 << 20
 MOST_MENDED_BYTES = 32 << 20
 """Nor is one that has none after so much damaged text: to repair it takes up to 2 µs a byte."""
 
+_NO_EVENT = (
+    "the profiler recorded nothing, or was stopped before it wrote an event; record it again"
+)
+
 
 def looks_like_kineto(head: bytes) -> bool:
     """Whether a file's first bytes are a Kineto trace or another in Chrome's trace format."""
@@ -92,7 +96,10 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         report.truncated = True
         if "truncated" not in report.damage:
             report.note("truncated", slices.size)
-    return assemble(rows, metadata, report, member)
+    tables = assemble(rows, metadata, report, member)
+    if not tables.report.kept and not tables.report.dropped:
+        raise SourceError(f"{member.label}: no event in it", hint=_NO_EVENT, slug="not-a-trace")
+    return tables
 
 
 def _ahead(slices: EventSlices) -> Iterator[Slice]:

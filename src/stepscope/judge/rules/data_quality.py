@@ -20,7 +20,7 @@ _IDLE = Threshold(
 def data_quality(facts: Facts) -> Iterator[Finding]:
     """What `stepscope checks` says in full. It saves nothing; it says which of the other findings and
     answers to take with care. It comes first where a check with an error bears on the times of steps,
-    and where the device looks idle while a check says that device work is missing.
+    and where the device looks idle, or has no work at all, while a check says that device work is missing.
     """
     if len(facts.checks) <= _CHECKS.value:
         return
@@ -50,6 +50,7 @@ def data_quality(facts: Facts) -> Iterator[Finding]:
 
 
 def hides_idle(facts: Facts) -> bool:
-    """Whether the device looks idle while a check says that its work is missing."""
-    missing = facts.failing("device-work")
-    return bool(missing) and facts.has_device and facts.share(*WAITING, "dataloader") > _IDLE.value
+    """Whether the device looks idle, or has no work at all, while a check says that its work is missing."""
+    if not facts.failing("device-work"):
+        return False
+    return not facts.has_device or facts.share(*WAITING, "dataloader") > _IDLE.value

@@ -62,9 +62,9 @@ def device_bound(facts: Facts) -> Iterator[Finding]:
 )
 def host_only(facts: Facts) -> Iterator[Finding]:
     """The time in operators, ranges and Python, which stands for the device's where none is recorded,
-    and the operator with the largest self time.
+    and the operator with the largest self time. It is silent where a check says that device work is missing.
     """
-    if facts.has_device or not facts.has_host:
+    if facts.has_device or not facts.has_host or hides_idle(facts):
         return
     most = ""
     if facts.busiest_operator is not None:

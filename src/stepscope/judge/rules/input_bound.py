@@ -54,8 +54,8 @@ def input_bound(facts: Facts) -> Iterator[Finding]:
         step_ns=None if untraced is None else untraced.step_ns,
         confidence=facts.confidence,
         evidence=first(evidence, 8),
-        advice=f"{'`stepscope phases`' if untraced else facts.parts_command}, then the loader: more workers (num_workers), "
-        "persistent_workers=True and a larger prefetch_factor; cheaper transforms"
+        advice=f"{'`stepscope phases`' if untraced else facts.parts_command}, then the loader: more workers "
+        "(num_workers, persistent_workers=True, prefetch_factor) where cores are free, else batches indexed at once; cheaper transforms"
         + (", or transforms on the device" if facts.has_device or facts.phases_alone else "")
         + "; larger, fewer files.",
         query="stepscope phases SRC" if untraced else facts.parts_query,

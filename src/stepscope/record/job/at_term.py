@@ -10,7 +10,7 @@ the signal only when that ends. A thread notices the signal at once. It saves wh
 handler, and ends a process that would have ended but has not come to our handler after `PATIENCE_SECONDS`.
 
 `os._exit`, with which some jobs leave past threads that hang, runs no exit handler either. While there is something to
-save it is replaced, and what was there is called when that is saved, or has had its time.
+save or to report it is replaced, and what was there is called when that is done, or has had its time.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ class _Termination:
 
     def __init__(self) -> None:
         self._saves: list[Save] = []
+        self._reports: list[Save] = []
         self._previous: Any = None
         self._installed = False
         self._pipe: tuple[int, int] | None = None
@@ -43,12 +44,13 @@ class _Termination:
         self._knows_forks = self._forked = False
         self._leave = Patch(os, "_exit", self._leaving)
 
+    def add_report(self, report: Save) -> None:
+        self._reports.append(report)
+        self._know_forks()
+
     def add(self, save: Save) -> None:
         self._saves.append(save)
-        self._leave.install()
-        if not self._knows_forks:
-            self._knows_forks = True
-            os.register_at_fork(after_in_child=self._leave_child)
+        self._know_forks()
         if self._installed or threading.current_thread() is not threading.main_thread():
             return
         previous = signal.getsignal(signal.SIGTERM)
@@ -59,10 +61,17 @@ class _Termination:
         self._installed = True
         self._listen()
 
+    def _know_forks(self) -> None:
+        self._leave.install()
+        if not self._knows_forks:
+            self._knows_forks = True
+            os.register_at_fork(after_in_child=self._leave_child)
+
     def remove(self, save: Save) -> None:
-        if save in self._saves:
-            self._saves.remove(save)
-        if not self._saves:
+        for those in (self._saves, self._reports):
+            if save in those:
+                those.remove(save)
+        if not self._saves and not self._reports:
             self._leave.remove()
         if not self._saves and threading.current_thread() is threading.main_thread():
             self._uninstall()
@@ -70,7 +79,7 @@ class _Termination:
     def handle(self, number: int, frame: FrameType | None) -> None:
         self._handled.set()
         ends = self._ends_the_process()
-        self._save_in_time()
+        self._save_in_time(report=ends)
         if callable(self._previous):
             self._previous(number, frame)
         elif ends:
@@ -81,14 +90,16 @@ class _Termination:
         @functools.wraps(leave)
         def _exit(status: int) -> Any:
             with contextlib.suppress(Exception):
-                self._save_in_time()
+                self._save_in_time(report=True)
             return leave(status)
 
         return _exit
 
-    def _save_in_time(self) -> None:
+    def _save_in_time(self, *, report: bool) -> None:
         # In a thread: the training thread may hold a lock that saving needs.
-        saving = threading.Thread(target=self._save, name="stepscope-ending", daemon=True)
+        saving = threading.Thread(
+            target=self._save, args=(report,), name="stepscope-ending", daemon=True
+        )
         saving.start()
         saving.join(PATIENCE_SECONDS)
 
@@ -98,8 +109,8 @@ class _Termination:
     def _ends_the_process(self) -> bool:
         return self._previous is signal.SIG_DFL and self._is_outermost()
 
-    def _save(self) -> None:
-        for save in tuple(self._saves):
+    def _save(self, report: bool = False) -> None:
+        for save in (*self._saves, *(self._reports if report else ())):
             with contextlib.suppress(Exception):
                 save()
 
@@ -159,6 +170,7 @@ class _Termination:
     def _leave_child(self) -> None:
         """A forked child records nothing, and ends as it would without us."""
         self._saves.clear()
+        self._reports.clear()
         self._leave.remove()
         self._forked = True
         with contextlib.suppress(Exception):
@@ -184,3 +196,22 @@ class AtTerm:
     def cancel(self) -> None:
         """It is not called any more."""
         _TERMINATION.remove(self._save)
+
+
+class AtLeaving:
+    """Calls a function, in a thread of its own, when all is saved and the process leaves by `os._exit`, or by a
+    SIGTERM that ends it, until it is cancelled.
+
+    Alone it handles no signal: of SIGTERM it knows while an `AtTerm` does.
+
+    Args:
+        report: what to call; it has what is left of `PATIENCE_SECONDS`.
+    """
+
+    def __init__(self, report: Save) -> None:
+        self._report = report
+        _TERMINATION.add_report(report)
+
+    def cancel(self) -> None:
+        """It is not called any more."""
+        _TERMINATION.remove(self._report)
