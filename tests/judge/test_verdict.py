@@ -32,6 +32,10 @@ class NoTables:
         return 0
 
     @staticmethod
+    def kept(_key: object, make: Callable[[], Any], *_records: type) -> Any:
+        return make()
+
+    @staticmethod
     def numpy(query: str) -> dict[str, Any]:
         return {name: np.empty(0) for name in ("rank", "span", "start_ns", "end_ns")}
 

@@ -33,7 +33,7 @@ class Patch:
     def __init__(
         self, owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]
     ) -> None:
-        self._owner = weakref.ref(owner)
+        self._owner = _held(owner)
         self._name = name
         self._make = make
         self._before: Any = _ABSENT
@@ -60,6 +60,14 @@ class Patch:
                 _set(owner, self._name, self._before)
         self._replacement = None
         self._before = _ABSENT
+
+
+def _held(owner: Any) -> Callable[[], Any]:
+    """Gives an object that it does not keep alive, if the object's type allows for that."""
+    try:
+        return weakref.ref(owner)
+    except TypeError:
+        return lambda: owner
 
 
 def _set(owner: Any, name: str, value: Any) -> None:
@@ -132,7 +140,7 @@ class Calls(Target):
     def _maker(self, owner: Any, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         if isinstance(owner, ModuleType):
             return self._listening
-        held = weakref.ref(owner)
+        held = _held(owner)
         return lambda original: _Method(self._listening(original), held(), name)
 
     def _listening(self, original: Callable[..., Any]) -> Callable[..., Any]:
