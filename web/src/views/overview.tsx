@@ -77,7 +77,7 @@ function Overview({ reply }: { readonly reply: Reply<SummaryRow> }) {
 }
 
 /** Bars of each list. */
-const MOST_TOP = 8;
+const MOST_TOP = 7;
 const TOPS = [
   ["operators", "Operators"],
   ["kernels", "Kernels"],
