@@ -202,7 +202,10 @@ function StepCard({ sections }: { readonly sections: Sections }) {
   return (
     <section class="card">
       <h2>
-        <a href={link("steps")}>{times.length === 0 ? "Complete recording" : isOne ? "Step" : "Mean step"}{isTraced ? ", traced" : ""}</a>{" "}
+        <a href={link("steps")}>
+          {times.length === 0 ? "Complete recording" : isOne ? "Step" : "Mean step"}
+          {isTraced ? ", traced" : ""}
+        </a>{" "}
         <b class="figure">{mean > 0 ? timeText(mean) : ""}</b> <span class="plain">{spread.join(" · ")}</span>
       </h2>
       {rows.length === 0 && phases.length > 0 ? (
