@@ -175,15 +175,16 @@ def growth(bench: Bench) -> Iterator[Row]:
 def ranks(bench: Bench) -> Iterator[Row]:
     """Folders of many small traces of one simulated job."""
     for count in map(int, bench.asked.ranks.split(",")):
+        told = "1 rank" if count == 1 else f"{count} ranks"
         job = ("--shape", "job", "--ranks", str(count), "--hosts", str(-(-count // 8)))
         folder = bench.generate("job", *job, "--size", bench.asked.rank_size)
         files = sorted(folder.iterdir())
         ask = [*STEPSCOPE, "summary", str(folder)]
         size = sum(file.stat().st_size for file in files)
-        yield _rate(bench.measure(f"stepscope summary FOLDER, {count} ranks, first", ask), size)
-        yield bench.measure(f"stepscope summary FOLDER, {count} ranks, again", ask)
+        yield _rate(bench.measure(f"stepscope summary FOLDER, {told}, first", ask), size)
+        yield bench.measure(f"stepscope summary FOLDER, {told}, again", ask)
         if bench.asked.hta_python is not None and count <= bench.asked.hta_ranks:
-            yield bench.load(f"HTA, load, {count} ranks", "hta", bench.asked.hta_python, files)
+            yield bench.load(f"HTA, load, {told}", "hta", bench.asked.hta_python, files)
         shutil.rmtree(folder)
         shutil.rmtree(bench.cache, ignore_errors=True)
 
