@@ -7,8 +7,9 @@ import json
 import os
 import subprocess
 import sys
-from concurrent.futures import Future
-from typing import Any
+from collections.abc import Coroutine
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
 
 import pytest
 from tests.browser.recordings import HOSTILE, LONG, on_cpu, training
@@ -23,6 +24,8 @@ from stepscope.serve.agent_tools import _again
 from stepscope.serve.tasks import AT_ONCE
 
 mcp = pytest.importorskip("mcp")
+
+T = TypeVar("T")
 
 pytestmark = pytest.mark.slow
 
@@ -73,6 +76,12 @@ OTHERS = [
 ]  # fmt: skip
 
 
+def in_own_loop(talk: Coroutine[Any, Any, T]) -> T:
+    """Runs it in a thread of its own: Playwright's loop stays in the one that started a browser."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, talk).result()
+
+
 def key(tool: str, arguments: dict[str, Any]) -> str:
     return f"{tool} {json.dumps(arguments, sort_keys=True)}"
 
@@ -114,7 +123,7 @@ def session(stores):
             for tool, arguments in [*ANSWERED, *(one[:2] for one in REFUSED), *OTHERS]:
                 got[key(tool, arguments)] = await client.call_tool(tool, arguments)
 
-    asyncio.run(asyncio.wait_for(talk(), 60))
+    in_own_loop(asyncio.wait_for(talk(), 60))
     return got
 
 
@@ -295,7 +304,7 @@ def test_a_query_without_end_is_stopped_by_its_limit_or_by_whoever_asked(stores)
             answered = await client.call_tool("sql", {"sql": "SELECT 1 AS a"})
             return [answered, await client.call_tool("sql", endless)]
 
-    answered, stopped = asyncio.run(asyncio.wait_for(talk(), 30))
+    answered, stopped = in_own_loop(asyncio.wait_for(talk(), 30))
     assert answered.structured_content["rows"] == [{"a": 1}]
     assert stopped.structured_content["error"]["slug"] == "time-limit"
 
@@ -305,11 +314,11 @@ def test_a_recording_that_is_being_read_is_waited_for_and_one_that_cannot_be_is_
 
     opening: Future[Any] = Future()
     with pytest.raises(StepScopeError) as reading:
-        asyncio.run(opened_within(opening, 0.01))
+        in_own_loop(opened_within(opening, 0.01))
     assert reading.value.slug == "still-reading"
     opening.set_exception(SourceError("no such file", hint="check it", slug="no-source"))
     with pytest.raises(SourceError):
-        asyncio.run(opened_within(opening, 0.01))
+        in_own_loop(opened_within(opening, 0.01))
 
 
 def test_a_recording_that_is_not_there_ends_the_command(tmp_path):
