@@ -136,13 +136,8 @@ def test_nothing_of_ours_stays_when_the_recording_is_over(tmp_path: Path, handle
     assert _printed(tmp_path, code) == "True -1 1\n"
 
 
-def test_a_job_that_leaves_past_its_exit_handlers_has_saved_before(tmp_path: Path) -> None:
-    """As jobs do whose communication threads would hang; from any thread, and once."""
-    code = (
-        "before = os._exit\n"
-        "one, other = at_term.AtTerm(save), at_term.AtTerm(lambda: print('saved', flush=True))\n"
-        "leaving = threading.Thread(target=lambda: os._exit(7)); leaving.start(); leaving.join()\n"
-    )
+def _left(tmp_path: Path, code: str) -> tuple[int, str, str]:
+    """How a process ends, and what it prints."""
     done = subprocess.run(
         [sys.executable, "-c", START + code, str(tmp_path)],
         capture_output=True,
@@ -150,7 +145,17 @@ def test_a_job_that_leaves_past_its_exit_handlers_has_saved_before(tmp_path: Pat
         timeout=60,
         check=False,
     )
-    assert (done.returncode, done.stdout, done.stderr) == (7, "saved\n", "")
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_a_job_that_leaves_past_its_exit_handlers_has_saved_before(tmp_path: Path) -> None:
+    """As jobs do whose communication threads would hang; from any thread, and once."""
+    code = (
+        "before = os._exit\n"
+        "one, other = at_term.AtTerm(save), at_term.AtTerm(lambda: print('saved', flush=True))\n"
+        "leaving = threading.Thread(target=lambda: os._exit(7)); leaving.start(); leaving.join()\n"
+    )
+    assert _left(tmp_path, code) == (7, "saved\n", "")
     assert (tmp_path / "saved").exists()
 
 
@@ -163,14 +168,7 @@ def test_a_report_comes_after_all_is_saved_and_not_before_the_process_leaves(
         "other = at_term.AtTerm(save)\n"
         "os._exit(7)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", START + code, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (7, "True\n", "")
+    assert _left(tmp_path, code) == (7, "True\n", "")
 
 
 def test_a_forked_child_leaves_as_without_us(tmp_path: Path) -> None:
