@@ -92,6 +92,35 @@ def test_missing_kernels_silence_what_would_blame_the_host(findings: Any) -> Non
     )
 
 
+def test_one_rank_whose_kernels_are_missing_is_named_and_the_others_are_judged(
+    findings: Any,
+) -> None:
+    one = host_bound(5_000, late=True)
+    alone = findings(one)
+    job = {
+        table: [row | {"rank": rank} for rank in range(3) for row in rows]
+        for table, rows in one.items()
+    }
+    # Of rank 1 the device was recorded in part: it looks idle all the time.
+    job["device_event"] = [
+        row for place, row in enumerate(job["device_event"]) if row["rank"] != 1 or place % 50 == 0
+    ]
+    job["data_check"] = [
+        {"rank": 1, "check": "launch_without_kernel", "affects": "device-work", "explanation": ""}
+    ]
+    first, *others = findings(job)
+    assert (first["id"], first["value"]) == (alone[0]["id"], alone[0]["value"])
+    assert first["title"].endswith(
+        ". Not judged with the others: rank 1, of which work is missing or times are wrong"
+    )
+    (mark,) = (row for row in others if row["id"] == "data-quality")
+    assert mark["rank"] == 1
+    assert mark["title"].endswith("the other findings are of the other 2 ranks")
+    # Two of three are not a few.
+    job["data_check"] += [row | {"rank": 2} for row in job["data_check"]]
+    assert findings(job)[0]["title"].startswith("Unreliable data")
+
+
 def test_a_failing_check_lowers_confidence_and_is_named(findings: Any) -> None:
     rows = host_bound(5_000, late=True)
     rows["data_check"] = [{"check": "clock_skew", "affects": "clocks"}]

@@ -44,6 +44,22 @@ def test_a_rank_whose_kernels_take_longer_is_charged_with_all_waits(diff: Any) -
         1,0,0.0,0,0,0.0,0.0,40000000,0,
         """,
     )
+    diff("stragglers", job.rows(), "rank,late\n2,True\n0,False\n1,False")
+
+
+def test_who_costs_the_others_little_is_no_straggler(answer: Any) -> None:
+    job = together()
+    for rank, end in ((0, 150), (1, 150), (2, 165)):
+        job.compute(rank, 100, end)
+    job.meet({0: 150, 1: 150, 2: 165}, 210)
+    table = answer("stragglers", job.rows())
+    assert [(row["rank"], row["late"], row["why"]) for row in table.rows()] == [
+        (2, False, None), (0, False, None), (1, False, None),
+    ]  # fmt: skip
+    assert table.note.endswith(
+        "None is a straggler: rank 2 costs the others most, 3.8 % of a step, and a straggler 5.0 % or more."
+    )
+    assert "straggler" not in [row["change"] for row in answer("what-if", job.rows()).rows()]
 
 
 def test_each_moment_of_the_late_rank_has_one_cause(diff: Any) -> None:
@@ -73,15 +89,15 @@ def test_each_moment_of_the_late_rank_has_one_cause(diff: Any) -> None:
         "stragglers",
         job.rows(),
         """
-        rank,cause,charged_ns,why
-        2,host,200000000,aten::nonzero
-        2,input,80000000,
-        2,compilation,40000000,
-        2,not recorded,40000000,
-        2,garbage collection,30000000,
-        2,copies,20000000,
-        2,profiler,20000000,
-        2,computation,-10000000,
+        rank,cause,charged_ns,share_ratio,why
+        2,host,200000000,0.46511627906976744,aten::nonzero
+        2,input,80000000,0.18604651162790697,
+        2,compilation,40000000,0.09302325581395349,
+        2,not recorded,40000000,0.09302325581395349,
+        2,garbage collection,30000000,0.06976744186046512,
+        2,copies,20000000,0.046511627906976744,
+        2,profiler,20000000,0.046511627906976744,
+        2,computation,-10000000,,
         """,
         by="cause",
     )

@@ -6,6 +6,7 @@ import pytest
 
 from stepscope.api.comparisons import diff
 from stepscope.api.trace import Trace
+from stepscope.compare.sides import phase_means
 from stepscope.formats.evidence import EVERYTHING
 from stepscope.questions import affected
 from stepscope.store.open import Store
@@ -36,6 +37,17 @@ def test_a_rate_is_the_sum_of_numbers_by_the_sum_of_times(diff):
         samples,1,2,32.0,2000000000.0,16.0
         tokens,1,2,4000.0,2000000000.0,2000.0
     """)  # fmt: skip
+
+
+def test_a_step_that_is_in_no_mean_is_in_no_rate_and_in_no_comparison(answer, make_scope):
+    """Of 100 steps of 10 ns one took 1000: it is in no mean of `phases`, and so in nothing made of means."""
+    rows = phases(*[10] * 99, 1000, samples=1)
+    (row,) = answer("throughput", rows).rows()
+    assert (row["steps"], row["step_ns"], row["per_second"]) == (99, 10.0, 1e8)
+    (step,) = answer("phases", rows).rows()
+    assert (step["steps"], round(step["mean_ns"])) == (99, 10)
+    whole = phase_means(make_scope(rows))[0][0]
+    assert (round(whole.mean_ns), whole.samples) == (10, 99)
 
 
 def test_steps_that_all_take_the_same_have_an_interval_of_nothing_and_one_step_has_none(answer):

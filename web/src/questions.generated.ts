@@ -702,7 +702,7 @@ export type Rows = {
   };
   /** Which ranks do the others wait for in collectives, and why are these late? */
   "stragglers": {
-    /** rank that was late */
+    /** rank that others waited for */
     readonly rank?: number | null;
     /** number of the step, as the program counts */
     readonly step?: number | null;
@@ -716,6 +716,8 @@ export type Rows = {
     readonly group?: string | null;
     /** size of its message, as nccl-tests counts it (bytes) */
     readonly message_bytes?: number | null;
+    /** whether it is a straggler, as `findings` has it */
+    readonly late?: boolean | null;
     /** collectives at which it arrived last (count) */
     readonly last?: number | null;
     /** the part of those it took part in whose last rank is known (ratio) */
@@ -728,7 +730,7 @@ export type Rows = {
     readonly late_ns?: number | null;
     /** the part of the mean step that this is (ratio) */
     readonly step_ratio?: number | null;
-    /** the part of what is charged to the rank (ratio) */
+    /** the part of all that the rank did longer (ratio) */
     readonly share_ratio?: number | null;
     /** what the rank waited that waited longest (ns) */
     readonly longest_ns?: number | null;

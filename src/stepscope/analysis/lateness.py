@@ -157,16 +157,6 @@ def find_lateness(scope: Scope) -> Lateness | None:
     return scope.kept("lateness", lambda: _find_lateness(scope), Lateness)
 
 
-def straggler(scope: Scope) -> int | None:
-    """The rank that is charged with most of what ranks waited for others; None where none waited for another."""
-    found = find_lateness(scope)
-    if found is None:
-        return None
-    charged = {rank: causes.sum() for rank, causes in found.by_rank(found.charged_ns).items()}
-    most = max(charged, key=lambda rank: (charged[rank], -rank))
-    return most if charged[most] > 0 else None
-
-
 def _find_lateness(scope: Scope) -> Lateness | None:
     with Scope(scope.store, all_times=True) as whole:
         rows = whole.numpy(_COLLECTIVES)
@@ -480,7 +470,7 @@ _WINDOWS = """
     GROUP BY name HAVING time_ns > 0 ORDER BY time_ns DESC, name LIMIT {most}
 """
 _WORTH_NAMING = 0.25
-_WORTH_WORDS, _MOST = 0.02, 0.2
+_MOST = 0.2
 _NAMED = {
     "computation": ("device_event", "dur_ns", "kind = 'computation'"),
     "host": (
@@ -532,10 +522,17 @@ def what_took_longer(
     return [row["name"] for row in found if row["time_ns"] >= _WORTH_NAMING * whole_ns]
 
 
-def why(scope: Scope, lateness: Lateness, rank: int, *, recorded: bool = False) -> str:
-    """What makes most of a rank's lateness, in words; empty where it costs the others nothing to speak of.
+def shares_of_longer(charged_ns: Array) -> Array:
+    """What each cause makes of all that a rank did longer; below 0 for what it did shorter."""
+    shares: Array = charged_ns / max(charged_ns.clip(min=0).sum(), 1)
+    return shares
 
-    Causes that make less than a fifth of it are left out.
+
+def why(scope: Scope, lateness: Lateness, rank: int, *, recorded: bool = False) -> str:
+    """What makes most of a rank's lateness, in words; empty where nobody waited for it.
+
+    Shares are those of all that it did longer than the others: what it did shorter made it less late. Causes that
+    make less than a fifth of it are left out.
 
     Args:
         scope: the recording.
@@ -546,15 +543,14 @@ def why(scope: Scope, lateness: Lateness, rank: int, *, recorded: bool = False) 
     charged = lateness.by_rank(lateness.charged_ns)[rank]
     if recorded:
         charged[CAUSES.index("before the recording")] = 0
-    whole = charged.sum()
-    little = _WORTH_WORDS * (lateness.step_ns or 0)
-    if whole <= 0 or lateness.per_step(float(whole)) < little:
+    if charged.sum() <= 0:
         return ""
+    shares = shares_of_longer(charged)
     parts = []
     for place in (-charged).argsort(kind="stable").tolist():
-        if charged[place] < _MOST * whole:
+        if shares[place] < _MOST:
             break
         names = what_took_longer(scope, lateness, rank, CAUSES[place])
-        text = f"{CAUSES[place]} {ratio_text(charged[place] / whole)}"
+        text = f"{CAUSES[place]} {ratio_text(shares[place])}"
         parts.append(f"{text} ({', '.join(short_names(names))})" if names else text)
     return ", ".join(parts)

@@ -34,7 +34,29 @@ def times_of(scope: Scope) -> str:
     while something else had the machine, is no part of what the others wait for. `uneven-steps` is about such steps.
     """
     return f"""
-        WITH times AS ({"SELECT * FROM phase" if scope.steps is None else _OF_ASKED_STEPS}),
+        WITH {_led(scope)}
+        SELECT times.* REPLACE (
+                CASE WHEN led.left_out IS NULL THEN mean_ns
+                    ELSE (mean_ns * steps - coalesce(long_ns, 0)) / (steps - led.left_out) END AS mean_ns,
+                steps - coalesce(led.left_out, 0) AS steps
+            ), coalesce(led.left_out, 0) AS left_out
+        FROM times LEFT JOIN led USING (rank, span) LEFT JOIN long USING (rank, span, phase)
+    """
+
+
+def steps_of_means(scope: Scope) -> str:
+    """The rows of `phase_step` of those kept steps that are in the means of `times_of`."""
+    return f"""
+        WITH {_led(scope)}
+        SELECT phase_step.* FROM phase_step
+        ANTI JOIN (SELECT * FROM longest SEMI JOIN led USING (rank, span)) USING (rank, span, step)
+    """
+
+
+def _led(scope: Scope) -> str:
+    """Relations: all `times`, the `longest` kept steps, their `long` phases, and the recordings whose mean they `led`."""
+    return f"""
+        times AS ({"SELECT * FROM phase" if scope.steps is None else _OF_ASKED_STEPS}),
         longest AS (
             SELECT rank, span, step FROM phase_step WHERE phase = 'step'
             WINDOW same AS (PARTITION BY rank, span)
@@ -47,14 +69,7 @@ def times_of(scope: Scope) -> str:
             SELECT rank, span, left_out FROM times JOIN long USING (rank, span, phase)
             WHERE phase = 'step' AND steps > left_out AND mean_ns * steps > long_ns
                 AND mean_ns > {_LED} * (mean_ns * steps - long_ns) / (steps - left_out)
-        )
-        SELECT times.* REPLACE (
-                CASE WHEN led.left_out IS NULL THEN mean_ns
-                    ELSE (mean_ns * steps - coalesce(long_ns, 0)) / (steps - led.left_out) END AS mean_ns,
-                steps - coalesce(led.left_out, 0) AS steps
-            ), coalesce(led.left_out, 0) AS left_out
-        FROM times LEFT JOIN led USING (rank, span) LEFT JOIN long USING (rank, span, phase)
-    """
+        )"""
 
 
 def beside_trace(scope: Scope) -> bool:

@@ -9,12 +9,16 @@ from itertools import groupby
 from typing import Any
 
 from stepscope.analysis.counted import COUNTED_STEPS
-from stepscope.analysis.phase_times import beside_trace
+from stepscope.analysis.phase_times import beside_trace, steps_of_means
 from stepscope.answers.scope import Scope
 from stepscope.floor.statistics import student_t
 from stepscope.floor.units import count_text
 
-_TIMED = f"""
+
+def _timed(scope: Scope) -> str:
+    """SQL: what was given for steps whose time is known and in their mean, by rank and recording. HugeCTR's values have no
+    numbers of iterations: each counts for an iteration of the mean time."""
+    return f"""
     WITH unarmed AS (
         SELECT * FROM inline_timing WHERE kind = 'iteration' AND (
             armed IS DISTINCT FROM true OR (rank, span) NOT IN (
@@ -25,7 +29,7 @@ _TIMED = f"""
     ),
     timed AS (
         SELECT rank, span, name, value, dur_ns AS ns
-        FROM step_value JOIN phase_step USING (rank, span, step) WHERE phase = 'step'
+        FROM step_value JOIN ({steps_of_means(scope)}) USING (rank, span, step) WHERE phase = 'step'
         UNION ALL
         SELECT rank, span, step_value.name, value, end_ns - start_ns AS ns
         FROM step_value JOIN step USING (rank, span, step)
@@ -46,9 +50,7 @@ _TIMED = f"""
         sum((timed.value - summed.value * timed.ns / summed.ns) ** 2) AS squares
     FROM summed JOIN timed USING (name, rank, span)
     GROUP BY ALL ORDER BY name, rank, n DESC, span
-"""
-"""What was given for steps whose time is known, by rank and recording. HugeCTR's values have no numbers of
-iterations: each counts for an iteration of the mean time."""
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +60,10 @@ class Rate:
     Args:
         name: of what.
         ranks: whose numbers they are.
-        steps: how many steps they were given for, on all of them.
+        steps: how many steps in means they were given for, on all of them.
         per_step: its mean over steps; over several ranks the sum of their means.
         step_ns: the mean time of these steps.
-        per_second: what was done in all steps by the time that they took; the sum over ranks.
+        per_second: what was done in these steps by the time that they took; the sum over ranks.
         traced: whether they are steps of a trace.
         half_per_second: half of the 95 % interval of that; None where there are too few steps.
     """
@@ -79,7 +81,7 @@ class Rate:
 def rates(scope: Scope) -> list[Rate]:
     """What each rank gave, by name and rank. Of several recordings of a rank the one with most steps counts."""
     best: dict[tuple[str, int], dict[str, Any]] = {}
-    for row in scope.sql(_TIMED).to_pylist():
+    for row in scope.sql(_timed(scope)).to_pylist():
         best.setdefault((row["name"], row["rank"]), row)
     return [_rate(row) for row in best.values()]
 

@@ -385,10 +385,11 @@ class QuestionMethods(ABC):
         Args:
             by: a row a rank; a rank and step; a rank and cause; or a collective.
 
-        Columns: rank, step, cause, start_ns, operation, group, message_bytes, last, last_ratio,
-        waited_by_others_ns, charged_ns, late_ns, step_ratio, share_ratio, longest_ns,
-        longest_rank, waited_ns, why, input_ns, computation_ns, copies_ns, communication_ns,
-        garbage_collection_ns, compilation_ns, host_ns, profiler_ns, not_recorded_ns, before_ns.
+        Columns: rank, step, cause, start_ns, operation, group, message_bytes, late, last,
+        last_ratio, waited_by_others_ns, charged_ns, late_ns, step_ratio, share_ratio,
+        longest_ns, longest_rank, waited_ns, why, input_ns, computation_ns, copies_ns,
+        communication_ns, garbage_collection_ns, compilation_ns, host_ns, profiler_ns,
+        not_recorded_ns, before_ns.
         """
         return self.ask("stragglers", by=by, **asked)
 

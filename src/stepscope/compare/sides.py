@@ -16,6 +16,7 @@ from stepscope.analysis.attribution import LABELLED_WORK, NO_MODULE
 from stepscope.analysis.breakdown import PARTS, break_down_all
 from stepscope.analysis.counted import COUNTED_STEPS
 from stepscope.analysis.inline_events import MEASURED
+from stepscope.analysis.phase_times import steps_of_means, times_of
 from stepscope.analysis.recording import WORK
 from stepscope.answers.scope import Scope
 from stepscope.compare.interval import RankMean, Timing, deviation, over_ranks
@@ -203,25 +204,25 @@ def _per_rank(calls: Mapping[_Key, int], steps: Mapping[int, int]) -> float:
 
 
 def phase_means(scope: Scope) -> tuple[dict[int, RankMean], dict[str, dict[int, RankMean]]]:
-    """The step on each rank, and each phase. Means are those of all counted steps; what they scatter is known
-    of the kept ones.
-    """
+    """The step on each rank, and each phase. Means are those of `phases`; what they scatter is known of the kept steps."""
     means: dict[int, dict[str, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
     counted: dict[int, int] = defaultdict(int)
-    for row in scope.sql("SELECT rank, phase, steps, mean_ns FROM phase").to_pylist():
+    of_phases = f"SELECT rank, phase, steps, mean_ns FROM ({times_of(scope)}) WHERE steps > 0"
+    for row in scope.sql(of_phases).to_pylist():
         means[row["rank"]][row["phase"]] += Fraction(row["mean_ns"]) * row["steps"]
         counted[row["rank"]] += row["steps"] if row["phase"] == "step" else 0
     kept: dict[tuple[int, str], list[int]] = defaultdict(list)
-    for row in scope.sql("SELECT rank, phase, dur_ns FROM phase_step").to_pylist():
+    samples = f"SELECT rank, phase, dur_ns FROM ({steps_of_means(scope)})"
+    for row in scope.sql(samples).to_pylist():
         kept[row["rank"], row["phase"]].append(row["dur_ns"])
 
     def scattered(of_ranks: Mapping[int, Fraction], phase: str) -> dict[int, RankMean]:
         ranks = {}
         for rank, mean in of_ranks.items():
-            samples, steps = kept[rank, phase], len(kept[rank, "step"])
-            middle = Fraction(sum(samples), steps) if steps else Fraction(0)
-            known = bool(samples) or not mean
-            scatter = deviation(samples, middle, steps) if known else None
+            own, steps = kept[rank, phase], len(kept[rank, "step"])
+            middle = Fraction(sum(own), steps) if steps else Fraction(0)
+            known = bool(own) or not mean
+            scatter = deviation(own, middle, steps) if known else None
             ranks[rank] = RankMean(mean, steps, scatter)
         return ranks
 

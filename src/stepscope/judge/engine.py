@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from stepscope.answers.scope import Scope
+from stepscope.floor.errors import UsageError
 from stepscope.judge.declare import FILLED, HIGH, LEADING, MEDIUM, Finding, Rule, Severity
-from stepscope.judge.facts import STEP_TIMES, Facts
+from stepscope.judge.facts import STEP_TIMES, Facts, ranks_text
 
 _MOST_CHECKS_NAMED = 3
 
@@ -43,19 +46,37 @@ def judge(facts: Facts, rules: Iterable[Rule]) -> list[Found]:
     """What the rules find: the verdict first, then the largest saving.
 
     A rule is silent where damaged evidence would make it wrong; where what it rests on is damaged, its
-    findings have low confidence and save nothing for certain. The verdict is the same whichever rules
-    are asked beside the quick ones.
+    findings have low confidence and save nothing for certain. Where only a few ranks are so, the others are judged
+    without them. The verdict is the same whichever rules are asked beside the quick ones.
     """
-    found = [
-        _judged(facts, rule, finding)
-        for rule in rules
-        if not facts.failing(*rule.silent_without)
-        for finding in rule.find(facts)
-    ]
-    ranked = _in_order(found)
-    if ranked and ranked[0].finding.role in ("loss", "work"):
-        ranked[0] = _marked(facts, ranked[0])
-    return ranked
+    with _sound(facts) as sound:
+        found = [
+            _judged(sound, rule, finding)
+            for rule in rules
+            if not sound.failing(*rule.silent_without)
+            for finding in rule.find(sound)
+        ]
+        ranked = _in_order(found)
+        if ranked and ranked[0].finding.role in ("loss", "work"):
+            ranked[0] = _marked(sound, ranked[0])
+        return ranked
+
+
+@contextmanager
+def _sound(facts: Facts) -> Iterator[Facts]:
+    """The facts of all ranks but those that are damaged."""
+    if not facts.damaged_ranks:
+        yield facts
+        return
+    asked, damaged = facts.scope, facts.damaged_ranks
+    others = [rank for rank in asked.ranks if rank not in damaged]
+    try:
+        scope = Scope(asked.store, others, asked.steps, asked.part, may_lack=True)
+    except UsageError:  # the steps are those of the damaged ranks alone
+        yield facts
+        return
+    with scope:
+        yield Facts(scope, facts)
 
 
 def _in_order(found: list[Found]) -> list[Found]:
@@ -77,17 +98,17 @@ def _leads(loss: Finding, work: Finding) -> bool:
 def _marked(facts: Facts, first: Found) -> Found:
     """The verdict with the failing checks that bear on step times: never a plain number then."""
     names = facts.failing(*STEP_TIMES, "file")
-    if not names:
-        return first
-    words = ", ".join([*names][:_MOST_CHECKS_NAMED])
+    words = first.finding.title
+    if facts.left_out:
+        words += f". Not judged with the others: {ranks_text(facts.left_out)}, of which work is missing or times are wrong"
+    if names:
+        words += f". Read with care: {', '.join([*names][:_MOST_CHECKS_NAMED])}"
     if len(names) > _MOST_CHECKS_NAMED:
         words += f" and {len(names) - _MOST_CHECKS_NAMED} more"
-    finding = replace(
-        first.finding,
-        title=f"{first.finding.title}. Read with care: {words}",
-        advice=f"`stepscope checks` first. {first.finding.advice}",
-    )
-    return replace(first, finding=finding)
+    if words == first.finding.title:
+        return first
+    advice = f"`stepscope checks` first. {first.finding.advice}"
+    return replace(first, finding=replace(first.finding, title=words, advice=advice))
 
 
 def _judged(facts: Facts, rule: Rule, finding: Finding) -> Found:

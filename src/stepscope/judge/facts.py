@@ -70,11 +70,36 @@ class Facts:
 
     Args:
         scope: the tables, narrowed to what was asked about.
+        beside: of some ranks of a recording, the facts of all of them.
     """
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: Scope, beside: Facts | None = None) -> None:
         """Keeps the scope; nothing is read yet."""
         self.scope = scope
+        self.of_all = self if beside is None else beside
+
+    @property
+    def left_out(self) -> tuple[int, ...]:
+        """Ranks that are not judged with the others, because too much of them is missing."""
+        return tuple(rank for rank in self.of_all.scope.ranks if rank not in self.scope.ranks)
+
+    @cached_property
+    def damaged_ranks(self) -> tuple[int, ...]:
+        """Fewer than half of the ranks, whose device work is missing or whose times of steps are wrong, while none of
+        the others has such damage."""
+        if not self.failing(*STEP_TIMES, "file"):
+            return ()
+        rows = self._rows(
+            "SELECT rank, severity, affects FROM data_check WHERE severity IN ('warning', 'error')"
+        )
+        spoilt = {
+            row["rank"]
+            for row in rows
+            for kinds in [{kind.strip() for kind in row["affects"].split(",")}]
+            if "device-work" in kinds
+            or (row["severity"] == "error" and not kinds.isdisjoint({*STEP_TIMES, "file"}))
+        }
+        return tuple(sorted(spoilt)) if 2 * len(spoilt) < len(self.scope.ranks) else ()
 
     @cached_property
     def times(self) -> Times:

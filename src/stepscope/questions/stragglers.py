@@ -30,7 +30,7 @@ _OF_CAUSES = (
     ("before_ns", "it lies before its recording starts"),
 )
 _COLUMNS = (
-    Column("rank", "int", "rank that was late"),
+    Column("rank", "int", "rank that others waited for"),
     STEP,
     Column("cause", "text", "what it did longer than those that waited for it"),
     Column(
@@ -39,6 +39,7 @@ _COLUMNS = (
     Column("operation", "text", "all_reduce, all_gather, reduce_scatter, all_to_all, ..."),
     Column("group", "text", "name of the process group"),
     Column("message_bytes", "int", "size of its message, as nccl-tests counts it", "bytes"),
+    Column("late", "bool", "whether it is a straggler, as `findings` has it"),
     Column("last", "int", "collectives at which it arrived last", "count"),
     Column(
         "last_ratio", "float", "the part of those it took part in whose last rank is known", "ratio"
@@ -56,7 +57,7 @@ _COLUMNS = (
         "late_ns", "float", "what one of the others waits by it in a mean step", "ns", sums=True
     ),
     Column("step_ratio", "float", "the part of the mean step that this is", "ratio"),
-    Column("share_ratio", "float", "the part of what is charged to the rank", "ratio"),
+    Column("share_ratio", "float", "the part of all that the rank did longer", "ratio"),
     Column("longest_ns", "int", "what the rank waited that waited longest", "ns"),
     Column("longest_rank", "int", "which rank that was"),
     Column("waited_ns", "int", "what it waited itself, for all others", "ns"),
@@ -69,7 +70,7 @@ _COLUMNS = (
 _CAUSES = tuple(name for name, _ in _OF_CAUSES)
 _FORMS = {
     "rank": (
-        "rank", "last", "last_ratio", "waited_by_others_ns", "charged_ns", "late_ns", "step_ratio",
+        "rank", "late", "last", "last_ratio", "waited_by_others_ns", "charged_ns", "late_ns", "step_ratio",
         "waited_ns", "why", *_CAUSES,
     ),
     "step": ("rank", "step", "charged_ns", *_CAUSES),
@@ -106,14 +107,17 @@ def stragglers(scope: Scope, by: str = "rank") -> pa.Table:
     in another group, what is waited for B is charged to A. Both add up to the same over all
     ranks. `late_ns` is what one of the others waits by it in a mean step.
 
+    A rank is **late**, a straggler, where that is 5 % of the step or more without what lies before its recording, and
+    no more than half of the ranks are nearly as late; `findings` and `what-if` name the same ranks.
+
     **Why.** The late rank is compared with each rank that waited, from the end of the previous collective
     that both left together (all-reduce, all-gather, reduce-scatter, all-to-all, barrier) to its arrival, each
     by its own clock. The two stretches of time differ by the wait. Each is divided without a rest, a
     moment going to the first that applies: computation, copies, communication, waiting for the DataLoader,
     garbage collection (recorded by torch's `record_python_gc_info`), compilation (Dynamo's timed
     phases), the profiler's own work, other work of the host, nothing recorded. So the columns of causes
-    add up to `charged_ns`; one is negative where the late rank took less time for it, and others then make
-    more than 100 %. `why` names those that make most of it, and the kernels or operators that took longer.
+    add up to `charged_ns`; one is negative where the late rank took less time for it. Shares are those of what it
+    did longer. `why` names the causes that make most of that, and the kernels or operators that took longer.
 
     Two causes are not told by the recording: what lies before it starts (ranks do not start recording at the
     same time, so a first collective often waits), and time in which nothing was recorded. A host that
@@ -137,20 +141,27 @@ def stragglers(scope: Scope, by: str = "rank") -> pa.Table:
 
 def _by_rank(scope: Scope, lateness: Lateness) -> Iterator[dict[str, Any]]:
     from stepscope.analysis.lateness import why
+    from stepscope.analysis.straggler import LATE_ABOVE, late_in_collectives
 
+    found = late_in_collectives(lateness)
     asked = lateness.wait_ns * lateness.asked
     directly, own = lateness.by_rank(asked), lateness.by_rank(asked, of=lateness.waiter)
     charged = lateness.by_rank(lateness.charged_ns)
     for rank in sorted(charged, key=lambda rank: (-round(charged[rank].sum()), rank)):
         last = lateness.last.get(rank, 0)
+        row = _charged(lateness, charged[rank].tolist())
+        ratio = row["step_ratio"]
         yield {
             "rank": rank,
+            "late": None if ratio is None else found is not None and rank in found.ranks,
             "last": last,
             "last_ratio": last / lateness.attended[rank] if lateness.attended.get(rank) else None,
             "waited_by_others_ns": int(directly[rank]),
-            **_charged(lateness, charged[rank].tolist()),
+            **row,
             "waited_ns": int(own[rank]),
-            "why": why(scope, lateness, rank) or None,
+            "why": why(scope, lateness, rank) or None
+            if ratio is None or ratio >= LATE_ABOVE
+            else None,
         }
 
 
@@ -184,7 +195,7 @@ def _by_step(scope: Scope, lateness: Lateness) -> Iterator[dict[str, Any]]:  # n
 
 
 def _by_cause(scope: Scope, lateness: Lateness) -> Iterator[dict[str, Any]]:
-    from stepscope.analysis.lateness import CAUSES, what_took_longer
+    from stepscope.analysis.lateness import CAUSES, shares_of_longer, what_took_longer
 
     charged = lateness.by_rank(lateness.charged_ns)
     waited = int(lateness.wait_ns[lateness.asked].sum())
@@ -192,6 +203,7 @@ def _by_cause(scope: Scope, lateness: Lateness) -> Iterator[dict[str, Any]]:
         whole = charged[rank].sum()
         if whole <= _LITTLE * waited:
             break
+        shares = shares_of_longer(charged[rank])
         for place in (-charged[rank]).argsort(kind="stable").tolist():
             ns = charged[rank][place]
             if abs(ns) < _LITTLE * whole:
@@ -203,7 +215,7 @@ def _by_cause(scope: Scope, lateness: Lateness) -> Iterator[dict[str, Any]]:
                 "charged_ns": round(ns),
                 "late_ns": late_ns,
                 "step_ratio": late_ns / lateness.step_ns if lateness.step_ns else None,
-                "share_ratio": ns / whole,
+                "share_ratio": float(shares[place]) if ns > 0 else None,
                 "why": ", ".join(what_took_longer(scope, lateness, rank, CAUSES[place])) or None,
             }
 
@@ -270,4 +282,32 @@ def _note(lateness: Lateness) -> str:
     lines = [f"{number} {were} matched over {len(lateness.ranks)} ranks"]
     if untold:
         lines.append(f"of {untold} the clocks do not tell who arrived last, and nobody is charged")
-    return f"{'; '.join(lines)}."
+    return f"{'; '.join(lines)}. {_named(lateness)}".strip()
+
+
+def _named(lateness: Lateness) -> str:
+    """Which rank is a straggler, or how far the latest is from that; nothing where no step is marked."""
+    from stepscope.analysis.straggler import LATE_ABOVE, late_in_collectives, recorded_lateness
+    from stepscope.floor.units import ratio_text, time_text
+    from stepscope.judge.facts import ranks_text
+
+    if not lateness.step_ns:
+        return ""
+    found, late = late_in_collectives(lateness), recorded_lateness(lateness)
+    rank = max(late, key=lambda one: late[one])
+    ratio = late[rank] / lateness.step_ns
+    if found is not None:
+        also = (
+            f", as {'do' if len(found.ranks) > 2 else 'does'} {ranks_text(found.ranks[1:])} nearly"
+            if found.ranks[1:]
+            else ""
+        )
+        return f"Rank {rank} is a straggler: it costs each of the others {time_text(late[rank])} of a step, {ratio_text(ratio)}{also}."
+    if ratio <= 0:
+        return ""
+    least = (
+        f", and a straggler {ratio_text(LATE_ABOVE)} or more"
+        if ratio < LATE_ABOVE
+        else ", and more than half of the ranks nearly as much"
+    )
+    return f"None is a straggler: rank {rank} costs the others most, {ratio_text(ratio)} of a step{least}."

@@ -83,8 +83,7 @@ def what_if(scope: Scope, faster: str = "", without: str = "") -> pa.Table:
       `summary` and `findings` holds, too.
     * **input**: batches are there when the loop asks for them.
     * **launch**: calls that launch take no time and kernels start when they are launched, as nearly so in a CUDA graph.
-    * **straggler**: nobody waits for the rank that is charged with most waits of others (see `stragglers`), and the job
-      is done without it.
+    * **straggler**: nobody waits for the rank that `stragglers` names, and the job is done without it.
 
     Without `--faster` and `--without`, each of these is tried, and each class with a hundredth of the critical path or
     more as twice as fast.
@@ -95,7 +94,8 @@ def what_if(scope: Scope, faster: str = "", without: str = "") -> pa.Table:
     do, slower), and waits that nothing tells. A wait of 30 µs or more without a recorded reason moves along with what was
     before it; for `at_least` it ends when it did. Of communication that was not matched over ranks it is not known how
     much was waiting: all of it vanishes, and for `at_least` only what the fastest kernel of its name took. `at_most`
-    is what becomes shorter on the rank and in the step where that is most: no order of work can save more.
+    is what becomes shorter on the rank and in the step where that is most, as long as one thread or stream still has the
+    time for all that it does: no order of work can save more. It is left out where nothing of the step remains.
 
     A step's time is that of the job: from the start of the first step that counts to the end of the last, on all ranks,
     by their number; `summary` has the mean of the ranks' own.
@@ -134,7 +134,7 @@ def what_if(scope: Scope, faster: str = "", without: str = "") -> pa.Table:
                 saved = found.saved / steps
                 rows.append(
                     [stretch.span, label, recorded - saved, saved, saved / recorded if recorded else None,
-                     found.at_least / steps, found.at_most / steps]
+                     found.at_least / steps, None if found.at_most is None else found.at_most / steps]
                 )  # fmt: skip
     note = lacks(
         graphs,
@@ -145,7 +145,7 @@ def what_if(scope: Scope, faster: str = "", without: str = "") -> pa.Table:
     if not asked and graphs and len(rows) == len(graphs):
         note = f"Nothing is there to change: no kernel, launch, transfer, awaited batch or late rank. {note}"
     if any("straggler" in change.without for change in asked) and not late:
-        note = f"No rank is known to have waited for another, so that none is a straggler. {note}"
+        note = f"No rank is a straggler (`stepscope stragglers SRC`). {note}"
     return noted(answer_rows(_COLUMNS, [c.name for c in _COLUMNS], rows), note.strip())
 
 

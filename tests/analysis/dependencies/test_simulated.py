@@ -20,6 +20,7 @@ import stepscope
 from stepscope.analysis.dependencies.change import Change, WhatIf
 from stepscope.analysis.dependencies.graph import Graph, build
 from stepscope.analysis.dependencies.parts import KINDS, pieces_of
+from stepscope.analysis.dependencies.rerun import Plan
 from stepscope.analysis.dependencies.stretch import stretches
 from stepscope.answers.scope import Scope
 
@@ -37,6 +38,27 @@ def test_every_moment_is_at_the_end_of_the_longest_way_to_it(graph: Graph, data:
     changed = replace(graph, duration=duration, lag=lag)
     moved = model.run(duration, lag)
     assert moved.tolist() == [max(lengths(changed, node)) for node in range(len(moved))]
+
+
+@given(graph=graphs(), data=st.data())
+@examples(60)
+def test_what_waited_for_something_outside_comes_no_earlier(graph: Graph, data: Any) -> None:
+    held = np.array([data.draw(st.booleans()) for _ in graph.time])
+    lag = graph.lag - np.array([data.draw(st.integers(0, 6)) for _ in graph.lag], dtype=np.int64)
+    moved = Plan.of(graph, held).run(graph.duration, lag)
+    expected = graph.time.tolist()
+    for node in range(len(expected)):
+        edges = [edge for edge, target in enumerate(graph.target.tolist()) if target == node]
+        then = [
+            expected[graph.source[edge]]
+            + lag[edge]
+            + (graph.duration[graph.source[edge]] if graph.over[edge] else 0)
+            for edge in edges
+        ]
+        if then:
+            latest = max(then) + graph.slack[node]
+            expected[node] = max(latest, expected[node]) if held[node] else latest
+    assert moved.tolist() == expected
 
 
 SMALL = {"gemm_ns": 15_000, "elementwise_ns": 3_000, "optimizer_ns": 4_000, "copy_ns": 5_000}
@@ -154,6 +176,8 @@ def test_predictions_are_those_of_the_changed_job(recorded: Recorded) -> None:
     for name, (change, made) in CHANGES.items():
         outcome = model.outcome(change)
         assert 0 <= outcome.at_least <= outcome.saved <= outcome.at_most, name
+        # Something of every step remains, so that no bound is all of it.
+        assert outcome.at_most < graph.stretch.end - graph.stretch.start, name
         truth = step_ns(simulate(made(job.job)), steps)
         predicted = before - outcome.saved / len(steps)
         assert predicted == pytest.approx(truth, rel=ALLOWED_RATIO), name

@@ -22,12 +22,15 @@ from stepscope.analysis.dependencies.net import (
     TRANSFER,
     WORK,
 )
+from stepscope.analysis.dependencies.rerun import Plan
 from stepscope.analysis.gaps import KERNEL_WAIT_NS
-from stepscope.analysis.lateness import straggler
+from stepscope.analysis.lateness import find_lateness
 from stepscope.analysis.operator_work import classes_of_events
 from stepscope.analysis.recording import NEVER, Array
+from stepscope.analysis.straggler import late_in_collectives
 from stepscope.answers.scope import Scope
 from stepscope.costs import CLASSES
+from stepscope.link.columns import run_starts
 from stepscope.link.intervals import covered, union
 
 
@@ -52,12 +55,13 @@ class Outcome:
             it hands on is that of a job that always ran so.
         at_least: as much even where a wait that nothing recorded explains ends when it did, and of a collective that
             was not matched no more was transfer than the fastest of its name took.
-        at_most: all that becomes shorter, on the rank where that is most, step by step: none of it was hidden.
+        at_most: all that becomes shorter, on the rank where that is most, step by step: none of it was hidden. Nor less
+            than leaves what one thread or stream still does, one thing after the other. None where nothing bounds it.
     """
 
     saved: int
     at_least: int
-    at_most: int
+    at_most: int | None
 
 
 @dataclass(slots=True)
@@ -88,6 +92,7 @@ class WhatIf:
         self.after = np.flatnonzero(graph.time >= graph.stretch.since)
         self._classes: dict[int, Array] = {}
         self._names: dict[int, list[str]] = {}
+        self._plans: dict[bool, Plan] = {}
 
     def outcome(self, change: Change) -> Outcome:
         """What a change would have won."""
@@ -97,8 +102,8 @@ class WhatIf:
         certain = self.run(times.certain_duration, times.certain_lag, times.dropped, external=True)
         saved = max(recorded - self._takes(moved, times.duration, times.away), 0)
         sure = recorded - self._takes(certain, times.certain_duration, times.away)
-        most = min(self._most(times), graph.stretch.end - graph.stretch.start)
-        return Outcome(saved, min(max(sure, 0), saved), max(most, saved))
+        most = max(min(self._most(times), recorded - self._in_a_row(times)), saved)
+        return Outcome(saved, min(max(sure, 0), saved), most if most < recorded else None)
 
     def has(self, which: str) -> bool:
         """Whether there is work of a class, or with a name that matches a pattern."""
@@ -129,35 +134,17 @@ class WhatIf:
             external: a moment that came 30 µs or more later than explained waited for something outside: it comes no
                 earlier than it did.
         """
-        graph = self.graph
-        weight = lag + np.where(graph.over, duration[graph.source], 0)
-        if dropped is not None:
-            weight = np.where(dropped, NEVER // 2, weight)
-        moved = graph.time.tolist()
-        source, weights, slack = graph.source.tolist(), weight.tolist(), graph.slack.tolist()
-        first = graph.first.tolist()
-        kept = (graph.slack >= KERNEL_WAIT_NS).tolist() if external else None
-        for node in self.after.tolist():
-            begin, end = first[node], first[node + 1]
-            if begin == end:
-                continue
-            latest = moved[source[begin]] + weights[begin]
-            for edge in range(begin + 1, end):
-                then = moved[source[edge]] + weights[edge]
-                if then > latest:
-                    latest = then
-            latest += slack[node]
-            if kept is not None and kept[node] and latest < moved[node]:
-                continue
-            moved[node] = latest
-        return np.array(moved, np.int64)
+        held = (self.graph.slack >= KERNEL_WAIT_NS) & external
+        if external not in self._plans:
+            self._plans[external] = Plan.of(self.graph, held)
+        return self._plans[external].run(duration, lag, dropped)
 
     def straggler(self) -> int | None:
-        """The recording of the rank that the others waited for longest at collectives, as `stragglers` has it; None
-        where none waited for another."""
-        late = straggler(self.asked)
+        """The recording of the rank that is a straggler, as `stragglers` has it; None where none is."""
+        lateness = find_lateness(self.asked)
+        late = None if lateness is None else late_in_collectives(lateness)
         of_rank = {events.rank: number for number, events in enumerate(self.graph.recordings)}
-        return None if late is None else of_rank.get(late)
+        return None if late is None else of_rank.get(late.ranks[0])
 
     def _takes(self, moved: Array, duration: Array, away: int) -> int:
         """The time from when the step before was done (as recorded where there is none) to the end."""
@@ -306,6 +293,34 @@ class WhatIf:
                 passed = finish - begin
                 for lag in (times.lag, times.certain_lag):
                     lag[rows] = np.minimum(lag[rows], passed - less)
+
+    def _in_a_row(self, times: _Times) -> int:
+        """The longest that one thread or stream still needs for what it does in the steps."""
+        graph = self.graph
+        inside = graph.time >= graph.stretch.start
+        longest = 0
+        for number, events in enumerate(graph.recordings):
+            if number == times.away:
+                continue
+            own = inside & (graph.recording == number)
+            work = np.flatnonzero(own & (graph.kind == WORK))
+            rows = events.work
+            stream = run_starts(rows["device"], rows["stream"]).cumsum()
+            # What runs beside the next work of its stream does not come before it.
+            alone = np.full(len(stream), np.iinfo(np.int64).max)
+            same = stream[1:] == stream[:-1]
+            alone[:-1][same] = np.diff(rows["start_ns"])[same]
+            edges = np.flatnonzero((graph.why == THREAD) & own[graph.source] & ~times.dropped)
+            for of, takes in (
+                (
+                    stream[graph.place[work]],
+                    np.minimum(times.duration[work], alone[graph.place[work]]),
+                ),
+                (graph.place[graph.target[edges]], times.lag[edges]),
+            ):
+                sums = np.bincount(np.unique(of, return_inverse=True)[1], takes)
+                longest = max(longest, int(sums.max(initial=0)))
+        return longest
 
     def _most(self, times: _Times) -> int:
         """All that becomes shorter in each step, of the rank on which it is most."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stepscope.judge.declare import Finding, Threshold, rule
-from stepscope.judge.facts import STEP_TIMES, WAITING, Facts
+from stepscope.judge.facts import STEP_TIMES, WAITING, Facts, ranks_text
 
 _CHECKS = Threshold("failed checks", 0, "count", "the data-quality checks' own thresholds")
 _IDLE = Threshold(
@@ -20,14 +20,21 @@ _IDLE = Threshold(
 def data_quality(facts: Facts) -> Iterator[Finding]:
     """What `stepscope checks` says in full. It saves nothing; it says which of the other findings and
     answers to take with care. It comes first where a check with an error bears on the times of steps,
-    and where the device looks idle, or has no work at all, while a check says that device work is missing.
+    and where the device looks idle, or has no work at all, while a check says that device work is missing. Where either is
+    so of fewer than half of the ranks, these are named, and the other findings are about the others.
     """
-    if len(facts.checks) <= _CHECKS.value:
+    checks = facts.of_all.checks
+    if len(checks) <= _CHECKS.value:
         return
-    names = ", ".join(dict.fromkeys(row["check"] for row in facts.checks))
-    severities = {row["severity"] for row in facts.checks}
+    names = ", ".join(dict.fromkeys(row["check"] for row in checks))
+    severities = {row["severity"] for row in checks}
     title = f"Some answers rest on evidence that is damaged or missing: {names}"
-    if hides_idle(facts):
+    if facts.left_out:
+        title += (
+            f". Of {ranks_text(facts.left_out)} work is missing or times are wrong: the other findings are of the other "
+            f"{len(facts.scope.ranks)} ranks"
+        )
+    elif hides_idle(facts):
         title = (
             f"Unreliable data ({names}): device work is missing, so how long the device waited, and "
             "for what, is not known"
@@ -37,14 +44,16 @@ def data_quality(facts: Facts) -> Iterator[Finding]:
     yield Finding(
         title=title,
         metric="failed checks",
-        value=len(facts.checks),
+        value=len(checks),
         unit="count",
         confidence="high",
         severity="high" if "error" in severities else "note",
-        evidence=tuple(facts.checks),
+        evidence=tuple(checks),
         advice="Read `stepscope checks` before relying on numbers that these checks bear on.",
         query='SELECT count(*) FROM (SELECT DISTINCT "check", severity FROM data_check '
         "WHERE severity IN ('warning', 'error'))",
+        rank=facts.left_out[0] if len(facts.left_out) == 1 else None,
+        ranks=facts.left_out,
         role="obstacle" if title.startswith("Unreliable") else "remedy",
     )
 

@@ -1,0 +1,148 @@
+"""Runs a graph again: when each moment would be with other durations and lags.
+
+A moment that waits for one other alone comes as much later as the edge between them says, so only the others are worked
+out one by one. Moments in a row that wait for the one before alone are a *path*: its first one, the *head*, decides, and
+the rest is a running sum. Of each head no more than two edges are looked at at a time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from stepscope.analysis.dependencies.graph import Graph
+from stepscope.analysis.dependencies.net import ARRIVED, LOADER
+from stepscope.analysis.recording import NEVER, Array
+
+_DROPPABLE = (ARRIVED, LOADER)
+"""Edges that a change may drop: what is behind such a one alone has no running sum."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How a graph is run again, whatever the durations.
+
+    Args:
+        graph: the graph.
+        fixed: moments that stay where they are: before the stretch, or without edges.
+        edge: of each other moment in a path, the edge that leads to it; -1 of a head.
+        order: all moments, path by path.
+        start: of each in that order, the place in it of its head.
+        at: of each moment, the place of its head's value among the values; 0 of fixed ones.
+        first, second: the values that each value is made of.
+        of_first, of_second: the edges that lead from these; -1 for the value before, -2 for the recorded time.
+        moment: whose value it is.
+        last: whether it is the final one of its moment.
+    """
+
+    graph: Graph
+    fixed: Array
+    edge: Array
+    order: Array
+    start: Array
+    at: Array
+    first: list[int]
+    second: list[int]
+    of_first: Array
+    of_second: Array
+    moment: Array
+    last: Array
+
+    @classmethod
+    def of(cls, graph: Graph, held: Array) -> Plan:
+        """The plan of a graph.
+
+        Args:
+            graph: the graph.
+            held: moments that come no earlier than recorded.
+        """
+        count = len(graph.time)
+        edges = np.diff(graph.first)
+        fixed = (graph.time < graph.stretch.since) | (edges == 0)
+        edge = np.full(count, -1, np.int64)
+        alone = np.flatnonzero(~fixed & (edges == 1) & ~held)
+        leads = graph.first[alone]
+        follows = ~fixed[graph.source[leads]] & ~np.isin(graph.why[leads], _DROPPABLE)
+        alone, leads = alone[follows], leads[follows]
+        # Of those that wait for the same moment alone, one goes on in its path.
+        one = np.unique(graph.source[leads], return_index=True)[1]
+        edge[alone[one]] = leads[one]
+        head = np.arange(count)
+        head[alone[one]] = graph.source[leads[one]]
+        while not np.array_equal(further := head[head], head):
+            head = further
+        order = np.argsort(head, kind="stable")
+        place = np.empty(count, np.int64)
+        place[order] = np.arange(count)
+        heads = np.flatnonzero(~fixed & (edge < 0))
+        # Each head's edges, and the recorded time where it is held.
+        number = edges[heads] + held[heads]
+        values = np.maximum(number - 1, 1)
+        moment = np.repeat(heads, values)
+        nth = np.arange(len(moment)) - np.repeat(np.cumsum(values) - values, values)
+        final = np.cumsum(values)  # the value before the first is 0
+        at = np.zeros(count, np.int64)
+        at[heads] = final
+        at = np.where(fixed, 0, at[head])
+
+        def leading(nth_edge: Array) -> Array:
+            found = graph.first[moment] + nth_edge
+            return np.where(nth_edge < edges[moment], found, -2)
+
+        of_first = np.where(nth == 0, leading(np.zeros_like(nth)), -1)
+        of_second = leading(np.minimum(nth + 1, np.repeat(number, values) - 1))
+
+        def values_of(of: Array) -> list[int]:
+            before = np.arange(len(of))
+            led = (
+                np.where(of >= 0, at[graph.source[np.maximum(of, 0)]], 0)
+                if len(graph.source)
+                else 0
+            )
+            places: list[int] = np.where(of == -1, before, led).tolist()
+            return places
+
+        last = np.zeros(len(moment), bool)
+        last[final - 1] = True
+        return cls(
+            graph, fixed, edge, order, place[head][order], at, values_of(of_first), values_of(of_second),
+            of_first, of_second, moment, last,
+        )  # fmt: skip
+
+    def run(self, duration: Array, lag: Array, dropped: Array | None = None) -> Array:
+        """When each moment would be (ns).
+
+        Args:
+            duration: of the work that starts at each moment.
+            lag: of each edge.
+            dropped: edges that no longer hold.
+        """
+        graph = self.graph
+        weight = lag + np.where(graph.over, duration[graph.source], 0)
+        if dropped is not None:
+            weight = np.where(dropped, NEVER // 2, weight)
+        if not len(weight):
+            return self.graph.time
+        steps = np.where(self.edge >= 0, weight[self.edge] + graph.slack, 0)
+        sums = np.cumsum(steps[self.order])
+        after = np.empty_like(sums)
+        after[self.order] = sums - sums[self.start]
+        after = np.where(self.fixed, graph.time, after)
+        slack = np.where(self.last, graph.slack[self.moment], 0)
+
+        def later(of: Array) -> list[int]:
+            edge = np.maximum(of, 0)
+            own = np.where(of >= 0, weight[edge] + after[graph.source[edge]], 0) + slack
+            added: list[int] = np.where(of == -2, graph.time[self.moment], own).tolist()
+            return added
+
+        values = [0]
+        append = values.append
+        for a, x, b, y in zip(
+            self.first, later(self.of_first), self.second, later(self.of_second), strict=True
+        ):
+            one, other = values[a] + x, values[b] + y
+            append(one if one > other else other)
+        moved: Array = np.array(values, np.int64)[self.at] + after
+        return moved
