@@ -1,6 +1,12 @@
 import numpy as np
 import pyarrow as pa
+import pytest
+from tests.formats.nsys.exports import Nsys
+from tests.formats.nvprof.databases import Nvprof
 
+from stepscope.formats import scratch
+from stepscope.formats.container import members
+from stepscope.formats.registry import format_of
 from stepscope.formats.scratch import LEAST_BYTES, Scratch, kept, kept_column, kept_columns
 
 
@@ -41,3 +47,35 @@ def test_columns_of_every_kind_come_back(tmp_path):
         assert all(found[name].equals(column) for name, column in columns.items())
         parts = pa.chunked_array([columns["number"], columns["number"]])
         assert kept_column(parts).equals(parts)
+
+
+def _export(path):
+    made = Nsys(path)
+    made.connection.execute("BEGIN")
+    for at in range(0, 40_000, 20):
+        made.range(at, at + 9, f"aten::mm, seq = {at}, op_id = {at}")
+        made.launch(at, at, "gemm", at + 5, at + 9)
+    made.connection.execute("COMMIT")
+    return path
+
+
+def _database(path):
+    made = Nvprof(path)
+    for at in range(0, 40_000, 20):
+        made.launch(at, at, "gemm", at + 5, at + 9)
+    return made.written()
+
+
+@pytest.mark.parametrize("make", [_export, _database])
+def test_what_a_reader_hands_over_lies_in_files(make, tmp_path, monkeypatch):
+    (member,) = members(make(tmp_path / "recording"))
+    known = format_of(member)
+    before = known.read(member, None)
+    monkeypatch.setattr(scratch, "LEAST_BYTES", 256)
+    with Scratch(tmp_path, limit=1 << 40):
+        in_use = pa.total_allocated_bytes()
+        tables = known.read(member, None)
+        held = pa.total_allocated_bytes() - in_use
+    events = [tables.host_event, tables.device_event]
+    assert held < sum(table.nbytes for table in events) / 4
+    assert events == [before.host_event, before.device_event]

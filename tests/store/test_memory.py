@@ -137,7 +137,10 @@ def test_what_lies_in_files_meanwhile_is_imported_alike(tmp_path, monkeypatch):
         assert table.equals(rows[1][name]), name
 
 
-def test_a_rank_takes_a_gigabyte_or_less_unless_more_is_given(groups):
+def test_a_rank_takes_a_gigabyte_or_less_unless_more_is_given(groups, monkeypatch):
     groups("", {})
-    assert memory.rank_limit(None) == 250
-    assert memory.rank_limit(5 << 30) == 5 << 30
+    assert memory.rank_limit(None, 1) == 250
+    assert memory.rank_limit(5 << 30, 1) == 5 << 30
+    monkeypatch.setattr(memory, "import_limit", lambda: 6 << 30)
+    assert memory.rank_limit(None, 1) == 1 << 30
+    assert memory.rank_limit(None, 2) == 512 << 20

@@ -65,7 +65,7 @@ ERRORS = {
     "--memory",
     metavar="SIZE",
     callback=read_size,
-    help="Take about this much memory in all processes, as in 2GB; 512MiB at least; else a quarter of the machine's, 1 GiB a rank.",
+    help="Take about this much memory in all processes, as in 2GB; 512MiB at least; else a quarter of the machine's, 1 GiB for one rank, 512 MiB each for several.",
 )
 @click.option("--strict", is_flag=True, help="Treat any damage in a file as an error.")
 @form_options

@@ -26,6 +26,7 @@ import pyarrow as pa
 from stepscope.floor.errors import SourceError
 from stepscope.floor.quoting import sql_name
 from stepscope.formats.container import Member
+from stepscope.formats.scratch import kept_columns
 from stepscope.formats.sniff import advice, what_is
 from stepscope.formats.sqlite_packed import PACKED, TEXTS, as_text, packing_query, unpacked
 
@@ -215,7 +216,7 @@ class Database:
         numbering: dict[str, dict[Any, int]] = {name: {} for name in columns}
         parts: dict[str, list[pa.Array]] = {name: [] for name in columns}
         for chunk in self._chunks(table, kinds, only, numbering):
-            for name, values in chunk.items():
+            for name, values in kept_columns(chunk).items():
                 parts[name].append(values)
         return pa.table(
             {

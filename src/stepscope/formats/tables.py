@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stepscope.formats.scratch import kept_column
 from stepscope.schema.tables import DECLARED
 
 READ: dict[str, pa.Schema] = {
@@ -26,7 +27,7 @@ def canonical(table: pa.Table, name: str) -> pa.Table:
     """The table of that name, as small as it can be kept; columns that are not there are NULL."""
     return pa.table(
         {
-            field.name: small(table[field.name], field.type)
+            field.name: kept_column(small(table[field.name], field.type))
             if field.name in table.column_names
             else pa.nulls(table.num_rows)
             for field in READ[name]
@@ -42,7 +43,8 @@ def small(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     if column.null_count == len(column):
         return pa.nulls(len(column))
     if pa.types.is_dictionary(kind) and pa.types.is_dictionary(column.type):
-        words = max(len(chunk.dictionary) for chunk in column.chunks)
+        column = column.unify_dictionaries()
+        words = len(column.chunk(0).dictionary)
         index = pa.int8() if words < 1 << 7 else pa.int16() if words < 1 << 15 else pa.int32()
         return column.cast(pa.dictionary(index, pa.string()))
     if pa.types.is_int64(kind):
@@ -56,7 +58,7 @@ def counted_from(table: pa.Table, origin: int, name: str = "start_ns") -> pa.Tab
     """The rows, with times counted from the recording's first event."""
     place = table.schema.get_field_index(name)
     moved = pc.subtract(table[name].cast(pa.int64()), origin)
-    return table.set_column(place, name, moved)
+    return table.set_column(place, name, kept_column(moved))
 
 
 EPOCH_NS = 946_684_800_000_000_000

@@ -390,4 +390,5 @@ def _device_table(device: Device, *, first_id: int, columns: dict[str, pa.Array]
     columns |= {
         name: integers(values, missing=None, type=pa.int64()) for name, values in own.items()
     }
-    return assembled("device_event", device.table, columns)
+    kept_ = {name: kept_column(column) for name, column in columns.items()}
+    return assembled("device_event", device.table, kept_)

@@ -106,7 +106,7 @@ def import_source(
         dask: a Dask cluster whose workers read the ranks, each where it runs: the address of its scheduler, or
             the file that this wrote. They see the files under the same paths.
         memory: bytes that all processes together should take; by default a quarter of what the machine or the
-            job's control group has, and 1 GiB for each rank.
+            job's control group has, and 1 GiB for one rank, 512 MiB for each of several.
         progress: told how far it is.
 
     Returns:

@@ -122,7 +122,7 @@ def jobs_of_processes(
             provenance=tuple(map(str, provenance)),
             captures=tuple(_source(one) for one in captures if one.rank in (rank, -1) or rank < 0),
             memory=memory,
-            limit=rank_limit(options.memory),
+            limit=rank_limit(options.memory, len(ranks)),
         )
         for (rank, of_rank), memory in zip(
             ranks, needs([of_rank for _, of_rank in ranks]), strict=True

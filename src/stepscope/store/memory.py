@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 _SHARE = 4
 """The part of the machine's memory that an import may take: others work on it, too."""
-_OF_RANK = 1 << 30
-"""What importing one rank may take: what it needs beyond that lies in files meanwhile."""
+_ALONE = 1 << 30
+"""What importing a rank may take that is imported alone: what it needs beyond that lies in files meanwhile, which takes
+a tenth more processor time. One of several may take `LEAST`, since some are read beside one another."""
 _OF_PROCESS = 120 << 20
 """What a process takes before it reads anything: Python, Arrow, NumPy."""
 LEAST = 512 << 20
@@ -38,9 +39,10 @@ def import_limit() -> int | None:
     return min(known) // _SHARE if known else None
 
 
-def rank_limit(given: int | None) -> int:
-    """Bytes that importing one rank may take, where `given` are allowed to all or nothing was said."""
-    return given or min(import_limit() or _OF_RANK, _OF_RANK)
+def rank_limit(given: int | None, ranks: int) -> int:
+    """Bytes that importing each of some ranks may take, where `given` are allowed to all or nothing was said."""
+    most = _ALONE if ranks == 1 else LEAST
+    return given or min(import_limit() or most, most)
 
 
 def needs(ranks: Sequence[Sequence[runs.Recording]]) -> list[int]:

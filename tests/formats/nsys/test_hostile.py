@@ -10,7 +10,7 @@ from tests.formats.nsys.exports import PROCESS, Nsys, global_tid, host
 
 import stepscope
 from stepscope.floor.errors import SourceError
-from stepscope.formats.nsys.export import first_named
+from stepscope.formats.cupti.columns import first_named
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -170,19 +170,19 @@ def _known(values: np.ndarray[Any, Any]) -> pa.Array:
     return pa.array(values, mask=~np.isfinite(values))
 
 
-def of_events(measured: Iterable[Row], events: Sequence[Row]) -> dict[str, pa.Table]:
+def of_events(measured: Iterable[Row], event_of: Callable[[int], Row]) -> dict[str, pa.Table]:
     """Tables of metrics that a recording has of its own device events.
 
     Args:
         measured: of each value the row of its event, `metric`, `value`, and, where they are known, `unit`.
-        events: device events of the recording by row; grid, block, device, stream and duration are taken over.
+        event_of: the device event of a row; grid, block, device, stream and duration are taken over.
     """
     found: dict[int, int] = {}
     tables = Measured()
     for one in measured:
         row = one["device_row"]
         if row not in found:
-            event = events[row]
+            event = event_of(row)
             shape = {
                 axes: ",".join(str(event[f"{axes}_{axis}"]) for axis in "xyz")
                 for axes in ("grid", "block")

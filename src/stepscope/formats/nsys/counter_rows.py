@@ -15,15 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stepscope.formats import vocabulary
-from stepscope.formats.nsys.export import (
-    CARDS,
-    GENERIC,
-    LATEST_NS,
-    METRICS,
-    constant,
-    mapped,
-    pid_of,
-)
+from stepscope.formats.cupti.columns import constant, mapped, timed
+from stepscope.formats.nsys.export import CARDS, GENERIC, METRICS, pid_of
 from stepscope.formats.sqlite import Database
 from stepscope.formats.tables import READ, ReadReport
 
@@ -52,14 +45,7 @@ def counters(
     if first:
         parts.append(_network(database))
     table = pa.concat_tables([part for part in parts if part.num_rows] or [_empty()])
-    time = table["time_ns"]
-    timed = pc.and_(pc.greater_equal(time, 0), pc.less(time, LATEST_NS)).fill_null(False)
-    lost = table.num_rows - (pc.sum(timed).as_py() or 0)
-    if lost:
-        report.note("no_time", count=lost)
-        report.dropped += lost
-        table = table.filter(timed)
-    return table
+    return timed(table, "time_ns", report)
 
 
 def _sampled_devices(database: Database) -> set[int]:

@@ -9,21 +9,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from stepscope.floor.errors import SourceError
 from stepscope.floor.ranks import RANK_VARIABLES, process_from
+from stepscope.formats.cupti.columns import LATEST_NS
 from stepscope.formats.sqlite import MAGIC, Database, Layout, Only
 from stepscope.formats.tables import EPOCH_NS
 
-LATEST_NS = 1 << 62
 _BITS = 24
 _LOW = (1 << _BITS) - 1
 _RANK = re.compile(r"rank ([0-9]{1,9}) of ([0-9]{1,9}), stepscope\Z")
@@ -271,73 +269,3 @@ def enumeration(
     """Words of an enumeration by number, as the file has them, or those of versions without it."""
     rows = database.rows(table, ("id", column), **{column: "text"})
     return otherwise | {number: word for number, word in rows if number is not None and word}
-
-
-# -- columns -----------------------------------------------------------------------------------------
-
-
-def small(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """32-bit numbers, NULL where one is negative or larger."""
-    fits = pc.and_(pc.greater_equal(values, 0), pc.less(values, 1 << 31))
-    return pc.if_else(fits, values, pa.scalar(None, pa.int64())).cast(pa.int32())
-
-
-def mapped(values: pa.Array, of: Callable[[Any], str | None]) -> pa.DictionaryArray:
-    """A text for each value, worked out once for each distinct one; NULL where there is none."""
-    coded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
-    if isinstance(coded, pa.ChunkedArray):
-        coded = coded.combine_chunks()
-    numbering: dict[str, int] = {}
-    made = [of(one) for one in coded.dictionary.to_pylist()]
-    place = [None if one is None else numbering.setdefault(one, len(numbering)) for one in made]
-    indices = pa.array(place, pa.int32()).take(coded.indices)
-    return pa.DictionaryArray.from_arrays(indices, pa.array(list(numbering), pa.string()))
-
-
-def first_named(
-    columns: Sequence[pa.Array | pa.ChunkedArray], otherwise: str
-) -> pa.DictionaryArray:
-    """In each row the first text of some columns of names. The texts are kept once: one may be long."""
-    texts: list[str] = []
-    place = np.full(len(columns[0]), -1, np.int64)
-    for column in columns:
-        coded = mapped(column, str)
-        indices = coded.indices.fill_null(-1).to_numpy()
-        place = np.where((place < 0) & (indices >= 0), indices + len(texts), place)
-        texts += coded.dictionary.to_pylist()
-    place[place < 0] = len(texts)
-    indices = pa.array(place, pa.int32())
-    return mapped(pa.DictionaryArray.from_arrays(indices, pa.array([*texts, otherwise])), str)
-
-
-def mapped_rows(
-    columns: Mapping[str, pa.ChunkedArray], of: Callable[[dict[str, Any]], str | None]
-) -> pa.DictionaryArray:
-    """A text for each row of some columns, worked out once for each distinct one; NULL for None."""
-    distinct, codes = distinct_rows(columns)
-    return mapped(pa.array(codes), lambda one: of(distinct[one]))
-
-
-def distinct_rows(
-    columns: Mapping[str, pa.ChunkedArray],
-) -> tuple[list[dict[str, Any]], np.ndarray[Any, np.dtype[np.int64]]]:
-    """The distinct rows of some columns, and the number of that of each row."""
-    codes = np.zeros(len(next(iter(columns.values()))), np.int64)
-    distinct: list[dict[str, Any]] = [{}]
-    for name, column in columns.items():
-        coded = column.combine_chunks().dictionary_encode(null_encoding="encode")
-        width = max(len(coded.dictionary), 1)
-        packed = pa.array(codes * width + coded.indices.to_numpy()).dictionary_encode()
-        values = coded.dictionary.to_pylist()
-        distinct = [
-            distinct[one // width] | {name: values[one % width]}
-            for one in packed.dictionary.to_pylist()
-        ]
-        codes = packed.indices.to_numpy().astype(np.int64)
-    return distinct, codes
-
-
-def constant(text: str, count: int) -> pa.DictionaryArray:
-    """The same text in every row."""
-    indices = pa.repeat(pa.scalar(0, pa.int32()), count)
-    return pa.DictionaryArray.from_arrays(indices, pa.array([text]))

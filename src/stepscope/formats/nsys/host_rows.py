@@ -11,23 +11,25 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stepscope.formats.cupti.columns import (
+    LATEST_NS,
+    constant,
+    distinct_rows,
+    first_named,
+    in_time,
+    mapped,
+    mapped_rows,
+)
 from stepscope.formats.messages import operation_of
 from stepscope.formats.nsys.call_chains import Stacks
-from stepscope.formats.nsys.device_rows import in_time
 from stepscope.formats.nsys.export import (
     CALLS,
     LANGUAGES,
-    LATEST_NS,
     LIBRARIES,
     MPI,
     NODES,
     SYSTEM_CALLS,
-    constant,
-    distinct_rows,
     enumeration,
-    first_named,
-    mapped,
-    mapped_rows,
     of_process,
     thread_ids,
     traced_rank,

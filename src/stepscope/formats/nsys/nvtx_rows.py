@@ -10,15 +10,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stepscope.formats.nsys.export import (
-    CPU_PAGE_FAULTS,
+from stepscope.formats.cupti.columns import (
     LATEST_NS,
-    NVTX,
     constant,
     distinct_rows,
-    enumeration,
     mapped,
     mapped_rows,
+    timed,
+)
+from stepscope.formats.nsys.export import (
+    CPU_PAGE_FAULTS,
+    NVTX,
+    enumeration,
     of_process,
     pid_of,
     thread_ids,
@@ -27,6 +30,7 @@ from stepscope.formats.nsys.host_rows import Threads
 from stepscope.formats.nsys.payloads import MOST, TYPES, Messages, Payloads
 from stepscope.formats.nvtx.ranges import NONE, Int32s, Int64s, Numbering, Ranges
 from stepscope.formats.nvtx.texts import NAMELESS, Texts
+from stepscope.formats.scratch import kept
 from stepscope.formats.sqlite import Database
 from stepscope.formats.tables import READ, ReadReport
 
@@ -75,10 +79,11 @@ def nvtx_ranges(
             others.name(rows.filter(_is(kind, kinds, "DomainCreate")), "domain")
             others.name(rows.filter(_is(kind, kinds, "Category")), "category")
             is_range = pc.or_(_is(kind, kinds, *_RANGES), kind.is_null())
-            found.append(_columns(_timed(rows.filter(is_range), report), texts, others, threads))
+            ranges_of = timed(rows.filter(is_range), "start", report)
+            found.append(_columns(ranges_of, texts, others, threads))
             is_mark = _is(kind, kinds, "Mark")
             if pc.any(is_mark).as_py():
-                marks.append(_timed(rows.filter(is_mark), report))
+                marks.append(timed(rows.filter(is_mark), "start", report))
     together = _Columns(*_concatenated(found))
     ranges = Ranges(
         together.thread,
@@ -86,7 +91,7 @@ def nvtx_ranges(
         _ended(together, report),
         together.marker,
         together.sequence,
-        others.resolved(together.pair),
+        kept(others.resolved(together.pair)),
         texts.markers,
         others.listed,
         _collective(others.collective(together.pair), together, texts),
@@ -151,7 +156,7 @@ def _concatenated(parts: list[_Columns]) -> Iterator[Any]:
     fields = list(map(list, zip(*parts, strict=True)))
     parts.clear()
     while fields:
-        yield np.concatenate(fields.pop(0))
+        yield kept(np.concatenate(fields.pop(0)))
 
 
 _OPEN, _DAMAGED = -1, -2
@@ -162,24 +167,12 @@ def _is(kind: pa.Array, kinds: dict[int, str], *words: str) -> pa.Array:
     return pc.is_in(kind, pa.array(found, pa.int64()))
 
 
-def _timed(rows: pa.Table, report: ReadReport) -> pa.Table:
-    """The rows with a time; those without are counted."""
-    start = rows["start"]
-    timed = pc.and_(pc.greater_equal(start, 0), pc.less(start, LATEST_NS)).fill_null(False)
-    kept = rows.filter(timed)
-    lost = rows.num_rows - kept.num_rows
-    if lost:
-        report.note("no_time", count=lost)
-        report.dropped += lost
-    return kept
-
-
 def _columns(rows: pa.Table, texts: Texts, others: _Others, threads: Threads) -> _Columns:
     read = texts.read(_names(rows).combine_chunks())
     start = rows["start"].to_numpy()
     end = rows["end"].fill_null(_OPEN).to_numpy()
     good = ((start <= end) & (end < LATEST_NS)) | rows["end"].is_null().to_numpy()
-    return _Columns(
+    columns = (
         threads.numbers(rows["globalTid"]).to_numpy(),
         start,
         np.where(good, end, _DAMAGED),
@@ -187,9 +180,10 @@ def _columns(rows: pa.Table, texts: Texts, others: _Others, threads: Threads) ->
         read.field("sequence").fill_null(NONE).to_numpy(),
         others.pairs(rows),
     )
+    return _Columns(*map(kept, columns))
 
 
-def cpu_page_faults(database: Database, process: int | None) -> pa.Table:
+def cpu_page_faults(database: Database, process: int | None, report: ReadReport) -> pa.Table:
     """Faults of unified memory that the host raised, as table `instant`: they took no time of their own."""
     rows = database.columns(
         CPU_PAGE_FAULTS,
@@ -198,9 +192,7 @@ def cpu_page_faults(database: Database, process: int | None) -> pa.Table:
         CpuInstruction="name",
         module="name",
     )
-    start = rows["start"]
-    timed = pc.and_(pc.greater_equal(start, 0), pc.less(start, LATEST_NS)).fill_null(False)
-    rows = rows.filter(timed)
+    rows = timed(rows, "start", report)
     stated = {"function": rows["CpuInstruction"], "library": rows["module"]}
 
     def each(text: str) -> pa.Array:
@@ -227,8 +219,8 @@ def _names(rows: pa.Table) -> pa.ChunkedArray:
 
 
 def _ended(ranges: _Columns, report: ReadReport) -> Int64s:
-    """The end of each range; what never ended, ends with its thread's last moment."""
-    end: Int64s = ranges.end.copy()
+    """The end of each range, changed in place; what never ended, ends with its thread's last moment."""
+    end = ranges.end
     damaged, open_ = end == _DAMAGED, end == _OPEN
     if damaged.any():
         report.note("negative_duration", count=int(damaged.sum()))

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from stepscope.formats.nsys.export import mapped_rows
+from stepscope.formats.cupti.columns import mapped_rows
 from stepscope.formats.sqlite import Database, Only
 from stepscope.formats.tables import READ
 

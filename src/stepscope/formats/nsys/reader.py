@@ -13,6 +13,8 @@ import pyarrow.compute as pc
 
 from stepscope.floor.errors import SourceError
 from stepscope.formats.container import Member
+from stepscope.formats.cupti.columns import LATEST_NS
+from stepscope.formats.cupti.device_rows import streams, used_devices
 from stepscope.formats.nsys import export
 from stepscope.formats.nsys.call_chains import Stacks
 from stepscope.formats.nsys.counter_rows import counters
@@ -69,7 +71,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         threads = Threads()
         device_event = device_events(database, process, report)
         ranges, marks, messages = nvtx_ranges(database, process, threads, report)
-        marks = pa.concat_tables([marks, cpu_page_faults(database, process)])
+        marks = pa.concat_tables([marks, cpu_page_faults(database, process, report)])
         classes = module_classes(ranges.markers)
         shared = range_tables(ranges, python_stack=options.python_stack)
         del ranges
@@ -121,8 +123,8 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         stack_sample=counted_from(stack_sample, origin, "time_ns"),
         counter=counted_from(counter, origin, "time_ns"),
         thread=thread,
-        stream=_streams(device_event),
-        device=_devices(known, device_event),
+        stream=streams(device_event),
+        device=used_devices(known, device_event),
         instant=counted_from(marks, origin, "time_ns"),
         collective_args=messages.table(),
         graph_node=counted_from(graph_node, origin),
@@ -147,9 +149,9 @@ def peek(member: Member) -> Facts | None:
             *((table, "globalTid") for table in export.OF_THREADS),
         ):
             only = export.of_process(column, process)
-            found += database.extent(table, ("start", "end"), export.LATEST_NS, only)
+            found += database.extent(table, ("start", "end"), LATEST_NS, only)
         for table, column, only in () if found else export.sampled(process):
-            found += database.extent(table, (column,), export.LATEST_NS, only)
+            found += database.extent(table, (column,), LATEST_NS, only)
         if not found:
             return None
         facts = _facts(database, process, ranks)
@@ -217,18 +219,3 @@ def _starts(tables: tuple[pa.Table, ...], name: str) -> list[int]:
 
 def _table(rows: list[Row], name: str) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=READ[name])
-
-
-def _streams(device_event: pa.Table) -> pa.Table:
-    return canonical(
-        device_event.select(["device", "stream"]).group_by(["device", "stream"]).aggregate([]),
-        "stream",
-    )
-
-
-def _devices(known: list[Row], device_event: pa.Table) -> pa.Table:
-    used = set(pc.unique(device_event["device"]).to_pylist())
-    listed = {row["device"] for row in known}
-    rows = [row | {"used": row["device"] in used} for row in known]
-    rows += [{"device": d, "kind": "cuda", "used": True} for d in sorted(used - listed)]
-    return _table(rows, "device")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from stepscope.formats.cupti.columns import timed
 from stepscope.formats.nsys.call_chains import Stacks
-from stepscope.formats.nsys.export import LATEST_NS, STACKS, of_process
+from stepscope.formats.nsys.export import STACKS, of_process
 from stepscope.formats.nsys.host_rows import Threads
 from stepscope.formats.sqlite import Database
 from stepscope.formats.tables import READ, ReadReport
@@ -22,14 +22,7 @@ def stack_samples(
     rows = database.columns(STACKS, ("id", "start", "globalTid"), of_process("globalTid", process))
     if not rows.num_rows:
         return READ["stack_sample"].empty_table()
-    start = rows["start"]
-    timed = pc.and_(pc.greater_equal(start, 0), pc.less(start, LATEST_NS)).fill_null(False)
-    timed = pc.and_(timed, rows["id"].is_valid())
-    lost = rows.num_rows - (pc.sum(timed).as_py() or 0)
-    if lost:
-        report.note("no_time", count=lost)
-        report.dropped += lost
-        rows = rows.filter(timed)
+    rows = timed(rows.filter(rows["id"].is_valid()), "start", report)
     schema = READ["stack_sample"]
     known = {
         "time_ns": rows["start"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,20 +11,30 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stepscope.formats.cupti.columns import (
+    LATEST_NS,
+    constant,
+    distinct_rows,
+    in_time,
+    mapped,
+)
 from stepscope.formats.nvprof import callbacks
-from stepscope.formats.nvprof.device_rows import LATEST_NS
 from stepscope.formats.nvtx.ranges import NONE, Int32s, Int64s, Ranges
 from stepscope.formats.nvtx.rows import range_tables, role_of
 from stepscope.formats.nvtx.texts import Texts
 from stepscope.formats.sqlite import Database
-from stepscope.formats.tables import ReadReport
-
-Row = dict[str, Any]
+from stepscope.formats.tables import READ, ReadReport, canonical
 
 _INSTANT, _BEGIN, _END = 1, 2, 4
 _THREAD_OBJECT = 2
 _NO_NAME = "-- null --"
 """What nvprof writes where CUPTI named no domain."""
+CALLS = {
+    "CUPTI_ACTIVITY_KIND_RUNTIME": ("cuda_runtime", callbacks.RUNTIME),
+    "CUPTI_ACTIVITY_KIND_DRIVER": ("cuda_driver", callbacks.DRIVER),
+}
+"""Tables of calls, each with their category and their names by number."""
+MARKERS = ("CUPTI_ACTIVITY_KIND_MARKER", "timestamp")
 OVERHEAD = "overhead"
 _OVERHEADS = {
     1: "Driver Compiler",
@@ -61,13 +72,15 @@ class HostRows:
 
     Args:
         ranges: tables `host_event`, `operator_input` and `call_stack` of the markers.
-        events: rows of `host_event` of all else.
+        events: tables `host_event` of all else.
+        instant: table `instant`.
+        threads: those that are named.
     """
 
     ranges: dict[str, pa.Table]
-    events: list[Row] = field(default_factory=list)
-    instants: list[Row] = field(default_factory=list)
-    threads: Threads = field(default_factory=Threads)
+    events: list[pa.Table]
+    instant: pa.Table
+    threads: Threads
 
 
 def host_rows(database: Database, report: ReadReport, *, python_stack: bool = True) -> HostRows:
@@ -79,24 +92,24 @@ def host_rows(database: Database, report: ReadReport, *, python_stack: bool = Tr
         python_stack: whether Python functions and call stacks are kept.
     """
     threads = Threads()
-    ranges, instants = _ranges(database, threads, report)
-    rows = HostRows(range_tables(ranges, python_stack=python_stack), [], instants, threads)
-    _add_calls(database, report, rows)
-    _add_overhead(database, report, rows)
-    return rows
+    ranges, instant = _ranges(database, threads, report)
+    found = range_tables(ranges, python_stack=python_stack)
+    del ranges
+    parts = [_calls(database, table, *words, threads) for table, words in CALLS.items()]
+    parts.append(_overhead(database, threads))
+    events = [canonical(in_time(part, report), "host_event") for part in parts]
+    return HostRows(found, events, instant, threads)
 
 
-def _ranges(database: Database, threads: Threads, report: ReadReport) -> tuple[Ranges, list[Row]]:
-    """Pairs the begin and end of each marker, and rows of instants.
+def _ranges(database: Database, threads: Threads, report: ReadReport) -> tuple[Ranges, pa.Table]:
+    """Pairs the begin and end of each marker, and table `instant`.
 
     An end belongs to the begin of its number that stands right before it; a range that never ends, ends
     with its thread's last.
     """
     columns = ("flags", "timestamp", "id", "objectKind", "objectId", "name", "domain")
-    table = database.columns(
-        "CUPTI_ACTIVITY_KIND_MARKER", columns, objectId="blob", name="name", domain="name"
-    )
-    time = table["timestamp"]
+    table = database.columns(MARKERS[0], columns, objectId="blob", name="name", domain="name")
+    time = table[MARKERS[1]]
     timed = pc.and_(pc.greater_equal(time, 0), pc.less(time, LATEST_NS)).fill_null(False)
     table = table.filter(pc.and_(timed, table["flags"].is_valid()))
     table = table.take(pa.array(np.argsort(table["timestamp"].to_numpy(), kind="stable")))
@@ -148,16 +161,20 @@ def _ranges(database: Database, threads: Threads, report: ReadReport) -> tuple[R
         texts.markers,
         others,
     )
-    instants = [
-        {"time_ns": at, "name": name or "", "thread": on}
-        for at, name, on in zip(
-            moment[instant].tolist(),
-            names.filter(pa.array(instant)).to_pylist(),
-            thread[instant].tolist(),
-            strict=True,
-        )
-    ]
-    return ranges, instants
+    count, on = int(instant.sum()), pa.array(thread[instant])
+
+    def of_thread(spelled: list[str]) -> pa.Array:
+        return pa.array(spelled, pa.string()).take(on)
+
+    found = {
+        "time_ns": pa.array(moment[instant]),
+        "category": pa.repeat(pa.scalar("user_annotation"), count),
+        "name": names.filter(pa.array(instant)).fill_null(""),
+        "pid": of_thread(["" if pid is None else str(pid) for pid, _ in threads.of]),
+        "tid": of_thread([str(tid) for _, tid in threads.of]),
+        "args": pa.nulls(count, pa.string()),
+    }
+    return ranges, pa.table(found, schema=READ["instant"])
 
 
 def _domains(names: pa.ChunkedArray) -> tuple[list[dict[str, str]], Int32s]:
@@ -184,43 +201,41 @@ def _objects(table: pa.Table, threads: Threads) -> Int64s:
     return found
 
 
-def _add_calls(database: Database, report: ReadReport, rows: HostRows) -> None:
+def _calls(
+    database: Database, table: str, category: str, names: Mapping[int, str], threads: Threads
+) -> pa.Table:
     columns = ("cbid", "start", "end", "processId", "threadId", "correlationId")
-    for table, category, names in (
-        ("CUPTI_ACTIVITY_KIND_RUNTIME", "cuda_runtime", callbacks.RUNTIME),
-        ("CUPTI_ACTIVITY_KIND_DRIVER", "cuda_driver", callbacks.DRIVER),
-    ):
-        for number, start, end, pid, tid, correlation in database.rows(table, columns):
-            if not _in_order(start, end, report):
-                continue
-            name = names.get(number, f"{category} call {number}")
-            row: Row = {"category": category, "kind": "runtime", "name": name}
-            row |= {"role": role_of("runtime", name), "correlation": correlation}
-            row |= {"start_ns": start, "dur_ns": end - start}
-            rows.events.append(row | {"thread": rows.threads.number(pid, tid or 0)})
+    rows = database.columns(table, columns)
+    name = mapped(rows["cbid"].fill_null(0), lambda one: names.get(one, f"{category} call {one}"))
+    distinct, which = distinct_rows({one: rows[one] for one in ("processId", "threadId")})
+    number = [threads.number(one["processId"], one["threadId"] or 0) for one in distinct]
+    return pa.table(
+        {
+            "start": rows["start"],
+            "end": rows["end"],
+            "category": constant(category, rows.num_rows),
+            "kind": constant("runtime", rows.num_rows),
+            "name": name,
+            "role": mapped(name, lambda one: role_of("runtime", one)),
+            "thread": pa.array(number, pa.int32()).take(pa.array(which)),
+            "correlation": rows["correlationId"],
+        }
+    )
 
 
-def _add_overhead(database: Database, report: ReadReport, rows: HostRows) -> None:
+def _overhead(database: Database, threads: Threads) -> pa.Table:
     """What CUPTI itself took, on a track of its own: it overlaps the calls that it slowed down."""
-    columns = ("overheadKind", "start", "end")
-    for kind, start, end in database.rows("CUPTI_ACTIVITY_KIND_OVERHEAD", columns):
-        if not _in_order(start, end, report):
-            continue
-        rows.events.append(
-            {
-                "category": "overhead",
-                "kind": "overhead",
-                "name": _OVERHEADS.get(kind, "Overhead"),
-                "thread": rows.threads.number(None, OVERHEAD),
-                "start_ns": start,
-                "dur_ns": end - start,
-            }
-        )
-
-
-def _in_order(start: int | None, end: int | None, report: ReadReport) -> bool:
-    if start is not None and end is not None and 0 <= start <= end < LATEST_NS:
-        return True
-    report.note("no_time")
-    report.dropped += 1
-    return False
+    rows = database.columns("CUPTI_ACTIVITY_KIND_OVERHEAD", ("overheadKind", "start", "end"))
+    track = threads.number(None, OVERHEAD) if rows.num_rows else 0
+    return pa.table(
+        {
+            "start": rows["start"],
+            "end": rows["end"],
+            "category": constant("overhead", rows.num_rows),
+            "kind": constant("overhead", rows.num_rows),
+            "name": mapped(
+                rows["overheadKind"].fill_null(0), lambda one: _OVERHEADS.get(one, "Overhead")
+            ),
+            "thread": pa.array(np.full(rows.num_rows, track, np.int32)),
+        }
+    )

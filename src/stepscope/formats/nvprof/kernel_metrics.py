@@ -15,6 +15,11 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stepscope.formats.counters.measured import of_events
 from stepscope.formats.sqlite import Database
 
 Row = dict[str, Any]
@@ -29,13 +34,18 @@ _LEAST = 1e-290
 """Doubles nearer to 0 are whole numbers below 2^51 in disguise."""
 
 
-def kernel_metrics(database: Database, device_rows: list[Row]) -> Iterator[Row]:
-    """What was measured of the kernels among the rows of devices, as `of_events` takes it."""
-    place = {
-        row["correlation"]: number
-        for number, row in enumerate(device_rows)
-        if row["category"] == "kernel"
-    }
+def kernel_metrics(database: Database, device_event: pa.Table) -> dict[str, pa.Table]:
+    """Tables of what was measured of the kernels among the events of devices."""
+    measured = list(_measured(database, device_event))
+    rows = sorted({one["device_row"] for one in measured})
+    events = device_event.take(pa.array(rows, pa.int64())).to_pylist()
+    return of_events(measured, dict(zip(rows, events, strict=True)).__getitem__)
+
+
+def _measured(database: Database, device_event: pa.Table) -> Iterator[Row]:
+    kernels = np.flatnonzero(pc.equal(device_event["category"], "kernel"))
+    correlations = device_event["correlation"].take(kernels).to_pylist()
+    place = dict(zip(correlations, kernels.tolist(), strict=True))
     for ending, (word, kind) in _TABLES.items():
         table = f"CUPTI_ACTIVITY_KIND_{ending}"
         columns = ("correlationId", "id", "instance", "value")

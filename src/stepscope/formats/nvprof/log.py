@@ -20,8 +20,9 @@ from stepscope.floor.errors import SourceError
 from stepscope.formats import vocabulary
 from stepscope.formats.container import Member
 from stepscope.formats.counters.measured import of_events
+from stepscope.formats.cupti.columns import LATEST_NS
+from stepscope.formats.cupti.device_rows import NAMELESS, copy_names, fill_name
 from stepscope.formats.demangle import demangled
-from stepscope.formats.nvprof.device_rows import LATEST_NS, NAMELESS, copy_names, fill_names
 from stepscope.formats.nvtx.rows import role_of
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.tables import READ, Facts, RankTables, ReadReport
@@ -295,7 +296,8 @@ class _Tables:
             }
         elif name == _FILL:
             # nvprof names the memory that a fill writes as its source.
-            made |= {"category": "gpu_memset", "kind": "fill", **fill_names(source)}
+            made |= {"category": "gpu_memset", "kind": "fill", "name": fill_name(source)}
+            made["destination_memory"] = source.lower()
         else:
             made |= _kernel(row, name)
         if copy or name == _FILL:
@@ -339,7 +341,7 @@ class _Tables:
             ],
         }
         made = {name: pa.Table.from_pylist(rows, schema=READ[name]) for name, rows in rows.items()}
-        return made | of_events(self.measured, self.device_event)
+        return made | of_events(self.measured, self.device_event.__getitem__)
 
 
 def _kernel(row: Row, name: str) -> Row:

@@ -1,8 +1,4 @@
-"""Reads a database of nvprof into the canonical tables.
-
-Databases are small beside traces of other tools, since nvprof was run over a few steps; rows but those
-of markers go through Python one by one.
-"""
+"""Reads a database of nvprof into the canonical tables."""
 
 from __future__ import annotations
 
@@ -14,13 +10,14 @@ import pyarrow.compute as pc
 
 from stepscope.floor.errors import SourceError
 from stepscope.formats.container import Member
-from stepscope.formats.counters.measured import of_events
-from stepscope.formats.nvprof.device_rows import device_events, devices
-from stepscope.formats.nvprof.host_rows import OVERHEAD, HostRows, host_rows
+from stepscope.formats.cupti.columns import LATEST_NS
+from stepscope.formats.cupti.device_rows import streams, used_devices
+from stepscope.formats.nvprof.device_rows import KERNELS, device_events, devices
+from stepscope.formats.nvprof.host_rows import CALLS, MARKERS, OVERHEAD, HostRows, host_rows
 from stepscope.formats.nvprof.kernel_metrics import kernel_metrics
 from stepscope.formats.nvprof.samples import samples
 from stepscope.formats.options import ReadOptions
-from stepscope.formats.sqlite import MAGIC, Database, Layout, opened
+from stepscope.formats.sqlite import MAGIC, Layout, opened
 from stepscope.formats.tables import (
     EPOCH_NS,
     READ,
@@ -53,17 +50,14 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
     with opened(member, _NVPROF) as database:
         if database.damage is not None:
             report.note(database.damage)
-        device_rows = device_events(database, report)
+        device_event = device_events(database, report)
         host = host_rows(database, report, python_stack=options.python_stack)
         known = devices(database)
-        measured = of_events(kernel_metrics(database, device_rows), device_rows)
+        measured = kernel_metrics(database, device_event)
         counter = _table(samples(database), "counter")
         version = database.rows("Version", ("version",))
     ranges = canonical(host.ranges.pop("host_event"), "host_event")
-    host_event = pa.concat_tables(
-        [ranges, _table(host.events, "host_event")], promote_options="permissive"
-    )
-    device_event = _table(device_rows, "device_event")
+    host_event = pa.concat_tables([ranges, *host.events], promote_options="permissive")
     if not device_event.num_rows and not host_event.num_rows:
         raise SourceError(
             f"{member.label}: this nvprof database holds no activity",
@@ -73,21 +67,19 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
     origin = min(
         pc.min(table["start_ns"]).as_py() for table in (device_event, host_event) if table.num_rows
     )
-    report.kept = device_event.num_rows + host_event.num_rows + len(host.instants)
-    for row in host.instants:
-        row["time_ns"] -= origin
+    report.kept = device_event.num_rows + host_event.num_rows + host.instant.num_rows
     return RankTables(
         facts=_facts(host, origin, version),
         report=report,
         host_event=counted_from(host_event, origin),
         device_event=counted_from(device_event, origin),
         thread=_threads(host),
-        stream=_streams(device_rows),
-        device=_devices(known, device_rows),
+        stream=streams(device_event),
+        device=used_devices(known, device_event),
         **host.ranges,
         **measured,
         counter=counted_from(counter, origin, "time_ns"),
-        instant=_instants(host),
+        instant=counted_from(host.instant, origin, "time_ns"),
     )
 
 
@@ -100,14 +92,8 @@ def peek(member: Member) -> Facts | None:
     with opened(member, _NVPROF) as database:
         times = [
             time
-            for table, column in (
-                ("CUPTI_ACTIVITY_KIND_RUNTIME", "start"),
-                ("CUPTI_ACTIVITY_KIND_DRIVER", "start"),
-                ("CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL", "start"),
-                ("CUPTI_ACTIVITY_KIND_KERNEL", "start"),
-                ("CUPTI_ACTIVITY_KIND_MARKER", "timestamp"),
-            )
-            for time in _column(database, table, column)
+            for table, column in (*((one, "start") for one in (*CALLS, *KERNELS)), MARKERS)
+            for time in database.extent(table, (column,), LATEST_NS)
         ]
         models = {row["name"] for row in devices(database) if row["name"]}
     if not times:
@@ -118,10 +104,6 @@ def peek(member: Member) -> Facts | None:
         tool="nvprof",
         devices=tuple(sorted(models)) or None,
     )
-
-
-def _column(database: Database, table: str, column: str) -> list[int]:
-    return [value for (value,) in database.rows(table, (column,)) if value is not None]
 
 
 def _facts(host: HostRows, origin: int, version: list[tuple[Any, ...]]) -> Facts:
@@ -153,34 +135,3 @@ def _threads(host: HostRows) -> pa.Table:
         for (pid, tid), number in host.threads.of.items()
     ]
     return _table(rows, "thread")
-
-
-def _streams(device_rows: list[Row]) -> pa.Table:
-    pairs = sorted({(row["device"], row["stream"]) for row in device_rows})
-    return _table(({"device": d, "stream": s, "name": None} for d, s in pairs), "stream")
-
-
-def _devices(known: list[Row], device_rows: list[Row]) -> pa.Table:
-    used = {row["device"] for row in device_rows}
-    rows = [row | {"used": row["device"] in used} for row in known]
-    listed = {row["device"] for row in known}
-    rows += [{"device": d, "kind": "cuda", "used": True} for d in sorted(used - listed)]
-    return _table(rows, "device")
-
-
-def _instants(host: HostRows) -> pa.Table:
-    spelled = {number: pair for pair, number in host.threads.of.items()}
-    rows = []
-    for one in host.instants:
-        pid, tid = spelled[one["thread"]]
-        rows.append(
-            {
-                "time_ns": one["time_ns"],
-                "category": "user_annotation",
-                "name": one["name"],
-                "pid": "" if pid is None else str(pid),
-                "tid": str(tid),
-                "args": None,
-            }
-        )
-    return _table(rows, "instant")

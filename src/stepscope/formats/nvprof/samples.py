@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-from stepscope.formats.nvprof.device_rows import LATEST_NS
+from stepscope.formats.cupti.columns import LATEST_NS
 from stepscope.formats.sqlite import Database
 
 Row = dict[str, Any]

@@ -16,6 +16,7 @@ from stepscope.formats import vocabulary
 from stepscope.formats.nvtx.gradients import derive_inputs
 from stepscope.formats.nvtx.markers import Marker
 from stepscope.formats.nvtx.ranges import NONE, Int32s, Int64s, Nested, Numbering, Ranges, nested
+from stepscope.formats.scratch import kept
 from stepscope.formats.tables import READ
 
 Row = dict[str, Any]
@@ -42,12 +43,13 @@ def range_tables(ranges: Ranges, *, python_stack: bool = True) -> dict[str, pa.T
     derive_inputs(made)
     known = [{}, *ranges.others]
     names, inputs = made.names.listed(), made.inputs.listed()
-    sequence = _sequences(made)
+    sequence = kept(_sequences(made))
     stacks: Numbering[str] = Numbering()
     stack = np.full(len(ranges), NONE, np.int32)
     if python_stack:
         stack = made.of_marker(lambda one: stacks.number(_frames(one.frames)))
         made.nesting.inherit(stack)
+    stack = kept(stack)
     # Ranges alike in all that is not their own: few, and made in Python.
     alike_in: list[NDArray[Any]] = [
         ranges.marker,
@@ -70,13 +72,13 @@ def range_tables(ranges: Ranges, *, python_stack: bool = True) -> dict[str, pa.T
         for marker, operator, forward, other in distinct
     ]
     is_event = np.array([row is not None for row in alike], bool)[which]
-    kept = slice(None) if is_event.all() else np.flatnonzero(is_event)
-    which = which[kept]
+    chosen = slice(None) if is_event.all() else np.flatnonzero(is_event)
+    which = kept(which[chosen])
     columns: dict[str, pa.Array] = {
-        "thread": pa.array(ranges.thread[kept]),
-        "start_ns": pa.array(ranges.start_ns[kept]),
-        "dur_ns": pa.array((ranges.end_ns - ranges.start_ns)[kept]),
-        "sequence_number": _numbers(sequence[kept]),
+        "thread": pa.array(ranges.thread[chosen]),
+        "start_ns": pa.array(ranges.start_ns[chosen]),
+        "dur_ns": pa.array((ranges.end_ns - ranges.start_ns)[chosen]),
+        "sequence_number": _numbers(sequence[chosen]),
     }
     for name in _WORDS:
         words: Numbering[str] = Numbering()
@@ -86,9 +88,9 @@ def range_tables(ranges: Ranges, *, python_stack: bool = True) -> dict[str, pa.T
             pa.array(words.listed(), pa.string()),
         )
     if ranges.collective is not None:
-        columns["collective_id"] = _numbers(ranges.collective[kept])
-    columns["input_id"], used = _renumbered(given[kept])
-    columns["stack_id"], stacked = _renumbered(stack[kept])
+        columns["collective_id"] = _numbers(ranges.collective[chosen])
+    columns["input_id"], used = _renumbered(given[chosen])
+    columns["stack_id"], stacked = _renumbered(stack[chosen])
     texts = stacks.listed()
     return {
         "host_event": pa.table(columns),

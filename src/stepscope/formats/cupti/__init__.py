@@ -1,0 +1,1 @@
+"""What CUPTI recorded, as nvprof and Nsight Systems keep it in databases."""

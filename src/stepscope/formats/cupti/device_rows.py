@@ -1,0 +1,259 @@
+"""Kernels, copies, fills, waits and devices as canonical rows.
+
+Tools differ in the names of some tables and columns, and in how they number memories: they say so. A column that
+a database does not have is NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stepscope.formats import vocabulary
+from stepscope.formats.cupti.columns import (
+    constant,
+    distinct_rows,
+    first_named,
+    in_time,
+    mapped,
+    small,
+)
+from stepscope.formats.demangle import demangled
+from stepscope.formats.sqlite import Database, Only
+from stepscope.formats.tables import READ, ReadReport, canonical
+
+Row = dict[str, Any]
+
+NAMELESS = "(kernel without a name)"
+_NO_STREAM = (1 << 32) - 1
+_SHARED = ("start", "end", "deviceId", "streamId", "contextId", "correlationId", "graphNodeId")
+_COPY_KINDS = {
+    1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "AtoD", 7: "DtoA", 8: "DtoD",
+    9: "HtoH", 10: "PtoP",
+}  # fmt: skip
+_COPIED = ("name", "copy_kind", "memory_kind", "source_memory", "destination_memory")
+_WAITS = {1: "Event Sync", 2: "Stream Wait Event", 3: "Stream Sync", 4: "Context Sync"}
+
+
+class Recorded(NamedTuple):
+    """Where rows are read from.
+
+    Args:
+        database: the database.
+        only: the rows of a process; None for all.
+    """
+
+    database: Database
+    only: Only | None = None
+
+    def events(
+        self, table: str, category: str, columns: Sequence[str] = (), **types: str
+    ) -> tuple[pa.Table, dict[str, Any]]:
+        """The rows of a table, and the columns that all that runs on a stream has."""
+        rows = self.database.columns(table, (*_SHARED, *columns), self.only, **types)
+        stream = rows["streamId"].fill_null(-1)
+        return rows, {
+            "start": rows["start"],
+            "end": rows["end"],
+            "category": constant(category, rows.num_rows),
+            "kind": constant(vocabulary.CATEGORIES[category].kind, rows.num_rows),
+            "device": small(rows["deviceId"]).fill_null(0),
+            "stream": pc.if_else(pc.equal(stream, _NO_STREAM), -1, stream),
+            "correlation": rows["correlationId"],
+            "context": rows["contextId"],
+            "graph_node_id": without_zero(rows["graphNodeId"]),
+        }
+
+    def kernels(self, table: str, names: Sequence[str], devices: Iterable[Row]) -> pa.Table:
+        """Kernels; the first of some columns that has a name in it names each."""
+        sizes = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
+        fixed, dynamic = "staticSharedMemory", "dynamicSharedMemory"
+        rows, made = self.events(
+            table,
+            "kernel",
+            (*names, *sizes, "registersPerThread", fixed, dynamic, "graphId"),
+            **dict.fromkeys(names, "name"),
+        )
+        spelled = rows[names[0]]
+        if spelled.null_count:
+            spelled = first_named([rows[one] for one in names], NAMELESS)
+        made["name"] = name = mapped(spelled, lambda one: demangled(one) or NAMELESS)
+        made["kind"] = mapped(name, lambda one: vocabulary.device_kind("computation", one))
+        for column in sizes:
+            made[f"{column[:-1]}_{column[-1].lower()}"] = small(rows[column])
+        made["registers_per_thread"] = small(rows["registersPerThread"])
+        total = pc.add(rows[fixed].fill_null(0), rows[dynamic].fill_null(0))
+        known = pc.or_(rows[fixed].is_valid(), rows[dynamic].is_valid())
+        made["shared_memory_bytes"] = pc.if_else(known, total, pa.scalar(None, pa.int64()))
+        made["dynamic_shared_memory_bytes"] = rows[dynamic]
+        made["graph_id"] = without_zero(rows["graphId"])
+        return pa.table(made | _per_processor(made, {row["device"]: row for row in devices}))
+
+    def copies(
+        self, table: str, memories: Mapping[int, str], kinds: Mapping[int, str] = _COPY_KINDS
+    ) -> pa.Table:
+        """Copies of memory, by the words for kinds of memory and of copies."""
+        columns = ("bytes", "copyKind", "srcKind", "dstKind")
+        rows, made = self.events(table, "gpu_memcpy", columns)
+        distinct, which = distinct_rows({name: rows[name] for name in columns[1:]})
+        named = [
+            copy_names(
+                kinds.get(one["copyKind"], "unknown"),
+                *(memories.get(one[end], "Unknown") for end in columns[2:]),
+            )
+            for one in distinct
+        ]
+        place = pa.array(which)
+        for column in _COPIED:
+            made[column] = mapped(place, [one[column] for one in named].__getitem__)
+        return pa.table(made | {"bytes": rows["bytes"]})
+
+    def fills(self, table: str, memory: str, memories: Mapping[int, str]) -> pa.Table:
+        """Fills of memory, whose kind is in a column."""
+        rows, made = self.events(table, "gpu_memset", ("bytes", memory))
+        words = rows[memory].fill_null(-1)
+        made["name"] = mapped(words, lambda one: fill_name(memories.get(one)))
+        made["destination_memory"] = mapped(
+            rows[memory], lambda one: memories.get(one, "unknown").lower()
+        )
+        return pa.table(made | {"bytes": rows["bytes"]})
+
+    def waits(self, table: str, kind: str, device_of: Mapping[int, int]) -> pa.Table:
+        """Waits of the host: they name their context rightly, and not always the device."""
+        rows, made = self.events(table, "cuda_sync", (kind,))
+        made["name"] = mapped(rows[kind].fill_null(0), lambda one: _WAITS.get(one, "Sync"))
+        made["role"] = mapped(made["name"], lambda one: vocabulary.wait_role("sync", one))
+        distinct, which = distinct_rows({name: made[name] for name in ("context", "device")})
+        found = [device_of.get(one["context"], one["device"]) for one in distinct]
+        made["device"] = pa.array(found, pa.int32()).take(pa.array(which))
+        return pa.table(made)
+
+
+def on_streams(parts: Sequence[pa.Table], report: ReadReport) -> pa.Table:
+    """Everything that ran on a stream, with the times as recorded; what has none is counted."""
+    return in_time(pa.concat_tables(parts, promote_options="default"), report)
+
+
+def device_of_context(
+    stated: Iterable[tuple[int | None, int | None]], parts: Iterable[pa.Table]
+) -> dict[int, int]:
+    """The device of each context, as a file states it and as its work shows."""
+    found = {
+        context: number
+        for context, device in stated
+        if context is not None and (number := small_number(device)) is not None
+    }
+    for part in parts:
+        pairs = part.group_by(["context", "device"]).aggregate([])
+        found |= dict(zip(pairs["context"].to_pylist(), pairs["device"].to_pylist(), strict=True))
+    return found
+
+
+def copy_names(direction: str, source: str, target: str) -> Row:
+    """What a copy is called, and what follows from its name."""
+    name = f"Memcpy {direction} ({source} -> {target})"
+    return {
+        "name": name,
+        "copy_kind": direction,
+        "memory_kind": vocabulary.memory_kind(name),
+        "source_memory": source.lower(),
+        "destination_memory": target.lower(),
+    }
+
+
+def fill_name(target: str | None) -> str:
+    """What a fill of some memory is called."""
+    return "Memset" if target is None else f"Memset ({target})"
+
+
+def without_zero(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Numbers of which 0 is none."""
+    return pc.if_else(pc.equal(values, 0), pa.scalar(None, pa.int64()), values)
+
+
+def _per_processor(made: Row, known: Mapping[int, Row]) -> dict[str, pa.Array]:
+    """Blocks and warps for each multiprocessor, where the number of these is known."""
+
+    def of_device(key: str) -> np.ndarray[Any, np.dtype[np.float64]]:
+        distinct, rows = distinct_rows({"device": made["device"]})
+        stated = [known.get(one["device"], {}).get(key) or np.nan for one in distinct]
+        values: np.ndarray[Any, np.dtype[np.float64]] = np.array(stated, float)[rows]
+        return values
+
+    def product(*axes: str) -> np.ndarray[Any, np.dtype[np.float64]]:
+        volume = np.ones(len(made["device"]))
+        for axis in axes:
+            volume *= made[axis].cast(pa.float64()).to_numpy()
+        return volume
+
+    blocks = product("grid_x", "grid_y", "grid_z") / of_device("sm_count")
+    warps = blocks * np.ceil(product("block_x", "block_y", "block_z") / of_device("warp_size"))
+    return {
+        "blocks_per_sm": pa.array(blocks, from_pandas=True),
+        "warps_per_sm": pa.array(warps, from_pandas=True),
+    }
+
+
+# -- devices -----------------------------------------------------------------------------------------
+
+
+def device_row(
+    name: str | None,
+    sms: int | None,
+    memory: int | None,
+    version: tuple[int | None, int | None],
+    warp: int | None,
+    warps: int | None,
+    threads: int | None,
+    registers: int | None,
+    shared: int | None,
+) -> Row:
+    """A device as table `device` has it, but for its number and use.
+
+    Args:
+        name: of its model.
+        sms: multiprocessors.
+        memory: bytes of it.
+        version: compute capability.
+        warp, warps: threads of a warp, and warps that a multiprocessor holds.
+        threads: most of a block.
+        registers, shared: of a multiprocessor; bytes of shared memory.
+    """
+    held = warp * warps if warp and warps and small_number(warp) and small_number(warps) else None
+    return {
+        "kind": "cuda",
+        "name": name or None,
+        "sm_count": small_number(sms) or None,
+        "memory_bytes": memory,
+        "compute_major": small_number(version[0]),
+        "compute_minor": small_number(version[1]),
+        "max_threads_per_sm": small_number(held),
+        "max_threads_per_block": small_number(threads),
+        "registers_per_sm": small_number(registers),
+        "shared_memory_per_sm_bytes": shared,
+        "warp_size": small_number(warp) or None,
+    }
+
+
+def small_number(value: int | None) -> int | None:
+    """A value that fits 32 bits and is not negative, else None."""
+    return value if value is not None and 0 <= value < 1 << 31 else None
+
+
+def streams(device_event: pa.Table) -> pa.Table:
+    """Table `stream`, of the device events of a recording."""
+    pairs = device_event.select(["device", "stream"]).group_by(["device", "stream"])
+    return canonical(pairs.aggregate([]), "stream")
+
+
+def used_devices(known: Iterable[Row], device_event: pa.Table) -> pa.Table:
+    """Table `device`: those that are known, and others that work ran on."""
+    used = set(pc.unique(device_event["device"]).to_pylist())
+    rows = [row | {"used": row["device"] in used} for row in known]
+    further = sorted(used - {row["device"] for row in rows})
+    rows += [{"device": number, "kind": "cuda", "used": True} for number in further]
+    return pa.Table.from_pylist(rows, schema=READ["device"])
