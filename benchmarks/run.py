@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import json
 import os
 import platform
 import re
@@ -22,6 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from processes import Measured, run_measured
 
@@ -105,6 +107,12 @@ class Bench:
     def load(self, what: str, library: str, python: Path | str, files: Sequence[Path]) -> Row:
         """What another library takes to load some traces."""
         return self.measure(what, [str(python), str(HERE / "loads.py"), library, *map(str, files)])
+
+    def told(self, script: str, *options: str) -> Any:
+        """What a script of this folder measures by itself."""
+        target = self.scratch / "told.json"
+        self._run([PYTHON, str(HERE / script), *options, "-o", str(target)])
+        return json.loads(target.read_text())
 
     def _run(self, command: Sequence[str]) -> Measured:
         measured = run_measured(command, self.environment)
@@ -202,7 +210,31 @@ def cores(bench: Bench) -> Iterator[Row]:
             yield _rate(row, file.stat().st_size)
 
 
-PARTS = {"start": start, "trace": trace, "growth": growth, "ranks": ranks, "cores": cores}
+def page(bench: Bench) -> Iterator[Row]:
+    """The page in Chromium, painted by software: CPU is the server's. The timeline is of a made store."""
+    file = bench.asked.trace or _of_size(bench, bench.asked.size)
+    target = bench.store(file, "shown")
+    report = [*STEPSCOPE, "report", str(target), "-o", str(bench.scratch / "page.html")]
+    yield bench.measure("stepscope report STORE", report, bench.asked.repeat)
+    for when in ("first", "again"):
+        told = bench.told("timeline_page.py", str(target), "--overview")
+        yield Row(f"overview, {when}", told["overview_server_s"], told["overview_s"], 0)
+    made, events = str(bench.scratch / "timeline"), str(bench.asked.events)
+    tiles = bench.told("timeline_tiles.py", "--events", events, "--store", made)
+    peak, first_s = int(tiles["peak_mb"] * 2**20), tiles["layout_s"] + tiles["first_tile_s"]
+    what = f"timeline of {bench.asked.events:,} events"
+    yield Row(f"{what}, layout and first tile", tiles["both_processor_s"], first_s, peak)
+    tile_s, processor_s = tiles["tile_p95_ms"] / 1e3, tiles["tile_p95_processor_ms"] / 1e3
+    yield Row(f"{what}, a tile, 95th percentile", processor_s, tile_s, peak)
+    told = bench.told("timeline_page.py", made)
+    picture = (told["first_picture_server_s"], told["first_picture_s"])
+    renderer = int(told["renderer_most_mb"] * 1e6)
+    yield Row(f"{what}, first picture; the tab's memory", *picture, renderer)
+
+
+PARTS = {
+    "start": start, "trace": trace, "growth": growth, "ranks": ranks, "cores": cores, "page": page,
+}  # fmt: skip
 
 
 def _of_size(bench: Bench, size: str) -> Path:
@@ -324,6 +356,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--ranks", default="1,10,100", help="numbers of ranks for the part ranks")
     parser.add_argument("--rank-size", default="2MB", help="uncompressed JSON of each rank")
     parser.add_argument("--hta-ranks", type=int, default=10, help="HTA loads no more of them")
+    parser.add_argument(
+        "--events", type=int, default=20_000_000, help="on the part page's timeline"
+    )
     parser.add_argument("--repeat", type=int, default=3, help="runs of what takes a short time")
     parser.add_argument("--hta-python", type=Path, help="a Python that has HTA")
     parser.add_argument("--tracelens-python", type=Path, help="a Python that has TraceLens")

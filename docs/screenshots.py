@@ -1,8 +1,9 @@
-"""Takes the screenshots of the page that the documentation shows, and writes docs/views.md around them.
+"""Takes the screenshots of the page that the documentation shows, writes docs/views.md around them, and draws the
+charts of docs/scaling.md; what `stepscope scaling` then prints is that page's sample.
 
 python docs/screenshots.py traces/    # a folder with the recordings that SHOWN names
 
-Needs Chromium, torch for the recording of `stepscope demo`, and py-spy. A view whose recording is not there, or that has
+Needs Chromium, torch for what is recorded here, matplotlib, and py-spy. A view whose recording is not there, or that has
 nothing of it to show, keeps its words alone.
 """
 
@@ -116,6 +117,7 @@ def main() -> int:
                 parts.append(f"![{title}](images/view-{view}.png)\n")
         browser.close()
         pages.close()
+        charts(Path(space))
     (DOCS / "views.md").write_text("\n".join(parts), encoding="utf-8")
     return 0
 
@@ -189,6 +191,22 @@ class Reports:
             run("report", first, *compared, "-o", str(report))
             self._made[names] = report.as_uri()
         return self._made[names]
+
+
+def charts(space: Path) -> None:
+    """Draws the measured events of an example, and what more processes do to it."""
+    example = [sys.executable, str(DOCS.parent / "examples" / "dlrm.py")]
+    timed = [*example, "--plan", "seed", "--out", str(space / "dlrm")]
+    subprocess.run(timed, check=True, stdout=sys.stderr)
+    run("timeline-chart", str(space / "dlrm"), "-o", str(IMAGES / "dlrm-timeline.png"))
+    runs = []
+    for count in (1, 2, 4):
+        runs.append(str(space / f"dlrm{count}"))
+        launch = ["-m", "torch.distributed.run", "--nproc_per_node", str(count), "--no-python"]
+        record = ["-m", "stepscope", "record", "--phases", "-o", runs[-1], "--"]
+        command = [sys.executable, *launch, sys.executable, *record, *example[1:], "--steps", "200"]
+        subprocess.run(command, check=True, stdout=sys.stderr)
+    run("scaling", *runs, "-o", str(IMAGES / "dlrm-scaling.png"))
 
 
 def run(*command: str) -> None:

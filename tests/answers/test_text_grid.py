@@ -164,6 +164,20 @@ def test_sentences_are_wrapped_and_not_shortened():
     assert text.split()[3:] == ["c", *sentence.split()]
 
 
+def test_a_command_of_ours_is_in_one_piece_however_long():
+    columns = (NAME, Column("next", "text", "words", advises=True))
+    prose = replace(QUESTION, columns=columns, drawing="text")
+    command = f"`stepscope idle {'a' * 60} --by operator`"
+    lines = grid_lines(
+        table_of(("c", f"Look at {command}, then stop"), question=prose), width=40, most=9
+    )
+    assert [line.text for line in lines[2:]] == [
+        "c     Look at",
+        f"      {command},",
+        "      then stop",
+    ]
+
+
 def test_the_sentence_stays_and_what_says_nothing_goes_first():
     columns = (NAME, TOTAL, Column("rank", "int", "rank"), Column("meaning", "text", "words"))
     prose = replace(QUESTION, columns=columns, drawing="text")

@@ -30,7 +30,8 @@ OF_EACH_KIND = (
     "T07_no_steps.json",
 )  # fmt: skip
 
-LOOK = "main => [main.innerText, [...main.querySelectorAll('.empty')].map((one) => one.innerText)]"
+LOOK = """main => [main.innerText, [...main.querySelectorAll('.empty')].map((one) => one.innerText),
+    document.querySelector('nav [aria-current]')?.matches('.unfilled') && main.querySelectorAll('table, svg, canvas').length]"""
 
 
 def shown(opened: Any, *, own: bool = False) -> dict[str, str]:
@@ -38,7 +39,9 @@ def shown(opened: Any, *, own: bool = False) -> dict[str, str]:
     views = opened.views(own=own)
     assert len(views) > 10
     told = {}
-    for view, (text, empties) in opened.walk(views, LOOK).items():
+    for view, (text, empties, shows) in opened.walk(views, LOOK).items():
+        assert shows in (False, 0), f"{view} is greyed and has something to show"
+        assert shows is False or empties, view
         assert "bug in StepScope" not in text, view
         assert text.strip(), view
         for words in empties:

@@ -274,5 +274,20 @@ def test_ranks_stand_side_by_side_and_on_a_map(show: Any) -> None:
     report = show("ranks", training(ranks=4))
     page = report.show("communication")
     assert page.locator(".columns-chart g").count() == 4
+    page.locator(".columns-chart [role=img]").focus()
+    page.keyboard.press("End")
+    assert page.locator(".told").inner_text().startswith("rank 3: ")
+    assert page.locator(".columns-chart g.at").count() == 1
     page = report.show("rank-map?measure=idle")
     assert page.locator(".heat-map .cell").count() == 4 * 3
+    page.locator(".walk [role=img]").focus()
+    for key in ("ArrowDown", "ArrowDown", "ArrowRight", "ArrowRight", "ArrowUp"):
+        page.keyboard.press(key)  # the first goes to rank 0, step 1
+    assert page.locator(".told").inner_text().startswith("rank 0, step 3: ")
+    page.keyboard.press("Escape")
+    assert page.locator(".told").inner_text() == ""
+    page = report.show("steps?by=step")
+    page.locator(".columns-chart [role=img]").first.focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/timeline?from=**")

@@ -49,8 +49,8 @@ def test_what_is_alive_at_a_moment_and_in_a_stretch_is_listed(show: Any) -> None
     rows = page.locator(".answer-table tbody tr")
     assert rows.count() == 2
     assert "question=allocations" in page.url
-    page.get_by_role("button", name="Show all, at the peak").click()
-    page.wait_for_selector("text=The dashed line is the peak")
+    plot.press("Escape")
+    page.wait_for_selector("text=The dotted line is the peak")
     box = plot.locator(".u-over").bounding_box()
     page.mouse.move(box["x"] + box["width"] * 0.03, box["y"] + 20)
     page.mouse.down()

@@ -103,7 +103,10 @@ def test_the_page_is_opened_by_its_link_alone(server):
     assert b"stepscope-data" not in page.body.split(b"<script>")[0]
     assert server.policy.token.encode() not in page.body
     assert server.ask("/api/recordings", authorization=None, cookie=cookie).json == [
-        {"id": "1", "name": "run 1"}, {"id": "2", "name": "run 2"},
+        {"id": number, "name": f"run {number}", "holds": [
+            "source", "rank", "step", "host_event", "device_event", "module", "data_check",
+            "host_event operator", "device_event computation",
+        ]} for number in "12"
     ]  # fmt: skip
 
 

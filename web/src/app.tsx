@@ -5,10 +5,10 @@ import type { Declaration, Recording, Source } from "./source/source";
 import { NoAnswer } from "./source/source";
 import { addressText } from "./state/address";
 import { useLive } from "./state/live";
-import { PageContext, useAddress, useChange, useLink, usePage } from "./state/page";
+import { PageContext, useAddress, useChange, useLink, usePage, useRecording } from "./state/page";
 import { QuestionView } from "./views/generic";
 import { GroupView } from "./views/group";
-import { otherQuestions, VIEWS } from "./views/list";
+import { emptyOf, otherQuestions, VIEWS } from "./views/list";
 import { OWN } from "./views/own";
 
 interface Opened {
@@ -74,8 +74,10 @@ function CurrentView() {
 }
 
 function Side() {
-  const { address, declarations } = usePage();
+  const page = usePage();
+  const { address, declarations } = page;
   const link = useLink();
+  const recording = useRecording();
   const others = otherQuestions(declarations);
   const current = (id: string) => (address.view === id ? "page" : undefined);
   return (
@@ -85,13 +87,21 @@ function Side() {
       <Following />
       <nav aria-label="Views">
         <ul>
-          {VIEWS.map((one) => (
-            <li key={one.id}>
-              <a href={link(one.id)} aria-current={current(one.id)} title={one.shows}>
-                {one.title}
-              </a>
-            </li>
-          ))}
+          {VIEWS.map((one) => {
+            const why = emptyOf(one, page, recording);
+            return (
+              <li key={one.id}>
+                <a
+                  href={link(one.id)}
+                  aria-current={current(one.id)}
+                  class={why === null ? undefined : "unfilled"}
+                  title={why ?? one.shows}
+                >
+                  {one.title}
+                </a>
+              </li>
+            );
+          })}
         </ul>
         <details open={others.some((one) => one.name === address.view)}>
           <summary>All other questions</summary>

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from stepscope.answers.part import EVERYTHING, Part
 from stepscope.answers.selection import check_known
@@ -26,6 +26,9 @@ T = TypeVar("T")
 
 _HELD_BYTES = 2 << 20
 """The largest files of a table that are read into memory: some 200,000 events, which take 30 MB there."""
+
+_MOST_FOUND_BYTES = 128 << 20
+"""What of the results of queries stays in memory, for who asks much."""
 
 _STEPS = "SELECT DISTINCT step FROM {table} ORDER BY step"
 
@@ -90,6 +93,8 @@ class Scope:
         self._conditions: dict[str, str] = {}
         self._once: dict[Hashable, Any] = {}
         self._held: dict[str, bool] = {}
+        self._found: dict[str, Any] | None = None
+        self._found_bytes = 0
         self._kept: Kept | None = None
         self._cursor = store.cursor()
         try:
@@ -180,9 +185,10 @@ class Scope:
             self._cursor.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS {rows}")
 
     def hold(self, tables: Iterable[str] = ("host_event", "device_event", "step")) -> None:
-        """Reads tables into memory that are small: for who asks them dozens of times, each of which would
-        read and decode the files again.
+        """Reads tables into memory that are small, and remembers what queries found: for who asks dozens of questions,
+        each of which would read and decode the files again, and ask in part what another has asked.
         """
+        self._found = self._found or {}
         if not (self._conditions or self.part):
             small = (name for name in tables if 0 < self.store.stored_bytes(name) <= _HELD_BYTES)
             self._held = dict.fromkeys(small, False) | self._held
@@ -228,19 +234,25 @@ class Scope:
     def _from_kept(
         self, name: Any, make: Callable[[], T], worth: Callable[[T], bool], *records: type
     ) -> T:
-        if self._kept is None:
+        if self._kept is None and self._found is None:
             return make()
         from stepscope.store.kept import NOTHING, key_of
 
         key = key_of(*name)
         if key is None:
             return make()
-        known: T = self._kept.get(key, *records)
+        if self._found is not None and key in self._found:
+            return cast("T", self._found[key])
+        known: Any = NOTHING if self._kept is None else self._kept.get(key, *records)
         if known is NOTHING:
             known = make()
-            if worth(known):
+            if self._kept is not None and worth(known):
                 self._kept.put(key, known)
-        return known
+        size = getattr(known, "nbytes", 0)
+        if self._found is not None and self._found_bytes + size <= _MOST_FOUND_BYTES:
+            self._found[key] = known
+            self._found_bytes += size
+        return cast("T", known)
 
     def check_read_only(self, text: str) -> None:
         """Accepts SQL that only reads.
@@ -254,9 +266,18 @@ class Scope:
         """Names of a schema's tables that SQL which only reads names; they need not be there."""
         return tables_of_schema(self._cursor, text, schema)
 
-    def beside(self, schema: str, tables: Mapping[str, pa.Table]) -> AbstractContextManager[None]:
-        """Sets tables beside the narrowed ones, as `schema.name`, for queries made meanwhile."""
-        return self.store.beside(self._cursor, schema, tables)
+    @contextmanager
+    def beside(self, schema: str, tables: Mapping[str, pa.Table]) -> Iterator[None]:
+        """Sets tables beside the narrowed ones, as `schema.name`, for queries made meanwhile, which are never answered
+        from what was found before.
+        """
+        known = self._kept, self._found
+        self._kept = self._found = None
+        try:
+            with self.store.beside(self._cursor, schema, tables):
+                yield
+        finally:
+            self._kept, self._found = known
 
     def numpy(self, text: str, params: Any = None) -> dict[str, np.ndarray[Any, Any]]:
         """Runs a query and returns its columns as NumPy arrays by name.

@@ -170,9 +170,11 @@ def wrapped(text: str, width: int, indent: str = "") -> list[str]:
     return _lines(one_line(text), max(width, 20), indent)
 
 
-def _lines(text: str, width: int, indent: str = "") -> list[str]:
+def _lines(text: str, width: int, indent: str = "", *, advises: bool = False) -> list[str]:
     held = _HELD.sub(lambda found: found[0].replace(" ", "\N{NO-BREAK SPACE}"), text)
-    lines = textwrap.wrap(held, width, subsequent_indent=indent, break_on_hyphens=False)
+    lines = textwrap.wrap(
+        held, width, subsequent_indent=indent, break_on_hyphens=False, break_long_words=not advises
+    )
     return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
 
 
@@ -225,7 +227,7 @@ def grid_lines(
     lines = [Line(_joined(labels, shown, widths), "head")]
     for row in texts:
         parts = _broken(row, shown, widths) if in_sentences else [row]
-        lines += [Line(_joined(part, shown, widths)) for part in parts]
+        lines += [Line(_joined(part, shown, widths, in_sentences=in_sentences)) for part in parts]
     if more:
         lines.append(Line(f"({count_text(more)} more rows)", "note"))
     hidden = [c.name for c in columns if c not in shown]
@@ -341,22 +343,27 @@ def _kept(
     return fitting(sums)
 
 
-def _joined(row: list[str], columns: list[Column], widths: list[int]) -> str:
+def _joined(
+    row: list[str], columns: list[Column], widths: list[int], *, in_sentences: bool = False
+) -> str:
     padded = [
-        left(shortened(cell, width), width) if column.type == "text" else right(cell, width)
+        left(cell if in_sentences and column.advises else shortened(cell, width), width)
+        if column.type == "text"
+        else right(cell, width)
         for cell, column, width in zip(row, columns, widths, strict=True)
     ]
     return (" " * _GAP).join(padded).rstrip()
 
 
 def _broken(texts: list[str], columns: list[Column], widths: list[int]) -> list[list[str]]:
-    """The texts over as many lines as the longest text needs: sentences are not shortened."""
+    """The texts over as many lines as the longest text needs: sentences are not shortened, and a command of
+    ours stays in one piece, so that it can be copied, however long."""
     broken = [
         [
             part
             for line in cell.split("\n")
             # Lists of names come without spaces.
-            for part in _lines(_LISTED.sub(", ", line), width) or [""]
+            for part in _lines(_LISTED.sub(", ", line), width, advises=column.advises) or [""]
         ]
         if column.type == "text"
         else [cell]

@@ -94,14 +94,15 @@ def page_data(shown: Sequence[Shown], *, with_places: bool = False) -> dict[str,
         for scope in scopes:
             scope.hold(TABLES)
         scrub: Scrub = (lambda value: value) if with_places else _scrub_for(scopes)
+        held = [holds(scope) for scope in scopes]
         layouts, events, taken = _timelines(shown, ids, scrub)
         replies, left_out = _answers(_asked(shown, ids, scopes), scrub, MOST_BYTES - taken)
     return {
         "version": VERSION,
         "stepscope": __version__,
         "recordings": [
-            {"id": one, "name": scrub(recording.name)}
-            for one, recording in zip(ids, shown, strict=True)
+            {"id": one, "name": scrub(recording.name), "holds": has}
+            for one, recording, has in zip(ids, shown, held, strict=True)
         ],
         "declarations": [page_declaration(question) for question in every()],
         "replies": replies,
@@ -109,6 +110,17 @@ def page_data(shown: Sequence[Shown], *, with_places: bool = False) -> dict[str,
         "timelines": layouts,
         "timeline_events": events,
     }
+
+
+def holds(scope: Scope) -> list[str]:
+    """What a recording has rows of: its tables, and of events each kind, as in `host_event python`."""
+    return [*scope.store.filled(), *scope.sql(_KINDS)["held"].to_pylist()]
+
+
+_KINDS = " UNION ALL ".join(
+    f"SELECT DISTINCT '{table} ' || kind AS held FROM {table}"
+    for table in ("host_event", "device_event")
+)
 
 
 def _timelines(

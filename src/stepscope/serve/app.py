@@ -1,7 +1,7 @@
 """The addresses of the server, and what each answers. All answers are JSON, errors too, but for the page.
 
     GET  /                        the page; with `?token=` it is kept as a cookie and leaves the address
-    GET  /api/recordings          ids and names
+    GET  /api/recordings          ids, names, and what each holds
     GET  /api/questions           the declarations
     GET  /api/answers/QUESTION    an answer (`reply`), of `recording=1`, with the question's parameters
     GET  /api/state               how often the recordings were opened again, because their files grew
@@ -93,7 +93,7 @@ def make_app(recordings: Recordings, policy: Policy, tasks: Tasks) -> ASGIApp:
         )
 
     async def list_recordings(_: Request) -> Response:
-        return JSONResponse(recordings.listed())
+        return JSONResponse(recordings.for_page())
 
     async def list_questions(_: Request) -> Response:
         return JSONResponse([page_declaration(question) for question in every()])

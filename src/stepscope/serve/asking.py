@@ -14,7 +14,7 @@ from stepscope.api.several import ask_of_several
 from stepscope.floor.errors import UsageError
 from stepscope.floor.known_names import check_name
 from stepscope.questions import find
-from stepscope.report.page_data import Shown
+from stepscope.report.page_data import Shown, holds
 from stepscope.serve.growing import Growing, Reopen
 from stepscope.timeline.recording import Timeline
 
@@ -47,6 +47,15 @@ class Recordings:
         """Their ids and names."""
         with self._growing.now() as all_shown:
             return [{"id": number, "name": one.name} for number, one in all_shown.items()]
+
+    def for_page(self) -> list[dict[str, Any]]:
+        """The same, and what each holds, by which a page knows its empty views."""
+        told: list[dict[str, Any]] = []
+        with self._growing.now() as all_shown:
+            for number, one in all_shown.items():
+                with one.trace.scope() as scope:
+                    told.append({"id": number, "name": one.name, "holds": holds(scope)})
+        return told
 
     def state(self) -> dict[str, Any]:
         """How often they were opened again because their files changed, and what went wrong with that."""

@@ -279,6 +279,15 @@ class Store:
         by_rank = self._files.get(table, {})
         return sum(file.size for file in {one for some in by_rank.values() for one in some})
 
+    def filled(self) -> tuple[str, ...]:
+        """The tables that have rows."""
+        if self.directory is not None:
+            return tuple(name for name in TABLES if self._files.get(name))
+        with self.cursor() as cursor:
+            return tuple(
+                name for name in TABLES if cursor.execute(f"FROM {name} LIMIT 1").fetchall()
+            )
+
     @cached_property
     def kept(self) -> Kept | None:
         """What was worked out of all of it before; None where nothing is kept: of rows in memory, of a store that

@@ -275,19 +275,16 @@ def typical_steps(scope: Scope, most: int = _SHOWN_STEPS) -> tuple[int, int] | N
 
 
 _WITHOUT_MOMENTS = {
-    "phase": "the phases of its steps, which are sums (view Steps)",
-    "inline_timing": "measurements of labelled events, each from another iteration (question inline)",
-    "stack_sample": "samples of call stacks (question hotspots)",
-    "kernel_metric": "metrics of kernels (question kernel-metrics)",
+    "phase": "the phases of its steps, which are sums (view Inline and phases)",
+    "inline_timing": "measurements of labelled events, each from another iteration (view Inline and phases)",
+    "stack_sample": "samples of call stacks (view Hotspots)",
+    "kernel_metric": "metrics of kernels (view Kernel metrics)",
 }
 
 
 def missing_words(scope: Scope) -> str:
     """What a recording without events has in their place."""
-    there = [
-        words
-        for table, words in _WITHOUT_MOMENTS.items()
-        if scope.value(f"SELECT EXISTS (SELECT 1 FROM {table})")
-    ]
+    filled = scope.store.filled()
+    there = [words for table, words in _WITHOUT_MOMENTS.items() if table in filled]
     has = f" It has {' and '.join(there)}." if there else ""
     return f"This recording has no events that start and end at known times.{has}"

@@ -79,8 +79,12 @@ function LargestRows({ chart, reply, leads }: LargestProps) {
   const largest = numbers.sort((a, b) => b.number - a.number).slice(0, MOST_BARS);
   const bars = largest.map(({ row, number }, place) => {
     const own = String(row[name.name] ?? "–");
-    const second = beside === undefined ? null : row[beside.name];
-    const full = typeof second === "string" ? `${own}, ${second}` : own;
+    const others = beside.flatMap((one) => {
+      const value = row[one.name];
+      if (typeof value !== "number") return value ?? [];
+      return one.name === "span" ? `recording ${value + 1}` : `${one.name} ${value}`;
+    });
+    const full = [own, ...others].join(", ");
     const ratio = share === undefined ? null : row[share.name];
     return {
       name: full === own ? (labels.get(own) ?? own) : full,

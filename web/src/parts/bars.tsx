@@ -22,7 +22,7 @@ interface Props {
 export function Bars({ bars, unit, total, label }: Props) {
   const top = Math.max(...bars.map((one) => one.value), 0) || 1;
   return (
-    <ol class="bars" aria-label={label}>
+    <ol class={total || bars.some((one) => one.beside) ? "bars" : "bars shareless"} aria-label={label}>
       {bars.map((one) => (
         <li key={one.full} title={one.full}>
           <span class="bar-name" style={{ "--long": `${(100 * Math.max(0, one.value)) / top}%` }}>

@@ -1,12 +1,13 @@
 /** Columns side by side, each a stack: a step each, or a rank. */
 import { ratioText, tickText, timeText } from "../format/units";
+import { Walk } from "./walk";
 
 export interface ChartColumn {
   readonly name: string;
   readonly parts: readonly { readonly title: string; readonly colour: string; readonly value: number }[];
   /** Why it does not count, in words; it is drawn pale. */
   readonly aside?: string | undefined;
-  /** Where it leads; the table has the same way for those who use no mouse. */
+  /** Where it leads. */
   readonly href?: string | undefined;
 }
 
@@ -34,6 +35,7 @@ export function ColumnsChart({ columns, label, height, mean, reach }: Props) {
   const gap = Math.min(6, slot * 0.15);
   const longest = Math.max(...columns.map((one) => one.name.length), 1);
   const every = Math.ceil(columns.length / Math.max(1, Math.floor(WIDTH / (longest * LETTER + SPACE))));
+  const marks = columns.map((one, index) => ({ words: columnWords(one, sums[index] ?? 0), href: one.href }));
   return (
     <figure class="columns-chart">
       <div class="axis" style={{ height: `${height}px` }} aria-hidden="true">
@@ -44,62 +46,65 @@ export function ColumnsChart({ columns, label, height, mean, reach }: Props) {
         ))}
       </div>
       <div class="plot" style={{ maxWidth: `${Math.min(100, WIDEST * columns.length)}%` }}>
-        <svg
-          viewBox={`0 0 ${WIDTH} ${height}`}
-          preserveAspectRatio="none"
-          style={{ height: `${height}px` }}
-          role="img"
-          aria-label={label}
-        >
-          {ticks(top).map((tick) => (
-            <line
-              key={tick}
-              x1="0"
-              x2={WIDTH}
-              y1={height - (tick / top) * height}
-              y2={height - (tick / top) * height}
-              class="tick"
-            />
-          ))}
-          {columns.map((column, index) => {
-            let below = 0;
-            const { href } = column;
-            return (
-              // biome-ignore lint/a11y/noStaticElementInteractions: a row of the table leads there, too
-              <g
-                key={column.name}
-                class={href === undefined ? "" : "door"}
-                opacity={column.aside === undefined ? 1 : 0.4}
-                onClick={href === undefined ? undefined : () => location.assign(href)}
-              >
-                <title>{columnWords(column, sums[index] ?? 0)}</title>
-                {column.parts.map((part) => {
-                  const tall = (part.value / top) * height;
-                  below += tall;
-                  return (
-                    <rect
-                      key={part.title}
-                      x={index * slot + gap / 2}
-                      width={Math.max(slot - gap, 0.5)}
-                      y={height - below}
-                      height={tall}
-                      style={{ fill: `var(${part.colour})` }}
-                    />
-                  );
-                })}
-              </g>
-            );
-          })}
-          {mean !== undefined && (
-            <line
-              x1="0"
-              x2={WIDTH}
-              y1={height - (mean / top) * height}
-              y2={height - (mean / top) * height}
-              class="mean"
-            />
+        <Walk label={label} marks={marks}>
+          {(at) => (
+            <svg
+              viewBox={`0 0 ${WIDTH} ${height}`}
+              preserveAspectRatio="none"
+              style={{ height: `${height}px` }}
+              aria-hidden="true"
+            >
+              {ticks(top).map((tick) => (
+                <line
+                  key={tick}
+                  x1="0"
+                  x2={WIDTH}
+                  y1={height - (tick / top) * height}
+                  y2={height - (tick / top) * height}
+                  class="tick"
+                />
+              ))}
+              {columns.map((column, index) => {
+                let below = 0;
+                const { href } = column;
+                return (
+                  // biome-ignore lint/a11y/noStaticElementInteractions: Enter goes there, too
+                  <g
+                    key={column.name}
+                    class={`${href === undefined ? "" : "door"}${index === at ? " at" : ""}`}
+                    opacity={column.aside === undefined ? 1 : 0.4}
+                    onClick={href === undefined ? undefined : () => location.assign(href)}
+                  >
+                    <title>{marks[index]?.words}</title>
+                    {column.parts.map((part) => {
+                      const tall = (part.value / top) * height;
+                      below += tall;
+                      return (
+                        <rect
+                          key={part.title}
+                          x={index * slot + gap / 2}
+                          width={Math.max(slot - gap, 0.5)}
+                          y={height - below}
+                          height={tall}
+                          style={{ fill: `var(${part.colour})` }}
+                        />
+                      );
+                    })}
+                  </g>
+                );
+              })}
+              {mean !== undefined && (
+                <line
+                  x1="0"
+                  x2={WIDTH}
+                  y1={height - (mean / top) * height}
+                  y2={height - (mean / top) * height}
+                  class="mean"
+                />
+              )}
+            </svg>
           )}
-        </svg>
+        </Walk>
         <div class={every > 1 ? "names some" : "names"} aria-hidden="true">
           {columns.map((one, index) => (
             <span key={one.name}>{index % every === 0 ? one.name : ""}</span>

@@ -1,8 +1,9 @@
 /** A measure over ranks and steps: a line a rank, a column a step, the stronger the higher. */
 import { useMemo } from "preact/hooks";
 import { numberText, ratioText } from "../format/units";
-import type { Reply, Row } from "../source/source";
+import type { Reply } from "../source/source";
 import { mapOf } from "../table/map";
+import { Walk } from "./walk";
 
 const ROW = 16;
 const MOST_NAMES = 24;
@@ -13,53 +14,57 @@ export function HeatMap({ reply }: { readonly reply: Reply }) {
   const height = Math.max(6, Math.min(ROW, Math.floor(480 / Math.max(map.ranks.length, 1))));
   const every = Math.ceil(map.steps.length / MOST_NAMES);
   const everyRank = Math.ceil(12 / height);
-  const shade = (row: Row) => {
-    const value = Number(row.value_ns);
+  const cells = map.ranks.flatMap((rank) =>
+    map.steps.map((step) => {
+      const row = map.cells.get(`${rank} ${step}`);
+      const value = typeof row?.value_ns === "number" ? row.value_ns : null;
+      const share = typeof row?.share_ratio === "number" ? `, ${ratioText(row.share_ratio)} of the step` : "";
+      const told = value === null ? "none" : `${numberText(value, "ns")}${share}`;
+      return { value, aside: row?.counted === false, words: `rank ${rank}, step ${step}: ${told}` };
+    }),
+  );
+  const shade = (value: number) => {
     const part = Math.min(1, Math.max(0, (value - map.low) / (map.high - map.low || 1)));
-    return `color-mix(in oklab, var(--kernel) ${Math.round(8 + 92 * part)}%, var(--card))`;
+    return { background: `color-mix(in oklab, var(--kernel) ${Math.round(8 + 92 * part)}%, var(--card))` };
   };
   return (
     <section class="card">
-      <div
-        class="heat-map"
-        role="img"
-        aria-label={`A map of ${map.ranks.length} ranks and ${map.steps.length} steps; the table has its numbers`}
-        style={{ gridTemplateColumns: `auto repeat(${map.steps.length}, minmax(3px, 80px))` }}
+      <Walk
+        marks={cells}
+        across={map.steps.length}
+        label={`A map of ${map.ranks.length} ranks and ${map.steps.length} steps; the table has its numbers`}
       >
-        <span class="muted small">rank / step</span>
-        {map.steps.map((step, place) => (
-          <span key={step} class="muted small step-name">
-            {place % every === 0 ? step : ""}
-          </span>
-        ))}
-        {map.ranks.map((rank, line) => [
-          <span key={rank} class="muted small rank-name" style={{ height: `${height}px` }}>
-            {line % everyRank === 0 ? rank : ""}
-          </span>,
-          ...map.steps.map((step) => {
-            const row = map.cells.get(`${rank} ${step}`);
-            if (row === undefined || typeof row.value_ns !== "number") {
-              return (
-                <span
-                  key={`${rank} ${step}`}
-                  class="cell unmeasured"
-                  title={`rank ${rank}, step ${step}: none`}
-                />
-              );
-            }
-            const share =
-              typeof row.share_ratio === "number" ? `, ${ratioText(row.share_ratio)} of the step` : "";
-            return (
-              <span
-                key={`${rank} ${step}`}
-                class={row.counted === false ? "cell aside" : "cell"}
-                style={{ background: shade(row) }}
-                title={`rank ${rank}, step ${step}: ${numberText(row.value_ns, "ns")}${share}`}
-              />
-            );
-          }),
-        ])}
-      </div>
+        {(at) => (
+          <div
+            class="heat-map"
+            style={{ gridTemplateColumns: `auto repeat(${map.steps.length}, minmax(3px, 80px))` }}
+          >
+            <span class="muted small">rank / step</span>
+            {map.steps.map((step, place) => (
+              <span key={step} class="muted small step-name">
+                {place % every === 0 ? step : ""}
+              </span>
+            ))}
+            {map.ranks.map((rank, line) => [
+              <span key={rank} class="muted small rank-name" style={{ height: `${height}px` }}>
+                {line % everyRank === 0 ? rank : ""}
+              </span>,
+              ...cells
+                .slice(line * map.steps.length, (line + 1) * map.steps.length)
+                .map((cell, place) => (
+                  <span
+                    key={cell.words}
+                    class={`cell${cell.aside ? " aside" : ""}${cell.value === null ? " unmeasured" : ""}${
+                      line * map.steps.length + place === at ? " at" : ""
+                    }`}
+                    style={cell.value === null ? {} : shade(cell.value)}
+                    title={cell.words}
+                  />
+                )),
+            ])}
+          </div>
+        )}
+      </Walk>
       <p class="muted small scale">
         {numberText(map.low, "ns")} <span class="gradient" aria-hidden="true" /> {numberText(map.high, "ns")},
         median {numberText(map.median, "ns")}

@@ -15,6 +15,8 @@ interface Props {
   readonly onChoose?: ((x: number) => void) | undefined;
   /** A drag, or Shift with the arrow keys and Enter, chooses a stretch of x. */
   readonly onStretch?: ((from: number, to: number) => void) | undefined;
+  /** Escape undoes both. */
+  readonly onReset?: (() => void) | undefined;
 }
 
 /** Below this width in pixels a drag was a press. */
@@ -24,14 +26,14 @@ const LEAP = 0.1;
 /** Room on the right for half of the last number on the axis. */
 const RIGHT = 30;
 
-export function Plot({ options, data, height, label, onChoose, onStretch }: Props) {
+export function Plot({ options, data, height, label, onChoose, onStretch, onReset }: Props) {
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const anchor = useRef<number | null>(null);
   // Of several points at one x the plot has the cursor at one: which of them is kept here.
   const index = useRef<number | null>(null);
-  const handlers = useRef({ onChoose, onStretch });
-  handlers.current = { onChoose, onStretch };
+  const handlers = useRef({ onChoose, onStretch, onReset });
+  handlers.current = { onChoose, onStretch, onReset };
   const dark = useDark();
   useEffect(() => {
     const box = place.current;
@@ -101,6 +103,7 @@ export function Plot({ options, data, height, label, onChoose, onStretch }: Prop
     else if (event.key === "Escape") {
       index.current = null;
       drawn.setCursor({ left: -10, top: -10 });
+      handlers.current.onReset?.();
     } else return;
     event.preventDefault();
   };

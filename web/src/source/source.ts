@@ -82,6 +82,8 @@ export interface Declaration {
 export interface Recording {
   readonly id: string;
   readonly name: string;
+  /** What it has rows of: tables, and of events each kind, as in `host_event python`. */
+  readonly holds: readonly string[];
 }
 
 /** A question that cannot be answered, in words for people. */

@@ -22,15 +22,24 @@ describe("the chart of any answer", () => {
     expect(chartOf(columns, rows, "table")).toMatchObject({ kind: "bars", value: { name: "total_ns" } });
   });
 
-  it("names rows that the first text does not tell apart by the second too", () => {
-    const columns = [NAME, column("kind", { type: "text" }), column("total_ns")];
-    const rows = ["x", "y"].map((kind) => ({ name: "a", kind, total_ns: 1 }));
-    expect(chartOf(columns, rows, "table")).toMatchObject({ beside: { name: "kind" } });
+  it("names rows that the first text does not tell apart by what does", () => {
+    const columns = [
+      NAME,
+      column("kind", { type: "text" }),
+      column("span"),
+      column("rank"),
+      column("total_ns"),
+    ];
+    const rows = ["x", "y"].map((kind) => ({ name: "a", kind, span: 0, rank: 0, total_ns: 1 }));
+    expect(chartOf(columns, rows, "table")).toMatchObject({ beside: [{ name: "kind" }] });
+    const again = rows.map((row) => ({ ...row, span: 1 }));
+    const both = [...rows, ...again, { ...rows[0], name: "b" }, { ...rows[0], name: "c" }];
+    expect(chartOf(columns, both, "table")).toMatchObject({ beside: [{ name: "kind" }, { name: "span" }] });
     expect(
       chartOf(columns, [...rows.slice(1), { name: "b", kind: "x", total_ns: 1 }], "table"),
     ).toMatchObject({
       kind: "bars",
-      beside: undefined,
+      beside: [],
     });
   });
 

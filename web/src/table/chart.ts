@@ -6,8 +6,8 @@ export type Chart =
   | {
       readonly kind: "bars";
       readonly name: Column;
-      /** A second text, where the first does not tell all rows apart. */
-      readonly beside: Column | undefined;
+      /** Others, where the first text does not tell all rows apart. */
+      readonly beside: readonly Column[];
       readonly value: Column;
       readonly share: Column | undefined;
     }
@@ -21,7 +21,7 @@ export type Chart =
   | { readonly kind: "none" };
 
 const MOST_LINES = 6;
-/** What rows of the same time differ in. `span` is none of it: recordings of other times get other charts. */
+/** What rows of the same time, or name, differ in. Of time `span` is none: recordings of other times get other charts. */
 const TOLD_APART = new Set(["rank", "device", "stream", "track", "metric"]);
 const FEWEST_POINTS = 3;
 
@@ -39,9 +39,20 @@ export function chartOf(columns: readonly Column[], rows: readonly Row[], drawin
   if (name === undefined || value === undefined || rows.length < 2) return { kind: "none" };
   const different = new Set(rows.map((row) => row[name.name]));
   if (different.size < rows.length / 2) return { kind: "none" };
-  const texts = columns.filter((one) => one.type === "text" && one !== name && one.shown !== false);
-  const beside = different.size < rows.length ? texts[0] : undefined;
-  return { kind: "bars", name, beside, value, share: columns.find((one) => one.name === "share_ratio") };
+  const [text] = columns.filter((one) => one.type === "text" && one !== name && one.shown !== false);
+  const others = columns.filter(
+    (one) => (TOLD_APART.has(one.name) || one.name === "span") && one.type === "int",
+  );
+  const beside: Column[] = [];
+  let apart = different.size;
+  for (const one of text === undefined ? others : [text, ...others]) {
+    const keys = [name, ...beside, one].map((column) => column.name);
+    const told = new Set(rows.map((row) => JSON.stringify(keys.map((key) => row[key])))).size;
+    if (told > apart) beside.push(one);
+    apart = Math.max(apart, told);
+  }
+  const shares = ["share_ratio", `${value.name.split("_")[0]}_share_ratio`];
+  return { kind: "bars", name, beside, value, share: columns.find((one) => shares.includes(one.name)) };
 }
 
 function overTime(columns: readonly Column[], rows: readonly Row[]): Chart | null {

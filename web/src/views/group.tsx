@@ -1,6 +1,5 @@
 /** A view of several questions that have none of their own: one at a time, with tabs. */
 import type { ComponentChildren } from "preact";
-import { Words } from "../parts/words";
 import { useLink, usePage } from "../state/page";
 import { QuestionAnswer, QuestionHead } from "./generic";
 import { questionsOf, type View } from "./list";
@@ -16,7 +15,7 @@ export function GroupView({ view, first }: Props) {
   const link = useLink();
   const known = questionsOf(view, declarations);
   const chosen = known.find((one) => one.name === address.state.get("question")) ?? known[0];
-  if (chosen === undefined) return <NoQuestion view={view} />;
+  if (chosen === undefined) return null;
   return (
     <>
       {first}
@@ -35,24 +34,6 @@ export function GroupView({ view, first }: Props) {
       )}
       <QuestionHead key={chosen.name} question={chosen.name} />
       <QuestionAnswer key={`${chosen.name} answer`} question={chosen.name} />
-    </>
-  );
-}
-
-function NoQuestion({ view }: { readonly view: View }) {
-  return (
-    <>
-      <header class="view-head">
-        <h1>{view.title}</h1>
-      </header>
-      <div class="empty" role="status">
-        <p>This version of StepScope has no question for this view.</p>
-        {view.fills !== undefined && (
-          <p class="muted">
-            <Words text={view.fills} />
-          </p>
-        )}
-      </div>
     </>
   );
 }

@@ -1,5 +1,6 @@
 /** The views, in the order of the list beside them. What has no view of its own gets the generic one. */
-import type { Declaration } from "../source/source";
+import type { Declaration, Recording } from "../source/source";
+import type { Page } from "../state/page";
 
 export interface View {
   /** As in the address; a question's own name where the view is that question's. */
@@ -9,8 +10,8 @@ export interface View {
   readonly shows: string;
   /** Questions that it shows. They stand under it, and not in the list of the others. */
   readonly questions: readonly string[];
-  /** What fills it, where no question of it exists or has rows. */
-  readonly fills?: string;
+  /** Where a recording holds none of these, the view is empty. */
+  readonly from?: readonly string[];
 }
 
 export const VIEWS: readonly View[] = [
@@ -26,36 +27,41 @@ export const VIEWS: readonly View[] = [
     shows: "what is worth changing, and what it would save",
     questions: ["findings"],
   },
-  { id: "steps", title: "Steps", shows: "each step's parts, outliers", questions: ["steps"] },
+  { id: "steps", title: "Steps", shows: "each step's parts, outliers", questions: ["steps"], from: ["step"] },
   {
     id: "operators",
     title: "Operators",
     shows: "time by operator, shape or call stack",
     questions: ["operators"],
+    from: ["host_event operator", "device_event"],
   },
   {
     id: "kernels",
     title: "Kernels",
     shows: "time by kernel, occupancy, tensor cores",
     questions: ["kernels"],
+    from: ["device_event computation", "device_event communication"],
   },
   {
     id: "modules",
     title: "Modules",
     shows: "the model as a tree, forward and backward, and as a flame graph",
     questions: ["modules"],
+    from: ["module"],
   },
   {
     id: "call-tree",
     title: "Call tree",
     shows: "operators, ranges and Python functions by their callers",
     questions: ["call-tree"],
+    from: ["host_event"],
   },
   {
     id: "timeline",
     title: "Timeline",
     shows: "what ran when on each rank, thread and stream",
     questions: [],
+    from: ["host_event", "device_event", "step", "counter", "memory_event", "collective"],
   },
   {
     id: "communication",
@@ -71,41 +77,42 @@ export const VIEWS: readonly View[] = [
       "critical-path",
       "all-to-all",
     ],
-    fills: "Record with a trace on every rank of the job: `stepscope record` under the job's launcher.",
+    from: ["host_event", "device_event", "collective"],
   },
   {
     id: "memory",
     title: "Memory",
     shows: "what was allocated, when and by what",
     questions: ["memory", "allocations", "memory-curve"],
-    fills: "Record allocations with torch.profiler.profile(profile_memory=True).",
+    from: ["memory_event", "allocator_event", "memory_block"],
   },
   {
     id: "roofline",
     title: "Roofline",
     shows: "how far each operator is from what the device can do",
     questions: ["roofline"],
+    from: ["device_event"],
   },
   {
     id: "hotspots",
     title: "Hotspots",
     shows: "functions of the host by samples, with their callers",
     questions: ["hotspots"],
-    fills: "Give a profile of the host: of py-spy, VTune, or Nsight Systems with its call chains.",
+    from: ["stack_sample", "host_event python"],
   },
   {
     id: "metrics",
     title: "Kernel metrics",
     shows: "what counters say of each kernel, beside its peak and a baseline",
     questions: ["metrics"],
-    fills: "Measure counters with Nsight Compute, and give its report beside the recording.",
+    from: ["kernel_metric"],
   },
   {
     id: "measured",
     title: "Inline and phases",
     shows: "what the job measured of itself: events, phases, throughput, scaling",
     questions: ["inline", "phases", "throughput", "scaling"],
-    fills: "Record with `stepscope record --phases` or `stepscope record --inline PLAN`.",
+    from: ["inline_timing", "phase_step", "step_value"],
   },
   {
     id: "compare",
@@ -119,6 +126,22 @@ export const VIEWS: readonly View[] = [
 /** The questions of a view that this StepScope has. */
 export function questionsOf(view: View, declarations: readonly Declaration[]): Declaration[] {
   return view.questions.flatMap((name) => declarations.filter((one) => one.name === name));
+}
+
+/** Why a view has nothing to show of a recording; null where it has. */
+export function emptyOf(
+  view: View,
+  { source, recordings, declarations }: Page,
+  { holds }: Recording,
+): string | null {
+  if (view.id === "sql") return source.sql === null ? "A report has no tables; stepscope view has." : null;
+  const known = questionsOf(view, declarations);
+  const several = recordings.length > 1;
+  if (view.id === "compare") return several ? null : "There is one recording here; a comparison needs two.";
+  if (view.from === undefined || view.from.some((one) => holds.includes(one))) return null;
+  if (several && known.some((one) => one.recordings === "several")) return null;
+  const fills = known.find((one) => one.fills !== "")?.fills ?? "";
+  return `Nothing of it was recorded. ${fills}`.trim();
 }
 
 /** The questions that stand under no view. */

@@ -2,7 +2,7 @@
 import { useCallback, useMemo } from "preact/hooks";
 import type uPlot from "uplot";
 import { colourOf } from "../format/parts";
-import { bytesText, tickText, valueText } from "../format/units";
+import { bytesText, tickText, timeText } from "../format/units";
 import { Answered } from "../parts/answered";
 import { Choice } from "../parts/choice";
 import { axes, Plot, stepped } from "../parts/plot";
@@ -34,8 +34,9 @@ export function Curves() {
   const stretch = address.state.get("window");
   const asked = useAnswer("memory-curve", stretch === undefined ? {} : { window: stretch });
   const peaks = useAnswer("memory", stretch === undefined ? {} : { window: stretch });
+  const reset = () => change({ window: null, at_ns: null });
   const all = (
-    <button type="button" onClick={() => change({ window: null, at_ns: null })}>
+    <button type="button" onClick={reset}>
       Show all, at the peak
     </button>
   );
@@ -67,7 +68,7 @@ export function Curves() {
               Memory of {chosen.name}{" "}
               <span class="plain">
                 {typeof own?.peak_bytes === "number" &&
-                  `peak ${bytesText(own.peak_bytes)} at ${valueText(own.at_ns, { unit: "ns", moment: true })}`}
+                  `peak ${bytesText(own.peak_bytes)} at ${timeText(Number(own.at_ns))}`}
               </span>
               {curves.length > 1 && (
                 <Choice
@@ -89,11 +90,12 @@ export function Curves() {
                   ? (from, to) => choose({ window: `${Math.round(from)}ns:${Math.round(to)}ns`, at_ns: null })
                   : undefined
               }
+              onReset={stretch !== undefined || isChosen ? reset : undefined}
             />
             <p class="muted small">
               {isChosen
-                ? `The dashed line is the chosen moment, ${valueText(typed, { unit: "ns", moment: true })}: the rows below are of what is alive then.`
-                : `The dashed line is the peak${stretch === undefined ? "" : " of this stretch"}.`}{" "}
+                ? `The dotted line is the chosen moment, ${timeText(typed)}: the rows below are of what is alive then.`
+                : `The dotted line is the peak${stretch === undefined ? "" : " of this stretch"}.`}{" "}
               <Words
                 text={
                   source.kind === "server"
@@ -115,12 +117,13 @@ interface CurveProps {
   readonly moment: number | null;
   readonly onMoment: ((ns: number) => void) | undefined;
   readonly onStretch: ((from: number, to: number) => void) | undefined;
+  readonly onReset: (() => void) | undefined;
 }
 
 /** Round numbers of bytes. */
 const BINARY = Array.from({ length: 50 }, (_, power) => 2 ** power);
 
-function CurvePlot({ curve, moment, onMoment, onStretch }: CurveProps) {
+function CurvePlot({ curve, moment, onMoment, onStretch, onReset }: CurveProps) {
   const used = useMemo(
     () => CATEGORIES.filter((one) => curve.parts[one].some((value) => (value ?? 0) > 0)),
     [curve],
@@ -172,7 +175,7 @@ function CurvePlot({ curve, moment, onMoment, onStretch }: CurveProps) {
       series: [
         {
           label: "time",
-          value: (_, ns) => (ns === null ? "–" : valueText(ns, { unit: "ns", moment: true })),
+          value: (_, ns) => (ns === null ? "–" : timeText(ns)),
         },
         ...filled,
         { ...plain, stroke: colourOf(used.length > 0 ? "--ink" : "--kernel") },
@@ -207,6 +210,7 @@ function CurvePlot({ curve, moment, onMoment, onStretch }: CurveProps) {
       label={`Memory of ${curve.name} over time`}
       onChoose={onMoment}
       onStretch={onStretch}
+      onReset={onReset}
     />
   );
 }

@@ -3,6 +3,7 @@ import { useMemo } from "preact/hooks";
 import { numberText, ratioText, timeText } from "../format/units";
 import { Answered } from "../parts/answered";
 import { Choice } from "../parts/choice";
+import { Walk } from "../parts/walk";
 import { attainable, logScale, type Roof, ridge } from "../roofline/scale";
 import type { Reply, RowOf } from "../source/source";
 import { useAnswer, useChange, usePage } from "../state/page";
@@ -80,63 +81,65 @@ export function RooflineChart({ reply }: { readonly reply: Reply<RoofRow> }) {
           onChoose={(name) => change({ bound: name === "all" ? null : name })}
         />
       </h2>
-      <svg
-        class="roofline"
-        viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
-        role="img"
-        aria-label="Roofline; the table has its numbers"
+      <Walk
+        label="Roofline; the table has its numbers"
+        marks={points.map((one) => ({ words: pointWords(one) }))}
       >
-        {x.ticks.map((tick) => (
-          <g key={`x${tick}`} class="tick">
-            <line x1={across(tick)} x2={across(tick)} y1={12} y2={HEIGHT - BOTTOM} />
-            <text x={across(tick)} y={HEIGHT - BOTTOM + 16} text-anchor="middle">
-              {tick >= 1 ? tick : Number(tick.toPrecision(1))}
+        {(at) => (
+          <svg class="roofline" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} aria-hidden="true">
+            {x.ticks.map((tick) => (
+              <g key={`x${tick}`} class="tick">
+                <line x1={across(tick)} x2={across(tick)} y1={12} y2={HEIGHT - BOTTOM} />
+                <text x={across(tick)} y={HEIGHT - BOTTOM + 16} text-anchor="middle">
+                  {tick >= 1 ? tick : Number(tick.toPrecision(1))}
+                </text>
+              </g>
+            ))}
+            {y.ticks.map((tick) => (
+              <g key={`y${tick}`} class="tick">
+                <line x1={LEFT} x2={WIDTH - 16} y1={up(tick)} y2={up(tick)} />
+                <text x={LEFT - 8} y={up(tick) + 4} text-anchor="end">
+                  {numberText(tick, "flop/s").replace(/\.0+ /, " ")}
+                </text>
+              </g>
+            ))}
+            <text x={(WIDTH + LEFT) / 2} y={HEIGHT - 8} text-anchor="middle" class="axis-name">
+              operations per byte
             </text>
-          </g>
-        ))}
-        {y.ticks.map((tick) => (
-          <g key={`y${tick}`} class="tick">
-            <line x1={LEFT} x2={WIDTH - 16} y1={up(tick)} y2={up(tick)} />
-            <text x={LEFT - 8} y={up(tick) + 4} text-anchor="end">
-              {numberText(tick, "flop/s").replace(/\.0+ /, " ")}
-            </text>
-          </g>
-        ))}
-        <text x={(WIDTH + LEFT) / 2} y={HEIGHT - 8} text-anchor="middle" class="axis-name">
-          operations per byte
-        </text>
-        {roofs.map((roof) => (
-          <g key={`${roof.name} ${roof.peak}`} class="roof">
-            <polyline
-              points={[x.low, Math.min(Math.max(ridge(roof), x.low), x.high), x.high]
-                .map((one) => `${across(one)},${up(Math.max(attainable(roof, one), y.low))}`)
-                .join(" ")}
-            />
-          </g>
-        ))}
-        {[...points].reverse().map((one) => (
-          <circle
-            key={`${one.row.name} ${one.row.input_dims ?? ""} ${one.intensity} ${one.rate} ${one.memory}`}
-            cx={across(one.intensity)}
-            cy={up(one.rate)}
-            r={3 + 22 * Math.sqrt(one.row.share_ratio ?? 0)}
-            class={`point ${boundOf(one.row)}${one.memory === "" ? "" : " counted"}`}
-          >
-            <title>{pointWords(one)}</title>
-          </circle>
-        ))}
-        {roofs.map((roof) => (
-          <text
-            key={`${roof.name} ${roof.peak}`}
-            class="roof-name"
-            x={Math.max(across(ridge(roof)) - 6, LEFT + ROOF_NAME)}
-            y={up(roof.peak) - 5}
-            text-anchor="end"
-          >
-            {roof.name} {numberText(roof.peak, "flop/s")}
-          </text>
-        ))}
-      </svg>
+            {roofs.map((roof) => (
+              <g key={`${roof.name} ${roof.peak}`} class="roof">
+                <polyline
+                  points={[x.low, Math.min(Math.max(ridge(roof), x.low), x.high), x.high]
+                    .map((one) => `${across(one)},${up(Math.max(attainable(roof, one), y.low))}`)
+                    .join(" ")}
+                />
+              </g>
+            ))}
+            {points.map((one, place) => (
+              <circle
+                key={`${one.row.name} ${one.row.input_dims ?? ""} ${one.intensity} ${one.rate} ${one.memory}`}
+                cx={across(one.intensity)}
+                cy={up(one.rate)}
+                r={3 + 22 * Math.sqrt(one.row.share_ratio ?? 0)}
+                class={`point ${boundOf(one.row)}${one.memory === "" ? "" : " counted"}${place === at ? " at" : ""}`}
+              >
+                <title>{pointWords(one)}</title>
+              </circle>
+            ))}
+            {roofs.map((roof) => (
+              <text
+                key={`${roof.name} ${roof.peak}`}
+                class="roof-name"
+                x={Math.max(across(ridge(roof)) - 6, LEFT + ROOF_NAME)}
+                y={up(roof.peak) - 5}
+                text-anchor="end"
+              >
+                {roof.name} {numberText(roof.peak, "flop/s")}
+              </text>
+            ))}
+          </svg>
+        )}
+      </Walk>
       <p class="muted small">
         <span class="swatch point-compute" /> limited by computation <span class="swatch point-memory" /> by
         memory <span class="swatch point-elsewhere" /> by something else, or unknown. The area of a circle is
