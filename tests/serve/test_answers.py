@@ -104,8 +104,8 @@ def test_the_page_is_opened_by_its_link_alone(server):
     assert server.policy.token.encode() not in page.body
     assert server.ask("/api/recordings", authorization=None, cookie=cookie).json == [
         {"id": number, "name": f"run {number}", "holds": [
-            "source", "rank", "step", "host_event", "device_event", "module", "data_check",
-            "host_event operator", "device_event computation",
+            "source", "rank", "device", "thread", "stream", "step", "host_event", "device_event", "module",
+            "data_check", "host_event operator", "device_event computation",
         ]} for number in "12"
     ]  # fmt: skip
 

@@ -143,6 +143,7 @@ function RecordingChoice() {
       <span class="hidden">Recording</span>
       <select
         value={address.state.get("recording") ?? only?.id ?? ""}
+        title={recordings.find((one) => one.id === address.state.get("recording"))?.name ?? only?.name}
         onChange={(event) => change({ recording: event.currentTarget.value })}
       >
         {recordings.map((one) => (

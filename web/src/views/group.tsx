@@ -1,6 +1,6 @@
 /** A view of several questions that have none of their own: one at a time, with tabs. */
 import type { ComponentChildren } from "preact";
-import { useLink, usePage } from "../state/page";
+import { useLink, usePage, useRecording } from "../state/page";
 import { QuestionAnswer, QuestionHead } from "./generic";
 import { questionsOf, type View } from "./list";
 
@@ -13,8 +13,12 @@ interface Props {
 export function GroupView({ view, first }: Props) {
   const { address, declarations } = usePage();
   const link = useLink();
+  const { holds } = useRecording();
   const known = questionsOf(view, declarations);
-  const chosen = known.find((one) => one.name === address.state.get("question")) ?? known[0];
+  const chosen =
+    known.find((one) => one.name === address.state.get("question")) ??
+    known.find(({ name }) => holds.includes(view.made?.[name] ?? "")) ??
+    known[0];
   if (chosen === undefined) return null;
   return (
     <>

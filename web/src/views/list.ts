@@ -12,6 +12,8 @@ export interface View {
   readonly questions: readonly string[];
   /** Where a recording holds none of these, the view is empty. */
   readonly from?: readonly string[];
+  /** By question what it is made from, where those that have nothing are passed over at first. */
+  readonly made?: Readonly<Record<string, string>>;
 }
 
 export const VIEWS: readonly View[] = [
@@ -113,6 +115,7 @@ export const VIEWS: readonly View[] = [
     shows: "what the job measured of itself: events, phases, throughput, scaling",
     questions: ["inline", "phases", "throughput", "scaling"],
     from: ["inline_timing", "phase_step", "step_value"],
+    made: { inline: "inline_timing", phases: "phase_step", throughput: "step_value" },
   },
   {
     id: "compare",

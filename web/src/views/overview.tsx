@@ -154,7 +154,9 @@ function Chips({ rows }: { readonly rows: readonly SummaryRow[] }) {
       case "clocks": // of how far to trust the recording
         return [];
       case "steps":
-        return [{ name: "steps", text: `${count} (${row.text})`, href: link("steps") }];
+        return row.count === 0
+          ? []
+          : [{ name: "steps", text: `${count} (${row.text})`, href: link("steps") }];
       case "left out":
         return [{ name: "left out of means", text: row.text ?? "" }];
       case "duration":
@@ -185,7 +187,7 @@ function StepCard({ sections }: { readonly sections: Sections }) {
   const isOne = times[0]?.count === 1;
   const isTraced = times.some((row) => row.item === "not traced");
   const spread = times.flatMap((row) => {
-    if (row.text) return [row.text];
+    if (row.text) return [row.text.replace(/\.$/, "")];
     if (isOne || row.item === "mean" || row.time_ns === null || row.time_ns === undefined) return [];
     if (typeof row.rank === "number") return [];
     return [`${row.item} ${timeText(row.time_ns)}`];
