@@ -298,54 +298,15 @@ def builtin_trace() -> str:
         _step(run, step)
     end = max(run.now, *run.free.values())
     names = [
-        {
-            "name": "process_name",
-            "ph": "M",
-            "ts": start,
-            "pid": PID,
-            "tid": 0,
-            "args": {"name": "python"},
-        },
-        {
-            "name": "process_labels",
-            "ph": "M",
-            "ts": start,
-            "pid": PID,
-            "tid": 0,
-            "args": {"labels": "CPU"},
-        },
-        {
-            "name": "process_labels",
-            "ph": "M",
-            "ts": start,
-            "pid": 0,
-            "tid": 0,
-            "args": {"labels": "GPU 0"},
-        },
-        {
-            "name": "thread_name",
-            "ph": "M",
-            "ts": start,
-            "pid": PID,
-            "tid": MAIN,
-            "args": {"name": "thread 4242 (python)"},
-        },
-        {
-            "name": "thread_name",
-            "ph": "M",
-            "ts": start,
-            "pid": PID,
-            "tid": AUTOGRAD,
-            "args": {"name": "pt_autograd_0"},
-        },
-        {
-            "name": "thread_name",
-            "ph": "M",
-            "ts": start,
-            "pid": 0,
-            "tid": COMPUTE,
-            "args": {"name": "stream 7"},
-        },
+        {"name": name, "ph": "M", "ts": start, "pid": pid, "tid": tid, "args": args}
+        for name, pid, tid, args in (
+            ("process_name", PID, 0, {"name": "python"}),
+            ("process_labels", PID, 0, {"labels": "CPU"}),
+            ("process_labels", 0, 0, {"labels": "GPU 0"}),
+            ("thread_name", PID, MAIN, {"name": "thread 4242 (python)"}),
+            ("thread_name", PID, AUTOGRAD, {"name": "pt_autograd_0"}),
+            ("thread_name", 0, COMPUTE, {"name": "stream 7"}),
+        )
     ]
     closing = [
         {"ph": "X", "cat": "Trace", "ts": start, "dur": end - start, "pid": "Spans", "tid": "PyTorch Profiler",

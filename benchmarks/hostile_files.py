@@ -313,7 +313,7 @@ def _database(path: Path, rows: int = 200, odd: Callable[[], Any] | None = None)
                 1,
             ]
             if odd is not None:
-                values[int(odd.__call__() if False else number) % 11] = odd()
+                values[number % 11] = odd()
             marks = ", ".join("?" * 12)
             connection.execute(
                 f"INSERT INTO CUPTI_ACTIVITY_KIND_{table} VALUES ({marks})", [number, *values]
@@ -405,14 +405,8 @@ PHASES: dict[str, Any] = {
 
 
 def _paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    items = (
-        value.items()
-        if isinstance(value, dict)
-        else enumerate(value)
-        if isinstance(value, list)
-        else ()
-    )
-    for key, inside in items:
+    holds = {dict: dict.items, list: enumerate}.get(type(value), lambda _: ())
+    for key, inside in holds(value):
         yield (*path, key)
         yield from _paths(inside, (*path, key))
 
