@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.declare import Column
@@ -31,6 +31,17 @@ def answer_rows(
         ],
         names=list(names),
     )
+
+
+def answer_dicts(
+    declared: Sequence[Column], names: Sequence[str], rows: Iterable[Mapping[str, Any]]
+) -> pa.Table:
+    """As `answer_rows`, of rows by column; what a row lacks becomes NULL.
+
+    Raises:
+        KeyError: a name that is not declared.
+    """
+    return answer_rows(declared, names, ([row.get(name) for name in names] for row in rows))
 
 
 def noted(rows: pa.Table, note: str, *, rests_on: Iterable[str] | None = None) -> pa.Table:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.declare import SPAN, Column, Parameter, question
-from stepscope.answers.rows import answer_rows
+from stepscope.answers.rows import answer_dicts
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -89,7 +89,7 @@ def allocations(
         ]
     rows.sort(key=lambda row: -row["bytes"])
     names = [column.name for column in _COLUMNS]
-    return answer_rows(_COLUMNS, names, ([row[name] for name in names] for row in rows))
+    return answer_dicts(_COLUMNS, names, rows)
 
 
 def _rows(asked: Asked, at_ns: int | None, *, at_peak: bool) -> Iterator[dict[str, Any]]:

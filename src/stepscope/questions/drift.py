@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.declare import RANK, Column, Parameter, by_form, question
-from stepscope.answers.rows import answer_rows, noted
+from stepscope.answers.rows import answer_dicts, noted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -163,8 +163,8 @@ def drift(scope: Scope, by: str = "trend", of: str = "kernel") -> pa.Table:
         )
     rows = list(_rows(scope, asked))
     rows.sort(key=_importance)
-    told = [[row[name] for name in _OF_TREND] for row in rows if row["trend"] is not None]
-    return noted(answer_rows(_COLUMNS, _OF_TREND, told), _note(rows, of))
+    told = (row for row in rows if row["trend"] is not None)
+    return noted(answer_dicts(_COLUMNS, _OF_TREND, told), _note(rows, of))
 
 
 def _importance(row: Row) -> tuple[bool, float, int, str]:

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.declare import Column, Parameter, question
-from stepscope.answers.rows import answer_rows
+from stepscope.answers.rows import answer_dicts
 from stepscope.formats.evidence import EVERYTHING
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def findings(scope: Scope, id: str | None = None) -> pa.Table:  # noqa: A002  # 
     found = judge(facts, every() if id is None else with_quick(id))
     asked = None if id is None else find(id).id
     rows = [_row(facts, one) for one in found if asked in (None, one.rule.id)]
-    return answer_rows(_COLUMNS, names, [[row.get(name) for name in names] for row in rows])
+    return answer_dicts(_COLUMNS, names, rows)
 
 
 def _row(facts: Facts, found: Found) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.declare import SPAN, Column, Parameter, by_form, question
-from stepscope.answers.rows import answer_rows, noted
+from stepscope.answers.rows import answer_dicts, noted
 from stepscope.floor.units import bytes_text
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def memory(scope: Scope, by: str = "device", at_ns: int | None = None) -> pa.Tab
         else:
             rows = list(_device_rows(scope, whole, asked, at_ns))
     names = _OF[by]
-    answer = answer_rows(_COLUMNS, names, ([row.get(name) for name in names] for row in rows))
+    answer = answer_dicts(_COLUMNS, names, rows)
     lines = [_sizes(asked), _before(asked, at_ns) if by == "category" else ""]
     return noted(answer, "\n".join(filter(None, lines))) if rows else answer
 

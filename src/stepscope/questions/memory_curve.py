@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.declare import SPAN, Column, Parameter, question
-from stepscope.answers.rows import answer_rows, noted
+from stepscope.answers.rows import answer_dicts, noted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -76,7 +76,7 @@ def memory_curve(scope: Scope, points: int = 400) -> pa.Table:
     with every_step(scope) as whole:
         rows = [row for one in asked_memory(scope, whole) for row in _rows(one, points)]
     names = [column.name for column in _COLUMNS]
-    answer = answer_rows(_COLUMNS, names, ([row[name] for name in names] for row in rows))
+    answer = answer_dicts(_COLUMNS, names, rows)
     thinned = sum(row["events"] for row in rows) > len(rows)
     note = "Thinned out: of each stretch of time the first, lowest, highest and last moment."
     return noted(answer, note) if thinned else answer

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.analysis.attainable import LIMITS
 from stepscope.answers.declare import Column, Parameter, by_form, question
+from stepscope.answers.rows import answer_dicts
 from stepscope.costs import known_devices
 from stepscope.costs.primitive import DTYPES, primitive_flops
 
@@ -90,8 +91,6 @@ def onednn(
 
     `ref:` implementations are plain loops, for which oneDNN has nothing faster in this type, shape or layout.
     """
-    import pyarrow as pa
-
     found = scope.sql(_ROWS).to_pylist()
     peak = _peaks(scope, limits, processor) if found else {}
     everything = sum(row["total_ns"] for row in found)
@@ -103,15 +102,9 @@ def onednn(
         for key, members in groups.items()
     ]
     rows.sort(key=lambda row: (-row["total_ns"], *(str(row[key]) for key in _KEYS[by])))
-    kinds = {"int": pa.int64(), "float": pa.float64(), "text": pa.string()}
     left_out = set(_KEYS["shape"]) - set(_KEYS[by])
-    return pa.table(
-        {
-            column.name: pa.array([row.get(column.name) for row in rows], kinds[column.type])
-            for column in onednn.columns
-            if column.name not in left_out
-        }
-    )
+    names = [column.name for column in onednn.columns if column.name not in left_out]
+    return answer_dicts(onednn.columns, names, rows)
 
 
 def _summed(members: list[Row], peak: dict[str, int], everything: int) -> Row:

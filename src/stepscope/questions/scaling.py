@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from stepscope.analysis.throughput import Rate, rate_text, rates, together
 from stepscope.answers.ask import rows_by_default
 from stepscope.answers.declare import Column, Parameter, question
-from stepscope.answers.rows import answer_rows, noted
+from stepscope.answers.rows import answer_dicts, noted
 from stepscope.compare.run_parts import (
     IMBALANCE,
     as_rows,
@@ -172,9 +172,7 @@ def scaling(
     chosen, words = _mode(mode, batches, len(runs))
     rows = compare(read, mode=chosen, below=below)
     names = [column.name for column in _COLUMNS]
-    table = answer_rows(
-        _COLUMNS, names, [[{**row, "mode": chosen}.get(name) for name in names] for row in rows]
-    )
+    table = answer_dicts(_COLUMNS, names, ({**row, "mode": chosen} for row in rows))
     of_scaling = len(set(sizes)) > 1
     lines = [words, _base(read), _devices(runs), _linear(batches)] if of_scaling else [_base(read)]
     if of_scaling and kind == "class" and not any(row["label"] == IMBALANCE for row in rows):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.declare import Column, question
+from stepscope.answers.rows import answer_dicts
 from stepscope.judge.host_limits import DEVICE_TIMED, HOST_LIMITS
 
 if TYPE_CHECKING:
@@ -15,107 +16,47 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 
-_WHO_WAITS = (
+ASPECTS = {
+    "run": "elapsed processor processors",
+    "processors": "cpu_utilization core_utilization processors_used user_time system_time frequency",
+    "threads": "thread_imbalance busy_threads openmp_imbalance serial_time run_queue_wait involuntary_switches",
+    "memory": "peak_memory peak_memory_of_a_child major_faults memory_stalls cache_stalls dram_stalls dram_bandwidth "
+    "dram_bandwidth_bound numa_remote",
+    "input and output": "io_bound read written",
+    "communication": "mpi_time mpi_imbalance ccl_time",
+    "arithmetic": "ipc cpi vectorization fpu_utilization single_precision_rate double_precision_rate",
+    "device": "gpu_utilization gpu_occupancy",
+}
+"""The kinds of metrics that are shown, in order."""
+
+_WHERE_THREADS_ARE = (
     "hotspots, and hotspots --by thread, where stacks were sampled: stepscope record -- train.py"
 )
 _STALLED = "hotspots of VTune by function: stepscope launch --tool vtune --set memory-access -- python train.py"
-
-ASPECTS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
-    ("run", (("elapsed", ""), ("processor", ""), ("processors", ""))),
-    (
-        "processors",
-        (
-            ("cpu_utilization", _WHO_WAITS),
-            ("core_utilization", _WHO_WAITS),
-            ("processors_used", ""),
-            ("user_time", ""),
-            ("system_time", ""),
-            ("frequency", ""),
-        ),
-    ),
-    (
-        "threads",
-        (
-            ("thread_imbalance", "hotspots --by thread of a sampled run"),
-            ("busy_threads", ""),
-            (
-                "openmp_imbalance",
-                "fewer threads (OMP_NUM_THREADS), or larger batches for them to share",
-            ),
-            ("serial_time", "hotspots of the main thread: hotspots --by thread"),
-            (
-                "run_queue_wait",
-                "fewer threads: OMP_NUM_THREADS, num_workers of the DataLoader, ranks of the node; "
-                "more processors for the job",
-            ),
-            ("involuntary_switches", ""),
-        ),
-    ),
-    (
-        "memory",
-        (
-            ("peak_memory", ""),
-            ("peak_memory_of_a_child", ""),
-            ("major_faults", ""),
-            ("memory_stalls", _STALLED),
-            ("cache_stalls", _STALLED),
-            ("dram_stalls", _STALLED),
-            ("dram_bandwidth", ""),
-            (
-                "dram_bandwidth_bound",
-                "fewer passes over the data: fused operators, smaller types",
-            ),
-            (
-                "numa_remote",
-                "one rank a NUMA node, bound to it by the launcher or numactl",
-            ),
-        ),
-    ),
-    (
-        "input and output",
-        (
-            ("io_bound", "fewer, larger files; a node's own disk"),
-            ("read", ""),
-            ("written", ""),
-        ),
-    ),
-    (
-        "communication",
-        (
-            (
-                "mpi_time",
-                "who waits for whom: stepscope stragglers of a trace of all ranks",
-            ),
-            (
-                "mpi_imbalance",
-                "who waits for whom: stepscope stragglers of a trace of all ranks",
-            ),
-            (
-                "ccl_time",
-                "who waits for whom: stepscope stragglers of a trace of all ranks",
-            ),
-        ),
-    ),
-    (
-        "arithmetic",
-        (
-            ("ipc", ""),
-            ("cpi", ""),
-            (
-                "vectorization",
-                "which primitives run plain loops: stepscope onednn of a verbose log",
-            ),
-            (
-                "fpu_utilization",
-                "which primitives run plain loops: stepscope onednn of a verbose log",
-            ),
-            ("single_precision_rate", ""),
-            ("double_precision_rate", ""),
-        ),
-    ),
-    ("device", (("gpu_utilization", "device-time of a trace"), ("gpu_occupancy", ""))),
-)
-"""What is shown, in order, with what to look at next where it misses its threshold or is flagged."""
+_WHO_WAITS = "who waits for whom: stepscope stragglers of a trace of all ranks"
+_PLAIN_LOOPS = "which primitives run plain loops: stepscope onednn of a verbose log"
+LOOK_NEXT = {
+    "cpu_utilization": _WHERE_THREADS_ARE,
+    "core_utilization": _WHERE_THREADS_ARE,
+    "thread_imbalance": "hotspots --by thread of a sampled run",
+    "openmp_imbalance": "fewer threads (OMP_NUM_THREADS), or larger batches for them to share",
+    "serial_time": "hotspots of the main thread: hotspots --by thread",
+    "run_queue_wait": "fewer threads: OMP_NUM_THREADS, num_workers of the DataLoader, ranks of the node; "
+    "more processors for the job",
+    "memory_stalls": _STALLED,
+    "cache_stalls": _STALLED,
+    "dram_stalls": _STALLED,
+    "dram_bandwidth_bound": "fewer passes over the data: fused operators, smaller types",
+    "numa_remote": "one rank a NUMA node, bound to it by the launcher or numactl",
+    "io_bound": "fewer, larger files; a node's own disk",
+    "mpi_time": _WHO_WAITS,
+    "mpi_imbalance": _WHO_WAITS,
+    "ccl_time": _WHO_WAITS,
+    "vectorization": _PLAIN_LOOPS,
+    "fpu_utilization": _PLAIN_LOOPS,
+    "gpu_utilization": "device-time of a trace",
+}
+"""What to look at where a metric misses its threshold or is flagged."""
 
 _METRICS = """
     SELECT kind, report, any_value(unit) AS unit, avg(value) AS value, min(value) AS least, max(value) AS most,
@@ -168,28 +109,21 @@ def snapshot(scope: Scope) -> pa.Table:
     on the metric: `advice` has its words. Utilization of processors is not judged where a device was timed: there the host
     need not be busy. `host-metrics` has every metric, also of single functions and threads.
     """
-    import pyarrow as pa
-
     by_kind: dict[str, list[Row]] = {}
     for one in scope.sql(_METRICS).to_pylist():
         by_kind.setdefault(one["kind"], []).append(one)
     on_device = bool(scope.value(DEVICE_TIMED)) if by_kind else False
     rows = [
-        _row(aspect, found, look, on_device=on_device)
-        for aspect, kinds in ASPECTS
-        for kind, look in kinds
+        _row(aspect, found, on_device=on_device)
+        for aspect, kinds in ASPECTS.items()
+        for kind in kinds.split()
         for found in by_kind.get(kind, ())
     ]
-    types = {"int": pa.int64(), "float": pa.float64(), "text": pa.string()}
-    return pa.table(
-        {
-            column.name: pa.array([row.get(column.name) for row in rows], types[column.type])
-            for column in snapshot.columns
-        }
-    )
+    names = [column.name for column in snapshot.columns]
+    return answer_dicts(snapshot.columns, names, rows)
 
 
-def _row(aspect: str, found: Row, look: str, *, on_device: bool) -> Row:
+def _row(aspect: str, found: Row, *, on_device: bool) -> Row:
     several = found["ranks"] > 1
     row = found | {
         "aspect": aspect,
@@ -208,7 +142,5 @@ def _row(aspect: str, found: Row, look: str, *, on_device: bool) -> Row:
         judged = "met" if limit.met(part) else "missed"
     if judged != "missed" and found["advice"] and found["report"] == "APS":
         judged = "flagged"
-    return row | {
-        "judged": judged,
-        "next": (look or None) if judged in ("missed", "flagged") else None,
-    }
+    following = LOOK_NEXT.get(found["kind"]) if judged in ("missed", "flagged") else None
+    return row | {"judged": judged, "next": following}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.declare import STEP, Column, by_form, question
-from stepscope.answers.rows import answer_rows, noted
+from stepscope.answers.rows import answer_dicts, noted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -132,10 +132,10 @@ def stragglers(scope: Scope, by: str = "rank") -> pa.Table:
     lateness = find_lateness(scope)
     names = _FORMS[by]
     if lateness is None or not lateness.collectives:
-        return noted(answer_rows(_COLUMNS, names, ()), _nothing(scope))
+        return noted(answer_dicts(_COLUMNS, names, ()), _nothing(scope))
     forms = {"rank": _by_rank, "step": _by_step, "cause": _by_cause, "collective": _by_collective}
     rows = [row for row in forms[by](scope, lateness) if row["rank"] in scope.ranks]
-    answer = answer_rows(_COLUMNS, names, ([row[name] for name in names] for row in rows))
+    answer = answer_dicts(_COLUMNS, names, rows)
     return noted(answer, _note(lateness))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.declare import Column, question
-from stepscope.answers.rows import answer_rows
+from stepscope.answers.rows import answer_dicts
 from stepscope.answers.selection import numbers_text
 from stepscope.floor.units import bytes_text, count_text, time_text
 from stepscope.formats.evidence import EVERYTHING
@@ -130,15 +130,8 @@ def summary(scope: Scope) -> pa.Table:
         ("checks", [_check(check) for check in checks]),
     )
     names = [column.name for column in _COLUMNS]
-    return answer_rows(
-        _COLUMNS,
-        names,
-        [
-            [section, *(row.get(name) for name in names[1:])]
-            for section, rows in sections
-            for row in rows
-        ],
-    )
+    listed = ({"section": section, **row} for section, rows in sections for row in rows)
+    return answer_dicts(_COLUMNS, names, listed)
 
 
 def _throughput(scope: Scope) -> Iterator[Row]:
