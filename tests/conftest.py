@@ -3,6 +3,7 @@ literal rows, a question, the expected CSV, all in one function."""
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
@@ -60,11 +61,13 @@ def shared_traces() -> Path:
 Rows = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
-@pytest.fixture(scope="module")
-def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A cache of the module's own, so that each trace is imported once, by the code under test."""
+@pytest.fixture(scope="session", autouse=True)
+def cache_of_the_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A cache that all tests of a run share, so that each trace is imported once, by the code under test."""
+    base = tmp_path_factory.getbasetemp()
+    folder = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("STEPSCOPE_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patched.setenv("STEPSCOPE_CACHE", str(folder / "cache"))
         yield
 
 

@@ -27,9 +27,8 @@ def _profile(rank, size, dur_ns):
 
 
 @pytest.fixture
-def runs(tmp_path, monkeypatch):
+def runs(tmp_path):
     """Folders `one` (1 process) and `two` (2, twice as slow)."""
-    monkeypatch.setenv("STEPSCOPE_CACHE", str(tmp_path / "cache"))
     for name, size, dur_ns in (("one", 1, 100_000), ("two", 2, 200_000)):
         (tmp_path / name).mkdir()
         for rank in range(size):

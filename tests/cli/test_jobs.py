@@ -14,7 +14,6 @@ from stepscope.cli.typed_name import typed_name
 @pytest.fixture(autouse=True)
 def unlike(tmp_path, monkeypatch):
     """Two traces of different devices, in the working directory's folder `runs`."""
-    monkeypatch.setenv("STEPSCOPE_CACHE", str(tmp_path / "cache"))
     write_trace(tmp_path / "runs" / "a.json", device=H100)
     write_trace(tmp_path / "runs" / "b c.json", device=MI300)
     monkeypatch.chdir(tmp_path)

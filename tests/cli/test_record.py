@@ -43,7 +43,7 @@ def job(tmp_path, monkeypatch):
 
 
 def _recorded(run, job, *arguments):
-    return run("record", "-o", str(job / "out"), *arguments, STEPSCOPE_CACHE=str(job / "cache"))
+    return run("record", "-o", str(job / "out"), *arguments)
 
 
 def test_a_plan_is_measured_in_a_script_that_knows_nothing_of_it(spawn, job):
@@ -284,9 +284,9 @@ def test_a_job_that_is_asked_to_end_leaves_what_was_measured(job):
 
 def test_files_that_cannot_go_where_they_should_are_together_and_named(fork, job):
     (job / "file").write_text("in the way")
-    out, cache = str(job / "file" / "out"), str(job / "cache")
+    out = str(job / "file" / "out")
     script = str(job / "train.py")
-    done = fork("record", "-o", out, "--active", "1", "--", script, STEPSCOPE_CACHE=cache)
+    done = fork("record", "-o", out, "--active", "1", "--", script)
     assert done.code == 0, done.err
     written = [Path(line.split()[1]) for line in done.err.splitlines() if line.startswith("wrote ")]
     (folder,) = {path.parent for path in written}

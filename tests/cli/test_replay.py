@@ -34,7 +34,7 @@ def test_what_is_wrong_is_said_and_nothing_is_written(run, make_store, tmp_path)
 
 
 @pytest.mark.traces
-def test_the_heaviest_operators_of_real_traces(run, shared_traces, tmp_path, own_cache):
+def test_the_heaviest_operators_of_real_traces(run, shared_traces, tmp_path):
     out, traces = tmp_path / "one.py", shared_traces / "kineto"
     ask = ("--operator", "*", "--top", "10", "-o", str(out))
     ran = run("replay", str(traces / "bert_small_h100"), *ask)

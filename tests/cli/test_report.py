@@ -57,8 +57,7 @@ def test_a_place_that_cannot_be_written_is_said_before_anything_is_computed(run,
     assert "cannot be written" in ran.err
 
 
-def test_files_of_several_jobs_are_a_recording_for_each(run, tmp_path, monkeypatch):
-    monkeypatch.setenv("STEPSCOPE_CACHE", str(tmp_path / "cache"))
+def test_files_of_several_jobs_are_a_recording_for_each(run, tmp_path):
     write_trace(tmp_path / "runs" / "a.json", device=H100)
     write_trace(tmp_path / "runs" / "b.json", device=MI300)
     target = tmp_path / "out.html"

@@ -38,7 +38,6 @@ def on_terminal(*typed: str) -> tuple[int, str]:
 def _plain(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("TERM", "dumb")
-    monkeypatch.setenv("STEPSCOPE_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
 
 

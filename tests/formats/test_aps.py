@@ -104,8 +104,7 @@ def test_a_summary_without_a_metric_says_so(tmp_path):
 
 
 @pytest.mark.traces
-def test_a_real_summary_is_read_in_full(shared_traces, tmp_path, monkeypatch):
-    monkeypatch.setenv("STEPSCOPE_CACHE", str(tmp_path))
+def test_a_real_summary_is_read_in_full(shared_traces):
     file = shared_traces / "vtune" / "aps_summary.txt"
     lines = [one for one in file.read_text().splitlines() if not one.startswith(("|", "Graphical"))]
     valued = [one for one in lines if ":" in one and one.partition(":")[2].strip()]

@@ -169,8 +169,7 @@ for _ in range(2):
 
 
 @pytest.mark.torch
-def test_the_log_of_a_training_is_a_plain_sum(tmp_path, monkeypatch):
-    monkeypatch.setenv("STEPSCOPE_CACHE", str(tmp_path / "cache"))
+def test_the_log_of_a_training_is_a_plain_sum(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", TRAINING],
         env=os.environ | {"ONEDNN_VERBOSE": "1", "OMP_NUM_THREADS": "1"},

@@ -152,7 +152,6 @@ def test_answers_that_rest_on_when_things_ran_are_marked(tmp_path):
 
 
 @pytest.mark.traces
-@pytest.mark.usefixtures("own_cache")
 @pytest.mark.parametrize(
     ("line", "head"),
     [
@@ -180,7 +179,6 @@ def test_the_command_lines_of_pyprofs_manual_work_on_its_own_file(
 
 
 @pytest.mark.traces
-@pytest.mark.usefixtures("own_cache")
 def test_the_list_says_what_the_database_says_that_it_was_made_of(shared_traces):
     folder = shared_traces / "nvprof"
     with stepscope.open(folder / "v100_language_model.sql.gz") as trace:

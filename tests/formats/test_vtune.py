@@ -86,8 +86,7 @@ def test_other_tables_are_none(head):
 
 
 @pytest.mark.traces
-def test_the_report_of_a_real_run(shared_traces, tmp_path, monkeypatch):
-    monkeypatch.setenv("STEPSCOPE_CACHE", str(tmp_path))
+def test_the_report_of_a_real_run(shared_traces):
     file = shared_traces / "vtune" / "hotspots_function.csv"
     expected: Counter[tuple[str | None, ...]] = Counter()
     with file.open(newline="") as lines:

@@ -44,7 +44,7 @@ def test_how_it_was_made_is_written_down_and_its_files_are_small(kept: Path) -> 
     assert [path.name for path in files if path.stat().st_size > LARGEST] == []
 
 
-def test_it_is_read_and_its_store_is_sound(kept: Path, own_cache: None) -> None:
+def test_it_is_read_and_its_store_is_sound(kept: Path) -> None:
     with stepscope.open(kept) as recorded:
         found = ask(invariants, recorded.store).rows()
         assert [row for row in found if row["severity"] == "error"] == []
@@ -52,7 +52,7 @@ def test_it_is_read_and_its_store_is_sound(kept: Path, own_cache: None) -> None:
         recorded.ask("summary")
 
 
-def test_it_holds_what_was_counted_in_its_raw_file(kept: Path, own_cache: None) -> None:
+def test_it_holds_what_was_counted_in_its_raw_file(kept: Path) -> None:
     known = _made(kept)["known"]
     if not known:
         pytest.skip("nothing was counted in files of this kind")

@@ -203,7 +203,7 @@ GOLDEN = {
     ),
 }
 
-pytestmark = [pytest.mark.traces, pytest.mark.usefixtures("own_cache")]
+pytestmark = pytest.mark.traces
 
 
 def test_the_list_has_every_trace_and_names_rules() -> None:

@@ -37,7 +37,6 @@ def test_it_rests_on_the_hosts_times_alone():
 
 
 @pytest.mark.traces
-@pytest.mark.usefixtures("own_cache")
 def test_a_database_of_nvprof_is_summed_up_as_nvprof_does():
     with stepscope.open(vendor_tools.NVPROF) as trace:
         rows = trace.api_summary().rows()
@@ -51,7 +50,6 @@ def test_a_database_of_nvprof_is_summed_up_as_nvprof_does():
 
 
 @pytest.mark.traces
-@pytest.mark.usefixtures("own_cache")
 def test_nvprof_itself_has_the_same_table(tmp_path):
     theirs = [
         (row["Name"], int(row["Calls"]), row["Time"], row["Min"], row["Max"])
@@ -67,7 +65,6 @@ def test_nvprof_itself_has_the_same_table(tmp_path):
 
 
 @pytest.mark.traces
-@pytest.mark.usefixtures("own_cache")
 @pytest.mark.parametrize("name", ["CLOVERLEAF", "H100"])
 def test_nsys_stats_has_the_same_table(tmp_path, name):
     recording = getattr(vendor_tools, name)

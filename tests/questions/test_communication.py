@@ -247,7 +247,6 @@ def test_damaged_device_times_mark_the_answer() -> None:
     ["nccl_args_a100", "ddp_a100_rank3of8", "dlrm_8rank_v100", "alltoall_rank0of16",
      "eager_b200_rank0of8"],
 )  # fmt: skip
-@pytest.mark.usefixtures("own_cache")
 def test_exposed_times_add_up_to_those_of_device_time(shared_traces: Any, trace: str) -> None:
     with stepscope.open(shared_traces / "kineto" / trace) as opened:
         own = opened.communication(by="rank").rows()
@@ -260,7 +259,6 @@ def test_exposed_times_add_up_to_those_of_device_time(shared_traces: Any, trace:
 
 
 @pytest.mark.traces
-@pytest.mark.usefixtures("own_cache")
 def test_bandwidth_of_recorded_arguments_by_hand_and_by_the_roofline(shared_traces: Any) -> None:
     with stepscope.open(shared_traces / "kineto" / "nccl_args_a100") as opened:
         sizes = opened.communication(by="size").rows()

@@ -63,7 +63,6 @@ def test_it_rests_on_device_work_and_not_on_launches():
 
 
 @pytest.mark.traces
-@pytest.mark.usefixtures("own_cache")
 def test_a_database_of_nvprof_is_summed_up_as_nvprof_does():
     with stepscope.open(vendor_tools.NVPROF) as trace:
         rows = trace.gpu_summary().rows()
@@ -83,7 +82,6 @@ def test_a_database_of_nvprof_is_summed_up_as_nvprof_does():
 
 
 @pytest.mark.traces
-@pytest.mark.usefixtures("own_cache")
 def test_a_trace_of_torch_profiler_has_the_same_tables():
     with stepscope.open(vendor_tools.TRACES / "kineto" / "bert_small_h100") as trace:
         rows = trace.gpu_summary(by="operation").rows()
@@ -97,7 +95,6 @@ def test_a_trace_of_torch_profiler_has_the_same_tables():
 
 
 @pytest.mark.traces
-@pytest.mark.usefixtures("own_cache")
 def test_nvprof_itself_has_the_same_table(tmp_path):
     recording = vendor_tools.unpacked(vendor_tools.NVPROF, tmp_path, "x.db")
     theirs = [
@@ -115,7 +112,6 @@ def test_nvprof_itself_has_the_same_table(tmp_path):
 
 
 @pytest.mark.traces
-@pytest.mark.usefixtures("own_cache")
 @pytest.mark.parametrize("name", ["CLOVERLEAF", "H100"])
 def test_nsys_stats_has_the_same_table(tmp_path, name):
     recording = getattr(vendor_tools, name)

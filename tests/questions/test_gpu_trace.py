@@ -74,7 +74,6 @@ def _moved(rows):
 
 
 @pytest.mark.traces
-@pytest.mark.usefixtures("own_cache")
 def test_nvprof_prints_the_same_trace(tmp_path):
     recording = vendor_tools.unpacked(vendor_tools.NVPROF, tmp_path, "x.db")
     theirs = [
@@ -129,7 +128,6 @@ NSYS = (
 
 
 @pytest.mark.traces
-@pytest.mark.usefixtures("own_cache")
 def test_nsys_stats_prints_the_same_trace(tmp_path):
     export = vendor_tools.unpacked(vendor_tools.CLOVERLEAF, tmp_path, "x.sqlite")
     theirs = [
@@ -162,7 +160,6 @@ def test_nsys_stats_prints_the_same_trace(tmp_path):
 
 
 @pytest.mark.traces
-@pytest.mark.usefixtures("own_cache")
 def test_a_trace_of_cloverleaf_is_nsights_own_table_row_by_row():
     table = vendor_tools.CLOVERLEAF.parent / "a100_cloverleaf.nsys_cuda_gpu_trace.csv"
     with table.open(newline="") as lines:

@@ -132,7 +132,7 @@ def test_parts_that_miss_their_total_are_found():
 @pytest.mark.traces
 @pytest.mark.parametrize("folder", sorted(TRACES.glob("*")), ids=lambda folder: folder.name)
 def test_every_shared_trace_keeps_them_and_answers_every_question(folder):
-    with stepscope.open(folder, cache=False) as trace:
+    with stepscope.open(folder) as trace:
         answer = ask(invariants, trace.store)
         assert [r["check"] for r in answer.rows() if r["rank"] is None and r["count"]] == []
         for question in filter(lambda question: question.recordings == "one", every()):

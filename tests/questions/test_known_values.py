@@ -12,7 +12,7 @@ from stepscope.analysis.breakdown import PARTS
 
 TRACES = Path(__file__).parents[3] / "shared" / "traces" / "kineto"
 
-pytestmark = [pytest.mark.traces, pytest.mark.usefixtures("own_cache")]
+pytestmark = pytest.mark.traces
 
 
 def ask(name: str, question: str, **asked: Any) -> list[dict[str, Any]]:

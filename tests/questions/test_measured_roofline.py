@@ -121,7 +121,7 @@ def test_counters_of_a_report_make_the_operations_that_its_kernels_were_written_
 
     if shutil.which("ncu") is None:
         pytest.skip("needs ncu")
-    with stepscope.open(shared_traces / "ncu" / "a10g_5_kernels.ncu-rep", cache=False) as report:
+    with stepscope.open(shared_traces / "ncu" / "a10g_5_kernels.ncu-rep") as report:
         rows = report.metrics(by="metric").rows()
     flops = [row["value"] for row in rows if row["metric"] == "flops"]
     assert len(flops) == 4

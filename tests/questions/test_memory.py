@@ -330,7 +330,6 @@ def replayed(snapshot: dict[str, Any]) -> tuple[int, Counter[str], int, int]:
 
 
 @pytest.mark.traces
-@pytest.mark.usefixtures("own_cache")
 @pytest.mark.parametrize("name", ["lm_training", "lm_inference"])
 def test_peak_of_the_shared_snapshots_and_what_is_alive_equal_a_replay(shared_traces, name):
     path = shared_traces / "memory" / f"{name}.pickle.gz"
@@ -361,7 +360,6 @@ KINETO = (
 
 
 @pytest.mark.traces
-@pytest.mark.usefixtures("own_cache")
 @pytest.mark.parametrize("name", KINETO)
 def test_peak_of_shared_traces_equals_a_replay_of_their_memory_events(shared_traces, name):
     import json

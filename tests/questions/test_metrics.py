@@ -131,7 +131,7 @@ def test_verdicts_of_a_report_are_those_of_nvidias_rule(shared_traces):
 
 @pytest.mark.traces
 def test_a_page_of_details_is_judged_as_its_rules_judged_it(shared_traces):
-    with stepscope.open(shared_traces / "ncu" / "t4_copy_details.csv", cache=False) as report:
+    with stepscope.open(shared_traces / "ncu" / "t4_copy_details.csv") as report:
         (row,) = report.metrics().rows()
     assert (row["limiter"], row["limiter_ratio"], row["verdict"]) == (
         "DRAM",

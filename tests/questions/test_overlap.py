@@ -92,7 +92,6 @@ def test_of_few_runs_nothing_is_said(answer: Any) -> None:
 
 @pytest.mark.traces
 @pytest.mark.parametrize("trace", ["ddp_v100_rank1of2", "dlrm_8rank_v100", "nccl_args_a100"])
-@pytest.mark.usefixtures("own_cache")
 def test_parts_are_those_of_device_time(shared_traces: Any, trace: str) -> None:
     with stepscope.open(shared_traces / "kineto" / trace) as opened:
         for by in ("device", "step"):

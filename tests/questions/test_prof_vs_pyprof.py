@@ -24,7 +24,7 @@ def recorded(shared_traces):
 
 @pytest.fixture(scope="module")
 def trace(recorded):
-    with stepscope.open(recorded / "v100_language_model.sql.gz", cache=False) as opened:
+    with stepscope.open(recorded / "v100_language_model.sql.gz") as opened:
         yield opened
 
 

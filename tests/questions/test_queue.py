@@ -219,7 +219,6 @@ def test_it_is_what_counting_at_every_nanosecond_gives(
     "trace",
     ["resnet50_v100", "ddp_v100_rank1of2", "vllm_decode_graph", "gpu_only_mi210", "event_sync"],
 )
-@pytest.mark.usefixtures("own_cache")
 def test_parts_and_streams_of_real_traces_add_up(shared_traces: Any, trace: str) -> None:
     with stepscope.open(shared_traces / "kineto" / trace) as opened:
         for by in ("stream", "step", "time"):

@@ -29,7 +29,7 @@ def runs(tmp_path_factory):
 
         def recorded(name, **job):
             simulate(Job(**job, **SMALL)).write(folder / name)
-            return stack.enter_context(stepscope.open(folder / name, cache=False))
+            return stack.enter_context(stepscope.open(folder / name))
 
         yield (
             [recorded(f"strong{n}", ranks=n, gemm_ns=1_600_000 // n) for n in SIZES],

@@ -66,7 +66,6 @@ def test_an_even_job_has_no_straggler(tmp_path: Path) -> None:
 
 
 @pytest.mark.traces
-@pytest.mark.usefixtures("own_cache")
 def test_rank_7_of_a_recommender_is_late_from_before_its_recording(shared_traces: Any) -> None:
     """Its profiler starts 7.5 ms after rank 1's, and from there to its first all-to-all it takes as long."""
     with stepscope.open(shared_traces / "kineto" / "dlrm_8rank_v100") as trace:

@@ -12,7 +12,7 @@ import stepscope
 
 TRACES = Path(__file__).parents[3] / "shared" / "traces" / "kineto"
 
-pytestmark = [pytest.mark.traces, pytest.mark.usefixtures("own_cache")]
+pytestmark = pytest.mark.traces
 
 
 def ask(name: str, question: str, **asked: Any) -> list[dict[str, Any]]:

@@ -78,13 +78,12 @@ def wait_for(file: Path) -> None:
     assert file.exists()
 
 
-def test_the_function_that_was_made_hot_is_the_hottest(tmp_path, monkeypatch):
+def test_the_function_that_was_made_hot_is_the_hottest(tmp_path):
     if shutil.which("py-spy") is None and not (Path(sys.executable).parent / "py-spy").exists():
         pytest.skip("py-spy is not installed")
-    monkeypatch.setenv("STEPSCOPE_CACHE", str(tmp_path / "cache"))
     script = tmp_path / "job.py"
     script.write_text(HOT)
-    done = record(script, tmp_path / "out", "--sample", STEPSCOPE_CACHE=str(tmp_path / "cache"))
+    done = record(script, tmp_path / "out", "--sample")
     assert done.returncode == 7, done.stderr
     (samples,) = (tmp_path / "out").glob("*.speedscope.json")
     assert samples.name.endswith(".rank0.speedscope.json")

@@ -23,11 +23,6 @@ THROUGH_EARLIER_STEPS = ("critical-path", "what-if", "memory", "memory-curve", "
 steps has not."""
 
 
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("STEPSCOPE_CACHE", str(tmp_path / "cache"))
-
-
 def answers(source: Path, *, forms: bool = True, **narrowed: Any) -> dict[str, Any]:
     """The rows of every question, in every form, but for what a summary says of the recording."""
     found = {}

@@ -56,11 +56,6 @@ def trace(rank: int, first: int = 0, base: int = 0) -> dict[str, Any]:
     return described | {"distributedInfo": {"rank": rank, "world_size": 2}}
 
 
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("STEPSCOPE_CACHE", str(tmp_path / "cache"))
-
-
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """Two ranks, the first with two recordings, 7 ms apart by the clock; a file that cannot be read."""

@@ -24,7 +24,7 @@ def folder(shared_traces: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def before(folder):
-    with stepscope.open(folder / "h100_2gpu_before.sqlite.gz", cache=False) as trace:
+    with stepscope.open(folder / "h100_2gpu_before.sqlite.gz") as trace:
         yield trace
 
 
@@ -65,12 +65,12 @@ def test_every_launched_kernel_has_its_operator_and_the_others_are_counted(befor
 
 
 def test_after_the_optimisation(folder):
-    with stepscope.open(folder / "h100_2gpu_after.sqlite.gz", cache=False) as trace:
+    with stepscope.open(folder / "h100_2gpu_after.sqlite.gz") as trace:
         assert rows(trace, WORK) == [(3587, 488_835_406, 33_742_101)]
 
 
 def test_sampled_stacks_are_those_of_the_export(folder):
-    with stepscope.open(folder / "a100_cloverleaf.sqlite.gz", cache=False) as trace:
+    with stepscope.open(folder / "a100_cloverleaf.sqlite.gz") as trace:
         assert rows(
             trace,
             "SELECT count(*) AS n, count(DISTINCT thread) AS threads, sum(weight) AS w, "
@@ -80,7 +80,7 @@ def test_sampled_stacks_are_those_of_the_export(folder):
 
 
 def test_device_events_and_calls_are_those_of_nsights_tables(folder):
-    with stepscope.open(folder / "a100_cloverleaf.sqlite.gz", cache=False) as trace:
+    with stepscope.open(folder / "a100_cloverleaf.sqlite.gz") as trace:
         (zero,) = rows(
             trace, "SELECT min(start_ns) AS z FROM device_event WHERE category = 'kernel'"
         )[0]
@@ -139,7 +139,7 @@ def entered(file: Path) -> list[dict[str, str]]:
 
 @pytest.mark.parametrize("name", ["h100_2gpu_before", "a100_cloverleaf"])
 def test_an_import_violates_no_invariant_and_every_question_answers(folder, name):
-    with stepscope.open(folder / f"{name}.sqlite.gz", cache=False) as trace:
+    with stepscope.open(folder / f"{name}.sqlite.gz") as trace:
         for question in every():
             if question.recordings == "one":
                 trace.ask(question.name)

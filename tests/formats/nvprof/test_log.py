@@ -180,7 +180,6 @@ def test_odd_cells_are_not_measured_and_the_row_is_kept(log, cells):
 
 
 @pytest.mark.traces
-@pytest.mark.usefixtures("own_cache")
 @pytest.mark.parametrize(
     ("options", "exact"),
     [

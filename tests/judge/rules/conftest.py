@@ -16,7 +16,6 @@ import stepscope
 def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[dict[str, Any]]]:
     """`found(trace, "amp-off")`: the rows of one rule, worked out and kept, its evidence as objects, its query tried; `report` is
     the text of one of Nsight Compute beside the trace."""
-    monkeypatch.setenv("STEPSCOPE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("stepscope.store.open._SMALL_BYTES", -1)
 
     def ask(trace: dict[str, Any], rule: str, report: str | None = None) -> list[dict[str, Any]]:

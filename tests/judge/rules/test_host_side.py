@@ -16,9 +16,8 @@ APS = "| Summary information\n  Elapsed Time: 100.0 s\n  MPI Time: {} s  {}% of 
 
 
 @pytest.fixture
-def findings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def findings(tmp_path: Path) -> Any:
     """`findings(text)`: the rows of all rules about a file, by id."""
-    monkeypatch.setenv("STEPSCOPE_CACHE", str(tmp_path / "cache"))
 
     def ask(text: str) -> dict[str, dict[str, Any]]:
         file = tmp_path / "log.txt"

@@ -16,9 +16,8 @@ MIB = 1 << 20
 
 
 @pytest.fixture
-def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def found(tmp_path: Path) -> Any:
     """`found(played, "kept-memory")`: the rows of a rule about a snapshot."""
-    monkeypatch.setenv("STEPSCOPE_CACHE", str(tmp_path / "cache"))
 
     def ask(played: Allocator | dict[str, Any], rule: str) -> list[dict[str, Any]]:
         snapshot = played if isinstance(played, dict) else played.snapshot()

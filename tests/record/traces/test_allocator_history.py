@@ -115,7 +115,7 @@ def test_an_older_torch_is_asked_in_its_own_way(
 
 
 def test_a_training_on_the_host_recorded_with_memory_has_the_peak_of_its_events(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     import gzip
     import json
@@ -124,7 +124,6 @@ def test_a_training_on_the_host_recorded_with_memory_has_the_peak_of_its_events(
 
     import stepscope
 
-    monkeypatch.setenv("STEPSCOPE_CACHE", str(tmp_path / "cache"))
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 8))
     optimizer = torch.optim.Adam(model.parameters())
