@@ -27,22 +27,6 @@ def reply(data: dict[str, Any], question: str, **asked: str) -> dict[str, Any]:
     return packed
 
 
-@pytest.mark.traces
-@pytest.mark.parametrize("trace", ["resnet50_v100", "dlrm_8rank_v100", "bert_small_h100"])
-def test_the_overview_of_traces_of_others(show: Any, shared_traces: Any, trace: str) -> None:
-    report = show(trace, shared_traces / "kineto" / trace)
-    page = report.show("overview")
-    summary = reply(report.data, "summary")["answer"]["rows"]
-    text = page.locator("main").inner_text()
-    for row in summary:
-        if row["section"] == "breakdown" and row["item"] != "total" and row["time_ns"]:
-            assert time_text(row["time_ns"]) in text
-    verdict = [row for row in summary if row["section"] == "verdict" and row["item"] != "next"]
-    for row in verdict[:3]:  # as in the terminal: the first, and two that also limit the step
-        assert row["text"].partition(": ")[2] in text
-    assert page.evaluate("document.querySelector('main').scrollHeight") <= 900
-
-
 @pytest.mark.parametrize("question", ["kernels", "steps", "operators", "idle"])
 def test_the_numbers_are_those_of_the_answer(show: Any, question: str) -> None:
     report = show("training", training())
