@@ -63,7 +63,7 @@ def test_options_of_the_tool_stand_between_two_dashes(run, tmp_path: Path) -> No
         (("--tool", "nsys", "--set", "full", "--", "a"), "nsys has no --set"),
         (("--tool", "torch", "--steps", "1-2", "--", "a"), "torch records from step 2 on"),
         (("--tool", "phases", "--steps", "3", "--", "a"), "phases measures every step"),
-        (("--tool", "inline", "--", "a"), "inline needs a plan"),
+        (("--tool", "inline", "--steps", "3", "--", "a"), "inline measures every step"),
         (("--tool", "torch", "--nvtx", "--", "a"), "torch reads no NVTX ranges"),
     ],
 )

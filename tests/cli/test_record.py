@@ -113,19 +113,27 @@ def test_a_script_that_exits_keeps_its_code_and_its_recording(fork, job):
     done = _recorded(fork, job, "--phases", "--", str(job / "train.py"), "--leave", "7")
     assert done.code == 7
     assert "Which phase of the step takes the time" in done.out
+    (phases,) = (job / "out").glob("*.phases.json")
+    assert json.loads(phases.read_text())["ended"] == {"exit_code": 7}
 
 
 def test_a_script_that_raises_shows_its_own_traceback_alone(fork, job):
     script = job / "raises.py"
-    script.write_text("import torch\ndef inner():\n    raise ValueError('mine')\ninner()\n")
-    done = _recorded(fork, job, "--", str(script))
+    train = TRAINING.replace(
+        "print(", "def inner():\n    raise ValueError('mine')\ninner()\nprint("
+    )
+    script.write_text(train)
+    done = _recorded(fork, job, "--active", "99", "--", str(script))
     assert done.code == 1
     assert "ValueError: mine" in done.err
-    assert f'File "{script}", line 4' in done.err
+    assert f'File "{script}", line 14' in done.err
     assert "runpy" not in done.err
     assert "stepscope/cli" not in done.err
     assert "as_main" not in done.err
-    assert "and none has stepped twice" in done.err
+    (first, second) = sorted((job / "out").iterdir())
+    told = json.loads(second.read_text() if second.suffix == ".json" else first.read_text())
+    assert told["ended"] == {"exception": "ValueError"}
+    assert "ended_early (rank 0): ValueError ended the job" in done.out
 
 
 def test_a_script_without_torch_is_told_so(spawn, job):
@@ -280,6 +288,7 @@ def test_a_job_that_is_asked_to_end_leaves_what_was_measured(job):
         process.kill()
     (file,) = (job / "out").glob("*.phases.json")
     assert json.loads(file.read_text())["counted_steps"] >= 20
+    assert json.loads(file.read_text())["ended"] == {"signal": "SIGTERM"}
 
 
 def test_files_that_cannot_go_where_they_should_are_together_and_named(fork, job):

@@ -41,6 +41,7 @@ class Recording:
     world_size: int | None = None
     track_threads: set[int] = field(default_factory=set)
     module_classes: dict[str, str] = field(default_factory=dict)
+    metadata: dict[str, Any] = field(default_factory=dict)
     report: tables.ReadReport = field(default_factory=tables.ReadReport)
 
     def host(self, kind: str, name: str, start: int, end: int, thread: int = 0, **more: Any) -> int:
@@ -97,6 +98,7 @@ class Recording:
                 module_classes=self.module_classes,
                 groups=self.groups,
                 world_size=self.world_size,
+                metadata=self.metadata,
             ),
             self.report,
             host_event=table(self.host_rows, tables.READ["host_event"]),

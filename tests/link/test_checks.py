@@ -34,6 +34,7 @@ NAMES = [
     "memory_totals",
     "truncated",
     "repaired",
+    "ended_early",
 ]
 
 
@@ -293,9 +294,48 @@ def test_recordings_that_cannot_be_read_damage_the_file():
 def test_every_kind_of_evidence_can_be_damaged_and_every_check_is_explained():
     assert set().union(*DECLARED.values()) == set(MEANINGS)
     for check in CHECKS:
-        assert check.damages, check.name
+        # What ran before an early end is right; there is only less of it.
+        assert bool(check.damages) == (check.name != "ended_early"), check.name
         assert check.explanation.endswith("."), check.name
         assert check.fine.endswith("."), check.name
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        (
+            {"ended": {"exception": "ValueError"}, "steps": 1},
+            "ValueError ended the job after 1 recorded step; answers are of what it did until then.",
+        ),
+        (
+            {"stepscope": {"ended": {"signal": "SIGTERM"}, "ended_in_step": 41}, "steps": 5},
+            "SIGTERM ended the job in step 41; answers are of what it did until then.",
+        ),
+        (
+            {"ended": {"exit_code": 7}, "iterations_run": 840},
+            "The job ended with exit code 7 after 840 recorded steps; answers are of what it did until then.",
+        ),
+        (
+            {"ended": None, "steps": 840},
+            "Not closed after 840 recorded steps: the job was killed, or still ran when this was written; answers are of "
+            "what it did until then.",
+        ),
+        (
+            {"ended": [{"exception": "x"}], "steps": "many"},
+            "Not closed: the job was killed, or still ran when this was written; answers are of what it did until then.",
+        ),
+        ({"ended": {}, "steps": 5}, None),
+        ({"steps": 5}, None),  # of another recorder
+        ({"stepscope": 3, "ended": None}, None),
+    ],
+)
+def test_an_early_end_is_said_with_what_the_figures_hold(recording, told, words):
+    recording.metadata = told
+    found = findings(healthy(recording))
+    assert found == ({} if words is None else {"ended_early": ("note", 1)})
+    if words is not None:
+        row = recording.link().check("ended_early")
+        assert (row["explanation"], row["affects"]) == (words, "")
 
 
 SECOND = 10**9

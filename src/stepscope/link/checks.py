@@ -11,7 +11,7 @@ Every check has a row, also when all is well, so that "checked and fine" and "no
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
@@ -50,6 +50,7 @@ class Recording:
     step_of_host: Int32s
     overruns: int
     report: ReadReport
+    metadata: Mapping[str, Any]
     memory: pa.Table
     resolution_ns: int
 
@@ -523,3 +524,31 @@ def repaired(recording: Recording) -> Found:
         "; ".join(said) + ".",
         ("file",) if report.dropped or uncounted else (),
     )
+
+
+_MOST_SHOWN = 60
+
+
+@check("ended_early", fine="the recorder did not tell of an early end.", looks_at="file")
+def ended_early(recording: Recording) -> Found:
+    """The job ended by an exception, with an exit code other than 0 or by a signal, as far as the process that recorded
+    itself came to know it (`stepscope record`, `inline.start`, `trace`); or its recording was never closed: the job was killed (SIGKILL, out
+    of memory, a crash in C), or still ran when its file was written. What was measured until then is right; it is of fewer steps than
+    the job was to run. Other recorders do not tell how a job ended.
+    """
+    ours = recording.metadata.get("stepscope", recording.metadata)
+    if not isinstance(ours, dict) or "ended" not in ours or ours["ended"] == {}:
+        return Found(OK, 0, "")
+    run, step = ours.get("iterations_run", ours.get("steps")), ours.get("ended_in_step")
+    after = f" after {run} recorded step{'s'[: run != 1]}" if isinstance(run, int) else ""
+    after = f" in step {step}" if isinstance(step, int) else after
+    how = ours["ended"] if isinstance(ours["ended"], dict) else {}
+    name, code = how.get("exception", how.get("signal")), how.get("exit_code")
+    if name is not None:
+        text = f"{str(name)[:_MOST_SHOWN]} ended the job"
+    elif code is not None:
+        text = f"The job ended with exit code {str(code)[:_MOST_SHOWN]}"
+    else:
+        text = f"Not closed{after}: the job was killed, or still ran when this was written"
+        after = ""
+    return Found(NOTE, 1, f"{text}{after}; answers are of what it did until then.")

@@ -232,6 +232,7 @@ def _links(
                 step_of_host=step_of_host,
                 overruns=int((raw_dur >= 0).sum()),
                 report=tables.report,
+                metadata=tables.facts.metadata,
                 memory=tables.memory_event,
                 resolution_ns=resolution_ns,
             ),

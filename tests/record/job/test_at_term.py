@@ -12,7 +12,7 @@ import pytest
 START = """
 import os, signal, sys, threading, time
 from pathlib import Path
-from stepscope.record.job import at_term
+from stepscope.record.job import at_term, ending
 out = Path(sys.argv[1])
 save = lambda: (out / "saved").write_text(str(os.getpid()))
 """
@@ -53,16 +53,17 @@ def _printed(tmp_path: Path, code: str) -> str:
 
 
 def test_a_job_without_a_handler_ends_by_the_signal_after_saving(tmp_path: Path) -> None:
-    code = "at_term.AtTerm(save)" + READY + WAIT
-    assert _terminated(tmp_path, code) == (-signal.SIGTERM, "", True)
+    code = "at_term.AtTerm(lambda: (save(), print(ending.told())))" + READY + WAIT
+    assert _terminated(tmp_path, code) == (-signal.SIGTERM, "{'signal': 'SIGTERM'}\n", True)
 
 
 def test_a_jobs_own_handler_runs_after_saving(tmp_path: Path) -> None:
     code = (
         "signal.signal(signal.SIGTERM, lambda *_: (print((out / 'saved').exists()), sys.exit(3)))\n"
-        "at_term.AtTerm(save)" + READY + WAIT
+        "at_term.AtTerm(lambda: (save(), print(ending.told())))" + READY + WAIT
     )
-    assert _terminated(tmp_path, code) == (3, "True\n", True)
+    # It decides whether the job ends.
+    assert _terminated(tmp_path, code) == (3, "None\nTrue\n", True)
 
 
 def test_a_handler_around_ours_decides_whether_the_job_goes_on(tmp_path: Path) -> None:
@@ -152,10 +153,11 @@ def test_a_job_that_leaves_past_its_exit_handlers_has_saved_before(tmp_path: Pat
     """As jobs do whose communication threads would hang; from any thread, and once."""
     code = (
         "before = os._exit\n"
-        "one, other = at_term.AtTerm(save), at_term.AtTerm(lambda: print('saved', flush=True))\n"
+        "told = lambda: print(ending.told(), flush=True)\n"
+        "one, other = at_term.AtTerm(save), at_term.AtTerm(told)\n"
         "leaving = threading.Thread(target=lambda: os._exit(7)); leaving.start(); leaving.join()\n"
     )
-    assert _left(tmp_path, code) == (7, "saved\n", "")
+    assert _left(tmp_path, code) == (7, "{'exit_code': 7}\n", "")
     assert (tmp_path / "saved").exists()
 
 

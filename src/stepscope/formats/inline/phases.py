@@ -30,6 +30,7 @@ _METADATA = (
     "first_batch_ns",
     "communication",
     "settings",
+    "ended",
 )
 
 Row = dict[str, Any]

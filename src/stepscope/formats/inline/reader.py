@@ -40,6 +40,7 @@ _METADATA = (
     "model_changes",
     "avg_iter_time_ms",
     "settings",
+    "ended",
 )
 
 Row = dict[str, Any]

@@ -29,11 +29,7 @@ def _phases(request: Request) -> list[str]:
 
 def _inline(request: Request) -> list[str]:
     _without_steps(INLINE, request)
-    if request.wanted is None:
-        raise INLINE.refusal(
-            "needs a plan", "give --set PLAN, which `stepscope plan -o PLAN -- train.py` writes"
-        )
-    return [f"--inline={request.wanted}"]
+    return ["--inline" if request.wanted is None else f"--inline={request.wanted}"]
 
 
 def _without_steps(tool: Tool, request: Request) -> None:
@@ -57,7 +53,7 @@ PHASES = Tool(
 )
 INLINE = Tool(
     name="inline",
-    about="stepscope record: the events of a plan (--set PLAN), one per iteration",
+    about="stepscope record: one event per iteration, of a plan (--set PLAN) or its own",
     way="record",
     arguments=_inline,
     sets=("PLAN",),

@@ -16,6 +16,7 @@ from typing import Any
 from stepscope.floor.ranks import Process
 from stepscope.floor.statistics import Statistics, describe, overhead
 from stepscope.record.inline.events import Event, Measured
+from stepscope.record.job.ending import Ending
 from stepscope.record.phases.phases import COLUMNS, PHASES, Phases
 from stepscope.record.plan import Entry
 from stepscope.record.targets.copies import Copied
@@ -111,8 +112,9 @@ def inline_document(
     started_epoch_ns: int,
     *,
     settings: Mapping[str, Any] | None = None,
+    ended: Ending | None = None,
 ) -> dict[str, Any]:
-    """What inline recording has measured, as `<host>.<rank>.prof.json` holds it."""
+    """What inline recording has measured, as `<host>.<rank>.prof.json` holds it; `ended` as in `phases_document`."""
     timeline: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for event in measured.events:
         where = event.observed
@@ -137,6 +139,7 @@ def inline_document(
         "warmup": plan.warmup,
         "repetitions": None if plan.mode == "in_rounds" else plan.repetitions,
         "iterations_run": measured.iterations_run,
+        "ended": ended,
         "start_epoch_ns": started_epoch_ns,
         "overhead": cost,
         "bookkeeping_ns_per_iteration": measured.bookkeeping_ns
@@ -175,6 +178,7 @@ def phases_document(
     stacks: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
     samples: bool = True,
+    ended: Ending | None = None,
 ) -> dict[str, Any]:
     """Every step's phases, as `<host>.<rank>.phases.json` holds them.
 
@@ -187,6 +191,7 @@ def phases_document(
         stacks: of the thread that trains, as `StackSampler.document` gives them.
         settings: of the job, as `record.settings` gives them.
         samples: with all kept steps; a file written while the job still runs has some of them.
+        ended: why the recording was closed; None where it is not closed.
     """
     history = phases.history
     n = history.count
@@ -224,6 +229,7 @@ def phases_document(
         **process.fields(),
         "start_epoch_ns": started_epoch_ns,
         "steps": phases.steps,
+        "ended": ended,
         "counted_steps": n,
         "disturbed_steps": phases.disturbed_steps,
         "unobserved_steps": phases.unobserved_steps,

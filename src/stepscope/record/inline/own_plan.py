@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from stepscope.record.inline.shared_plan import SharedPlan, Weights
 from stepscope.record.planning.listing import weights
 from stepscope.record.planning.rounds import MOST_MODULES, heaviest, listed
 from stepscope.record.planning.surveyor import Kind, Surveyor
@@ -28,15 +29,24 @@ class OwnPlan:
         optimizers: those whose `zero_grad` counts.
         copies: listens to host-to-device copies, where there is a device.
         guard: keeps our exceptions out of the job.
+        shared: makes it the plan of all ranks; None where there is nobody to share it with.
     """
 
     def __init__(
-        self, model: Any, optimizers: Iterable[Any], copies: Copies | None, guard: Guard
+        self,
+        model: Any,
+        optimizers: Iterable[Any],
+        copies: Copies | None,
+        guard: Guard,
+        shared: SharedPlan | None = None,
     ) -> None:
-        self.weights: dict[str, int] | None = None
+        self.weights: Weights | None = None
         """The labels to measure, each with the time that it takes (ns), in the order in which they run."""
         self._surveyor = Surveyor(model, optimizers, guard, copies)
         self._waited = 0
+        self._shared = shared
+        self._own: tuple[Weights, Weights] | None = None
+        """What the rank would measure, and all that it could."""
 
     @property
     def watch(self) -> ObservingWatch | None:
@@ -55,10 +65,14 @@ class OwnPlan:
         surveyor.end()
         if len(surveyor.rounds) < len(_KINDS):
             return
-        if surveyor.reached() or self._waited == _MOST_WAITING:
-            self.weights = weights(heaviest(listed(surveyor.rounds), MOST_MODULES))
-            surveyor.remove()
         self._waited += 1
+        if self._own is None and (surveyor.reached() or self._waited > _MOST_WAITING):
+            found = listed(surveyor.rounds)
+            self._own = weights(heaviest(found, MOST_MODULES)), weights(found)
+            surveyor.remove()
+        if self._own is not None:
+            own, known = self._own
+            self.weights = own if self._shared is None else self._shared.settled(own, known)
 
     def abandon(self) -> None:
         """The iteration broke off, and is watched again."""

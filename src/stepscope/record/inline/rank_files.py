@@ -10,6 +10,7 @@ from stepscope.floor.ranks import Process
 from stepscope.record.hardware.sampler import HardwareSampler
 from stepscope.record.inline.documents import file_name, inline_document, phases_document
 from stepscope.record.inline.events import Measured
+from stepscope.record.job.ending import Ending
 from stepscope.record.output import Background, keep_json
 from stepscope.record.phases.communication import ddp_timing
 from stepscope.record.phases.phases import Phases
@@ -32,6 +33,8 @@ class RankFiles:
     def __init__(self, out: Path, guard: Guard) -> None:
         self.out = out
         self.written: list[Path] = []
+        self.ended: Ending | None = None
+        """How the job ended; None while it goes on, as far as is known."""
         self.background = Background("stepscope-writer", guard)
         self._started_epoch_ns = time.time_ns()
         self._who = Who()
@@ -62,7 +65,12 @@ class RankFiles:
         """Writes the events of a plan, in place of an earlier file of this process."""
         process = self._who.named()
         summary = inline_document(
-            measured, process, self._started_epoch_ns, settings=self._settings
+            measured,
+            process,
+            self._started_epoch_ns,
+            settings=self._settings,
+            # What comes after the last measurement is none of it.
+            ended={} if measured.done else self.ended,
         )
         self._keep(file_name(process, "prof"), summary, "the inline profile")
 
@@ -102,6 +110,7 @@ class RankFiles:
             stacks=stacks,
             settings=self._settings,
             samples=samples,
+            ended=self.ended,
         )
 
     def write_phases(self, summary: dict[str, Any]) -> None:

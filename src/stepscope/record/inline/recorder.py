@@ -20,6 +20,7 @@ from stepscope.record.inline.events import Event, Measured, NotMeasured, not_mea
 from stepscope.record.inline.kept import Iterations
 from stepscope.record.inline.own_plan import OwnPlan
 from stepscope.record.inline.schedule import Schedule, Turn
+from stepscope.record.inline.shared_plan import SharedPlan, Weights
 from stepscope.record.labels import parse_label
 from stepscope.record.plan import Entry, Plan
 from stepscope.record.ring import Marked, Ring
@@ -51,6 +52,7 @@ class Recorder:
         model: the outermost module; it may come later, through `model`, during the warm-up.
         optimizers: those whose `zero_grad` counts.
         copies: listens to host-to-device copies, where there is a device.
+        shared: has all ranks measure by one plan, where each makes its own.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class Recorder:
         model: Any = None,
         optimizers: Iterable[Any] = (),
         copies: Copies | None = None,
+        shared: SharedPlan | None = None,
     ) -> None:
         self.plan = plan
         self.model = model
@@ -88,6 +91,7 @@ class Recorder:
             left=self._left,
         )
         self._guard = guard
+        self._shared = shared
         self._ring = Ring()
         self._finder: Finder | None = None
         self._targets: list[Target] = []
@@ -101,7 +105,7 @@ class Recorder:
         self._fresh = False
         self._regions = False
         self._own: OwnPlan | None = None
-        self._weights: dict[str, int] = {}
+        self._weights: Weights = {}
         self._first_ns: int | None = None
         self._last_ns = 0
         self._missed: Counter[int] = Counter()
@@ -284,7 +288,7 @@ class Recorder:
 
     def _survey(self) -> None:
         if self._own is None:
-            self._own = OwnPlan(self.model, self.optimizers, self.copies, self._guard)
+            self._own = OwnPlan(self.model, self.optimizers, self.copies, self._guard, self._shared)
         self._own.begin()
         self.watch = self._own.watch
 

@@ -15,8 +15,10 @@ from stepscope.record import annotate
 from stepscope.record.compiling import capturing_check
 from stepscope.record.inline.rank_files import RankFiles
 from stepscope.record.inline.recorder import Recorder
+from stepscope.record.inline.shared_plan import SharedPlan
 from stepscope.record.job.at_exit import AtExit
 from stepscope.record.job.at_term import AtTerm
+from stepscope.record.job.ending import ending, told
 from stepscope.record.job.trained_model import FoundModel, TrainedModel
 from stepscope.record.phases.listeners import PhaseListeners
 from stepscope.record.phases.phases import Phases
@@ -63,11 +65,14 @@ class Session(Recording):
         self._listeners = PhaseListeners(self._phases, self.guard)
         if self._phases is not None:
             self._phases.in_forward = self._ask_in_forward
-        self._recorder: Recorder | None = None
-        if plan is not None:
-            self._recorder = Recorder(plan, self.guard, model=model, optimizers=optimizers)
         # A job may change its directory; its files stay where they were to go.
         self._files = RankFiles(Path(out).absolute(), self.guard)
+        self._recorder: Recorder | None = None
+        self._shared = SharedPlan(self._files) if plan is not None and plan.is_own else None
+        if plan is not None:
+            self._recorder = Recorder(
+                plan, self.guard, model=model, optimizers=optimizers, shared=self._shared
+            )
         self._capturing = capturing_check()
         self._stacks: StackSampler | None = None
         self._in_iteration = False
@@ -103,6 +108,8 @@ class Session(Recording):
     def start(self, *, lead_in: bool = False) -> None:
         """The session records from when it is made; without a lead-in the first iteration starts."""
         annotate.take_values(self.takes)
+        if self._shared is not None:
+            self.guard.ask(self._shared.start)
         if not lead_in:
             self.begin(fresh=True)
 
@@ -244,11 +251,14 @@ class Session(Recording):
         self._at_exit.cancel()
         self._at_term.cancel()
         try:
+            self._files.ended = ending()
             self.abandon()
             self._take_out()
             self._files.ask_settings(None, in_forward=False)
             if not self._files.settled():
                 return self.written
+            if self._shared is not None:
+                self._shared.stop()
             if self._recorder is not None and not self._recorder_over:
                 self._recorder.drain()
                 measured = self._recorder.measured()
@@ -319,6 +329,7 @@ class Session(Recording):
         if self.stopped or os.getpid() != self._pid:
             return
         recorder, phases = self._recorder, self._phases
+        self._files.ended = told()
         if recorder is not None and not self._recorder_over and recorder.events:
             self._files.write_inline(recorder.measured())
         if phases is not None and phases.steps:

@@ -24,6 +24,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+from stepscope.record.job.ending import tell
 from stepscope.record.targets.patches import Patch
 
 PATIENCE_SECONDS = 5.0
@@ -79,6 +80,8 @@ class _Termination:
     def handle(self, number: int, frame: FrameType | None) -> None:
         self._handled.set()
         ends = self._ends_the_process()
+        if ends:
+            tell(signal="SIGTERM")
         self._save_in_time(report=ends)
         if callable(self._previous):
             self._previous(number, frame)
@@ -90,6 +93,7 @@ class _Termination:
         @functools.wraps(leave)
         def _exit(status: int) -> Any:
             with contextlib.suppress(Exception):
+                tell(exit_code=status)
                 self._save_in_time(report=True)
             return leave(status)
 
@@ -142,6 +146,7 @@ class _Termination:
             if not self._is_outermost():
                 self._save()
             elif not self._handled.wait(PATIENCE_SECONDS) and self._ends_the_process():
+                tell(signal="SIGTERM")
                 self._save()
                 # Only the main thread could give the signal its own effect back.
                 os.kill(os.getpid(), signal.SIGKILL)

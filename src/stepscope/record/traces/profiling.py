@@ -109,13 +109,17 @@ class Profiling:
     def _ask_in_forward(self, model: Any) -> None:
         self._about["settings"] = settings(model, in_forward=True)
 
-    def note(self, values: Mapping[str, Mapping[int, float]]) -> None:
-        """Writes into the file what it has about itself, and the numbers of its steps by name."""
+    def note(
+        self, values: Mapping[str, Mapping[int, float]], ended: Mapping[str, Any] | None = None
+    ) -> None:
+        """Writes into the file what it has about itself, the numbers of its steps by name, and how the job ended
+        where it did so meanwhile.
+        """
         if not self.recording:
             return
         of_steps = {name: list(map(list, steps.items())) for name, steps in values.items()}
         with contextlib.suppress(Exception):
-            about = json.dumps({**self._about, "values": of_steps})
+            about = json.dumps({**self._about, **(ended or {}), "values": of_steps})
             self._profiler.add_metadata_json("stepscope", about)
 
     def begin_step(self, number: int) -> None:

@@ -22,6 +22,7 @@ from stepscope.floor.chosen_ranks import chosen, may_be_chosen
 from stepscope.record import annotate
 from stepscope.record.job.at_exit import AtExit
 from stepscope.record.job.at_term import PATIENCE_SECONDS, AtTerm
+from stepscope.record.job.ending import Ending, ending
 from stepscope.record.job.trained_model import ModelSearch
 from stepscope.record.output import Background
 from stepscope.record.recording import EveryStep
@@ -184,7 +185,7 @@ class Tracer(EveryStep):
         if not self._over:
             try:
                 self._warn_of_nothing()
-                self._end_cycle()
+                self._end_cycle(ending())
             except Exception as error:
                 self._give_up(error)
             self._finish()
@@ -305,7 +306,7 @@ class Tracer(EveryStep):
             f"record come after wait={cycles.wait} and warmup={cycles.warmup}"
         )
 
-    def _end_cycle(self) -> None:
+    def _end_cycle(self, ended: Ending | None = None) -> None:
         profiling, self._profiling = self._profiling, None
         if profiling is None:
             return
@@ -317,7 +318,7 @@ class Tracer(EveryStep):
                 self.name, self._who.named(), first_step if self._step_in_name else None
             )
             values, self._values = self._values, {}
-            profiling.note(values)
+            profiling.note(values, {"ended": ended, "ended_in_step": self._number} if ended else {})
             if profiling.recording and self._history is not None:
                 self.written += self._history.keep(self.out, name)
         finally:

@@ -1,0 +1,111 @@
+"""One plan for all ranks where each has watched what it runs: rank 0's, so that what one measures can be compared with the others.
+
+Rank 0 writes its plan into the folder of the files, and a thread of each other rank looks for it there. Nothing of the job
+waits: its iterations run untouched meanwhile. A rank that does not find it in time, because it sees another folder, or that
+does not run what it names, as a stage of a pipeline does, goes by its own plan.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Container
+from contextlib import suppress
+
+from stepscope.record.inline.rank_files import RankFiles
+from stepscope.record.output import write_complete
+from stepscope.record.trouble import warn_once
+
+NAME = ".stepscope-plan.json"
+"""Hidden, as no recording."""
+PATIENCE_SECONDS = 20.0
+_LOOK_SECONDS = 0.05
+_MOST_BYTES = 1 << 22
+
+Weights = dict[str, int]
+"""The labels to measure, each with the time that it takes (ns)."""
+
+
+class SharedPlan:
+    """The plan of a rank that has made its own.
+
+    Args:
+        files: those of the rank.
+    """
+
+    def __init__(self, files: RankFiles) -> None:
+        self._files = files
+        self._path = files.out / NAME
+        self._looks_until: float | None = None
+        self._found: Weights | None = None
+
+    def start(self) -> None:
+        """Takes away what an earlier run left, where this is rank 0."""
+        if self._is_first():
+            self._files.background.run(self._forget)
+
+    def stop(self) -> None:
+        """Takes the plan away where this is rank 0: what ranks do together is then over."""
+        if self._is_first():
+            self._forget()
+
+    def settled(self, own: Weights, known: Container[str]) -> Weights | None:
+        """The plan to measure by; None while it is looked for.
+
+        Args:
+            own: what the rank would measure by itself.
+            known: all labels that it runs.
+        """
+        if self._files.process().world_size == 1:
+            return own
+        if self._files.process().rank == 0:
+            text = json.dumps(own).encode()
+            self._files.background.run(
+                lambda: write_complete(self._path, lambda file: file.write(text))
+            )
+            return own
+        if self._looks_until is None:
+            self._looks_until = time.monotonic() + PATIENCE_SECONDS
+            looking = threading.Thread(
+                target=self._look, args=(self._looks_until,), name="stepscope-plan", daemon=True
+            )
+            looking.start()
+        found = self._found
+        if found is not None:
+            return found if found and all(label in known for label in found) else own
+        if time.monotonic() < self._looks_until:
+            return None
+        warn_once(
+            f"rank {self._files.process().rank} measures by a plan of its own: rank 0's was not in {self._files.out} "
+            f"within {PATIENCE_SECONDS:.0f} s. What ranks measure may differ"
+        )
+        return own
+
+    def _is_first(self) -> bool:
+        process = self._files.process()
+        return process.world_size > 1 and process.rank == 0
+
+    def _forget(self) -> None:
+        with suppress(OSError):
+            self._path.unlink(missing_ok=True)
+
+    def _look(self, until: float) -> None:
+        while time.monotonic() < until:
+            time.sleep(_LOOK_SECONDS)
+            with suppress(OSError):
+                # To list a folder asks a server for news of it; to open a file that was not there may not.
+                if NAME in os.listdir(self._files.out):  # noqa: PTH208
+                    with self._path.open("rb") as file:
+                        self._found = _weights(file.read(_MOST_BYTES))
+                    return
+
+
+def _weights(text: bytes) -> Weights:
+    """The plan in a file; empty where it is none."""
+    with suppress(ValueError, RecursionError):
+        loaded = json.loads(text)
+        if isinstance(loaded, dict) and all(type(one) is int for one in loaded.values()):
+            return loaded
+    return {}

@@ -1,0 +1,60 @@
+"""How a process ends is told where it knows it, and nothing is told where it only looks so."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from stepscope.record.job.ending import ending, told
+
+
+@pytest.mark.parametrize(
+    ("raised", "how"),
+    [
+        (ValueError("private"), {"exception": "ValueError"}),
+        (KeyboardInterrupt(), {"exception": "KeyboardInterrupt"}),
+        (SystemExit(7), {"exit_code": 7}),
+        (SystemExit("words"), {"exit_code": 1}),
+        (SystemExit(), {}),
+        (SystemExit(0), {}),
+        (StopIteration(), {}),  # the end of a loop
+    ],
+)
+def test_what_is_on_its_way_while_a_recording_is_closed_ends_it(raised: Any, how: Any) -> None:
+    try:
+        raise raised
+    except BaseException:
+        assert ending() == how
+    assert (ending(), told()) == ({}, None)
+
+
+def test_an_error_that_python_printed_and_went_on_from_ends_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As one of a callback that C called."""
+    try:
+        raise ValueError
+    except ValueError as error:
+        monkeypatch.setattr(sys, "last_value", error, raising=False)
+    assert ending() == {}
+
+
+AT_EXIT = "import atexit, sys\nfrom stepscope.record.job.ending import ending\natexit.register(lambda: print(ending()))\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "how"),
+    [
+        ("def train(): raise KeyError\ntrain()", "{'exception': 'KeyError'}"),
+        ("try: raise KeyError\nexcept KeyError: pass", "{}"),
+        ("sys.ps1 = '>>> '\nraise KeyError", "{}"),  # typed: the session went on
+    ],
+)
+def test_exit_handlers_know_what_nobody_caught(code: str, how: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", AT_EXIT + code], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == f"{how}\n", done.stderr
