@@ -82,7 +82,7 @@ def test_measurements_are_not_said_to_lack_the_events_of_a_trace(tmp_path):
     (tmp_path / "h.0.prof.json").write_text(_profile(0))
     with open_trace(tmp_path, cache=False) as trace:
         checks = trace.sql('SELECT "check" FROM data_check ORDER BY 1').rows()
-    assert [row["check"] for row in checks] == ["repaired", "truncated"]
+    assert [row["check"] for row in checks] == ["ended_early", "repaired", "truncated"]
 
 
 def _phases(rank, steps):
