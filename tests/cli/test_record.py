@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -85,8 +86,12 @@ def test_by_default_phases_are_timed_and_a_few_steps_traced(spawn, job):
     assert [name.split(".", 1)[1] for name in names[1:]] == ["0.phases.json"]
     (phases,) = (job / "out").glob("*.phases.json")
     counted = json.loads(phases.read_text())["counted_steps"]
-    for words in ("Steps      2 (ProfilerStep", f"on the host ({counted} steps", "Operators by"):
+    for words in ("Steps      2 (ProfilerStep", "Operators by"):
         assert words in done.out
+    # A busy machine may hold one step up, and the longest is then in no mean.
+    shown = re.search(r"on the host \((\d+) steps", done.out)
+    assert shown is not None
+    assert counted - 1 <= int(shown[1]) <= counted
     assert "\nNext: " in done.out  # whatever limits so short a step this time
 
 
