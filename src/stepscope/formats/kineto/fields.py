@@ -22,6 +22,9 @@ EVENT = {
 IMPOSSIBLE_NS = -(1 << 62)
 """A duration that nothing can have; its event is left out."""
 
+UNSIGNED_NS = -2
+"""A duration of an event that never ended, whose end of 0 was less than its start."""
+
 EVENT_IGNORED = frozenset({"s", "bp", "tts", "tdur", "cname", "sf", "ipts", "id2", "scope"})
 """Keys of an event that only tell a viewer how to draw it."""
 

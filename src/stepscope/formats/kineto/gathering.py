@@ -11,6 +11,8 @@ import pyarrow.compute as pc
 
 from stepscope.formats.scratch import kept_column, kept_columns
 
+Ints = np.ndarray[Any, np.dtype[Any]]
+
 
 def small(column: pa.Array) -> pa.Array:
     """A column in as little room as its values need."""
@@ -96,6 +98,29 @@ def _narrow(column: pa.Array) -> pa.Array:
     if extent["min"].as_py() < -(2**31) or extent["max"].as_py() >= 2**31:
         return column
     return column.cast(pa.int32())
+
+
+_DENSE = 1 << 20
+"""Numbers beyond how many there are for which a table is made."""
+
+
+def distinct(numbers: Ints, below: int) -> tuple[Ints, Ints]:
+    """The different ones among some numbers, in rising order, and the place of each number among them.
+
+    Args:
+        numbers: from 0.
+        below: what none of them reaches.
+    """
+    if below > len(numbers) + _DENSE:
+        # Few of them differ, and a table is the fastest way to tell them apart; one of a hundred
+        # thousand processes and as many threads would fill the memory.
+        return np.unique(numbers, return_inverse=True)
+    there = np.zeros(below, dtype=bool)
+    there[numbers] = True
+    found = np.flatnonzero(there)
+    place = np.zeros(below, dtype=np.int32)
+    place[found] = np.arange(len(found), dtype=np.int32)
+    return found, place[numbers]
 
 
 def codes(column: pa.ChunkedArray) -> tuple[np.ndarray[Any, np.dtype[np.int32]], list[Any]]:

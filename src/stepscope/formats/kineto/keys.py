@@ -34,8 +34,8 @@ _NUMBER_KEY = re.compile(
 )
 _BEFORE = 80
 """Bytes before a value in which its key stands."""
-_BLANK, _BLANK_OR_QUOTE, _BLANK_OR_BOOLEAN = (
-    np.isin(np.arange(256), [*b" \t\r\n", *others]) for others in (b"", b'"', b"tf")
+_BLANK, _BLANK_OR_BOOLEAN = (
+    np.isin(np.arange(256), [*b" \t\r\n", *others]) for others in (b"", b"tf")
 )
 
 
@@ -66,14 +66,16 @@ class KnownKeys:
         """
         letters = np.frombuffer(text, dtype=np.uint8)
         colons = np.flatnonzero(letters == _COLON)
-        booleans = _may_have_booleans(letters, colons) and _has_booleans(text)
-        return Keys(self._has_new(letters, colons), booleans)
+        before = letters[colons - 1]
+        ends = colons[before == _QUOTE]
+        values = np.append(ends, colons[_BLANK[before]])
+        booleans = _may_have_booleans(letters, values) and _has_booleans(text)
+        return Keys(self._has_new(letters, ends), booleans)
 
-    def _has_new(self, letters: Letters, colons: Places) -> bool:
+    def _has_new(self, letters: Letters, ends: Places) -> bool:
         if len(letters) < 32:
             return True
-        colons = colons[np.searchsorted(colons, 17) :]
-        ends = colons[letters[colons - 1] == _QUOTE]
+        ends = ends[np.searchsorted(ends, 17) :]
         if len(ends) == 0:
             return False
         hashes = _hashes(letters, ends - 17)
@@ -86,8 +88,7 @@ class KnownKeys:
 
 def _may_have_booleans(letters: Letters, colons: Places) -> bool:
     """Whether a value starts as true or false do, or behind more than one blank."""
-    colons = colons[: np.searchsorted(colons, len(letters) - len("true"))]
-    colons = colons[_BLANK_OR_QUOTE[letters[colons - 1]]]
+    colons = colons[colons < len(letters) - len("true")]
     first = letters[colons + 1]
     second = np.where(_BLANK[first], letters[colons + 2], first)
     return bool(_BLANK_OR_BOOLEAN[second].any())

@@ -6,6 +6,9 @@ import json
 import re
 from dataclasses import dataclass, field
 
+import numpy as np
+import pyarrow as pa
+
 from stepscope.floor.quoting import sql_literal, sql_name
 from stepscope.formats.kineto import fields
 
@@ -32,6 +35,9 @@ SEEN_BITS = 60
 
 _UNSIGNED_US = 2**64 / 1000
 """What an end of 0 less a begin is with unsigned numbers of ns (µs), or a little less."""
+
+_HALF = np.nextafter(0.5, 0)
+"""With it a fraction of 0.5 rounds up, and no smaller one."""
 
 _LONG_TIME = re.compile(rb'("ts"\s*:\s*)(-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)')
 
@@ -178,7 +184,7 @@ class Declared:
             wrong += ["(ts IS NOT NULL AND ts_ns IS NULL)", "(dur IS NOT NULL AND dur_ns IS NULL)"]
         columns = ["ph", "cat", "name", "pid", "tid", f"{ts} AS ts_ns", f"{dur} AS dur_ns"]
         columns += ["TRY_CAST(id AS BIGINT) AS id" if self.loose else "id"]
-        columns += [f"({ts_whole} AND (dur IS NULL OR {dur_whole})) AS whole"]
+        columns += [f"({ts_whole} AND {dur_whole}) AS whole"]
         counted = " + ".join(f"{found}::UTINYINT" for found in wrong)
         columns += [f"{counted or '0::UTINYINT'} AS wrong"]
         for key, value in kept.items():
@@ -209,29 +215,53 @@ def _as_object(values: dict[str, str]) -> str:
 
 
 def _nanoseconds(column: str, *, as_text: bool) -> tuple[str, str]:
-    """SQL for a time in µs as integer ns, and for whether it is in whole µs.
-
-    A time that cannot be one becomes NULL. A duration like that becomes -2 where it is an end of 0
-    less a begin, as unsigned numbers have it, and else `fields.IMPOSSIBLE_NS`.
-    """
+    """SQL for a time in µs as integer ns, and for whether it is in whole µs, as far as `in_ns` does not
+    find both out."""
+    if not as_text:
+        return column, "true"
+    exact = f"TRY_CAST({column} AS DECIMAL(32, 6))"
+    number = f"TRY_CAST({column} AS DOUBLE)"
     most, beyond = MOST_US, "NULL"
     if column == "dur":
-        number = f"TRY_CAST({column} AS DOUBLE)" if as_text else column
         most = LONGEST_US
         beyond = (
-            f"CASE WHEN {number} BETWEEN {_UNSIGNED_US - MOST_US} AND {_UNSIGNED_US} THEN -2 "
-            f"ELSE {fields.IMPOSSIBLE_NS} END"
+            f"CASE WHEN {number} BETWEEN {_UNSIGNED_US - MOST_US} AND {_UNSIGNED_US} "
+            f"THEN {fields.UNSIGNED_NS} ELSE {fields.IMPOSSIBLE_NS} END"
         )
-    if as_text:
-        exact = f"TRY_CAST({column} AS DECIMAL(32, 6))"
-        large = f"isfinite(TRY_CAST({column} AS DOUBLE))"
-        ns = f"CASE WHEN abs({exact}) < {most} THEN CAST({exact} * 1000 AS BIGINT) WHEN {large} THEN {beyond} END"
-        return ns, f"{exact} = floor({exact})"
-    # The fraction alone is multiplied: the whole would lose its last digit to rounding.
-    whole = f"CAST(floor({column}) AS BIGINT) * 1000"
-    rest = f"CAST(round(({column} - floor({column})) * 1000) AS BIGINT)"
-    ns = f"CASE WHEN abs({column}) < {most} THEN {whole} + {rest} WHEN isfinite({column}) THEN {beyond} END"
-    return ns, f"{column} = floor({column})"
+    ns = (
+        f"CASE WHEN abs({exact}) < {most} THEN CAST({exact} * 1000 AS BIGINT) "
+        f"WHEN isfinite({number}) THEN {beyond} END"
+    )
+    return ns, f"coalesce({exact} = floor({exact}), true)"
+
+
+def in_ns(table: pa.Table) -> pa.Table:
+    """What was read of events, with times that are doubles (µs) as integer ns.
+
+    A time that cannot be one becomes NULL. A duration like that becomes `fields.UNSIGNED_NS` where it is
+    an end of 0 less a begin, as unsigned numbers have it, and else `fields.IMPOSSIBLE_NS`.
+    """
+    whole = table["whole"].to_numpy()
+    for name, most in (("ts_ns", MOST_US), ("dur_ns", LONGEST_US)):
+        place = table.schema.get_field_index(name)
+        if not pa.types.is_floating(table.schema.field(place).type):
+            continue
+        us = table[name].to_numpy()
+        known = np.abs(us) < most
+        us = np.where(known, us, 0.0)
+        floor = np.floor(us)
+        # The fraction alone is multiplied: all of it would lose its last digit to rounding.
+        ns = floor.astype(np.int64) * 1000
+        ns += ((us - floor) * 1000 + _HALF).astype(np.int64)
+        whole = whole & (us == floor)
+        if name == "dur_ns" and not known.all():
+            us = table[name].to_numpy()
+            unsigned = (us >= _UNSIGNED_US - MOST_US) & (us <= _UNSIGNED_US)
+            ns = np.where(known, ns, np.where(unsigned, fields.UNSIGNED_NS, fields.IMPOSSIBLE_NS))
+            known |= np.isfinite(us)
+        mask = None if known.all() else ~known
+        table = table.set_column(place, name, pa.array(ns, mask=mask))
+    return table.set_column(table.schema.get_field_index("whole"), "whole", pa.array(whole))
 
 
 def has_long_decimals(text: bytes) -> bool:

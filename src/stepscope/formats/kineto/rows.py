@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from stepscope.formats import vocabulary
 from stepscope.formats.kineto import fields
-from stepscope.formats.kineto.gathering import Gathering, small
+from stepscope.formats.kineto.gathering import Gathering, distinct, small
 from stepscope.formats.tables import ReadReport
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
@@ -75,7 +75,12 @@ def columns(keys: frozenset[str]) -> str:
     def axis(name: str, index: int) -> str:
         # Kineto writes a list of numbers; Inductor's operator rows have a text in the same field.
         numbers = f"TRY_CAST({argument(name)} AS BIGINT[])"
-        return f"TRY_CAST({numbers}[{index}] AS INTEGER) AS {name}_{'xyz'[index - 1]}"
+        found = f"TRY_CAST({numbers}[{index}] AS INTEGER)"
+        # Few rows have one.
+        found = (
+            f"CASE WHEN {argument(name)} IS NOT NULL THEN {found} END" if name in keys else found
+        )
+        return f"{found} AS {name}_{'xyz'[index - 1]}"
 
     def hashed(column: str) -> str:
         names, needs = fields.SETS[column]
@@ -265,13 +270,14 @@ class _Slice:
         if not count:
             return {}
         everything = count == len(which)
-        rows = pa.array(np.flatnonzero(which).astype(np.int32))
+        place = np.flatnonzero(which)
+        rows = pa.array(place.astype(np.int32))
         called = names if isinstance(names, Mapping) else {name: name for name in names}
         found = {}
         for name, ours in called.items():
             if name in _ENCODED and name in self._table.column_names:
                 numbers, values = self._codes(name)
-                found[ours] = _of_numbers(numbers if everything else numbers[which], values)
+                found[ours] = _of_numbers(numbers if everything else numbers[place], values)
             elif name in self._table.column_names:
                 column = self._table[name].chunk(0)
                 empty = column.null_count == len(column)
@@ -305,11 +311,11 @@ class _Slice:
         pid, pids = self._codes("pid") if blank.any() else (np.full(len(key), -1), ())
         width = len(pids) + 1
         key = key * width + np.where(blank, pid + 1, 0)
-        distinct, of_row = np.unique(key, return_inverse=True)
+        found, of_row = distinct(key, (len(phases) + 1) * len(spelled) * width)
 
         def counted(which: Mask) -> list[int]:
-            found: list[int] = np.bincount(of_row[which], minlength=len(distinct)).tolist()
-            return found
+            counts: list[int] = np.bincount(of_row[which], minlength=len(found)).tolist()
+            return counts
 
         counts = (
             counted(np.ones(len(key), dtype=bool)),
@@ -319,7 +325,7 @@ class _Slice:
             counted(self._impossible()),
         )
         kinds = []
-        for at, one in enumerate(distinct.tolist()):
+        for at, one in enumerate(found.tolist()):
             rest, of_pid = divmod(one, width)
             of_phase, of_category = divmod(rest, len(spelled))
             kinds.append(

@@ -40,6 +40,7 @@ from stepscope.formats.kineto.plan import (
     Declared,
     Plan,
     has_long_decimals,
+    in_ns,
 )
 from stepscope.formats.kineto.rows import EventRows, Taken, columns, take
 from stepscope.formats.kineto.slices import Slice, split_at_event
@@ -114,17 +115,16 @@ class _SliceFiles(AbstractFileSystem):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
         self._texts: dict[str, tuple[bytes | memoryview, ...]] = {}
-        self._numbers = itertools.count()
 
     @contextlib.contextmanager
     def holding(self, text: bytes | memoryview) -> Iterator[str]:
-        """A file with a list of events, meanwhile."""
-        file = f"{self.protocol}://{next(self._numbers)}.json"
-        self._texts[self._name(file)] = b"[", text, b"]"
+        """The calling thread's file, with a list of events meanwhile."""
+        name = f"{threading.get_ident()}.json"
+        self._texts[name] = b"[", text, b"]"
         try:
-            yield file
+            yield f"{self.protocol}://{name}"
         finally:
-            del self._texts[self._name(file)]
+            del self._texts[name]
 
     def _name(self, path: str) -> str:
         return path.rsplit("/", 1)[-1]
@@ -190,35 +190,40 @@ class _Database:
         Raises:
             duckdb.Error: DuckDB cannot read it.
         """
-        seen = (f"seen_{at}, " for at in range(-(-len(plan.extras) // SEEN_BITS)))
         with self.files.holding(plan.spelled(text)) as file:
-            return self.cursor.sql(
+            return in_ns(self._prepared(file, plan).to_arrow_table())
+
+    def _prepared(self, file: str, plan: Plan) -> duckdb.DuckDBPyRelation:
+        """The query of a plan, which takes DuckDB as long to understand as a thousand events to read."""
+        known = self._of_thread.__dict__.setdefault("prepared", {})
+        if plan not in known:
+            seen = (f"seen_{at}, " for at in range(-(-len(plan.extras) // SEEN_BITS)))
+            known.clear()
+            known[plan] = self.cursor.sql(
                 "SELECT ph, cat, name, pid, tid, ts_ns, dur_ns, id, whole, wrong, "
                 f"extras AS other_args, {''.join(seen)}{columns(plan.keys)} "
                 f"FROM ({plan.events(file)})"
-            ).to_arrow_table()
+            )
+        return known[plan]
 
     def keys(self, text: bytes | memoryview) -> tuple[set[str], set[str]]:
         """All keys of the arguments in a text, and all keys of events."""
         with self.files.holding(text) as file:
-            source = (
-                f"read_json('{file}', columns = {{'event': 'JSON'}}, "
-                f"records = false, format = 'array', maximum_object_size = {LONGEST_OBJECT_BYTES})"
+            # Few combinations of keys are many events'.
+            query = (
+                "SELECT DISTINCT json_keys(event), CASE WHEN json_type(event, '$.args') = 'OBJECT' "
+                f"THEN json_keys(event, '$.args') END FROM read_json('{file}', "
+                "columns = {'event': 'JSON'}, records = false, format = 'array', "
+                f"maximum_object_size = {LONGEST_OBJECT_BYTES})"
             )
             try:
-                events = self._column(f"SELECT DISTINCT unnest(json_keys(event)) FROM {source}")
-                args = self._column(
-                    f"SELECT DISTINCT unnest(json_keys(event, '$.args')) FROM {source} "
-                    "WHERE json_type(event, '$.args') = 'OBJECT'"
-                )
+                found = self.cursor.execute(query).fetchall()
             except duckdb.Error:
                 # Damaged: what looks like a key is taken for one, lest its next appearance in an
                 # intact slice pass for known.
                 return {key.decode() for key in set(_KEY.findall(text))}, set()
+        events, args = ({key for row in found for key in row[of] or ()} for of in (0, 1))
         return args, events
-
-    def _column(self, query: str) -> set[str]:
-        return {row[0] for row in self.cursor.execute(query).fetchall()}
 
 
 @dataclass(slots=True)

@@ -8,16 +8,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from stepscope.formats.kineto.gathering import codes
+from stepscope.formats.kineto.gathering import codes, distinct
 from stepscope.formats.tables import READ
 from stepscope.formats.vocabulary import EXPORTED_PART
 
 Ints = np.ndarray[Any, np.dtype[Any]]
 
 _NUMBER = re.compile(r"^-?\d+$")
-_DENSE = 1 << 20
-"""Pairs of a process and a thread beyond the number of events for which a table is made."""
-
 _TRACKS = frozenset({"Spans", "Traces", ""})
 
 
@@ -50,18 +47,12 @@ class Threads:
         tid_codes, tids = codes(tid)
         width = len(tids) + 1
         place = (pid_codes.astype(np.int64) + 1) * width + (tid_codes + 1)
-        pairs, size = None, (len(pids) + 1) * width
-        if size > len(place) + _DENSE:
-            # Threads are few, and a table of all pairs is the fastest way to tell them apart; one of
-            # a hundred thousand processes and as many threads would fill the memory.
-            pairs, place = np.unique(place, return_inverse=True)
-            size = len(pairs)
-        first = np.full(size, -1, dtype=np.int64)
+        pairs, place = distinct(place, (len(pids) + 1) * width)
+        first = np.empty(len(pairs), dtype=np.int64)
         first[place[::-1]] = np.arange(len(place) - 1, -1, -1)  # the last one written stays
-        distinct = np.flatnonzero(first >= 0)
-        table = np.zeros(size, dtype=np.int32)
-        for at in distinct[np.argsort(first[distinct])].tolist():
-            pid_code, tid_code = divmod(at if pairs is None else int(pairs[at]), width)
+        table = np.zeros(len(pairs), dtype=np.int32)
+        for at in np.argsort(first).tolist():
+            pid_code, tid_code = divmod(int(pairs[at]), width)
             table[at] = self.number(
                 pids[pid_code - 1] if pid_code else "", tids[tid_code - 1] if tid_code else ""
             )
