@@ -124,6 +124,9 @@ def test_operations_and_bytes_follow_from_what_was_counted():
     assert derived({"dram_bytes": 7, "dram_read_bytes": 1, "dram_write_bytes": 1}) == {}
     busy = derived({"fp32_add": 1, "fp32_mul": 1, "fp32_fma": 1, "tensor_active": 30})
     assert "flops" not in busy  # what tensor cores did is counted by none of these
+    paths = {"tensor_operations_per_cycle": 4, "scheduler_hz": 1e9, "duration": 1000}
+    assert derived(paths | {"tensor_active": 30}) == {"tensor_operations": 4000, "flops": 4000}
+    assert "flops" not in derived({"tensor_operations": 0, "tensor_active": 30})
 
 
 def test_rates_follow_only_where_all_their_parts_were_counted():

@@ -55,14 +55,17 @@ def test_large_differences_are_explained_and_small_ones_are_not(answer, kinds, w
     assert row["note"] is None if words is None else row["note"].startswith(words)
 
 
-def test_what_tensor_cores_did_is_in_no_counter(answer):
-    rows = calls([(*MM, 200_000, {"name": "ampere_fp16_s16816gemm_fp16_128x64"})]) | {
-        "device": [V100]
-    }
-    found = counters("ampere_fp16_s16816gemm_fp16_128x64", **COUNTED)
+def test_what_tensor_cores_did_is_in_the_counters_of_their_paths_alone(answer):
+    gemm = "ampere_fp16_s16816gemm_fp16_128x64"
+    rows = calls([(*MM, 200_000, {"name": gemm})]) | {"device": [V100]}
+    found = counters(gemm, **COUNTED | {"fp32_fma": 0})
     (row,) = answer("roofline", rows | found, measured=True).rows()
     assert row["counted_flops"] is row["flops_of_model"] is None
     assert row["counted_dram_bytes"] == 3 * LEAST
+    path = {"metric": "sm__ops_path_tensor_src_fp16_dst_fp32.sum", "kind": "tensor_operations"}
+    found["kernel_metric"].append(found["kernel_metric"][0] | path | {"value": FLOPS})
+    (row,) = answer("roofline", rows | found, measured=True).rows()
+    assert (row["counted_flops"], row["flops_of_model"], row["note"][:3]) == (FLOPS, 1.0, "3.0")
 
 
 def test_half_of_the_time_measured_is_compared_with_no_formula(answer):

@@ -1017,7 +1017,7 @@ export type Rows = {
     readonly counted_ratio?: number | null;
     /** device that it ran on */
     readonly device_name?: string | null;
-    /** operations that hardware counters counted in its kernels, outside tensor cores (flop) */
+    /** operations that hardware counters counted in its kernels (flop) */
     readonly counted_flops?: number | null;
     /** bytes of device memory that they counted (bytes) */
     readonly counted_dram_bytes?: number | null;

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from stepscope.answers.scope import Scope
-from stepscope.formats.counters.kinds import KINDS
+from stepscope.formats.counters.kinds import KINDS, tensor_operations
 
 SECTOR_BYTES = 32
 _SCHEDULERS = 4
@@ -101,7 +101,11 @@ def _measurements(scope: Scope) -> tuple[Measurement, ...]:
     for key, kinds in read.items():
         one = place[key]
         for kind, metrics in kinds.items():
-            if KINDS[kind].parts:
+            if kind.startswith("tensor_operations"):
+                told_of_paths = tensor_operations(metrics)
+                if told_of_paths is not None:
+                    one.values[kind], one.named[kind] = told_of_paths, ", ".join(metrics)
+            elif KINDS[kind].parts:
                 one.values[kind], one.named[kind] = sum(metrics.values()), ", ".join(metrics)
             else:
                 order = (*KINDS[kind].ncu, *KINDS[kind].nvprof)
@@ -123,8 +127,8 @@ def derived(values: Mapping[str, float], dur_ns: int | None = None) -> dict[str,
     Returns:
         `dram_bytes`, `l2_bytes` and `l1_bytes`; `fp16_operations`, `fp32_operations`, `fp64_operations` and their
         sum `flops`; `ipc`, `global_hit_rate`, `local_hit_rate`, `shared_conflict_ratio`, `excess_sector_ratio`,
-        each where its parts were measured. A kernel that used tensor cores has no `flops`: what their
-        instructions did is not counted by any of these.
+        each where its parts were measured. `flops` has `tensor_operations`, too; a kernel that used tensor cores
+        and has none of these has no `flops`: what their instructions did is counted by nothing else.
     """
     told = dict(values)
     made: dict[str, float] = {}
@@ -164,8 +168,10 @@ def derived(values: Mapping[str, float], dur_ns: int | None = None) -> dict[str,
             parts = [one * cycles for one in per_cycle]
         if parts:
             add(f"fp{bits}_operations", parts[0] + parts[1] + 2 * parts[2])
+    if "tensor_operations_per_cycle" in told and cycles:
+        add("tensor_operations", told["tensor_operations_per_cycle"] * cycles)
     counted = [told[name] for name in _OPERATIONS if name in told]
-    if "fp32_operations" in told and not uses_tensor_cores(told):
+    if told.get("tensor_operations") or ("fp32_operations" in told and not uses_tensor_cores(told)):
         add("flops", sum(counted))
     if "scheduler_ipc" in told:
         add("ipc", told["scheduler_ipc"] * _SCHEDULERS)
@@ -184,7 +190,10 @@ def derived(values: Mapping[str, float], dur_ns: int | None = None) -> dict[str,
 
 
 DERIVED = {
-    "flops": ("flop", "operations of float16, float32 and float64 outside tensor cores"),
+    "flops": (
+        "flop",
+        "operations of float16, float32, float64, and of tensor cores where their paths are counted",
+    ),
     "shared_conflict_ratio": (
         "ratio",
         "passes over shared memory that conflicts of banks made necessary, of all",
@@ -195,7 +204,7 @@ DERIVED = {
     ),
 }
 """Figures that are only computed: unit and meaning. The others have those of their kind."""
-_OPERATIONS = tuple(f"fp{bits}_operations" for bits in (16, 32, 64))
+_OPERATIONS = (*(f"fp{bits}_operations" for bits in (16, 32, 64)), "tensor_operations")
 
 
 def uses_tensor_cores(values: Mapping[str, float]) -> bool:

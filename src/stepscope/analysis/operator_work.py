@@ -141,7 +141,7 @@ class Part(NamedTuple):
 
 
 COUNTED = ("flops", "dram_bytes", "l2_bytes", "l1_bytes")
-"""What hardware counters may have counted of kernels: operations outside tensor cores, bytes of each memory."""
+"""What hardware counters may have counted of kernels: operations, bytes of each memory."""
 _SUMMED = (
     *("events", "device_ns", "shared_ns", "weight", "occupancy_ns", "occupied_ns"),
     *(name for one in COUNTED for name in (f"counted_{one}", f"counted_{one}_ns")),
@@ -303,8 +303,9 @@ def _counted(
         if len(own):
             values = np.where(at >= 0, joined.figure(one)[own][at], np.nan)
             if one == "flops":
-                # Their operations are in none of the counters that are added up.
-                values = np.where(on_tensor_cores[kernel], np.nan, values)
+                # Without the counters of their paths, what tensor cores did is in none that are added up.
+                paths = np.where(at >= 0, joined.figure("tensor_operations")[own][at], np.nan)
+                values = np.where(on_tensor_cores[kernel] & ~(paths > 0), np.nan, values)
         known = np.isfinite(values)
         columns[f"counted_{one}"] = np.where(known, values, 0.0)
         columns[f"counted_{one}_ns"] = np.where(known, duration, 0)

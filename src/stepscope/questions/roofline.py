@@ -59,7 +59,7 @@ _COLUMNS = (
     Column(
         "counted_flops",
         "float",
-        "operations that hardware counters counted in its kernels, outside tensor cores",
+        "operations that hardware counters counted in its kernels",
         "flop",
     ),
     Column("counted_dram_bytes", "float", "bytes of device memory that they counted", "bytes"),
@@ -157,8 +157,9 @@ def roofline(
 
     **Measured.** Where a report of Nsight Compute or nvprof lies beside the trace, `--measured` adds what counters
     counted in the same kernels (`metrics` says how they are joined): operations of float16, float32 and
-    float64, a multiply-add as 2, and bytes that device memory, L2 and L1 moved. What tensor cores did is in none of
-    the counters that are added up, so a kernel that used them has bytes alone. `flops_of_model` and
+    float64, a multiply-add as 2, and bytes that device memory, L2 and L1 moved. What tensor cores did is counted by
+    metrics of their own (`sm__ops_path_tensor_src_fp16_dst_fp32.sum` and its like, of newer versions of Nsight Compute): a
+    kernel that used them has operations where these were measured, and else bytes alone. `flops_of_model` and
     `bytes_of_model` set them beside the formula; the note explains them where they are far apart: more bytes
     are read again or left unused in their sectors, fewer stayed in a cache. The picture draws a kernel's intensities at the three memories.
     A kernel was measured alone, with empty caches unless the profiler was told otherwise.

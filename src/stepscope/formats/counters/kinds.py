@@ -8,6 +8,8 @@ Comparison.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import NamedTuple
 
 
@@ -113,6 +115,8 @@ KINDS: dict[str, Kind] = {
     "sm_active": Kind("%", "time in which a multiprocessor had work", (f"smsp__cycles_active.{_OF_PEAK}", f"sm__cycles_active.{_OF_PEAK}"), ("sm_efficiency",)),
     "tensor_active": Kind("%", "cycles in which the tensor pipe was busy; nvprof has it in tenths", tuple(f"sm__{one}.{of}" for one in ("pipe_tensor_cycles_active", "inst_executed_pipe_tensor", "pipe_tensor_op_hmma_cycles_active", "inst_executed_pipe_tensor_op_hmma", "inst_executed_pipe_tensor_op_gmma") for of in (_OF_ACTIVE, _OF_PEAK)), ("tensor_precision_fu_utilization",), level=10),
     "tensor_instructions": Kind("inst", "instructions of the tensor pipe", ("sm__inst_executed_pipe_tensor.sum", "smsp__inst_executed_pipe_tensor.sum", "smsp__inst_executed_pipe_tensor.sum.per_cycle_elapsed")),
+    "tensor_operations": Kind("flop", "floating-point operations of tensor cores, by the types of what goes in and comes out"),
+    "tensor_operations_per_cycle": Kind("flop/cycle", "likewise, a cycle of all multiprocessors"),
     "shared_load_conflicts": Kind("wavefront", "further passes over shared memory that loads needed, since threads wanted different words of one bank", ("l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",), ("shared_ld_bank_conflict",)),
     "shared_store_conflicts": Kind("wavefront", "likewise for stores", ("l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",), ("shared_st_bank_conflict",)),
     "shared_wavefronts": Kind("wavefront", "passes over shared memory, as the source view counts them", ("memory_l1_wavefronts_shared",)),
@@ -181,7 +185,52 @@ def kind_of(metric: str) -> str | None:
         >>> kind_of("dram__bytes.sum"), kind_of("gld_efficiency"), kind_of("sm__ctas_launched.sum")
         ('dram_bytes', 'gld_efficiency', None)
     """
-    return _KIND_OF.get(metric)
+    path = _TENSOR_PATH.match(metric)
+    if path is None:
+        return _KIND_OF.get(metric)
+    return "tensor_operations_per_cycle" if path["rate"] else "tensor_operations"
+
+
+_TENSOR_PATH = re.compile(
+    r"sm__ops_path_tensor(?:_op_(?P<op>[a-z]+))?_src_(?P<given>(?:fp|bf|tf)\d+(?:_fp\d+)*)(?:_dst_(?P<made>fp\d+))?"
+    r"(?:_sparsity_(?P<sparsity>on|off))?\.sum(?P<rate>\.per_cycle_elapsed)?\Z"
+)
+_NARROWING = ("op", "made", "sparsity")
+
+
+def tensor_operations(metrics: Mapping[str, float]) -> float | None:
+    """Operations of tensor cores, from the counters of their paths; None where these do not tell.
+
+    A metric without an instruction, an output type or a sparsity counts what those with one count, too: of
+    `sm__ops_path_tensor_src_fp16_dst_fp32.sum` and `..._sparsity_off.sum` the first counts. Two of which neither
+    contains the other may count the same operation: nothing is told. Nor is it of sparse products: whether
+    operations with zeros that were skipped are counted is not documented.
+
+    Args:
+        metrics: values by metric, of one of the two kinds `tensor_operations`.
+    """
+    paths = [path for name in metrics if metrics[name] and (path := _TENSOR_PATH.match(name))]
+    paths.sort(key=lambda path: sum(path[key] is not None for key in _NARROWING))
+    apart: list[re.Match[str]] = []
+    for path in paths:
+        shared = [one for one in apart if _may_share(one, path)]
+        if path["sparsity"] == "on" or not all(_contains(one, path) for one in shared):
+            return None
+        if not shared:
+            apart.append(path)
+    return sum(metrics[path[0]] for path in apart)
+
+
+def _may_share(path: re.Match[str], other: re.Match[str]) -> bool:
+    types = set(path["given"].split("_")) & set(other["given"].split("_"))
+    return bool(types) and all(
+        None in (path[key], other[key]) or path[key] == other[key] for key in _NARROWING
+    )
+
+
+def _contains(path: re.Match[str], other: re.Match[str]) -> bool:
+    narrowed = all(path[key] in (None, other[key]) for key in _NARROWING)
+    return narrowed and path["given"] == other["given"]
 
 
 _SOL = f"sm__throughput.{_OF_PEAK}"
