@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import shutil
 
+import pyarrow as pa
 import pytest
 from tests.store.test_build import trace
 
@@ -93,6 +94,20 @@ def test_what_questions_share_is_made_once_in_a_scope(make_scope):
         assert scope.once("a", lambda: made.append("a") or len(made)) in (1, 2)
     assert scopes[0].once(("a", 1), lambda: 7) == 7
     assert made == ["a", "a"]
+
+
+def test_what_a_query_found_is_known_to_who_asks_much_but_not_beside_other_tables(make_scope):
+    scope = make_scope({"step": [{"step": 1, "start_ns": 0, "end_ns": 5}]})
+    asked = "SELECT count(*) AS n FROM step"
+    assert scope.sql(asked) is not scope.sql(asked)
+    scope.hold()
+    assert scope.sql(asked) is scope.sql(asked)
+    assert scope.sql(f"{asked} WHERE step = $1", [1]) is not scope.sql(
+        f"{asked} WHERE step = $1", [2]
+    )
+    for n in (1, 2):
+        with scope.beside("other", {"one": pa.table({"n": [n]})}):
+            assert scope.sql("SELECT n FROM other.one").column("n").to_pylist() == [n]
 
 
 def test_tables_that_are_held_are_read_once_and_stay_narrowed(tmp_path, monkeypatch):

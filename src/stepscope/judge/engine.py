@@ -49,6 +49,12 @@ def judge(facts: Facts, rules: Iterable[Rule]) -> list[Found]:
     findings have low confidence and save nothing for certain. Where only a few ranks are so, the others are judged
     without them. The verdict is the same whichever rules are asked beside the quick ones.
     """
+    asked = tuple(rules)
+    key = (__name__, *(rule.id for rule in asked))
+    return list(facts.scope.once(key, lambda: _judgement(facts, asked)))
+
+
+def _judgement(facts: Facts, rules: Iterable[Rule]) -> list[Found]:
     with _sound(facts) as sound:
         found = [
             _judged(sound, rule, finding)

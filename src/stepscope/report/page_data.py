@@ -10,8 +10,10 @@ import base64
 import json
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
@@ -95,8 +97,12 @@ def page_data(shown: Sequence[Shown], *, with_places: bool = False) -> dict[str,
             scope.hold(TABLES)
         scrub: Scrub = (lambda value: value) if with_places else _scrub_for(scopes)
         held = [holds(scope) for scope in scopes]
-        layouts, events, taken = _timelines(shown, ids, scrub)
-        replies, left_out = _answers(_asked(shown, ids, scopes), scrub, MOST_BYTES - taken)
+        # What is drawn, and answers that are there, are put into the file's form while the next question is asked.
+        beside = stack.enter_context(ThreadPoolExecutor(2))
+        drawn = beside.submit(_timelines, shown, ids, scrub)
+        answers = _answers(_asked(shown, ids, scopes), scrub, beside)
+        layouts, events, taken = drawn.result()
+        replies, left_out = _fitting(answers, scrub, MOST_BYTES - taken)
     return {
         "version": VERSION,
         "stepscope": __version__,
@@ -142,14 +148,35 @@ def _timelines(
 
 
 def _answers(
-    questions: Iterable[tuple[list[str], Form, Callable[[], Table]]], scrub: Scrub, room: int
-) -> tuple[dict[str, str], list[dict[str, Any]]]:
-    """What is asked, compressed, by its key; and what there is no answer to, or no room for, with why."""
-    replies: dict[str, str] = {}
-    left_out: list[dict[str, Any]] = []
+    questions: Iterable[tuple[list[str], Form, Callable[[], Table]]], scrub: Scrub, beside: Executor
+) -> list[tuple[list[str], Form, Callable[[], str]]]:
+    """What is asked, and what gives its answer, compressed, or raises why there is none."""
+
+    def packed(table: Table) -> str:
+        return _packed(scrub(reply(table, most=MOST_ROWS)))
+
+    def refused(error: StepScopeError) -> str:
+        raise error
+
+    answers: list[tuple[list[str], Form, Callable[[], str]]] = []
     for recordings, form, ask in questions:
         try:
-            packed = _packed(scrub(reply(ask(), most=MOST_ROWS)))
+            given = beside.submit(packed, ask()).result
+        except StepScopeError as error:
+            given = partial(refused, error)
+        answers.append((recordings, form, given))
+    return answers
+
+
+def _fitting(
+    answers: Iterable[tuple[list[str], Form, Callable[[], str]]], scrub: Scrub, room: int
+) -> tuple[dict[str, str], list[dict[str, Any]]]:
+    """The answers by their keys; and what there is no answer to, or no room for, with why."""
+    replies: dict[str, str] = {}
+    left_out: list[dict[str, Any]] = []
+    for recordings, form, given in answers:
+        try:
+            packed = given()
         except StepScopeError as error:
             why = f"{error.message}; {error.hint}"
         else:
@@ -244,4 +271,4 @@ def _scrub_for(scopes: Sequence[Scope]) -> Scrub:
 
 def _packed(value: dict[str, Any]) -> str:
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return base64.b64encode(zlib.compress(text.encode("utf-8", "surrogatepass"), 9)).decode()
+    return base64.b64encode(zlib.compress(text.encode("utf-8", "surrogatepass"), 6)).decode()
