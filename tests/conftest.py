@@ -1,8 +1,6 @@
 """What decides whether a marked test can run here (pyproject.toml describes the marks), and diff tests:
 literal rows, a question, the expected CSV, all in one function."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence

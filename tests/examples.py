@@ -1,7 +1,5 @@
 """How many examples tests try, by how much time there is: `make test-fast`, `make test`, `make test-long`."""
 
-from __future__ import annotations
-
 import os
 
 from hypothesis import HealthCheck, settings

@@ -1,7 +1,5 @@
 """Memory snapshots as torch writes them, of an allocator that is played here."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

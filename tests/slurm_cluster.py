@@ -3,8 +3,6 @@
 Its daemons need no munge and no configuration of the machine, and end with the module.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Traces of two operators that say whose they are: files to tell jobs apart by."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Which steps means, intervals and comparisons are made of: one place decides, and answers say so."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Each moment of the device belongs to one event: against counting nanosecond by nanosecond."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Counters of another run belong to the kernels of the same name, grid and block, in their order."""
 
-from __future__ import annotations
-
 import pytest
 
 from stepscope.analysis.kernel_counters import derived, limiter, occupancy_limit, verdict

@@ -1,7 +1,5 @@
 """Which work is charged to which call, and that nothing counts twice or vanishes."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

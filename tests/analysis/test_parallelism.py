@@ -1,7 +1,5 @@
 """Kinds of parallelism, by what process groups are called and where collectives are launched."""
 
-from __future__ import annotations
-
 import pytest
 
 from stepscope.analysis.parallelism import Parallelism, described, parallelism

@@ -1,7 +1,5 @@
 """Bubbles of pipelines: of simulated jobs whose bubbles are known, and of literal transfers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

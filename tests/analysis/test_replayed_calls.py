@@ -1,7 +1,5 @@
 """Which recorded calls a script makes again, and with which inputs."""
 
-from __future__ import annotations
-
 import pytest
 
 from stepscope.analysis.replayed_calls import ReplayedCall, heaviest_calls, rebuilt

@@ -1,7 +1,5 @@
 """Which rank the others wait for, from made-up jobs whose answer can be seen."""
 
-from __future__ import annotations
-
 from statistics import median
 
 import pytest

@@ -1,7 +1,5 @@
 """A robust slope and its interval."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

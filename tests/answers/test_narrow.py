@@ -1,7 +1,5 @@
 """The tables of a part of a recording, held against filtering by hand, moment by moment."""
 
-from __future__ import annotations
-
 import fnmatch
 from collections.abc import Iterator
 from dataclasses import replace

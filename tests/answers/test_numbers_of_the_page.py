@@ -1,7 +1,5 @@
 """The page writes numbers as the terminal does: one list of cases holds both to it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What people may write for `--name`, `--under` and `--window`, and what it is refused with."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """Reading inline profiles back."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Files of several jobs, from the files to the answers: each job is answered on its own."""
 
-from __future__ import annotations
-
 import pytest
 from tests.small_traces import H100, MI300, write_trace
 

@@ -1,7 +1,5 @@
 """Made recordings of each kind, as literal rows, with names that a page must not take for its own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The page shows what its address says, however quickly that changes."""
 
-from __future__ import annotations
-
 from tests.browser.conftest import Pages
 from tests.browser.recordings import training
 

@@ -3,8 +3,6 @@
 Which views there are is asked of the page, so that a new one is looked at without a word here.
 """
 
-from __future__ import annotations
-
 from itertools import islice
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The page in a browser, as a report and from a server: every view of every kind of recording, by eye of a machine."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

@@ -1,7 +1,5 @@
 """The timeline in a browser, as a report and from a server: by keyboard, pointer and link."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What single views do when someone uses them, by mouse and by keyboard."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A store on disk, and two ways to run the command over it."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

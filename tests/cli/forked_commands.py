@@ -8,8 +8,6 @@ A line of JSON on stdin is a command (`arguments`, `cwd`, `environment`, and the
 its exit code is the line that answers it.
 """
 
-from __future__ import annotations
-
 import gc
 import importlib
 import json

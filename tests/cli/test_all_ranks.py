@@ -1,7 +1,5 @@
 """When one rank may tell of the whole run's phases."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 

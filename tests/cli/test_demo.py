@@ -1,7 +1,5 @@
 """`stepscope demo`, with a real training of a single step."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`stepscope diff`, as a shell sees it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`stepscope doctor` finds tools on the PATH, and says what is wrong."""
 
-from __future__ import annotations
-
 from stepscope.launch.preflight import Problem
 
 

@@ -1,7 +1,5 @@
 """`stepscope inline`, `scaling` and `timeline-chart`, as a shell sees them."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

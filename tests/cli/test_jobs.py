@@ -1,7 +1,5 @@
 """Files of several jobs on the command line."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`stepscope jobscript` as it is typed, and its script under a real Slurm."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """`stepscope launch` with the real perf and py-spy, under mpiexec where that is installed."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

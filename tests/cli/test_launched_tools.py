@@ -1,7 +1,5 @@
 """`stepscope launch` with stand-ins for tools that cannot be installed here."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`stepscope plan`: from a script that is run for it, from a recording, and from a model."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """`--plot` draws the roofline beside the answer, whatever part of the answer is shown."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

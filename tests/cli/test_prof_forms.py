@@ -1,7 +1,5 @@
 """The options that PyProf's users know: `-c` for columns, `-w` for a width, values between spaces."""
 
-from __future__ import annotations
-
 import pytest
 
 from stepscope.answers.ask import ask

@@ -1,7 +1,5 @@
 """Files on their way to an answer: imported to keep, cached, or read and forgotten."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`stepscope replay`: what it writes, and what it says."""
 
-from __future__ import annotations
-
 import pytest
 
 ROWS = {

@@ -1,7 +1,5 @@
 """`stepscope report`: one file, complete or absent."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """Nothing from a file, or from its name, steers the terminal that shows it."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

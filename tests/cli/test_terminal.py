@@ -1,7 +1,5 @@
 """What a person sees: the command in a pseudo-terminal of 80 and of 200 columns."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import pty

@@ -1,7 +1,5 @@
 """`stepscope trigger`: what it says when ranks did not record."""
 
-from __future__ import annotations
-
 import pytest
 
 from stepscope.record.on_demand import trigger

@@ -1,7 +1,5 @@
 """Hints can be pasted into the terminal."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

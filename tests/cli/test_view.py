@@ -1,7 +1,5 @@
 """`stepscope view` as a process: the link it prints, and how it ends."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

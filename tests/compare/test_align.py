@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from stepscope.compare.align import align
 from stepscope.compare.tree import Node
 

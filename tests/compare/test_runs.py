@@ -1,7 +1,5 @@
 """How runs scale, by hand: efficiency, serial part, what is beyond ideal, the next doubling."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Operator calls of torch written the way Kineto writes them, for the tests of the work models."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass

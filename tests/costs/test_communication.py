@@ -1,7 +1,5 @@
 """Bytes of collectives by the definitions of nccl-tests."""
 
-from __future__ import annotations
-
 import pytest
 
 from stepscope.costs import collective, collective_name, work

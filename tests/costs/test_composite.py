@@ -1,7 +1,5 @@
 """Which of nested rows did the work: none counts twice, none is left out that could be counted."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -4,8 +4,6 @@ Where the two differ the test says why: the counter multiplies all channels of a
 convolution's weight gradient, leaves the bias gradient out, and counts causal attention in full.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

@@ -1,7 +1,5 @@
 """Device limits: what the file says, which name finds which row, and what a wrong file is told."""
 
-from __future__ import annotations
-
 import pytest
 
 from stepscope.costs.dtype import SIZES

@@ -1,7 +1,5 @@
 """What kernels' names tell: tensor cores, generation, type, class, library. One line a kernel."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

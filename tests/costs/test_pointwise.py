@@ -1,7 +1,5 @@
 """The table of element-wise operators against torch's own list of them."""
 
-from __future__ import annotations
-
 import pytest
 
 from stepscope.costs.dtype import SIZES, promote, recorded_dtype, scalar_type

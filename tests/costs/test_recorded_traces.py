@@ -1,7 +1,5 @@
 """What the models cover of traces that others recorded."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import json

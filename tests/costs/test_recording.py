@@ -1,7 +1,5 @@
 """A training step recorded by torch's own profiler: its nested rows add up to the counter's total."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

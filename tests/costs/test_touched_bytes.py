@@ -5,8 +5,6 @@ and every element of what it returns. Operators that by their nature do not look
 (look-ups, fills) have their own counts below.
 """
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

@@ -1,7 +1,5 @@
 """The work of operator calls, by hand: each answer can be checked on paper."""
 
-from __future__ import annotations
-
 import json
 import math
 

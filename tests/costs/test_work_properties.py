@@ -1,7 +1,5 @@
 """Laws that every family's work keeps, against oracles that count one by one."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

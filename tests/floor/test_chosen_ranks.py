@@ -1,7 +1,5 @@
 """The one grammar of ranks of a job: what it chooses, and how it refuses what it cannot read."""
 
-from __future__ import annotations
-
 import shlex
 from dataclasses import replace
 from typing import Any

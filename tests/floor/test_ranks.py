@@ -1,7 +1,5 @@
 """Which rank a process is, by what launchers leave in the environment."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

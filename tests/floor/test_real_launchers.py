@@ -1,7 +1,5 @@
 """What real launchers leave: which rank each process is, and which are chosen."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

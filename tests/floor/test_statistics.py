@@ -1,7 +1,5 @@
 """What a list of times amounts to."""
 
-from __future__ import annotations
-
 import math
 from random import Random
 

@@ -1,7 +1,5 @@
 """Summaries of APS: levels, values, shares, advice, and text that is none."""
 
-from __future__ import annotations
-
 import pytest
 from tests.formats.sampled.profiles import read_text
 

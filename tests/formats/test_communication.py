@@ -1,7 +1,5 @@
 """Kernels that communicate, by their names in every library and era."""
 
-from __future__ import annotations
-
 import pytest
 
 from stepscope.costs import kernel_class

@@ -1,7 +1,5 @@
 """Where Inductor's kernels come from, as torch 2.13 writes it (of a layer norm after a linear layer)."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

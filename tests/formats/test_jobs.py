@@ -1,7 +1,5 @@
 """Which recordings that lie together are of one job, each rule on files of one or two events."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Nesting against a search over all pairs of events."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Verbose logs of oneDNN, DNNL and MKL-DNN: every version's lines, what stands around them, and what breaks off."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

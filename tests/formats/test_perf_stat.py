@@ -1,7 +1,5 @@
 """What `perf stat` writes: counts, what perf makes of them, and counters that the machine does not have."""
 
-from __future__ import annotations
-
 from tests.formats.sampled.profiles import read_text
 
 TEXT = """\

@@ -1,7 +1,5 @@
 """Pickles of plain data are read as Python reads them, and what is anything else is refused unrun."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import io

@@ -1,7 +1,5 @@
 """PyProf's net.dict: what a line says, what cannot be known from it, and lines that are none."""
 
-from __future__ import annotations
-
 import shlex
 
 import pytest

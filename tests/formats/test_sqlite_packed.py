@@ -1,7 +1,5 @@
 """What is read by chunks is what is read row by row, whatever a database holds."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """Tables are kept in as few bits as their values need, and hold the same values."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 

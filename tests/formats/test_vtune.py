@@ -1,7 +1,5 @@
 """Reports of VTune: functions, trees, other metrics, and tables that are none."""
 
-from __future__ import annotations
-
 import csv
 from collections import Counter
 

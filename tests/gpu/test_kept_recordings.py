@@ -4,8 +4,6 @@
 files without StepScope.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`make gpu` ends in time with what it has, whatever its stages do."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

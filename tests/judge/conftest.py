@@ -1,7 +1,5 @@
 """Asks for the findings of one rule and holds each against the query that is to give its number."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

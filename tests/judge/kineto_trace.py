@@ -4,8 +4,6 @@ A test writes a step in the order in which the host runs it; the trace has times
 external ids and autograd numbers as a recording of torch 2 has them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any

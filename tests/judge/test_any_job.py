@@ -1,7 +1,5 @@
 """Whatever a job does, findings keep to their bounds and their queries give their numbers again."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Advice fits what the recording holds: its device, whether it is a training, and what recorded it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

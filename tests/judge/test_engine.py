@@ -1,7 +1,5 @@
 """Ranking, silence, the rules' declarations, and the rules about the recording itself."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -5,8 +5,6 @@ A rule that finds something new here is added with what the recording shows; a f
 is taken out, or moved to `never` where it was false.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path

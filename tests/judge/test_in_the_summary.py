@@ -1,7 +1,5 @@
 """The summary's verdict and findings are those of `findings`, within its forty lines."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What holds a job back, from the phases that it measured of itself."""
 
-from __future__ import annotations
-
 from itertools import chain
 from typing import Any
 

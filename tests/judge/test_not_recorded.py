@@ -1,7 +1,5 @@
 """What is not in a recording is not judged: files as their tools write them, read and asked."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What holds a run of several ranks back, and the words for it."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Rules about the kernels themselves."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

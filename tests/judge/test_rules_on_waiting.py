@@ -1,7 +1,5 @@
 """Rules about time in which the device has nothing to do."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

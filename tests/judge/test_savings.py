@@ -1,7 +1,5 @@
 """A saving is bounds: what a cure wins at most is known, what it wins at least has to be shown."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any

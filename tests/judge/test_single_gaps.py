@@ -1,7 +1,5 @@
 """Waits that few gaps make, against waits that many launches make, and those in which the host waits."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

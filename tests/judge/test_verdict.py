@@ -1,7 +1,5 @@
 """Which finding leads, at which thresholds, and when nothing may be claimed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

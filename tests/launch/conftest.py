@@ -1,7 +1,5 @@
 """Processes of a job, each started by `stepscope launch`, and a stand-in for a profiler on their PATH."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

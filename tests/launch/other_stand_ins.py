@@ -1,7 +1,5 @@
 """Stand-ins for tools that cannot be installed here: they take the same options and write such files."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A tool's lines are taken out of an output, and every other byte passes, in order and at once."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Which processes of a job are profiled under each launcher, and how two that disagree are told."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable

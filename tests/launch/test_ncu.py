@@ -1,7 +1,5 @@
 """ncu: which kernels it finds again under another tool's names, and which metrics under nvprof's."""
 
-from __future__ import annotations
-
 import csv
 import re
 import shutil

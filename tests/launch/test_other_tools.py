@@ -1,7 +1,5 @@
 """Tools of Intel and AMD, perf and py-spy: their exact command lines, and how one knows their files."""
 
-from __future__ import annotations
-
 import struct
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Names of outputs: one process each, and never one that is there."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

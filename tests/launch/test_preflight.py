@@ -1,7 +1,5 @@
 """What keeps a tool from recording is found, with its cure, on nodes made of a few files."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

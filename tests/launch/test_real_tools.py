@@ -1,7 +1,5 @@
 """Real profilers under real launchers, two ranks; what they write is read back."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """A tool that fails in any way costs the job nothing: the command runs once, to its end, with its own exit code."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

@@ -1,7 +1,5 @@
 """A terminal's Ctrl-C ends the command once, below a tool that stays in the terminal's group."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import subprocess

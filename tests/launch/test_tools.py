@@ -1,7 +1,5 @@
 """The command line of each tool, and what it refuses."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """docs/tools.md says of each tool what its declaration says."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

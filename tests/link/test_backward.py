@@ -1,7 +1,5 @@
 """Forward, backward and optimizer."""
 
-from __future__ import annotations
-
 ENGINE = "autograd::engine::evaluate_function: "
 
 

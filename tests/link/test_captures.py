@@ -1,7 +1,5 @@
 """CUDA graph → capture → operator: an imitation of captures and their replays, of which all is known."""
 
-from __future__ import annotations
-
 import pytest
 
 from stepscope.link.rank import captures_of, link_rank

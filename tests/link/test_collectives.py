@@ -1,7 +1,5 @@
 """Communication kernels with their arguments."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

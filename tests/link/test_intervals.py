@@ -1,7 +1,5 @@
 """Interval arithmetic against counting nanosecond by nanosecond."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

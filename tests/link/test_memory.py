@@ -1,7 +1,5 @@
 """Who asked for memory."""
 
-from __future__ import annotations
-
 
 def test_allocation_belongs_to_the_innermost_operator_of_its_thread(recording):
     outer = recording.operator("aten::linear", 0, 100)

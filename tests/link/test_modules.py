@@ -1,7 +1,5 @@
 """The modules of the model and what belongs to them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

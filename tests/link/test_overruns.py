@@ -1,7 +1,5 @@
 """Durations that cannot be, and overlaps that can."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pytest

@@ -1,7 +1,5 @@
 """Phases of steps, from the ranges that mark them."""
 
-from __future__ import annotations
-
 
 def _kept(linked):
     return [(row["step"], row["phase"], row["dur_ns"]) for row in linked.rows("phase_step")]

@@ -1,7 +1,5 @@
 """Whole recordings: every table is there, with the columns of the schema, whatever is missing."""
 
-from __future__ import annotations
-
 import itertools
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """Operators and ranges inside their like are marked, at whatever distance and through what else."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples

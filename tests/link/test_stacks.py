@@ -1,7 +1,5 @@
 """The call stack of each operator, from the Python frames around it."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples

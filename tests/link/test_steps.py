@@ -1,7 +1,5 @@
 """Where steps begin and end, and what belongs to them."""
 
-from __future__ import annotations
-
 import pytest
 
 COLUMNS = (

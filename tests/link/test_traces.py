@@ -1,7 +1,5 @@
 """Traces recorded by others: known values, and what must hold on each of them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow.compute as pc
 import pytest

@@ -1,7 +1,5 @@
 """The example package adds one thing of each kind, and each is used as ours are."""
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 import json

@@ -1,7 +1,5 @@
 """A plug-in that fails is named once and left out; everything else goes on."""
 
-from __future__ import annotations
-
 import pytest
 
 import stepscope

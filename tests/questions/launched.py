@@ -1,7 +1,5 @@
 """Literal recordings of operators and what they launched, for the questions about efficiency."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Literal recordings of ranks that meet in collectives whose last rank is known."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How much each rank sent to each other in all-to-all exchanges."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from stepscope.questions import affected

@@ -1,7 +1,5 @@
 """Each allocation, with its lifetime."""
 
-from __future__ import annotations
-
 from stepscope.answers.part import Part
 from stepscope.questions import affected
 

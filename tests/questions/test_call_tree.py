@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from stepscope.formats.evidence import EVERYTHING
 from stepscope.questions import affected
 

@@ -1,7 +1,5 @@
 """What ranks communicate, how long they wait for it, and how fast it is."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 PINNED = {"kind": "copy", "direction": "backward", "copy_kind": "HtoD", "memory_kind": "pinned"}

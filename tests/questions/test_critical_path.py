@@ -1,7 +1,5 @@
 """The critical path of recordings of a few events, which can be followed by eye."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Device time: exact unions, exposure, and what has no launch."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import given

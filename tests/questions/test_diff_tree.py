@@ -1,7 +1,5 @@
 """`diff --by tree`: what a change of the step is made of, down to kernels, and sums that hold."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 
 import pytest

@@ -1,7 +1,5 @@
 """SQL that the documentation shows, on rows whose answer can be checked by eye."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

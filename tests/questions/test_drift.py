@@ -1,7 +1,5 @@
 """Durations that change over the recording, and those that only differ."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

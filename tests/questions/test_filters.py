@@ -1,7 +1,5 @@
 """Every question with each filter: it answers truly, or refuses in our words."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What questions say of work that a graph replayed, whose capture is known."""
 
-from __future__ import annotations
-
 import pytest
 
 from stepscope.analysis.overview import top_operators

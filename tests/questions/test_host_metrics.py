@@ -1,7 +1,5 @@
 """`host-metrics`: every metric of the host, as its report spells it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from stepscope.formats.evidence import EVERYTHING

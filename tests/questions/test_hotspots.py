@@ -1,7 +1,5 @@
 """`hotspots`: samples of several clocks and traced Python frames, flat and as trees."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from stepscope.formats.evidence import EVERYTHING

@@ -1,7 +1,5 @@
 """Idle time: where the gaps are, why, and that they add up to what device time says."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import given

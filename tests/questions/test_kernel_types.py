@@ -1,7 +1,5 @@
 """Which types of work ran on the devices, alone and at once."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import given

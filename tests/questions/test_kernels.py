@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 GEMM = {"name": "gemm", "grid_x": 8, "grid_y": 4, "grid_z": 1, "block_x": 256, "block_y": 1}
 
 

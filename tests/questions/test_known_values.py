@@ -1,7 +1,5 @@
 """Known values of real traces recorded by others, from the file to the answer."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Launch phases A, Q, K, T."""
 
-from __future__ import annotations
-
 from typing import Any
 
 LAUNCHES = {

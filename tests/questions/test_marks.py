@@ -1,7 +1,5 @@
 """Which answers a damaged recording marks: what rests on the damaged evidence, and nothing else."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The roofline of kernels whose counters are known by hand: 1024³ multiply-adds, matrices of 4 MiB."""
 
-from __future__ import annotations
-
 import pytest
 from tests.questions.launched import V100, calls
 

@@ -1,7 +1,5 @@
 """What was in memory: the peak, what it was for, steps, pools, and what an out-of-memory ran into."""
 
-from __future__ import annotations
-
 import gzip
 import pickle
 from collections import Counter, defaultdict

@@ -1,7 +1,5 @@
 """Allocated and reserved memory over time, and how the curve is thinned out."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st

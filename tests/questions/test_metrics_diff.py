@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from tests.formats.counters.test_ncu import DETAILS, line
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 # net has fc1 and fc2; fc2 has act. Direct work: net 1, fc1 forward 10 and backward 20, act 5.
 MODULES = [
     {"module_id": 0, "path": "net", "class": "Net", "calls": 2},

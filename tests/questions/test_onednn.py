@@ -1,7 +1,5 @@
 """`onednn`: time and speed of primitives, beside the peak where the processor is known."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """How much communication is hidden, and which kernels it slows."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

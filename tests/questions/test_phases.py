@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 STEP = {"phase": "step", "steps": 4, "mean_ns": 100.0}
 FORWARD = {"phase": "forward", "steps": 4, "mean_ns": 40.0}
 

@@ -3,8 +3,6 @@
 The reasons are explained in docs/prof_vs_pyprof.md; this test holds that there are no others.
 """
 
-from __future__ import annotations
-
 import csv
 from collections import Counter
 

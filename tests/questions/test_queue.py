@@ -1,7 +1,5 @@
 """The queue of launched work: how long it is, when it is empty, and that its parts add up."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """One measure by rank and step, and its map in a terminal and as a picture."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

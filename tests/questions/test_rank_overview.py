@@ -1,7 +1,5 @@
 """Ranks side by side: parts that add up, and which ranks differ from the others."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

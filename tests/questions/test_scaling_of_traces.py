@@ -1,7 +1,5 @@
 """`scaling` of traces, phases and exports: against a simulated job of which everything is known."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 
 import pytest

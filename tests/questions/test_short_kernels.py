@@ -1,7 +1,5 @@
 """Kernels of a few microseconds: which they are, how many, and how their durations are spread."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import given

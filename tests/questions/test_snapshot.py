@@ -1,7 +1,5 @@
 """`snapshot` and `host-metrics`: what was measured of the host, beside thresholds, and in full."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from stepscope.formats.evidence import EVERYTHING

@@ -1,6 +1,3 @@
-from __future__ import annotations
-
-
 def test_each_file_says_what_became_of_its_events(diff):
     rows = {
         "rank": [

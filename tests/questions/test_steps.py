@@ -1,7 +1,5 @@
 """The step breakdown: precedence, windows, means, and what was not measured."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Whom ranks wait for in collectives, and why: sums that hold, chains of waits, and what is not told."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

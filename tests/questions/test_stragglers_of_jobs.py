@@ -1,7 +1,5 @@
 """Stragglers in recordings: of simulated jobs, whose delays are known, and of a real one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

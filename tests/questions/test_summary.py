@@ -1,7 +1,5 @@
 """The summary's rows: what they hold, and that they are the other questions' numbers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from stepscope.report.text import answer_lines

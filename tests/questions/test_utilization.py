@@ -1,7 +1,5 @@
 """GPU utilisation, estimated SM efficiency and achieved occupancy."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What would follow from a change, on recordings of a few events."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

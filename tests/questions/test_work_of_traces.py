@@ -1,7 +1,5 @@
 """What the questions about efficiency say of real traces recorded by others."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 from typing import Any

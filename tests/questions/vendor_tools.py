@@ -1,7 +1,5 @@
 """What NVIDIA's own tools say of a recording, where they are installed."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import re

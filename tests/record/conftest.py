@@ -1,7 +1,5 @@
 """Every test of recording leaves the process as it found it."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 

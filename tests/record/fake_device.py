@@ -1,7 +1,5 @@
 """A device that exists only in tests: it reaches its marks when it is told to."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A small training job that tests record, and a clock that ticks when it is told."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path

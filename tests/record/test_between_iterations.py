@@ -1,7 +1,5 @@
 """An event's hooks stay in between two iterations that measure it; what runs there is not measured."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What recording may import: it runs inside other people's jobs."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Events of a device, and what a torch's events can do."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The examples train, alone and in two processes, and their plans measure what they name."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

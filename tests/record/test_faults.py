@@ -1,7 +1,5 @@
 """Whatever goes wrong in recording: one warning, the same losses bit for bit, and what was measured."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

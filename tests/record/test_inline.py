@@ -1,7 +1,5 @@
 """Inline recording of a loop: one event at a time, with what it finds and leaves behind."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import time

@@ -1,7 +1,5 @@
 """What a label in a plan asks for."""
 
-from __future__ import annotations
-
 import pytest
 
 from stepscope.record.labels import label_in_layer, parse_label

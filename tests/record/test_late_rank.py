@@ -1,7 +1,5 @@
 """Real ranks, one late within its backward, where phases alone cannot tell: it is named all the same."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """What hears operators leaves no mode of torch behind, and no part of the compiler switched off."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from typing import Any

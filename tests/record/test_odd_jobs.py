@@ -1,7 +1,5 @@
 """Jobs that are not like others: recorded or not, they compute the same, and what ran is measured."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import json

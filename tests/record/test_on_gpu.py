@@ -3,8 +3,6 @@
 make test TEST_FLAGS='--gpu -m gpu'
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable

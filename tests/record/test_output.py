@@ -1,7 +1,5 @@
 """Files are complete or absent, and what was measured is kept somewhere."""
 
-from __future__ import annotations
-
 import errno
 import json
 import signal

@@ -1,7 +1,5 @@
 """Plans as people write them, and what they are told when one is wrong."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

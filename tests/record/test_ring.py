@@ -1,7 +1,5 @@
 """Measurements in flight: read when the clock has reached them, given up when there is no room."""
 
-from __future__ import annotations
-
 from stepscope.record.clock import HOST, DeviceClock
 from stepscope.record.ring import Pending, Ring, Sample
 

@@ -1,7 +1,5 @@
 """Samples of a script by py-spy: what they find, and that the script goes on whatever becomes of py-spy."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Unmodified scripts and modules, recorded from outside."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

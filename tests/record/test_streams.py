@@ -1,7 +1,5 @@
 """Recording on a device whose streams run behind the host, each at its own speed."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What can be heard in a model, and that hearing it changes nothing."""
 
-from __future__ import annotations
-
 from types import FunctionType
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A trace of a few steps beside what every step is measured for: neither spoils the other."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

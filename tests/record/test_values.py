@@ -1,7 +1,5 @@
 """Numbers of an iteration: samples of its batch, and what the script says; never read from a device."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import warnings

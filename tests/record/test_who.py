@@ -1,7 +1,5 @@
 """Which process a recording is of, where launchers say different ranks."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

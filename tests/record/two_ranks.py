@@ -1,7 +1,5 @@
 """A script on two ranks over gloo, as torchrun starts them."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

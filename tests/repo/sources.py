@@ -1,7 +1,5 @@
 """What the source files say, each parsed once for all the rules of the house."""
 
-from __future__ import annotations
-
 import ast
 from functools import cache
 from pathlib import Path

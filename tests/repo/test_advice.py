@@ -1,7 +1,5 @@
 """What messages, help and pages tell people to type exists: commands, options, choices, file types."""
 
-from __future__ import annotations
-
 import ast
 import gzip
 import io

@@ -1,7 +1,5 @@
 """Pages and methods that are made from the source are what the source makes today."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A generated trace is a valid recording, however often its events are repeated."""
 
-from __future__ import annotations
-
 import io
 import json
 import sys

@@ -1,7 +1,5 @@
 """What every file of the repository keeps to."""
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess

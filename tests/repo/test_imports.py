@@ -1,7 +1,5 @@
 """What importing StepScope costs, and what runs where torch is absent."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

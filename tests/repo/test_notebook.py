@@ -4,8 +4,6 @@ Cells are run here by `exec`, and what the last line of each is worth is asked f
 as Jupyter does: a kernel of Jupyter's would be thirty packages for the same.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import runpy

@@ -1,7 +1,5 @@
 """What is in the package's own description, and that it holds together."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

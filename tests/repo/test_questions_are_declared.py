@@ -1,7 +1,5 @@
 """How an answer is shown and what it offers follow from its declaration, never from a question's name."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The simulated job is what it claims to be: exact, known, and recorded as torch.profiler would."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Prose that people see (pages, help, messages, meanings of columns) keeps to the house's words."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Charts are held to what they draw, read from the figure; how they look is for people to judge."""
 
-from __future__ import annotations
-
 import xml.etree.ElementTree as ElementTree
 
 import pytest

@@ -1,7 +1,5 @@
 """The findings as paragraphs: nothing unsaid, nothing too wide."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What inline measurements show in a few lines, above their table."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from stepscope.answers.ask import ask

@@ -1,7 +1,5 @@
 """The page is one document that loads nothing and takes no name for its own text."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """What a report holds, and what it says it leaves out."""
 
-from __future__ import annotations
-
 import base64
 import json
 import zlib

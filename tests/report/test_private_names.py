@@ -1,7 +1,5 @@
 """What tells where a job ran leaves an answer; what events are called stays."""
 
-from __future__ import annotations
-
 import pytest
 
 from stepscope.report.private_names import without_places

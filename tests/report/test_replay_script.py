@@ -1,7 +1,5 @@
 """The script that makes recorded calls again: nothing of a trace is code, and torch records the same calls."""
 
-from __future__ import annotations
-
 import ast
 import json
 import sys

@@ -1,7 +1,5 @@
 """The summary as a page of text: at most 40 lines, none too wide, nothing unsaid."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

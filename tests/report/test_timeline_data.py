@@ -1,7 +1,5 @@
 """The timeline in a report: typical steps within a budget, in words what is left out, and no places."""
 
-from __future__ import annotations
-
 import json
 
 from tests.browser.recordings import training

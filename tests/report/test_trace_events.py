@@ -1,7 +1,5 @@
 """`stepscope export --chrome`: what is read again is what was written, and slices nest on every track."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """A server on a real socket, in a thread of its own, over made recordings."""
 
-from __future__ import annotations
-
 import json
 import socket
 import threading

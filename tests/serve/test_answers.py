@@ -1,7 +1,5 @@
 """What the server answers: the page, and for each question what the command line prints."""
 
-from __future__ import annotations
-
 import json
 import threading
 

@@ -1,7 +1,5 @@
 """Recordings whose files grow while a server answers from them."""
 
-from __future__ import annotations
-
 import threading
 from contextlib import ExitStack
 

@@ -1,7 +1,5 @@
 """`stepscope mcp`, asked by a real client over standard input and output; each answer is that of the API."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

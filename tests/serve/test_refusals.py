@@ -1,7 +1,5 @@
 """What the server refuses, over a real socket; each refusal in the one shape of errors."""
 
-from __future__ import annotations
-
 import pytest
 
 PAGE_HEADERS = {"cache-control": "no-store", "x-content-type-options": "nosniff"}

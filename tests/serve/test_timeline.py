@@ -1,7 +1,5 @@
 """What the server answers about the timeline, over a real socket: the numbers are those of SQL."""
 
-from __future__ import annotations
-
 import pytest
 from tests.serve.test_refusals import refused
 

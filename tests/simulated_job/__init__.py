@@ -11,8 +11,6 @@ the simulation is exact in nanoseconds, and its critical path and the effect of 
 `benchmarks/generate_trace.py --shape job` writes it at any size.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The process groups of a job, and where the ranks of one meet."""
 
-from __future__ import annotations
-
 import random
 from collections import defaultdict
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Moments that wait for one another, and what decided when each came."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 START_NS = 100_000_000_000

@@ -1,7 +1,5 @@
 """One rank of a job: runs the training loop and leaves its moments and events."""
 
-from __future__ import annotations
-
 import random
 from collections import defaultdict
 from collections.abc import Iterator

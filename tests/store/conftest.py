@@ -1,7 +1,5 @@
 """Store directories of literal rows, laid out as an import lays them out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What a store has of clocks and matched collectives, for jobs whose truth is known."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Which stores in the cache still stand for what would be made now."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """`--capture`: a recording of the capture of a job's graphs, beside those of the job."""
 
-from __future__ import annotations
-
 import csv
 import json
 

@@ -1,7 +1,5 @@
 """Import on a real Dask cluster of two worker processes."""
 
-from __future__ import annotations
-
 import functools
 import json
 import os

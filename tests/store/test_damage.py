@@ -1,7 +1,5 @@
 """A file of a store that is missing, emptied or has one bit flipped is never an answer."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -1,7 +1,5 @@
 """A real training on four processes over gloo: the one that is late is the one that the others waited for."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A store of some steps answers as the complete one does of these steps."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Values that are kept as bytes come back as they were, and a stranger's bytes make nothing else."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import dataclass

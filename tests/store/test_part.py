@@ -1,7 +1,5 @@
 """A store of a part of a store is what an import of the sources with the same choices makes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Where a store may be made: what is no store is never deleted, and what killed imports left is."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

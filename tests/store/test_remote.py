@@ -1,7 +1,5 @@
 """Recordings behind URLs: a real local S3 server, and a real web server."""
 
-from __future__ import annotations
-
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer

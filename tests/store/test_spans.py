@@ -1,7 +1,5 @@
 """Two recordings of one rank: what a row's number names is told by the span, and by no column's name."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

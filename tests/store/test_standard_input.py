@@ -1,7 +1,5 @@
 """`-` as a source: standard input is read once, bounded, and nothing of it is kept."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

@@ -1,7 +1,5 @@
 """Sums stay whole where a query sorts by them after it joined an empty table."""
 
-from __future__ import annotations
-
 from stepscope.store.open import Store
 
 

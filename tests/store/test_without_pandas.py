@@ -1,7 +1,5 @@
 """Commands do not wait for pandas; programs that use StepScope have it."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

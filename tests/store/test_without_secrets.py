@@ -1,7 +1,5 @@
 """What a recording's environment held is nowhere in the store, the cache or an answer."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 import subprocess

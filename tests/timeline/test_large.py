@@ -1,7 +1,5 @@
 """A recording with blocks in its store is drawn as one without: close by event for event, from afar in sums."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pytest

@@ -1,7 +1,5 @@
 """The timeline of literal rows: tracks, tiles, sums, search, and what is told of an event."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from tests.browser.recordings import HOSTILE, LONG, training

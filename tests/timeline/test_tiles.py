@@ -1,7 +1,5 @@
 """Lanes and tiles against brute force: nothing overlaps on a lane, and nothing is lost in a tile."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The path through a graph is the longest of all: every one is walked and compared."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,8 +1,6 @@
 """The path through a recording is the one that decided how long the simulated job took, and the graph that is run again
 gives what the job takes in which the change was really made."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What allocations are for: by what was going on when they were made, and how long they lived."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from stepscope.analysis.memory.categories import CATEGORIES, NO_ROLE, ROLES, categories

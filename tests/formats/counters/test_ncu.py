@@ -1,7 +1,5 @@
 """Reports and tables of Nsight Compute: every page and language, whatever stands around and wherever it ends."""
 
-from __future__ import annotations
-
 import csv
 import io
 import resource

@@ -1,7 +1,5 @@
 """Numbers and units as tools spell them in several languages."""
 
-from __future__ import annotations
-
 import pytest
 
 from stepscope.formats.counters.units import base_unit, decimal_mark, number_of

@@ -1,7 +1,5 @@
 """A snapshot within a page of torch's memory_viz is the snapshot."""
 
-from __future__ import annotations
-
 import base64
 import json
 import pickle

@@ -1,7 +1,5 @@
 """Memory snapshots become rows: events with running totals, blocks, stacks and what they say."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable
 from pathlib import Path

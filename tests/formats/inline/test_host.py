@@ -1,7 +1,5 @@
 """What the recorder measured of its process, as metrics of the host."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """What a file of phases has of its machine over time, as rows of `counter`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Odd and broken inputs whose events are at fault: their times, their identity, their kinds."""
 
-from __future__ import annotations
-
 from .cases_of_text import BASE, GEMM, LAUNCH, MM, Case, column, columns, damaged
 
 TIME = [

@@ -1,7 +1,5 @@
 """Odd and broken inputs whose text or container is at fault: the files, and what must come of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path

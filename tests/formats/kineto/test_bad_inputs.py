@@ -4,8 +4,6 @@ The files lie in tests/data/kineto/bad, named for the case. B: bytes and syntax;
 C: time; I: identity; F: kinds of event. Times are in ns since the file's first event.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Fields that Kineto writes since 2024, each as a literal event, and where it is found again."""
 
-from __future__ import annotations
-
 import pytest
 
 from stepscope.formats import vocabulary

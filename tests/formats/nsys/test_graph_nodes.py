@@ -1,7 +1,5 @@
 """Graphs traced node by node: which call created a node tells what replays it."""
 
-from __future__ import annotations
-
 import pytest
 from tests.formats.nsys.exports import PROCESS, Nsys, global_pid, global_tid
 

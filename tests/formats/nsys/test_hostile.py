@@ -1,7 +1,5 @@
 """Exports that are locked, cut off, unmerged, without tables, or made to harm."""
 
-from __future__ import annotations
-
 import sqlite3
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """Calls to MPI, cuDNN and cuBLAS, page faults, and the rank that a file says."""
 
-from __future__ import annotations
-
 import pytest
 from tests.formats.nsys.exports import PROCESS, Nsys, device, global_pid, global_tid, host
 

@@ -1,7 +1,5 @@
 """The ranges that recording with --nvtx writes, read back from an export of Nsight Systems."""
 
-from __future__ import annotations
-
 import pytest
 from tests.formats.nsys.exports import Nsys
 

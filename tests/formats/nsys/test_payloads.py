@@ -1,7 +1,5 @@
 """What programs give with NVTX ranges: numbers, JSON, and structures, as NCCL's."""
 
-from __future__ import annotations
-
 import json
 import struct
 

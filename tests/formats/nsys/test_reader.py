@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from tests.formats.nsys.exports import PROCESS, Nsys, device, global_pid, global_tid, host
 

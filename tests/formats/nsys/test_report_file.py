@@ -1,7 +1,5 @@
 """Reports are exported by `nsys`; a stand-in for it writes a real export, and the real one is asked where it is."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

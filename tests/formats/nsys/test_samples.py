@@ -1,7 +1,5 @@
 """Metrics that were sampled of devices and network cards, and sampled call stacks."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

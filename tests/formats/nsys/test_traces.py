@@ -1,7 +1,5 @@
 """Real exports, beside what Nsight Systems itself says of them."""
 
-from __future__ import annotations
-
 import csv
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Databases that are damaged, of something else, or made to do harm."""
 
-from __future__ import annotations
-
 import gzip
 import random
 import sqlite3

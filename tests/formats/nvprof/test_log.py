@@ -1,7 +1,5 @@
 """What nvprof prints: a table a log has, in text and in CSV, whatever stands around it."""
 
-from __future__ import annotations
-
 import pytest
 from tests.questions import vendor_tools
 

@@ -1,7 +1,5 @@
 """Metrics and events as nvprof prints them by default: a line a metric and kernel, as text and as CSV."""
 
-from __future__ import annotations
-
 import pytest
 
 from stepscope.floor.errors import SourceError

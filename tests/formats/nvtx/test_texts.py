@@ -1,7 +1,5 @@
 """Texts that are read by columns mean what each means alone."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Reads literal profiles, and says what they became."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from stepscope.formats.container import members

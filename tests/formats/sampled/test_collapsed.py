@@ -1,7 +1,5 @@
 """Collapsed stacks of py-spy and of FlameGraph's scripts, and text that is none."""
 
-from __future__ import annotations
-
 import pytest
 from tests.formats.sampled.profiles import read_text, stacks
 

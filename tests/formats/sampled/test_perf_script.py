@@ -1,7 +1,5 @@
 """Samples as `perf script` prints them."""
 
-from __future__ import annotations
-
 from tests.formats.sampled.profiles import read_text, stacks
 
 TEXT = (

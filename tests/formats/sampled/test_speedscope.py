@@ -1,7 +1,5 @@
 """Speedscope's format: samples and events, threads, units, and documents that are not complete."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Asks one rule about a made recording, read from a file as any other."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

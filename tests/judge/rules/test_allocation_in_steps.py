@@ -1,7 +1,5 @@
 """torch.cuda.empty_cache() in each step: the allocator gives memory back and asks for it again."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """ResNet-50 under DistributedDataParallel: 53 BatchNorms have 159 buffers, in two element types."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

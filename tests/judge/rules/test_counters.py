@@ -1,7 +1,5 @@
 """What counters show of kernels, from a report of Nsight Compute beside the trace, and what is nearly that."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """nn.DataParallel: a process that copies the model to its devices and runs them all."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A group normalisation whose kernel takes 168 registers a thread."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

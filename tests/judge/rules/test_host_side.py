@@ -1,7 +1,5 @@
 """Findings of what was measured of the host: primitives of oneDNN, processors, MPI."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

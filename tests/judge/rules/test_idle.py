@@ -1,7 +1,5 @@
 """A device that has its next work and waits: where it does, as far as a recording shows it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """An A100 of 80 GB, filled by a training with profile_memory=True."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.judge.kineto_trace import A100, Recorder, training

@@ -1,7 +1,5 @@
 """Rules about memory: what grows, what failed, and what the peak is for, with their near misses."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from pathlib import Path

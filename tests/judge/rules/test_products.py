@@ -1,7 +1,5 @@
 """Products that stay off tensor cores, with the kernels that cuBLAS chooses then."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Query, key and value of a small BERT, one nn.Linear each: 24 blocks for 108 multiprocessors."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """GPT-2 small without DistributedDataParallel: an all-reduce for each of its 148 gradients."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The rank that the others wait for, as collectives of a trace tell."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A device whose clock is held down while it works."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

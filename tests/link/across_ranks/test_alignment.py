@@ -1,7 +1,5 @@
 """Which collectives of several ranks are one, how their clocks differ, and who waited, on rows that can be checked by eye."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

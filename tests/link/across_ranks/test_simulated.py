@@ -1,7 +1,5 @@
 """64 ranks on 8 hosts whose clocks are seconds apart and drift: what they tell together is what was."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Faults that are injected into a callback's recording, whatever framework it runs in."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

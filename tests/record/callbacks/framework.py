@@ -1,7 +1,5 @@
 """The framework that a file of tests needs: skipped where it is absent, but never in CI."""
 
-from __future__ import annotations
-
 import importlib
 import os
 from importlib.util import find_spec

@@ -1,7 +1,5 @@
 """Every option that all callbacks take."""
 
-from __future__ import annotations
-
 import inspect
 from typing import Any
 

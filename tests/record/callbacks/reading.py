@@ -1,7 +1,5 @@
 """What a recorded trace has, in the order of time."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A loop with the real Accelerate."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """In CI no framework may be missing without anybody noticing."""
 
-from __future__ import annotations
-
 import pytest
 
 from .framework import need

@@ -1,7 +1,5 @@
 """The callback in a real Lightning trainer."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

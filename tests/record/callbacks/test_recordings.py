@@ -1,7 +1,5 @@
 """What all callbacks share: optimizer steps and micro-steps as a framework tells of them."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The callback in the real Trainer of Hugging Face, with a tiny model made from a configuration."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A job of two processes, as torchrun starts it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from ..two_ranks import torchrun

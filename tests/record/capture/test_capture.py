@@ -1,7 +1,5 @@
 """Another profiler is started and stopped around chosen steps, and the job is what it was."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The NVTX ranges of a step: they nest, they name everything that runs, and the job is what it was."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import textwrap

@@ -1,7 +1,5 @@
 """What a device's driver tells, through made-up libraries that answer as NVML and AMD SMI do."""
 
-from __future__ import annotations
-
 import sys
 from types import ModuleType, SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """What a process and those below it take of the host."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

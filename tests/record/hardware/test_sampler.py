@@ -1,7 +1,5 @@
 """What the job takes of its machine over time, by looks that a test takes itself."""
 
-from __future__ import annotations
-
 import sys
 import threading
 

@@ -1,7 +1,5 @@
 """However many measurements there are, a bounded number is kept, and statistics are of all."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """A recording without a plan: it watches some iterations, and then measures what they ran, the heaviest first."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

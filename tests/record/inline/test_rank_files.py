@@ -1,7 +1,5 @@
 """Files are written beside the training loop, and a directory that hangs does not hold the job up."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What each iteration is for: warm-up, observing, one event at a time, and some without any."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples

@@ -1,7 +1,5 @@
 """A script in this process is what it would be alone."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import zipfile

@@ -1,7 +1,5 @@
 """Which modules and optimizers a job has, from one iteration of it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A job that goes on with another model: its forward is found again."""
 
-from __future__ import annotations
-
 import json
 import weakref
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Traces on demand: the same step on every rank, and a job that does not notice."""
 
-from __future__ import annotations
-
 import errno
 import gzip
 import itertools

@@ -1,7 +1,5 @@
 """What the directory may hold through which a running job is asked for a trace."""
 
-from __future__ import annotations
-
 import json
 import os
 from dataclasses import asdict

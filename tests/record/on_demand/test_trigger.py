@@ -1,7 +1,5 @@
 """Whoever asks a running job for a trace is told at once what will not come."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What DDP says of its own all-reduce."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

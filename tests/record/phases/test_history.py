@@ -1,7 +1,5 @@
 """A whole run in bounded memory."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples

@@ -1,7 +1,5 @@
 """The phases of every step: each moment belongs to one, and they add up exactly."""
 
-from __future__ import annotations
-
 import json
 import tracemalloc
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Where steps spend their time, by samples of the training thread's stack."""
 
-from __future__ import annotations
-
 import json
 import random
 import threading

@@ -1,7 +1,5 @@
 """What can be measured in a model, and a plan made of it."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

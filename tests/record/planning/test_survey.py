@@ -1,7 +1,5 @@
 """Watching some iterations of a loop and ending it: told by hand, without a script."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Times of watched iterations on a device, which reaches its marks later."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """What is put around a module's calls: no copy and no file of the module takes it along."""
 
-from __future__ import annotations
-
 import copy
 import gc
 import io

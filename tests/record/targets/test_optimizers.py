@@ -1,7 +1,5 @@
 """Optimizers' steps are heard in every torch, also after something was compiled."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from typing import Any

@@ -1,7 +1,5 @@
 """An armed watch: one event's marks in one iteration after the other, and nothing in between."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

@@ -1,7 +1,5 @@
 """The history of the CUDA allocator: bounded, the job's own left alone, and kept when memory runs out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Which steps a trace records."""
 
-from __future__ import annotations
-
 import pytest
 
 from stepscope.record.traces.cycles import Cycles

@@ -1,7 +1,5 @@
 """The file of a trace: whole or not at all, in its directory, and nobody else's."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """A child that a job forks after a trace ends as it would have without us."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

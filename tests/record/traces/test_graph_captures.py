@@ -1,7 +1,5 @@
 """Captures of CUDA graphs in a job, with a stand-in for the graph: what is recorded of them, and when."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import warnings

@@ -1,7 +1,5 @@
 """Collectives over gloo that still run when the profiler is to stop, in jobs of two processes."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import textwrap

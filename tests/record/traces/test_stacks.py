@@ -1,7 +1,5 @@
 """A trace with stacks, recorded here and read again."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

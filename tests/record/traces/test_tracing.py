@@ -1,7 +1,5 @@
 """Traces of a few steps: which steps, which file, and that the job does not notice."""
 
-from __future__ import annotations
-
 import errno
 import gzip
 import json

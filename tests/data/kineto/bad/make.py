@@ -3,8 +3,6 @@
 Run it in this folder; what it writes is committed.
 """
 
-from __future__ import annotations
-
 import gzip
 import io
 import tarfile

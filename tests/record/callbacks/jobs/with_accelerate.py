@@ -1,7 +1,5 @@
 """An Accelerate job for two processes: `with_accelerate.py OUT`."""
 
-from __future__ import annotations
-
 import sys
 
 import torch

@@ -1,7 +1,5 @@
 """A Lightning job for two processes: `with_lightning.py OUT`."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

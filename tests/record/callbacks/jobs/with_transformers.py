@@ -1,7 +1,5 @@
 """A job of Hugging Face's Trainer for two processes: `with_transformers.py OUT`."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 
