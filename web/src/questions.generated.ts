@@ -583,7 +583,7 @@ export type Rows = {
     readonly span?: number | null;
     /** what would be otherwise */
     readonly change?: string | null;
-    /** mean time of a step of the job that would follow (ns) */
+    /** mean time of a rank's step that would follow (ns) */
     readonly step_ns?: number | null;
     /** how much less that is than recorded (ns) */
     readonly saved_ns?: number | null;

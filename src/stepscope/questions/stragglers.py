@@ -107,8 +107,9 @@ def stragglers(scope: Scope, by: str = "rank") -> pa.Table:
     in another group, what is waited for B is charged to A. Both add up to the same over all
     ranks. `late_ns` is what one of the others waits by it in a mean step.
 
-    A rank is **late**, a straggler, where that is 5 % of the step or more without what lies before its recording, and
-    no more than half of the ranks are nearly as late; `findings` and `what-if` name the same ranks.
+    A rank is **late**, a straggler, where without what lies before its recording that is 5 % of the step or more, and no
+    less than three quarters of what the latest rank costs, as long as this is so of no more than half of the ranks;
+    `findings` and `what-if` name the same ranks.
 
     **Why.** The late rank is compared with each rank that waited, from the end of the previous collective
     that both left together (all-reduce, all-gather, reduce-scatter, all-to-all, barrier) to its arrival, each

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _COLUMNS = (
     Column("span", "int", "which of the ranks' recordings, from 0", shown="varying"),
     Column("change", "text", "what would be otherwise"),
-    Column("step_ns", "float", "mean time of a step of the job that would follow", "ns", sums=True),
+    Column("step_ns", "float", "mean time of a rank's step that would follow", "ns", sums=True),
     Column("saved_ns", "float", "how much less that is than recorded", "ns"),
     Column("saved_ratio", "float", "the part of the recorded step", "ratio", sums=True),
     Column("at_least_ns", "float", "what it saves a step even where unexplained waits stay", "ns"),
@@ -39,10 +39,7 @@ _WORDS = {
     "straggler": "without a straggler",
 }
 
-_OF_THE_JOB = (
-    "A step is the job's, from the start of its first rank to the end of its last; `summary` has the mean of the ranks' own "
-    "steps. Without transfers, ranks still wait for one another; exposed communication in `findings` holds both."
-)
+_OF_SEVERAL = "Without transfers, ranks still wait for one another; exposed communication in `findings` holds both."
 
 ERRORS = {
     "unknown-change": (
@@ -97,8 +94,8 @@ def what_if(scope: Scope, faster: str = "", without: str = "") -> pa.Table:
     is what becomes shorter on the rank and in the step where that is most, as long as one thread or stream still has the
     time for all that it does: no order of work can save more. It is left out where nothing of the step remains.
 
-    A step's time is that of the job: from the start of the first step that counts to the end of the last, on all ranks,
-    by their number; `summary` has the mean of the ranks' own.
+    A step's time is the mean over ranks: from when a rank had done the step before those that count (where there is none,
+    from when it started) until it had done the last, by their number.
     """
     from stepscope.analysis.dependencies.change import WhatIf
     from stepscope.analysis.dependencies.followed import graphs_of, lacks
@@ -113,7 +110,7 @@ def what_if(scope: Scope, faster: str = "", without: str = "") -> pa.Table:
             stretch = graph.stretch
             model = WhatIf(whole, graph, scope)
             steps = len(stretch.steps)
-            recorded = (stretch.end - stretch.start) / steps
+            recorded = model.recorded / steps
             changes = (
                 [_known(model, change) for change in asked]
                 if asked
@@ -141,7 +138,7 @@ def what_if(scope: Scope, faster: str = "", without: str = "") -> pa.Table:
         "a wait for other ranks in them stays as long as it was, and goes where they have no transfers",
     )
     if any(len(graph.stretch.ranks) > 1 for graph in graphs):
-        note = f"{_OF_THE_JOB} {note}"
+        note = f"{_OF_SEVERAL} {note}"
     if not asked and graphs and len(rows) == len(graphs):
         note = f"Nothing is there to change: no kernel, launch, transfer, awaited batch or late rank. {note}"
     if any("straggler" in change.without for change in asked) and not late:

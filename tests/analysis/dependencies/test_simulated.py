@@ -4,6 +4,7 @@ gives what the job takes in which the change was really made."""
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from stepscope.analysis.dependencies.graph import Graph, build
 from stepscope.analysis.dependencies.parts import KINDS, pieces_of
 from stepscope.analysis.dependencies.rerun import Plan
 from stepscope.analysis.dependencies.stretch import stretches
+from stepscope.analysis.overview import measure_times
 from stepscope.answers.scope import Scope
 
 ALLOWED_RATIO = 0.05
@@ -110,13 +112,13 @@ CHANGES: dict[str, tuple[Change, Callable[[Job], Job]]] = {
 
 
 def step_ns(job: Simulated, steps: tuple[int, ...]) -> float:
-    """What a step of the job took, from when the last rank had done the step before."""
+    """What a step took in the mean over ranks, each from when it had done the step before."""
     at = job.moments.at
     starts, ends = (
-        max(at[one.steps[step][edge]] for one in job.processes)
+        sum(at[one.steps[step][edge]] for one in job.processes)
         for step, edge in ((steps[0], 0), (steps[-1], 1))
     )
-    return (ends - starts) / len(steps)
+    return (ends - starts) / len(steps) / len(job.processes)
 
 
 Recorded = tuple[Simulated, Scope, Graph]
@@ -171,6 +173,10 @@ def test_predictions_are_those_of_the_changed_job(recorded: Recorded) -> None:
     assert (model.run(graph.duration, graph.lag) == graph.time).all()
     assert not job.job.delays or model.straggler() == job.job.delays[0].rank
     before = step_ns(job, steps)
+    # The step that changes are taken from is the one that `summary` and `findings` have.
+    assert model.recorded / len(steps) == pytest.approx(
+        fmean(measure_times(scope).step_ns), rel=1e-3
+    )
     for name, (change, made) in CHANGES.items():
         outcome = model.outcome(change)
         assert 0 <= outcome.at_least <= outcome.saved <= outcome.at_most, name

@@ -51,8 +51,8 @@ class Outcome:
     """What a change would have won (ns, of all steps together).
 
     Args:
-        saved: of the time from the start of the first step to the end of the last. The step before changes, too, so that what
-            it hands on is that of a job that always ran so.
+        saved: of what the steps took, in the mean over the ranks that stay. The step before changes, too, so that what it
+            hands on is that of a job that always ran so.
         at_least: as much even where a wait that nothing recorded explains ends when it did, and of a collective that
             was not matched no more was transfer than the fastest of its name took.
         at_most: all that becomes shorter, on the rank where that is most, step by step: none of it was hidden. Nor less
@@ -97,13 +97,19 @@ class WhatIf:
     def outcome(self, change: Change) -> Outcome:
         """What a change would have won."""
         graph, times = self.graph, self._times(change)
-        recorded = self._takes(graph.time, graph.duration, -1)
+        stay = np.arange(len(graph.recordings)) != times.away
+        before = self._takes(graph.time, graph.duration)[stay]
         moved = self.run(times.duration, times.lag, times.dropped)
         certain = self.run(times.certain_duration, times.certain_lag, times.dropped, external=True)
-        saved = max(recorded - self._takes(moved, times.duration, times.away), 0)
-        sure = recorded - self._takes(certain, times.certain_duration, times.away)
-        most = max(min(self._most(times), recorded - self._in_a_row(times)), saved)
-        return Outcome(saved, min(max(sure, 0), saved), most if most < recorded else None)
+        saved = _mean(before - self._takes(moved, times.duration)[stay])
+        sure = _mean(before - self._takes(certain, times.certain_duration)[stay])
+        most = max(min(self._most(times), _mean(before - self._in_a_row(times)[stay])), saved)
+        return Outcome(saved, min(sure, saved), most if most < _mean(before) else None)
+
+    @property
+    def recorded(self) -> int:
+        """What the steps took (ns), in the mean over ranks."""
+        return _mean(self._takes(self.graph.time, self.graph.duration))
 
     def has(self, which: str) -> bool:
         """Whether there is work of a class, or with a name that matches a pattern."""
@@ -146,15 +152,20 @@ class WhatIf:
         of_rank = {events.rank: number for number, events in enumerate(self.graph.recordings)}
         return None if late is None else of_rank.get(late.ranks[0])
 
-    def _takes(self, moved: Array, duration: Array, away: int) -> int:
-        """The time from when the step before was done (as recorded where there is none) to the end."""
+    def _takes(self, moved: Array, duration: Array) -> Array:
+        """What each rank's steps take: until it has done them, from when it had done the one before or, where they are the
+        first, started."""
         graph = self.graph
-        done = [graph.stretch.start, graph.stretch.start]
-        for number, moments in enumerate((graph.begins, graph.ends)):
-            moments = moments[graph.recording[moments] != away]
-            if len(moments):
-                done[number] = int((moved[moments] + duration[moments]).max())
-        return done[1] - done[0]
+        began = np.array(
+            graph.stretch.began or [graph.stretch.start] * len(graph.recordings), np.int64
+        )
+        done = []
+        for moments in (graph.begins, graph.ends):
+            at = np.full(len(began), NEVER)
+            np.maximum.at(at, graph.recording[moments], (moved + duration)[moments])
+            done.append(np.where(at == NEVER, began, at))
+        taken: Array = done[1] - done[0]
+        return taken
 
     def _times(self, change: Change) -> _Times:
         graph = self.graph
@@ -294,14 +305,12 @@ class WhatIf:
                 for lag in (times.lag, times.certain_lag):
                     lag[rows] = np.minimum(lag[rows], passed - less)
 
-    def _in_a_row(self, times: _Times) -> int:
-        """The longest that one thread or stream still needs for what it does in the steps."""
+    def _in_a_row(self, times: _Times) -> Array:
+        """The longest that one thread or stream of each rank still needs for what it does in the steps."""
         graph = self.graph
         inside = graph.time >= graph.stretch.start
-        longest = 0
+        longest = np.zeros(len(graph.recordings), np.int64)
         for number, events in enumerate(graph.recordings):
-            if number == times.away:
-                continue
             own = inside & (graph.recording == number)
             work = np.flatnonzero(own & (graph.kind == WORK))
             rows = events.work
@@ -310,16 +319,14 @@ class WhatIf:
             alone = np.full(len(stream), np.iinfo(np.int64).max)
             same = stream[1:] == stream[:-1]
             alone[:-1][same] = np.diff(rows["start_ns"])[same]
+            place = graph.place[work]
             edges = np.flatnonzero((graph.why == THREAD) & own[graph.source] & ~times.dropped)
             for of, takes in (
-                (
-                    stream[graph.place[work]],
-                    np.minimum(times.duration[work], alone[graph.place[work]]),
-                ),
+                (stream[place], np.minimum(times.duration[work], alone[place])),
                 (graph.place[graph.target[edges]], times.lag[edges]),
             ):
                 sums = np.bincount(np.unique(of, return_inverse=True)[1], takes)
-                longest = max(longest, int(sums.max(initial=0)))
+                longest[number] = max(longest[number], sums.max(initial=0))
         return longest
 
     def _most(self, times: _Times) -> int:
@@ -362,3 +369,8 @@ class WhatIf:
                 asked = (start >= stretch.start) & (at < steps) & np.isin(end, graph.time[own])
                 np.add.at(less, number * steps + at[asked], (end - start)[asked])
         return int(less.reshape(ranks, steps).max(axis=0).sum()) if steps and ranks else 0
+
+
+def _mean(ns: Array) -> int:
+    """Of ranks; 0 where they lose more than they win."""
+    return max(0, round(float(ns.mean()))) if len(ns) else 0

@@ -25,6 +25,7 @@ class Stretch:
         since, until: the time whose events bear on them: from the step before on (ns).
         before: the step before them, whose events are looked at, too; None where they are the first.
         left_out: steps that count and are left out, because there is too much.
+        began: when each rank started the first of them (ns); empty for `start`.
     """
 
     span: int
@@ -38,10 +39,11 @@ class Stretch:
     until: int
     before: int | None
     left_out: int
+    began: tuple[int, ...] = ()
 
 
 _STEPS = """
-    SELECT span, step, list(DISTINCT rank ORDER BY rank) AS ranks, min(start_ns) AS start_ns, max(end_ns) AS end_ns,
+    SELECT span, step, list(rank ORDER BY rank) AS ranks, list(start_ns ORDER BY rank) AS began, min(start_ns) AS start_ns, max(end_ns) AS end_ns,
         min(host_start_ns) AS host_start_ns, sum(device_events) AS device_events, bool_or(chosen) AS chosen
     FROM (SELECT *, (rank, span, step) IN (SELECT (rank, span, step) FROM ({chosen})) AS chosen FROM {steps})
     GROUP BY span, step ORDER BY span, start_ns, step
@@ -80,10 +82,12 @@ def stretches(scope: Scope, whole: Scope) -> list[Stretch]:
             continue
         steps = [known[place] for place in kept]
         before = known[max(kept[0] - 1, 0)]
+        ranks = tuple(sorted({rank for row in steps for rank in row["ranks"]}))
+        began = dict(zip(steps[0]["ranks"], steps[0]["began"], strict=True))
         found.append(
             Stretch(
                 span=span,
-                ranks=tuple(sorted({rank for row in steps for rank in row["ranks"]})),
+                ranks=ranks,
                 steps=tuple(row["step"] for row in steps),
                 start=min(row["start_ns"] for row in steps),
                 end=max(row["end_ns"] for row in steps),
@@ -93,6 +97,7 @@ def stretches(scope: Scope, whole: Scope) -> list[Stretch]:
                 until=max(row["end_ns"] for row in steps) + 1,
                 before=before["step"] if kept[0] else None,
                 left_out=len(asked) - len(kept),
+                began=tuple(began.get(rank, steps[0]["start_ns"]) for rank in ranks),
             )
         )
     return found
