@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.formats.nsys.exports import Nsys
+from tests.formats.nvprof.databases import Nvprof
 from tests.small_traces import H100, MI300
 from tests.small_traces import write_trace as write
 
@@ -159,6 +161,35 @@ def test_files_that_say_no_rank_and_overlap_are_ranks_in_the_order_of_their_name
     write(tmp_path / "a.json", lasts_minutes=1, minute=0.5)
     (files,) = jobs(tmp_path).values()
     assert files == [("a.json", 0, 0, "order"), ("b.json", 1, 0, "order")]
+
+
+def test_files_that_say_no_rank_are_ranks_only_of_what_the_same_tool_recorded(tmp_path):
+    write(tmp_path / "a.json")
+    Nsys(tmp_path / "b.sqlite").launch(1, 1, "k", 2, 3)
+    Nvprof(tmp_path / "c.sql").launch(1, 1, "k", 2, 3).written()
+    found = about(tmp_path)
+    assert [*found] == ["a", "b", "c"]
+    assert {name: words.rsplit(", ", 1)[-1] for name, words in found.items() if name != "a"} == {
+        "b": "Nsight Systems",
+        "c": "nvprof",
+    }
+
+
+def test_tools_whose_files_state_ranks_recorded_one_job(tmp_path):
+    write(tmp_path / "rank0.json", rank=0, world=2)
+    Nsys(tmp_path / "rank1.sqlite").launch(1, 1, "k", 2, 3)
+    assert list(jobs(tmp_path).values()) == [
+        [("rank0.json", 0, 0, "distributedInfo"), ("rank1.sqlite", 1, 0, "file name")]
+    ]
+
+
+def test_a_file_that_says_no_rank_is_none_of_a_world_whose_ranks_are_all_there(tmp_path):
+    for rank in range(2):
+        write(tmp_path / f"of2_{rank}.json", rank=rank, world=2)
+    write(tmp_path / "another.json")
+    assert [len(files) for files in jobs(tmp_path).values()] == [1, 2]
+    (tmp_path / "of2_1.json").unlink()
+    assert [len(files) for files in jobs(tmp_path).values()] == [2]
 
 
 def test_files_that_say_no_rank_and_follow_one_another_are_cycles(tmp_path):

@@ -3,8 +3,9 @@
 Two recordings are of different jobs where something that a job has once differs: the model of the
 device, the world size, the version of CUDA, ROCm, NCCL or torch. A rank of which both are must be one
 process: on one host, under one process id, and not twice at the same time; such recordings are its
-cycles, however far apart they lie. Ranks of one job are recorded together. What a file does not say
-tells nothing apart.
+cycles, however far apart they lie. Ranks of one job are recorded together. A recording that states no
+rank is guessed one only among recordings of the same tool, and only where the world has room for another rank. What a
+file does not say tells nothing else apart.
 """
 
 from __future__ import annotations
@@ -73,6 +74,12 @@ class Candidate:
         end = first.end_ns()
         return end is not None and second.start_ns is not None and end > second.start_ns
 
+    def is_of_process(self, other: Candidate) -> bool:
+        """Whether both state the same process."""
+        mine, theirs = self.facts, other.facts
+        stated = None not in (mine.host, mine.pid)
+        return stated and (mine.host, mine.pid) == (theirs.host, theirs.pid)
+
     def is_of_another_process(self, other: Candidate) -> bool:
         """Whether what both say of their process differs."""
         mine, theirs = self.facts, other.facts
@@ -93,6 +100,7 @@ class Job:
         self.hosts: set[str] = set()
         self._last_rank = 0
         self._requests: set[str | None] = set()
+        self._of_tool: dict[tuple[str, bool], Candidate] = {}
         self._of_rank: dict[tuple[int | None, bool], list[Candidate]] = {}
         self._recorded: dict[bool, tuple[int, int]] = {}
         self.add(first)
@@ -112,6 +120,8 @@ class Job:
             self.world_size = facts.world_size
         self._last_rank = max(self._last_rank, facts.rank or 0)
         self._requests.add(facts.request)
+        if timed:
+            self._of_tool.setdefault((one.format.name, one.rank is None), one)
         self.versions = {**facts.versions, **self.versions}
         if facts.host is not None:
             self.hosts.add(facts.host)
@@ -123,6 +133,8 @@ class Job:
 
     def takes(self, one: Candidate) -> bool:
         """Whether a recording can be of this job."""
+        if one.format.timed and not self._has_room_for(one):
+            return False
         return self._agrees(one.facts) and self._is_recorded_with(one)
 
     def likeness(self, one: Candidate) -> tuple[bool, tuple[int, int]]:
@@ -137,6 +149,17 @@ class Job:
 
     def _rank(self, one: Candidate) -> int | None:
         return 0 if self.world_size == 1 else one.rank
+
+    def _has_room_for(self, one: Candidate) -> bool:
+        """Whether one may be a rank of this job where its rank, or that of another tool's recording, is not stated."""
+        silent = one.rank is None
+        other_tools = [of for (name, _), of in self._of_tool.items() if name != one.format.name]
+        if any((silent or of.rank is None) and not one.is_of_process(of) for of in other_tools):
+            return False
+        size = self.world_size
+        if not silent or size is None or one.facts.world_size == 1:
+            return True
+        return sum(timed and rank is not None for rank, timed in self._of_rank) < size
 
     def _agrees(self, facts: Facts) -> bool:
         """Whether what a job has once is the same."""
@@ -178,9 +201,9 @@ class Job:
 def jobs_of(found: Iterable[Candidate]) -> list[Job]:
     """The jobs that recordings are of, in the order of their files; a single one as a rule."""
     jobs: list[Job] = []
-    # Recordings without moments come last: they say less, and join what is there.
-    ordered = sorted(found, key=lambda one: (not one.format.timed, natural(one.member.label)))
-    for one in ordered:
+    # Recordings without moments come last, and before them those without a rank: they say less, and join what is there.
+    named = sorted(found, key=lambda one: (not one.format.timed, natural(one.member.label)))
+    for one in sorted(named, key=lambda one: (not one.format.timed, one.rank is None)):
         fitting = [job for job in jobs[-MOST_JOBS:] if job.takes(one)]
         if fitting:
             max(fitting, key=lambda job: job.likeness(one)).add(one)
@@ -188,6 +211,8 @@ def jobs_of(found: Iterable[Candidate]) -> list[Job]:
             jobs.append(Job(one))
     if len(jobs) <= MOST_JOBS:
         jobs = _merged(jobs)
+    place = {id(one): at for at, one in enumerate(named)}
+    jobs.sort(key=lambda job: min(place[id(one)] for one in job.files))
     _describe(jobs)
     return jobs
 
@@ -283,6 +308,9 @@ def _words(job: Job) -> tuple[str, ...]:
         devices or "",
         "" if job.world_size is None else f"world size {job.world_size}",
         ", ".join(f"{name} {version}" for name, version in sorted(job.versions.items())),
+        " and ".join(
+            sorted({one.facts.tool or one.format.name for one in job.files if one.format.timed})
+        ),
         ", ".join(sorted(job.hosts)),
         "" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S} UTC",
     )
