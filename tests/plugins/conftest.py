@@ -30,6 +30,7 @@ CACHES = (
     operators.model_of,
     operators.of_row,
     hardware._added,
+    plugins.metadata_folders,
 )
 """What is found is kept for the life of a process, which is longer than a test."""
 

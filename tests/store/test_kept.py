@@ -126,7 +126,24 @@ def test_a_store_that_cannot_be_written_is_asked_all_the_same(
     assert not (directory / KEPT_FILE).exists()
 
 
-def test_small_stores_keep_nothing(tmp_path: Path) -> None:
+def test_small_stores_keep_answers_alone(tmp_path: Path) -> None:
     small = write_directory(tmp_path / "small", ROWS)
     asked(small, counts)
     assert not (small / KEPT_FILE).exists()
+
+
+def test_what_was_kept_first_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = kept.Kept(tmp_path, 1)
+    monkeypatch.setattr(kept, "MOST_BYTES", 100)
+    for number in range(5):
+        store.put(f"key {number}", "x" * 10 * number)
+    store.put("key 4", "y")
+    assert [store.get(f"key {number}") is kept.NOTHING for number in range(5)][-2:] == [
+        False,
+        False,
+    ]
+    assert store.get("key 0") is kept.NOTHING
+    assert store.get("key 4") == "y"
+    store.put("large", list(range(500)))
+    assert store.get("large") is kept.NOTHING
+    assert store.get("key 4") == "y"

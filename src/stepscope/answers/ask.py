@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import duckdb
-
 from stepscope.answers.declare import Parameter, Question
+from stepscope.answers.kept_answers import kept_or_made
 from stepscope.answers.part import EVERYTHING, Part
-from stepscope.answers.rows import note_of, rests_on_of
+from stepscope.answers.rows import as_declared, note_of, rests_on_of
 from stepscope.answers.scope import Recording, Scope
 from stepscope.answers.selection import wrong_argument
 from stepscope.answers.table import Table, sort_key
@@ -48,7 +48,14 @@ def reading(*stores: Store) -> Iterator[None]:
     """
     try:
         yield
-    except duckdb.Error as error:
+    except (StepScopeError, OSError, MemoryError):
+        raise
+    except Exception as error:
+        duckdb = sys.modules.get("duckdb")  # its errors need not be imported where it is not
+        if duckdb is None or not isinstance(error, duckdb.Error):
+            for store in stores:
+                store.check_rows()
+            raise
         reason = str(error).splitlines()[0]
         damaged = isinstance(error, duckdb.IOException) or ".parquet" in reason
         directories = [store.directory for store in stores if store.directory is not None]
@@ -62,12 +69,6 @@ def reading(*stores: Store) -> Iterator[None]:
             store.check_all_files()
         named = [directory for directory in directories if str(directory) in reason]
         raise damaged_store((named or directories)[0], reason) from None
-    except (StepScopeError, OSError, MemoryError):
-        raise
-    except Exception:
-        for store in stores:
-            store.check_rows()
-        raise
 
 
 def ask(
@@ -104,8 +105,14 @@ def ask(
     """
     asked = check_asked(question, top=top, columns=columns, sort=sort, **parameters)
     part.check_allowed(question, asked.get("by"))
-    with named(question.added_by), reading(store), Scope(store, ranks, steps, part) as scope:
-        table = _table(question, scope, asked)
+    own_ranks, own_steps = (None if one is None else tuple(one) for one in (ranks, steps))
+
+    def make() -> Table:
+        with Scope(store, own_ranks, own_steps, part) as scope:
+            return _table(question, scope, asked)
+
+    with named(question.added_by), reading(store):
+        table = kept_or_made(question, store, own_ranks, own_steps, part, asked, make)
     return _part(table, top, columns, sort)
 
 
@@ -250,31 +257,6 @@ def _answered(question: Question, scope: Scope, asked: Mapping[str, Any]) -> pa.
     if question.steps == "trace":
         scope.check_traced()
     return question.answer(scope, **asked)
-
-
-def as_declared(question: Question, rows: pa.Table) -> pa.Table:
-    """The rows with the columns in the declared order and of the declared types.
-
-    DuckDB sums integers to 128 bits and readers encode text by dictionary: people get plain 64-bit
-    integers, doubles, text and booleans.
-
-    Raises:
-        ValueError: a column that is not declared.
-    """
-    import pyarrow as pa
-
-    types = {"int": pa.int64(), "float": pa.float64(), "text": pa.string(), "bool": pa.bool_()}
-    undeclared = set(rows.column_names) - {c.name for c in question.columns}
-    if undeclared:
-        raise ValueError(f"{question.name} does not declare {', '.join(sorted(undeclared))}")
-    fields = [
-        pa.field(c.name, types[c.type]) for c in question.columns if c.name in rows.column_names
-    ]
-    ordered = rows.select([field.name for field in fields])
-    declared = pa.schema(fields)
-    if not ordered.schema.equals(declared):  # a cast imports a module of Arrow's, which takes time
-        ordered = ordered.cast(declared)
-    return ordered.combine_chunks()
 
 
 def _check_columns(columns: Sequence[str], question: Question) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.declare import Column
+from stepscope.answers.declare import Column, Question
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,7 +21,7 @@ def answer_rows(
     """
     import pyarrow as pa
 
-    types = {"int": pa.int64(), "float": pa.float64(), "text": pa.string(), "bool": pa.bool_()}
+    types = _types()
     by_name = {column.name: types[column.type] for column in declared}
     columns = list(zip(*rows, strict=True)) or [()] * len(names)
     return pa.table(
@@ -42,6 +42,37 @@ def answer_dicts(
         KeyError: a name that is not declared.
     """
     return answer_rows(declared, names, ([row.get(name) for name in names] for row in rows))
+
+
+def _types() -> dict[str, pa.DataType]:
+    import pyarrow as pa
+
+    return {"int": pa.int64(), "float": pa.float64(), "text": pa.string(), "bool": pa.bool_()}
+
+
+def as_declared(question: Question, rows: pa.Table) -> pa.Table:
+    """The rows with the columns in the declared order and of the declared types.
+
+    DuckDB sums integers to 128 bits and readers encode text by dictionary: people get plain 64-bit
+    integers, doubles, text and booleans.
+
+    Raises:
+        ValueError: a column that is not declared.
+    """
+    import pyarrow as pa
+
+    types = _types()
+    undeclared = set(rows.column_names) - {c.name for c in question.columns}
+    if undeclared:
+        raise ValueError(f"{question.name} does not declare {', '.join(sorted(undeclared))}")
+    fields = [
+        pa.field(c.name, types[c.type]) for c in question.columns if c.name in rows.column_names
+    ]
+    ordered = rows.select([field.name for field in fields])
+    declared = pa.schema(fields)
+    if not ordered.schema.equals(declared):  # a cast imports a module of Arrow's, which takes time
+        ordered = ordered.cast(declared)
+    return ordered.combine_chunks()
 
 
 def noted(rows: pa.Table, note: str, *, rests_on: Iterable[str] | None = None) -> pa.Table:

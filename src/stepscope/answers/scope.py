@@ -129,7 +129,7 @@ class Scope:
                 self._narrow(part)
                 if self.lacks is not None and not may_lack:
                     raise self.lacks
-            elif not self._conditions:
+            elif not self._conditions and store.takes_long:
                 self._kept = store.kept
         except BaseException:
             self.close()

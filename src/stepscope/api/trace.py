@@ -17,7 +17,6 @@ from stepscope.answers.part import EVERYTHING, Part, part
 from stepscope.answers.scope import Scope
 from stepscope.answers.selection import check_known, numbers_of, wrong_argument
 from stepscope.answers.table import Table
-from stepscope.api.free_query import answer_query
 from stepscope.api.methods import QuestionMethods
 from stepscope.floor.errors import StoreError, UsageError
 from stepscope.floor.known_names import check_name
@@ -82,8 +81,10 @@ class Trace(QuestionMethods):
         self._ranks = None if ranks is None else tuple(ranks)
         self._steps = None if steps is None else tuple(steps)
         self._scratch = scratch
-        with self.scope() as scope:
-            self.ranks: tuple[int, ...] = scope.ranks
+        self.ranks: tuple[int, ...] = store.ranks
+        if ranks is not None or steps is not None:
+            with self.scope() as scope:
+                self.ranks = scope.ranks
 
     @property
     def jobs(self) -> Mapping[str, Trace]:
@@ -175,6 +176,8 @@ class Trace(QuestionMethods):
         """
         if not isinstance(text, str):
             raise wrong_argument(f"{text!r} is no SQL", "give a text: 'SELECT * FROM step'")
+        from stepscope.api.free_query import answer_query
+
         if "duckdb_" in text.lower():  # only DuckDB's own catalogue shows what columns mean
             self.store.comment()
         with (

@@ -14,7 +14,7 @@ from pathlib import Path
 from stepscope.costs.hardware import Hardware, load_hardware, parse_hardware
 from stepscope.floor.complete_file import complete_output
 from stepscope.floor.errors import UsageError
-from stepscope.floor.home import user_folder
+from stepscope.floor.home import config_folder
 from stepscope.floor.quoting import toml_string
 
 _HINT = "set XDG_CONFIG_HOME to a folder that you may write to"
@@ -27,11 +27,6 @@ ERRORS = {
         "be copied to another."
     ),
 }
-
-
-def config_folder() -> Path:
-    """Where the user's configuration of StepScope is."""
-    return user_folder("XDG_CONFIG_HOME", ".config")
 
 
 def measured_path() -> Path:

@@ -6,6 +6,11 @@ import os
 from pathlib import Path
 
 
+def config_folder() -> Path:
+    """Where the user's configuration of StepScope is: files that say what devices can do."""
+    return user_folder("XDG_CONFIG_HOME", ".config")
+
+
 def user_folder(variable: str, usual: str) -> Path:
     """The folder of StepScope's files of a kind, by the rules of XDG.
 

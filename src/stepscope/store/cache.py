@@ -77,18 +77,25 @@ def cache_key(path: Path, options: dict[str, Any], *, beside: Sequence[Path] = (
     return f"{plain[:40].strip('.') or 'run'}-{digest}"
 
 
-@cache
 def digest_of(rooms: Sequence[str]) -> str:
     """A digest of the source of some packages of ours; takes some milliseconds.
 
     The text is read and not the files' times: two installations of one version share their stores.
     """
-    package = Path(__file__).parents[1]
+    return hashlib.sha256("".join(map(_digest_of, rooms)).encode()).hexdigest()
+
+
+@cache
+def _digest_of(room: str) -> str:
+    package = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120 - three times as fast as Path
     digest = hashlib.sha256()
-    for room in rooms:
-        for file in sorted((package / room).rglob("*.py")):
-            digest.update(f"{file.relative_to(package)}\0".encode())
-            digest.update(file.read_bytes())
+    for folder, folders, names in os.walk(os.path.join(package, room)):  # noqa: PTH118
+        folders.sort()
+        for name in sorted(names):
+            if name.endswith((".py", ".toml", ".txt")):
+                digest.update(f"{folder[len(package) :]}/{name}\0".encode())
+                with open(f"{folder}/{name}", "rb") as file:  # noqa: PTH123
+                    digest.update(file.read())
     return digest.hexdigest()
 
 

@@ -1,14 +1,16 @@
 """What was worked out of everything that a store holds, kept beside it, so that nobody works it out again.
 
-Of each thing that is kept, there is one definition: the query, or the function, whose result it is. It is kept under
+Of each thing that is kept, there is one definition: the query, the function or the question (`answers.kept_answers`) whose result it is. It is kept under
 their name in one file of the store, which `store.json` does not list: it is no part of the recording, anyone may delete
-it, and what is damaged, of another store or of other code counts as absent. A small store is worked out as fast as it is read.
+it, and what is damaged, of another store or of other code counts as absent. Of a small store answers alone are kept: queries
+take no longer than to read what is kept of them.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import threading
 import zlib
 from contextlib import suppress
 from pathlib import Path
@@ -23,9 +25,11 @@ from stepscope.store.packed import packed, unpacked
 
 MOST_ROWS: Final = 10_000
 """Rows of a query's result that is kept; more are no sum but the events themselves."""
-MOST_BYTES: Final = 64 << 20
-"""How large the file may grow."""
-_CODE: Final = ("floor", "schema", "link", "store", "answers", "analysis", "judge")
+MOST_BYTES: Final = 16 << 20
+"""How large the file may grow: what was kept first goes first."""
+_CODE: Final = (
+    "floor", "schema", "formats", "link", "store", "costs", "answers", "analysis", "judge", "compare", "questions",
+)  # fmt: skip
 """The packages whose code decides what the tables of a store say, and what is worked out of them."""
 
 NOTHING: Final = object()
@@ -42,9 +46,9 @@ class Kept:
     def __init__(self, directory: Path, crc32: int) -> None:
         """Reads what there is."""
         self._file = directory / KEPT_FILE
+        self._changing = threading.Lock()
         self._of = {"store": crc32, "code": digest_of(_CODE)}
         self._known: dict[str, tuple[bytes, int]] = {}
-        self._bytes = 0
         self._changed = False
         with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
             self._read(self._file.read_bytes())
@@ -58,7 +62,6 @@ class Kept:
         for key, length, size in head["values"]:
             self._known[key] = body[at : at + length], size
             at += length
-        self._bytes = at
 
     def get(self, key: str, *records: type) -> Any:
         """What is kept under a key, `NOTHING` where nothing is.
@@ -67,9 +70,9 @@ class Kept:
             key: as `key_of` gives it.
             records: the classes that it may be made of.
         """
-        if key not in self._known:
+        if (found := self._known.get(key)) is None:
             return NOTHING
-        data, size = self._known[key]
+        data, size = found
         try:
             return unpacked(pa.decompress(data, size, "zstd", asbytes=True), *records)
         except (ValueError, OSError, MemoryError, pa.ArrowException):
@@ -80,22 +83,35 @@ class Kept:
         with suppress(TypeError, pa.ArrowException):
             data = packed(value)
             small = pa.compress(data, "zstd", asbytes=True)
-            if self._bytes + len(small) <= MOST_BYTES:
+            if len(small) > MOST_BYTES:
+                return
+            with self._changing:
+                self._known.pop(key, None)
+                held = sum(len(one) for one, _ in self._known.values())
+                while held + len(small) > MOST_BYTES:
+                    gone, _ = self._known.pop(next(iter(self._known)))
+                    held -= len(gone)
                 self._known[key] = small, len(data)
-                self._bytes += len(small)
                 self._changed = True
 
     def write(self) -> None:
-        """Writes what is new into the store, where that can be written."""
-        if not self._changed:
+        """Writes what is new into the store, where that can be written and is not meant to stay as it is."""
+        if not self._changed or not self._may_change():
             return
-        self._changed = False
-        known = dict(self._known)
+        with self._changing:
+            self._changed = False
+            known = dict(self._known)
         body = b"".join(data for data, _ in known.values())
         values = [[key, len(data), size] for key, (data, size) in known.items()]
         head = {"of": self._of, "crc32": zlib.crc32(body), "values": values}
         with suppress(OSError), complete_file(self._file) as unfinished:
             unfinished.write_bytes(json.dumps(head).encode() + b"\n" + body)
+
+    def _may_change(self) -> bool:
+        """Whether anyone may write into the store's folder: root could write into any."""
+        with suppress(OSError):
+            return bool(self._file.parent.stat().st_mode & 0o222)
+        return False
 
 
 def key_of(*parts: Any) -> str | None:

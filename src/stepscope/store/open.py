@@ -17,8 +17,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import duckdb
-
 from stepscope.floor.errors import StoreError
 from stepscope.floor.quoting import printable, sql_literal, sql_name
 from stepscope.schema.declare import Role, SchemaTable
@@ -35,6 +33,7 @@ from stepscope.store.manifest import (
 )
 
 if TYPE_CHECKING:
+    import duckdb
     import pyarrow as pa
 
     from stepscope.store.kept import Kept
@@ -43,29 +42,31 @@ _SMALL_BYTES = 2 << 20
 _FEW_RANKS = 8
 """The events' files, and the ranks, of a store that is worked out as fast as anything kept of it is read."""
 
-_UNREADABLE = (duckdb.Error, MemoryError, TypeError, ValueError, OverflowError)
-"""What reading a file raises in which a column has another name (no text any more) or another type."""
+_UNREADABLE = (MemoryError, TypeError, ValueError, OverflowError)
+"""What reading a file raises, beside DuckDB's own errors, in which a column has another name (no text any more)
+or another type."""
 _OPENED = itertools.count()
 _TABLE_NAMES = re.compile(rf"\b(?:{'|'.join(TABLES)})\b", re.IGNORECASE)
 
 
 class Store:
-    """An open store. Use as a context manager, or call `close`.
+    """An open store. Use as a context manager, or call `close`. DuckDB is started when something is first asked.
 
     `directory` is None for rows in memory; `ranks` are the ranks it has, in order; `kept_steps` are the
-    steps that it was narrowed to as it was made, None for all; `start_epoch_ns` is where all times count
-    from (Unix time, ns; None where nobody knows); `facts` is the content of its `store.json`.
+    steps that it was narrowed to as it was made, None for all; `facts` is the content of its `store.json`.
     """
 
     def __init__(
         self,
-        connection: duckdb.DuckDBPyConnection,
+        connection: duckdb.DuckDBPyConnection | None = None,
         *,
         directory: Path | None = None,
         facts: Mapping[str, Any] | None = None,
     ) -> None:
         """For `open` and `from_rows`, which people call."""
-        self._connection = connection
+        self._connected = connection
+        self._connecting = threading.RLock()
+        self._closed = False
         self._beside = threading.Lock()
         self._showing = threading.Lock()
         self._shown: set[str] = set()
@@ -76,8 +77,8 @@ class Store:
         self._drifts: dict[tuple[int, int], int] = {}
         self.directory = directory
         self.facts: Mapping[str, Any] = facts or {}
+        self._start_epoch_ns: int | None = None
         self.ranks: tuple[int, ...] = ()
-        self.start_epoch_ns: int | None = None
         kept = self.facts.get("steps")
         self.kept_steps: tuple[int, ...] | None = None if kept is None else tuple(kept)
 
@@ -114,23 +115,43 @@ class Store:
     def _opened(cls, path: Path) -> Store:
         check_directory_name(path)
         facts = read_store_file(path)
-        files = _by_table(listed_files(path, facts))
-        connection = _connect(path)
-        store = cls(connection, directory=path, facts=facts)
-        try:
-            store._files = files
-            store.ranks = tuple(files.get("rank", ()))
-            store._check(["rank"])
-            store._shifts, store._drifts = store._read_shifts()
-            store.ranks = tuple(sorted(store._shifts))
-            connection.execute("SET lock_configuration=true")
-        except _UNREADABLE as error:
-            store.close()
-            raise store._unreadable(path, error) from None
-        except BaseException:
-            store.close()
-            raise
+        store = cls(directory=path, facts=facts)
+        store._files = _by_table(listed_files(path, facts))
+        if "rank" not in store._files:
+            raise damaged_store(path, "it has no rank")
+        store.ranks = tuple(sorted(store._files["rank"]))
+        store._check(["rank"])
         return store
+
+    @property
+    def _connection(self) -> duckdb.DuckDBPyConnection:
+        """DuckDB, with what is added to the times of each rank.
+
+        Raises:
+            StoreError: the files of ranks cannot be read.
+        """
+        with self._connecting:
+            if self._connected is None:
+                self._connected = self._connect()
+                if self._closed:
+                    self._connected.close()
+            return self._connected
+
+    def _connect(self) -> duckdb.DuckDBPyConnection:
+        import duckdb
+
+        assert self.directory is not None  # noqa: S101  # rows in memory come with a connection
+        connection = _connect(self.directory)
+        try:
+            self._read_shifts(connection)
+            connection.execute("SET lock_configuration=true")
+        except (duckdb.Error, *_UNREADABLE) as error:
+            connection.close()
+            raise self._unreadable(self.directory, error) from None
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
     @classmethod
     def from_rows(cls, rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> Store:
@@ -182,6 +203,8 @@ class Store:
         """
         if self.directory is None:
             return
+        import duckdb
+
         with self._showing:
             new = [name for name in names if name not in self._shown]
             try:
@@ -189,7 +212,7 @@ class Store:
                     for name in new:
                         cursor.execute(f"CREATE VIEW {name} AS {self.select_text(TABLES[name])}")
                         self._shown.add(name)
-            except _UNREADABLE as error:
+            except (duckdb.Error, *_UNREADABLE) as error:
                 raise self._unreadable(self.directory, error) from None
 
     def _unreadable(self, path: Path, error: Exception) -> StoreError:
@@ -244,6 +267,8 @@ class Store:
         """
         if self.directory is None:
             return
+        import duckdb
+
         from stepscope.store.soundness import unsound  # imported here: it is rare
 
         paths: dict[str, Iterable[str]] = {
@@ -290,17 +315,20 @@ class Store:
 
     @cached_property
     def kept(self) -> Kept | None:
-        """What was worked out of all of it before; None where nothing is kept: of rows in memory, of a store that
-        was narrowed, and of a small one.
-        """
-        if self.directory is None or self.kept_steps is not None:
-            return None
-        large = sum(map(self.stored_bytes, ("host_event", "device_event"))) > _SMALL_BYTES
-        if not large and len(self.ranks) <= _FEW_RANKS:
+        """What was worked out of it before; None for rows in memory."""
+        if self.directory is None:
             return None
         from stepscope.store.kept import Kept  # imported here: it loads pyarrow
 
         return Kept(self.directory, self.facts["crc32"])
+
+    @cached_property
+    def takes_long(self) -> bool:
+        """Whether a query of all of it takes longer than to read what is kept of it: not one of a small store, or
+        of one that was narrowed, of which nobody asks all.
+        """
+        large = sum(map(self.stored_bytes, ("host_event", "device_event"))) > _SMALL_BYTES
+        return self.kept_steps is None and (large or len(self.ranks) > _FEW_RANKS)
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
         """A further connection to the same tables, which its caller closes. Temporary views made on
@@ -383,6 +411,7 @@ class Store:
 
     def shift_ns(self, rank: int, span: int) -> int:
         """What is added to the times of a recording as its files have them (ns)."""
+        _ = self._connection
         return self._shifts.get(rank, 0) + self._drifts.get((rank, span), 0)
 
     def comment(self) -> None:
@@ -400,37 +429,51 @@ class Store:
             )
         )
 
-    def _read_shifts(self) -> tuple[dict[int, int], dict[tuple[int, int], int]]:
-        """What is added to the times of each rank, and beside it to those of recordings whose clock drifts."""
-        rows = self._read_early("rank", "rank, start_epoch_ns, clock_offset_ns, clock_drift_ppb")
+    def _read_shifts(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Reads what is added to the times of each rank, and beside it to those of recordings whose clock drifts."""
+        rows = self._read_early(
+            connection, "rank", "rank, start_epoch_ns, clock_offset_ns, clock_drift_ppb"
+        )
+        if {rank for rank, *_ in rows} != set(self.ranks):
+            raise damaged_store(self.directory, "its files of ranks are of others")
         starts = {
             rank: start + (offset or 0) for rank, start, offset, _ in rows if start is not None
         }
-        self.start_epoch_ns = min(starts.values(), default=None)
-        first = self.start_epoch_ns or 0
-        shifts = {
+        self._start_epoch_ns = min(starts.values(), default=None)
+        first = self._start_epoch_ns or 0
+        self._shifts = {
             rank: (offset or 0) if start is None else starts[rank] - first
             for rank, start, offset, _ in rows
         }
-        drifts = {}
         if any(drift for _, _, _, drift in rows):
             self._check(["source"])
-            read = self._read_early("source", "rank, span, drift_ns")
-            drifts = {(rank, span): ns for rank, span, ns in read if ns}
-        return shifts, drifts
+            read = self._read_early(connection, "source", "rank, span, drift_ns")
+            self._drifts = {(rank, span): ns for rank, span, ns in read if ns}
 
-    def _read_early(self, table: str, columns: str) -> list[tuple[Any, ...]]:
+    def _read_early(
+        self, connection: duckdb.DuckDBPyConnection, table: str, columns: str
+    ) -> list[tuple[Any, ...]]:
         """Rows of a table, before there is a view of it."""
         files = [one for found in self._files.get(table, {}).values() for one in found]
         if not files:
             raise damaged_store(self.directory, f"it has no {table}")
-        found = self._connection.execute(f"SELECT {columns} FROM {_read_parquet(files)}")
-        rows: list[tuple[Any, ...]] = found.fetchall()
+        rows: list[tuple[Any, ...]] = connection.execute(
+            f"SELECT {columns} FROM {_read_parquet(files)}"
+        ).fetchall()
         return rows
+
+    @property
+    def start_epoch_ns(self) -> int | None:
+        """Where all times count from (Unix time, ns); None where nobody knows."""
+        _ = self._connection
+        return self._start_epoch_ns
 
     def close(self) -> None:
         """Closes the connection. Harmless when it is closed already."""
-        self._connection.close()
+        with self._connecting:
+            self._closed = True
+            if self._connected is not None:
+                self._connected.close()
 
     def __enter__(self) -> Store:
         """Itself."""
@@ -461,6 +504,8 @@ def fetch_arrow(
 
 
 def _connect(directory: Path | None) -> duckdb.DuckDBPyConnection:
+    import duckdb  # imported here: an answer that is kept needs none
+
     connection = duckdb.connect(
         ":memory:",
         config={

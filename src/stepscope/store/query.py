@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
-
-import duckdb
+from typing import TYPE_CHECKING, Any
 
 from stepscope.floor.errors import UsageError
+
+if TYPE_CHECKING:
+    import duckdb
 
 _EXPLAIN = re.compile(r"\s*EXPLAIN(\s+ANALYZE)?(\s*\([^)]*\))?\s+", re.IGNORECASE)
 
@@ -62,6 +63,8 @@ def tables_of_schema(
     ((taken_apart,),) = connection.execute("SELECT json_serialize_sql(?)", [statement]).fetchall()
     tree = json.loads(taken_apart)
     if tree["error"]:
+        import duckdb
+
         try:
             named = connection.get_table_names(statement, qualified=True)
         except duckdb.Error:
@@ -100,6 +103,8 @@ def sql_error(error: duckdb.Error) -> UsageError:
 
 
 def _kinds(connection: duckdb.DuckDBPyConnection, text: str) -> list[str]:
+    import duckdb
+
     try:
         return [str(statement.type.name) for statement in connection.extract_statements(text)]
     except duckdb.Error as error:

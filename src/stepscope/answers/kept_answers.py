@@ -1,0 +1,84 @@
+"""Answers that were given before: what is asked of a store again needs no database.
+
+An answer hangs on the store, on our code, on what was asked, on the libraries that computed it and on the user's files
+of devices: it is kept under all of these (`store.kept`). A plug-in's code has no version that could be relied on, so
+that nothing is kept where one is installed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+from stepscope.answers.declare import Question
+from stepscope.answers.part import Part
+from stepscope.answers.rows import as_declared
+from stepscope.answers.table import Table
+from stepscope.floor.home import config_folder
+from stepscope.floor.plugins import are_none, metadata_folders
+from stepscope.schema.tables import TABLES
+from stepscope.store.open import Store
+
+MOST_ROWS: Final = 10_000
+"""Rows of an answer that is kept: longer ones are listings of events."""
+_CHECK: Final = frozenset(TABLES["data_check"].column_names)
+_LIBRARIES: Final = ("duckdb-", "numpy-", "pyarrow-")
+
+
+def kept_or_made(
+    question: Question,
+    store: Store,
+    ranks: tuple[int, ...] | None,
+    steps: tuple[int, ...] | None,
+    part: Part,
+    asked: Mapping[str, Any],
+    make: Callable[[], Table],
+) -> Table:
+    """The answer that was given before, else the one that is made now, which is kept."""
+    ours = question.answer.__module__.startswith("stepscope.questions.")
+    kept = store.kept if ours else None
+    if kept is None:
+        return make()
+    # Imported here: they load Arrow.
+    from stepscope.store.kept import NOTHING, key_of
+
+    named = (question.name, ranks, steps, part.name, part.under, part.window, dict(asked))
+
+    def key() -> str | None:
+        around = _surroundings()
+        return None if around is None else key_of("answer", named, around)
+
+    before = key()
+    known = NOTHING if before is None else kept.get(before)
+    if (given := _answer(known, question, asked)) is not None:
+        return given
+    table = make()
+    if before is not None and len(table) <= MOST_ROWS and key() == before:
+        kept.put(before, (table.arrow, table.sources, table.checks, table.note))
+        kept.write()
+    return table
+
+
+def _answer(known: Any, question: Question, asked: Mapping[str, Any]) -> Table | None:
+    """What is kept as an answer; None where nothing is, or what is no answer to the question: the file may be a
+    stranger's.
+    """
+    with suppress(TypeError, ValueError, AttributeError):
+        rows, sources, checks, note = known
+        texts = all(isinstance(one, str) for one in (*sources, note))
+        if texts and all(_CHECK.issubset(check) for check in checks):
+            return Table(question, as_declared(question, rows), sources, checks, note, asked)
+    return None
+
+
+def _surroundings() -> list[Any] | None:
+    """What an answer hangs on beside the store, our code and what was asked; None where that cannot be said."""
+    if not are_none():
+        return None
+    try:
+        files = sorted(config_folder().glob("*.toml"))
+        described = [(file.name, file.read_text("utf-8", "surrogateescape")) for file in files]
+    except OSError:
+        return None
+    return [*described, *(one for one in metadata_folders() if one.startswith(_LIBRARIES))]

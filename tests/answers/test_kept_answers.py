@@ -1,0 +1,160 @@
+"""An answer is kept under all that it hangs on, and comes back without a database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.store.conftest import write_directory
+
+from stepscope.answers import kept_answers
+from stepscope.answers.ask import ask
+from stepscope.answers.part import part
+from stepscope.questions import find
+from stepscope.store import open as opening
+from stepscope.store.kept import Kept
+from stepscope.store.manifest import KEPT_FILE, holds_only_a_store
+from stepscope.store.open import Store
+
+ROWS = {
+    "step": [
+        {"step": step, "start_ns": 50 * step, "end_ns": 50 * step + 40, "rank": rank}
+        for step in (1, 2)
+        for rank in (0, 1)
+    ],
+    "host_event": [
+        {"name": "aten::mm", "start_ns": 60, "dur_ns": 9, "rank": 0, "step": 1},
+        {"name": "aten::add", "start_ns": 110, "dur_ns": 5, "rank": 1, "step": 2},
+    ],
+}
+
+
+@pytest.fixture
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    return write_directory(tmp_path / "store", ROWS)
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> Callable[..., bool]:
+    """Asks a question; whether its answer was worked out, and that it is the right one."""
+    connects: list[object] = []
+    connect = opening._connect
+
+    def counted(directory: Path | None) -> Any:
+        connects.append(directory)
+        return connect(directory)
+
+    monkeypatch.setattr(opening, "_connect", counted)
+
+    def run(directory: Path, question: str = "operators", **asked: Any) -> bool:
+        before = len(connects)
+        with Store.open(directory) as store:
+            answer = ask(find(question), store, **asked)
+        worked_out = len(connects) > before
+        with Store.open(directory) as store:
+            (directory / KEPT_FILE).rename(directory.parent / "aside") if worked_out else None
+            store.__dict__["kept"] = None
+            afresh = ask(find(question), store, **asked)
+        if worked_out and (directory.parent / "aside").exists():
+            (directory.parent / "aside").rename(directory / KEPT_FILE)
+        assert answer.to_dict() == afresh.to_dict()
+        assert answer.arrow.equals(afresh.arrow)
+        assert answer.asked == afresh.asked
+        return worked_out
+
+    return run
+
+
+def test_what_was_answered_needs_no_database(directory: Path, made: Callable[..., bool]) -> None:
+    assert made(directory)
+    assert not made(directory)
+    assert holds_only_a_store(directory)
+
+
+def test_an_answer_belongs_to_all_that_was_asked(
+    directory: Path, made: Callable[..., bool]
+) -> None:
+    ways: list[dict[str, Any]] = [
+        {},
+        {"question": "steps"},
+        {"ranks": [1]},
+        {"steps": [2]},
+        {"part": part(name="aten::mm")},
+        {"part": part(window="60ns:1s")},
+        {"by": "name"},
+    ]
+    assert [made(directory, **way) for way in ways] == [True] * 6 + [False], "--by name is how"
+    assert not any(made(directory, **way) for way in ways)
+    assert not made(directory, top=1, sort="name:asc"), "rows are chosen of what is kept"
+
+
+def test_the_users_file_of_devices_is_part_of_an_answer(
+    directory: Path, made: Callable[..., bool]
+) -> None:
+    assert made(directory)
+    config = directory.parent / "config" / "stepscope"
+    config.mkdir(parents=True)
+    (config / "hardware.toml").write_text('[[device]]\nname = "mine"\nmatch = ["mine"]\n')
+    assert made(directory)
+    assert not made(directory)
+    (config / "hardware.toml").write_text('[[device]]\nname = "ours"\nmatch = ["ours"]\n')
+    assert made(directory)
+
+
+def test_other_libraries_and_plug_ins_answer_for_themselves(
+    directory: Path, made: Callable[..., bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert made(directory)
+    with monkeypatch.context() as patch:
+        patch.setattr(kept_answers, "metadata_folders", lambda: {"duckdb-99.dist-info": False})
+        assert made(directory)
+        assert not made(directory)
+    with monkeypatch.context() as patch:
+        patch.setattr(kept_answers, "are_none", lambda: False)
+        assert made(directory, "steps")
+        assert made(directory, "steps"), "its code has no version to rely on"
+    assert made(directory, "steps"), "nothing was kept of it"
+
+
+def test_another_store_has_other_answers(directory: Path, made: Callable[..., bool]) -> None:
+    assert made(directory)
+    others = {**ROWS, "host_event": ROWS["host_event"][:1]}
+    other = write_directory(directory.parent / "other", others)
+    (directory / KEPT_FILE).rename(other / KEPT_FILE)
+    assert made(other)
+
+
+def test_a_folder_that_nobody_may_write_stays_as_it_is(
+    directory: Path, made: Callable[..., bool]
+) -> None:
+    directory.chmod(0o555)  # root may write into it all the same
+    try:
+        with Store.open(directory) as store:
+            ask(find("operators"), store)
+        assert not (directory / KEPT_FILE).exists()
+    finally:
+        directory.chmod(0o755)
+
+
+def test_two_who_ask_at_once_both_get_their_answers(directory: Path) -> None:
+    with Store.open(directory) as one, Store.open(directory) as other:
+        kept = [store.kept for store in (one, other)]
+        first, second = ask(find("operators"), one), ask(find("operators"), other)
+        assert first.arrow.equals(second.arrow)
+        assert kept[0] is not kept[1]
+    with Store.open(directory) as store:
+        assert ask(find("operators"), store).arrow.equals(first.arrow)
+
+
+@pytest.mark.parametrize("value", [None, 7, (1, 2, 3, 4), ([], (), ({},), ""), "text"])
+def test_what_is_no_answer_counts_as_absent(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, value: object
+) -> None:
+    with Store.open(directory) as store:
+        right = ask(find("operators"), store)
+    monkeypatch.setattr(Kept, "get", lambda *_: value)
+    with Store.open(directory) as store:
+        assert ask(find("operators"), store).to_dict() == right.to_dict()
