@@ -5,7 +5,7 @@ Of each recording the few columns that this needs are read, and its file of coll
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -29,10 +29,9 @@ from stepscope.link.folder_checks import (
     collectives_alone,
     collectives_incomplete,
 )
-from stepscope.schema.declare import Role
 from stepscope.schema.tables import TABLES
 from stepscope.store.ranks import add_check
-from stepscope.store.write import placed, rank_folder, write_stored
+from stepscope.store.write import ARROW, placed, rank_folder, read_stored, write_stored
 
 _WRITERS = 2
 _EVENTS = ("host_event", "device_event")
@@ -56,7 +55,7 @@ def link_ranks(directory: Path, ranks: Iterable[int]) -> None:
     known = _of_one_time([_known(directory, rows[rank]) for rank in chosen])
     found = gather(
         known,
-        ((rank, span, pq.ParquetFile(file).read(list(READ))) for rank, span, file in files),
+        ((rank, span, read_stored(file, READ)) for rank, span, file in files),
     )
     aligned = align(found, known)
     sizes = {row["world_size"] for row in rows.values()}
@@ -97,30 +96,42 @@ def _incomplete(
 
 
 def _one(directory: Path, rank: int, table: str, span: int = 0) -> Path:
-    return rank_folder(directory, rank) / f"{table}.{span}.parquet"
+    (file,) = rank_folder(directory, rank).glob(f"{table}.{span}.*")
+    return file
 
 
 def _row(file: Path) -> dict[str, Any]:
-    row: dict[str, Any] = pq.ParquetFile(file).read().to_pylist()[0]
+    row: dict[str, Any] = read_stored(file).to_pylist()[0]
     return row
 
 
 def _known(directory: Path, row: Mapping[str, Any]) -> Known:
     spans: dict[int, tuple[int, int]] = {}
     for table in _EVENTS:
-        for file in rank_folder(directory, row["rank"]).glob(f"{table}.*.parquet"):
+        for file in rank_folder(directory, row["rank"]).glob(f"{table}.*"):
             span = placed(file)[0]
-            metadata = pq.ParquetFile(file).metadata
-            column = metadata.schema.names.index("start_ns")
-            for group in range(metadata.num_row_groups):
-                told = metadata.row_group(group).column(column).statistics
-                if told is not None and told.has_min_max:
-                    low, high = spans.get(span, (told.min, told.max))
-                    spans[span] = min(low, told.min), max(high, told.max)
+            for first, last in _extents(file, "start_ns"):
+                low, high = spans.get(span, (first, last))
+                spans[span] = min(low, first), max(high, last)
     return Known(
         row["rank"], row["host"], row["start_epoch_ns"], row["resolution_ns"],
         row["rank_rule"] == "order", spans,
     )  # fmt: skip
+
+
+def _extents(file: Path, name: str) -> Iterator[tuple[int, int]]:
+    """The smallest and the largest value of a column, of one part of a file after the other."""
+    if file.suffix == ARROW:
+        found = pc.min_max(read_stored(file, [name]).column(0)).as_py()
+        if found["min"] is not None:
+            yield found["min"], found["max"]
+        return
+    metadata = pq.ParquetFile(file).metadata
+    column = metadata.schema.names.index(name)
+    for group in range(metadata.num_row_groups):
+        told = metadata.row_group(group).column(column).statistics
+        if told is not None and told.has_min_max:
+            yield told.min, told.max
 
 
 def _of_one_time(known: list[Known]) -> list[Known]:
@@ -148,7 +159,8 @@ def _write_matches(
     sure = np.append(aligned.confidence, np.nan)
     dur = found.end - found.start
 
-    def fill(file: Path, first: int, rows: int) -> None:
+    def fill(file: Path, first: int, size: pa.Array) -> None:
+        rows = len(size)
         place = np.empty(rows, np.int64)
         place[found.row[first : first + rows] - first] = np.arange(first, first + rows)
         match = matches.match[place]
@@ -164,16 +176,15 @@ def _write_matches(
             "wait_ns": integers(waited, type=pa.int64()),
             "transfer_ns": pa.array(dur[place] - waited, mask=waited < 0),
         }
-        size = pq.ParquetFile(file).read(["group_size"]).column(0).combine_chunks()
         values["group_size"] = pc.coalesce(size, integers(reach.size[place], type=pa.int32()))
         _replace(file, values)
 
     with ThreadPoolExecutor(_WRITERS) as pool:
         first, writing = 0, []
         for file in files:
-            rows = pq.ParquetFile(file).metadata.num_rows
-            writing.append(pool.submit(fill, file, first, rows))
-            first += rows
+            size = read_stored(file, ["group_size"]).column(0).combine_chunks()
+            writing.append(pool.submit(fill, file, first, size))
+            first += len(size)
         for one in writing:
             one.result()
 
@@ -181,8 +192,7 @@ def _write_matches(
 def _replace(file: Path, values: Mapping[str, pa.Array]) -> None:
     """Writes a file of collectives again, with other values in some columns."""
     declared = TABLES["collective"]
-    texts = [column.name for column in declared.columns if column.role is Role.TEXT]
-    table = pq.ParquetFile(file, read_dictionary=texts).read()
+    table = read_stored(file)
     for name, column in values.items():
         table = table.set_column(table.schema.get_field_index(name), name, column)
     write_stored(file, declared, table)
@@ -190,10 +200,11 @@ def _replace(file: Path, values: Mapping[str, pa.Array]) -> None:
 
 def _set(file: Path, values: Mapping[str, Any]) -> None:
     """Changes values of a file of one row, where they differ."""
-    table = pq.ParquetFile(file).read()
+    table = read_stored(file)
     (row,) = table.to_pylist()
     if row != row | values:
-        pq.write_table(pa.Table.from_pylist([row | values], schema=table.schema), file)
+        declared = TABLES[file.name.partition(".")[0]]
+        write_stored(file, declared, pa.Table.from_pylist([row | values], schema=declared.arrow()))
 
 
 def _write_clocks(

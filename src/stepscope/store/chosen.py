@@ -102,12 +102,14 @@ def jobs_of_processes(
         captures: as `found_captures` gives them.
         provenance: files of Inductor's that say where its kernels come from.
     """
+    from stepscope.store import joined
     from stepscope.store.job import Job
 
     by_rank: dict[int, list[runs.Recording]] = {}
     for recording in recordings:
         by_rank.setdefault(recording.rank, []).append(recording)
     ranks = sorted(by_rank.items())
+    many = len(ranks) > joined.FEW_RANKS
     return [
         Job(
             directory=str(directory),
@@ -122,6 +124,7 @@ def jobs_of_processes(
             provenance=tuple(map(str, provenance)),
             captures=tuple(_source(one) for one in captures if one.rank in (rank, -1) or rank < 0),
             memory=memory,
+            to_be_joined=many and sum(one.member.text_size for one in of_rank) <= joined.SMALL_TEXT,
             limit=rank_limit(options.memory, len(ranks)),
         )
         for (rank, of_rank), memory in zip(

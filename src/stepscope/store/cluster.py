@@ -209,7 +209,7 @@ def _on_worker(job: Job, code: str) -> _Read:
         outcome = run_job(replace(here, directory=folder, threads=get_worker().state.nthreads))
         files = [
             (str(file.relative_to(folder)), file.read_bytes())
-            for file in sorted(Path(folder).rglob("*.parquet"))
+            for file in sorted(Path(folder).glob("rank=*/*"))
         ]
     return _Read(outcome, files)
 

@@ -70,6 +70,7 @@ class Job:
         captures: recordings of the captures of CUDA graphs, as `sources`.
         provenance: files of Inductor's that say where its kernels come from.
         memory: bytes that it takes while it runs, roughly.
+        to_be_joined: whether its files are put together with those of other ranks.
         limit: bytes that it should take: where it needs more, what it keeps of events lies in files.
     """
 
@@ -86,6 +87,7 @@ class Job:
     captures: Sequence[tuple[str, str | None, str | None, str]] = ()
     provenance: Sequence[str] = ()
     memory: int = 0
+    to_be_joined: bool = False
     limit: int | None = None
 
     @property
@@ -179,7 +181,14 @@ def _imported(job: Job, progress: Callable[[int], None] | None, listings: Listin
             written["rank"] = _rank_row(facts, rule)
             written["kernel_origin"] = _kernel_origins(job.provenance)
         leave_out_secrets(written)
-        write_tables(Path(job.directory), written, rank=rank, span=span, shift_ns=shift)
+        write_tables(
+            Path(job.directory),
+            written,
+            rank=rank,
+            span=span,
+            shift_ns=shift,
+            to_be_joined=job.to_be_joined,
+        )
         shift += lasted
     apart = spans_apart.row(recorded)
     if apart["severity"] != OK:

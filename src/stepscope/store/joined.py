@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,13 +20,25 @@ import pyarrow.parquet as pq
 
 from stepscope.schema.tables import TABLES
 from stepscope.store.manifest import StoredFile
-from stepscope.store.write import join_stored, placed, rank_folder, write_stored
+from stepscope.store.write import (
+    ARROW,
+    join_stored,
+    placed,
+    rank_folder,
+    read_stored,
+    write_stored,
+)
 
 FEW_RANKS = 8
 """Ranks that are left alone: a folder for each is easier to look at, and to copy a rank from."""
 SMALL_BYTES = 1 << 20
 """What the files of a rank that is joined take at most."""
 GROUP_BYTES = 8 << 20
+SMALL_TEXT = 16 << 20
+"""What the recordings of a rank take at most, uncompressed, whose files are not made Parquet before they are joined."""
+_PACKED = 4
+"""How much smaller Parquet is than Arrow, roughly."""
+_WRITERS = 2
 
 
 def join_small_ranks(directory: Path, ranks: Iterable[int]) -> list[list[int]]:
@@ -43,11 +56,9 @@ def join_small_ranks(directory: Path, ranks: Iterable[int]) -> list[list[int]]:
     """
     chosen = sorted(ranks)
     if len(chosen) <= FEW_RANKS:
+        _alone(directory, chosen)
         return []
-    sizes = [
-        sum(file.stat().st_size for file in rank_folder(directory, rank).iterdir())
-        for rank in chosen
-    ]
+    sizes = [sum(map(_size, rank_folder(directory, rank).iterdir())) for rank in chosen]
     groups: list[list[int]] = [[]]
     taken = 0
     for rank, size in zip(chosen, sizes, strict=True):
@@ -60,24 +71,42 @@ def join_small_ranks(directory: Path, ranks: Iterable[int]) -> list[list[int]]:
     joined = [group for group in groups if len(group) > 1]
     for group in joined:
         _join(directory, group)
+    _alone(directory, set(chosen).difference(*joined))
     return joined
+
+
+def _size(file: Path) -> int:
+    size = file.stat().st_size
+    return size // _PACKED if file.suffix == ARROW else size
 
 
 def _join(directory: Path, ranks: Sequence[int]) -> None:
     folders = [rank_folder(directory, rank) for rank in ranks]
-    for name, declared in TABLES.items():
-        files = [
-            file for folder in folders for file in sorted(folder.glob(f"{name}.*"), key=placed)
-        ]
-        if not files:
-            continue
+    of_table: dict[str, list[Path]] = {}
+    for folder in folders:
+        for file in sorted(folder.iterdir(), key=placed):
+            of_table.setdefault(file.name.partition(".")[0], []).append(file)
+
+    def join(name: str) -> None:
         together = directory / f"{name}.parquet"
-        join_stored(together, declared, files)
-        for file in files:
+        join_stored(together, TABLES[name], of_table[name])
+        for file in of_table[name]:
             file.unlink()
         together.rename(folders[0] / f"{name}.0.parquet")
+
+    with ThreadPoolExecutor(_WRITERS) as pool:
+        list(pool.map(join, of_table))
     for folder in folders[1:]:
         folder.rmdir()
+
+
+def _alone(directory: Path, ranks: Iterable[int]) -> None:
+    """Makes Parquet of the files of ranks that turn out to stay alone."""
+    for rank in ranks:
+        for file in rank_folder(directory, rank).glob(f"*{ARROW}"):
+            declared = TABLES[file.name.partition(".")[0]]
+            write_stored(file.with_suffix(".parquet"), declared, read_stored(file))
+            file.unlink()
 
 
 @contextmanager

@@ -36,6 +36,8 @@ LARGE_BYTES = 64 << 20
 
 _FILE = re.compile(r"rank=(\d{1,9})/([a-z_]+)\.(\d{1,9})(?:\.(\d{1,9}))?\.parquet", re.ASCII)
 """Rank, table, span; a long table goes on in table.span.1.parquet, and so on."""
+_BEING_MADE = re.compile(_FILE.pattern.removesuffix("parquet") + "(parquet|arrow)", re.ASCII)
+"""The same while a store is made."""
 _KEPT = re.compile(rf"{re.escape(KEPT_FILE)}|\.{re.escape(KEPT_FILE)}\.\d+\.part", re.ASCII)
 _RANK_FOLDER = re.compile(r"rank=\d{1,9}", re.ASCII)
 _BLOCK = 1 << 20
@@ -266,7 +268,7 @@ def holds_only_a_store(directory: Path) -> bool:
             if is_folder and _RANK_FOLDER.fullmatch(entry.name):
                 with os.scandir(entry.path) as files:
                     for file in files:
-                        ours = _FILE.fullmatch(f"{entry.name}/{file.name}")
+                        ours = _BEING_MADE.fullmatch(f"{entry.name}/{file.name}")
                         if ours is None or not file.is_file(follow_symlinks=False):
                             return False
             elif (

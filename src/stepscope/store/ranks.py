@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from stepscope.schema.declare import Role
 from stepscope.schema.tables import TABLES
-from stepscope.store.write import rank_folder
+from stepscope.store.write import rank_folder, read_stored, write_stored
 
 _KEYS = {
     table.name: tuple(column.name for column in table.columns if column.role is Role.KEY)
@@ -24,13 +23,13 @@ def merge_spans(directory: Path, rank: int) -> None:
     """Leaves one row per device and stream of a rank, in the files of span 0."""
     folder = rank_folder(directory, rank)
     for table, keys in _KEYS.items():
-        files = sorted(folder.glob(f"{table}.*.parquet"))
+        files = sorted(folder.glob(f"{table}.*"))
         if len(files) < 2:
             continue
         merged: dict[tuple[int, ...], dict[str, object]] = {}
         schema: pa.Schema | None = None
         for file in files:
-            rows = pq.ParquetFile(file).read()
+            rows = read_stored(file)
             schema = schema or rows.schema
             for row in rows.to_pylist():
                 known = merged.setdefault(tuple(row[key] for key in keys), row)
@@ -38,16 +37,14 @@ def merge_spans(directory: Path, rank: int) -> None:
                     known["used"] = True
         for file in files:
             file.unlink()
-        pq.write_table(
-            pa.Table.from_pylist(list(merged.values()), schema=schema),
-            folder / f"{table}.0.parquet",
-        )
+        rows = pa.Table.from_pylist(list(merged.values()), schema=schema)
+        write_stored(folder / f"{table}.0{files[0].suffix}", TABLES[table], rows)
 
 
 def add_check(directory: Path, rank: int, check: dict[str, Any]) -> None:
     """Adds what was found in a folder to the checks of one of its ranks."""
-    file = rank_folder(directory, rank) / "data_check.0.parquet"
-    rows = pq.ParquetFile(file).read()
+    (file,) = rank_folder(directory, rank).glob("data_check.0.*")
+    rows = read_stored(file)
     added = {"rank": rank, "span": 0, **check}
     row = pa.Table.from_pylist([added], schema=rows.schema)
-    pq.write_table(pa.concat_tables([rows, row]), file)
+    write_stored(file, TABLES["data_check"], pa.concat_tables([rows, row]).unify_dictionaries())

@@ -12,6 +12,7 @@ the damaged piece is small and that piece is mended.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import io
 import itertools
@@ -152,9 +153,10 @@ class _SliceFiles(AbstractFileSystem):  # type: ignore[misc]
 
 
 class _Database:
-    """DuckDB, with slices as files. Each thread has a connection of its own."""
+    """DuckDB, with slices as files, and the threads that ask it. Each has a connection of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, threads: int) -> None:
+        self.workers = ThreadPoolExecutor(threads, "stepscope-slice")
         self.files = _SliceFiles()
         self._connection = duckdb.connect(":memory:")
         self._connection.register_filesystem(self.files)
@@ -168,7 +170,8 @@ class _Database:
         self._cursors: list[duckdb.DuckDBPyConnection] = []
 
     def close(self) -> None:
-        """Ends DuckDB's use of the slices; without it DuckDB complains at exit."""
+        """Ends the threads, and DuckDB's use of the slices; without it DuckDB complains at exit."""
+        self.workers.shutdown(cancel_futures=True)
         for cursor in self._cursors:
             cursor.close()
         with contextlib.suppress(duckdb.Error):
@@ -226,6 +229,17 @@ class _Database:
         return args, events
 
 
+_IDLE: dict[int, _Database] = {}
+"""By its number of threads what waits for the next file: to make one takes as long as to read a megabyte."""
+os.register_at_fork(after_in_child=_IDLE.clear)  # a child has none of its parent's threads
+
+
+@atexit.register
+def _close_idle() -> None:
+    while _IDLE:
+        _IDLE.popitem()[1].close()
+
+
 @dataclass(slots=True)
 class _Reading:
     """A slice that is being read."""
@@ -251,9 +265,11 @@ class EventScanner:
         """What was taken so far, in the order of the file."""
         self._report = report
         self._python_stack = python_stack
-        self._database = _Database()
         self._threads = threads or default_threads()
-        self._workers = ThreadPoolExecutor(self._threads, "stepscope-slice")
+        idle: _Database | None = _IDLE.pop(self._threads, None)
+        self._database = idle or _Database(self._threads)
+        self._workers = self._database.workers
+        self._finished = False
         self._declared = Declared()
         self._plan = self._declared.plan()
         self._reading: deque[_Reading] = deque()
@@ -269,9 +285,11 @@ class EventScanner:
         self._tables: list[pa.Table] = []
 
     def close(self) -> None:
-        """Ends the threads, and DuckDB's use of the slices."""
-        self._workers.shutdown(cancel_futures=True)
-        self._database.close()
+        """Leaves DuckDB to the next file, unless something may still be read of this one."""
+        if not self._finished or self.ended or self._threads in _IDLE:
+            self._database.close()
+        else:
+            _IDLE[self._threads] = self._database
 
     # -- side by side ------------------------------------------------------------------------------
 
@@ -291,6 +309,7 @@ class EventScanner:
         """Takes all that is still being read."""
         while self._reading:
             self._take_first()
+        self._finished = True
 
     def _read(self, piece: Slice, plan: Plan) -> Taken:
         """The rows of an intact slice."""

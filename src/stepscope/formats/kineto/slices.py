@@ -160,16 +160,17 @@ class EventSlices:
                 break
             text += more
         cut = self._last_boundary(text)
-        if cut:
-            yield Slice(text[:cut], offset)
-            text, offset = text[cut:], offset + cut
-        end = self._split_tail(text)
+        end, intact = self._split_tail(text[cut:])
         self.tail_offset = offset + len(text) - len(self.tail)
-        if text[:end].strip(b" \t\r\n,\x00"):
-            yield Slice(text[:end], offset, last=True)
+        if cut and not intact:
+            # Damage at the end costs nothing of what stands before.
+            yield Slice(text[:cut], offset)
+            text, offset, cut = text[cut:], offset + cut, 0
+        if text[: cut + end].strip(b" \t\r\n,\x00"):
+            yield Slice(text[: cut + end], offset, last=True)
 
-    def _split_tail(self, text: bytes) -> int:
-        """Where the events of the last piece of text end; sets `tail` and `closed`."""
+    def _split_tail(self, text: bytes) -> tuple[int, bool]:
+        """Where the events of the last piece of text end, and whether they can be read; sets `tail` and `closed`."""
         decoded = text.decode("utf-8", "surrogateescape")
         decoder = json.JSONDecoder(strict=False)
         index = 0
@@ -179,7 +180,7 @@ class EventSlices:
             if decoded.startswith("]", index):
                 end = len(decoded[:index].encode("utf-8", "surrogateescape"))
                 self.tail, self.closed = text[end + 1 :], True
-                return end
+                return end, True
             if not decoded.startswith("{", index):
                 break
             try:
@@ -189,8 +190,8 @@ class EventSlices:
         guess = _TAIL_GUESS.search(text)
         if guess:
             self.tail, self.closed = text[guess.end(1) :], True
-            return guess.start(1)
-        return len(text)
+            return guess.start(1), False
+        return len(text), False
 
 
 def split_at_event(piece: Slice, boundary: re.Pattern[bytes]) -> tuple[Slice, Slice] | None:
