@@ -419,9 +419,8 @@ class EventScanner:
         # Where every piece is damaged (paths of Windows in each call stack), halving finds no intact
         # one and costs more than mending at once.
         rare = self._damaged_pieces < DAMAGED_PIECES
-        halves = (
-            split_at_event(piece, self.boundary) if rare and len(piece.text) > MEND_BYTES else None
-        )
+        large = rare and len(piece.text) > MEND_BYTES
+        halves = split_at_event(piece, self.boundary) if large or piece.end else None
         if halves is not None:
             for half in halves:
                 self._read_piece(half)

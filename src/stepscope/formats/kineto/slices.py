@@ -51,6 +51,7 @@ class Slice:
         last: whether the file ends with it.
         new_keys: whether it has keys that no slice before it had.
         booleans: whether true or false stands where a number belongs.
+        end: where its last event starts, which stands alone where the text cannot be read; 0 for nowhere.
     """
 
     text: bytes
@@ -58,6 +59,7 @@ class Slice:
     last: bool = False
     new_keys: bool = True
     booleans: bool = False
+    end: int = 0
 
 
 class EventSlices:
@@ -167,7 +169,7 @@ class EventSlices:
             yield Slice(text[:cut], offset)
             text, offset, cut = text[cut:], offset + cut, 0
         if text[: cut + end].strip(b" \t\r\n,\x00"):
-            yield Slice(text[: cut + end], offset, last=True)
+            yield Slice(text[: cut + end], offset, last=True, end=cut)
 
     def _split_tail(self, text: bytes) -> tuple[int, bool]:
         """Where the events of the last piece of text end, and whether they can be read; sets `tail` and `closed`."""
@@ -202,6 +204,8 @@ def split_at_event(piece: Slice, boundary: re.Pattern[bytes]) -> tuple[Slice, Sl
         boundary: what an event's begin looks like; its first group begins the second half.
     """
     text = piece.text
+    if piece.end:
+        return _halves(piece, piece.end)
     middle = len(text) // 2
     found = boundary.search(text, middle)
     if found is None or found.start(1) >= len(text) - 2:
@@ -210,8 +214,11 @@ def split_at_event(piece: Slice, boundary: re.Pattern[bytes]) -> tuple[Slice, Sl
             found = match
     if found is None:
         return None
-    cut = found.start(1)
+    return _halves(piece, found.start(1))
+
+
+def _halves(piece: Slice, cut: int) -> tuple[Slice, Slice]:
     return (
-        Slice(text[:cut], piece.offset),
-        Slice(text[cut:], piece.offset + cut, piece.last),
+        Slice(piece.text[:cut], piece.offset),
+        Slice(piece.text[cut:], piece.offset + cut, piece.last),
     )
