@@ -104,6 +104,7 @@ def test_phases_and_inline_measurements_keep_the_numbers_of_their_iterations(
     for document in (phases, profile):
         assert document["settings"]["torch"]
         assert document["settings"]["cudnn.benchmark"] in (True, False)
+        assert "num_workers" not in document["settings"]  # of a list there are none
     assert phases["settings"]["autocast"] == "off"
 
 
@@ -118,21 +119,28 @@ def test_the_throughput_of_what_was_recorded_is_answered(tmp_path: Path) -> None
         assert "tokens/s" in run.phases().note
 
 
-def test_a_trace_keeps_the_numbers_of_its_steps_and_the_settings_of_its_forward(
-    tmp_path: Path,
+@pytest.mark.parametrize("iterates", [True, False])
+def test_a_trace_keeps_the_numbers_of_its_steps_and_the_settings_of_its_forward_and_loader(
+    tmp_path: Path, iterates: bool
 ) -> None:
     import torch
+    from torch.utils.data import DataLoader
 
     model = make_model()
+    loader = DataLoader(batches(6), batch_size=None)  # type: ignore[arg-type]
     with trace(tmp_path, name="job", model=model, wait=1, warmup=1, active=2) as tracer:
-        for batch in tracer.iterate(batches(6)):
+        for batch in tracer.iterate(loader) if iterates else loader:
             with torch.autocast("cpu", dtype=torch.bfloat16):
                 model(batch)
             stepscope.value("tokens", 5)
+            if not iterates:
+                tracer.step()
     with gzip.open(tracer.written[0], "rt") as file:
         about = json.load(file)["stepscope"]
     assert about["values"]["tokens"] == [[2, 5], [3, 5]]
+    assert about["values"]["samples"] == [[2, 5], [3, 5]]
     assert about["settings"]["autocast"] == "bfloat16"
+    assert (about["settings"]["num_workers"], about["settings"]["prefetch_factor"]) == (0, None)
     with stepscope.open(tracer.written[0], cache=False) as recorded:
         assert [row["name"] for row in recorded.throughput().rows()] == ["samples", "tokens"]
         assert "tokens/s" in recorded.steps().note

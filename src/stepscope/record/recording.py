@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
+from stepscope.record.settings import note_loader
 from stepscope.record.tensors import samples_in
 from stepscope.record.trouble import Guard
 
@@ -41,6 +42,11 @@ class Recording(ABC):
     driver: str | None = None
     stopped: bool = False
     takes_batches: bool = True
+
+    @property
+    def keeps_numbers(self) -> bool:
+        """Whether a number of the running iteration is kept: what is not need not be found out."""
+        return True
 
     @abstractmethod
     def start(self, *, lead_in: bool = False) -> None:
@@ -118,7 +124,7 @@ class Recording(ABC):
 
 def count_samples(recording: Recording, batch: Any, loader: Any) -> None:
     """Tells a recording how many samples the batch of the running iteration has, where that is known."""
-    samples = samples_in(batch, loader)
+    samples = samples_in(batch, loader) if recording.keeps_numbers else None
     if samples is not None:
         recording.takes("samples", samples)
 
@@ -151,7 +157,10 @@ class EveryStep(Recording):
 
     def iterate(self, loader: Iterable[T]) -> Iterator[T]:
         """The batches of a loader, each a step; the wait for a batch belongs to its step."""
-        for batch in loader:
+        self.driver = "iterate"
+        batches = iter(loader)
+        self.guard.ask(note_loader, batches)
+        for batch in batches:
             count_samples(self, batch, loader)
             yield batch
             self.step()

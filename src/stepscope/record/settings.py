@@ -16,14 +16,17 @@ _loader: dict[str, Any] = {}
 
 
 def note_loader(batches: Any) -> None:
-    """Keeps the settings of a DataLoader that starts to yield, given its iterator.
+    """Keeps the settings of a DataLoader that starts to yield, given its iterator; of any other there are none.
 
     One without workers has no `prefetch_factor`, which is None then, as in the DataLoader's own arguments.
     """
     _loader.clear()
-    for name in ("num_workers", "persistent_workers", "prefetch_factor", "pin_memory"):
-        value = getattr(batches, f"_{name}", None)
-        _loader[name] = value if isinstance(value, bool | int) else None
+    with suppress(Exception):  # whatever the job's own iterators do when they are asked
+        if not hasattr(batches, "_num_workers"):
+            return
+        for name in ("num_workers", "persistent_workers", "prefetch_factor", "pin_memory"):
+            value = getattr(batches, f"_{name}", None)
+            _loader[name] = value if isinstance(value, bool | int) else None
 
 
 def settings(model: Any = None, *, in_forward: bool = False) -> dict[str, Any]:

@@ -47,6 +47,11 @@ class Together(Recording):
         """Whether the plan is measured and the trace recorded."""
         return all(one.done for one in self._both)
 
+    @property
+    def keeps_numbers(self) -> bool:
+        """Whether either keeps them."""
+        return any(one.keeps_numbers for one in self._both)
+
     def start(self, *, lead_in: bool = False) -> None:
         """Starts both; without a lead-in the first iteration starts now."""
         self._tracer.start(lead_in=lead_in)

@@ -30,6 +30,8 @@ pytestmark = pytest.mark.torch
 class Heard:
     """A watch that keeps what began."""
 
+    resting = False
+
     def __init__(self) -> None:
         self.labels: list[str] = []
 

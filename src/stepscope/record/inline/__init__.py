@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from stepscope.floor.errors import StepScopeError
 from stepscope.record.annotate import NOTHING
 from stepscope.record.recording import Recording, count_samples
+from stepscope.record.settings import note_loader
 from stepscope.record.trouble import warn_once
 
 # A session and all that it stands on is imported when one is started: loops of jobs that are not recorded
@@ -192,6 +193,7 @@ class _Iterate(Generic[T]):
                 token = recording.input_begins()
                 if batches is None:
                     batches = iter(self._loader)
+                    recording.guard.ask(note_loader, batches)
                 try:
                     batch = next(batches)
                 except StopIteration:

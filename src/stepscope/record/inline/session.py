@@ -105,6 +105,14 @@ class Session(Recording):
         """Whether the plan is measured; also when recording had to stop."""
         return self.guard.tripped or self._recorder is None or self._recorder.done
 
+    @property
+    def keeps_numbers(self) -> bool:
+        """Not in steps that are not timed, where no plan is measured in them either."""
+        phases, recorder = self._phases, self._recorder
+        return (recorder is not None and not recorder.done) or (
+            phases is not None and not phases.resting
+        )
+
     def start(self, *, lead_in: bool = False) -> None:
         """The session records from when it is made; without a lead-in the first iteration starts."""
         annotate.take_values(self.takes)

@@ -110,6 +110,16 @@ class OnDemand(EveryStep):
         """Whether a tracer makes steps take longer now."""
         return any(one is not None and one.disturbs for one in (self._tracer, self._finished))
 
+    @property
+    def keeps_numbers(self) -> bool:
+        """Of recorded steps alone."""
+        return self._tracer is not None and self._tracer.keeps_numbers
+
+    def takes(self, name: str, number: float) -> None:
+        """A number of the running step."""
+        if self._tracer is not None:
+            self._tracer.takes(name, number)
+
     def start(self, *, lead_in: bool = False) -> None:  # noqa: ARG002 - what is recorded lies ahead
         """Starts to listen."""
         try:

@@ -75,7 +75,8 @@ def _number(node: Any) -> int:
 
 
 def _accumulates(node: Any) -> bool:
-    return node_name(node).endswith("AccumulateGrad")
+    # By its class: to ask a node for its name takes longer than all else here.
+    return type(node).__name__ == "AccumulateGrad"
 
 
 def node_name(node: Any) -> str:

@@ -26,7 +26,7 @@ class ModuleForward(AroundCalls):
 
     def _call(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         watch, guard = self._watch, self._guard
-        if watch is None or guard is None:
+        if watch is None or guard is None or watch.resting:
             return call(*args, **kwargs)
         token = guard.ask(watch.open, self._label)
         try:

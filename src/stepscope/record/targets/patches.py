@@ -152,7 +152,7 @@ class Calls(Target):
             if is_compiling():
                 return original(*args, **kwargs)
             watch, guard = self._watch, self._guard
-            if watch is None or guard is None:
+            if watch is None or guard is None or watch.resting:
                 return original(*args, **kwargs)
             token = guard.ask(watch.open, self._label)
             result = None

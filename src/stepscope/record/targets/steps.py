@@ -67,7 +67,8 @@ class OptimizerStep(Target):
         self._open.clear()
 
         def begins(_optimizer: Any, _args: Any, _kwargs: Any) -> None:
-            self._open.append(watch.open("optimizer.step"))
+            if not watch.resting:
+                self._open.append(watch.open("optimizer.step"))
 
         def ends(_optimizer: Any, _args: Any, _kwargs: Any) -> None:
             if self._open:

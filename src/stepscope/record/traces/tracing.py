@@ -23,6 +23,7 @@ from stepscope.record import annotate
 from stepscope.record.job.at_exit import AtExit
 from stepscope.record.job.at_term import PATIENCE_SECONDS, AtTerm
 from stepscope.record.job.ending import Ending, ending
+from stepscope.record.job.loop import LoopFinder
 from stepscope.record.job.trained_model import ModelSearch
 from stepscope.record.output import Background
 from stepscope.record.recording import EveryStep
@@ -120,6 +121,16 @@ class Tracer(EveryStep):
         self._at_exit: AtExit | None = None
         self._at_term: AtTerm | None = None
         self._over = False
+        self._batches = LoopFinder(self, steps=False)
+
+    def __enter__(self) -> Tracer:
+        # Of the batches of a loop that only says where its steps end.
+        self.guard.ask(self._batches.install)
+        return super().__enter__()
+
+    def __exit__(self, *exception: object) -> None:
+        self._batches.remove()
+        super().__exit__(*exception)
 
     @property
     def over(self) -> bool:
@@ -130,6 +141,11 @@ class Tracer(EveryStep):
     def disturbs(self) -> bool:
         """Whether steps take longer now: the profiler runs, or its file is being made."""
         return self._profiling is not None or self._background.busy
+
+    @property
+    def keeps_numbers(self) -> bool:
+        """Of recorded steps alone."""
+        return self._profiling is not None and self._profiling.recording
 
     def start(self, *, lead_in: bool = False) -> None:
         """Starts with the first step; a lead-in stands for the first waiting step, never recorded."""
@@ -173,7 +189,7 @@ class Tracer(EveryStep):
 
     def takes(self, name: str, number: float) -> None:
         """A number of the running step, kept where it is recorded; several of one name add up."""
-        if self._recording:
+        if self.keeps_numbers:
             of_steps = self._values.setdefault(name, {})
             of_steps[self._number] = of_steps.get(self._number, 0) + number
 
@@ -193,10 +209,6 @@ class Tracer(EveryStep):
             warn_once(f"a trace is not written after {wait_seconds:.0f} s; it may get lost")
         self._forget_exit()
         return self.written
-
-    @property
-    def _recording(self) -> bool:
-        return self._profiling is not None and self._profiling.recording
 
     def _enter_step(self) -> None:
         cycles = self._cycles
@@ -224,7 +236,7 @@ class Tracer(EveryStep):
             if not chosen(self._ranks, self._who.process()):
                 self._finish()
                 return
-        if self._recording and action == "warmup":
+        if self.keeps_numbers and action == "warmup":
             self._end_cycle()
         if self._profiling is None and self._one is not None:
             if self._captures is not None:
@@ -293,7 +305,7 @@ class Tracer(EveryStep):
     def _warn_of_nothing(self) -> None:
         """Warns when a job ends before anything was recorded."""
         cycles = self._cycles
-        if self._one is None or self._recording or self.stop_seconds:
+        if self._one is None or self.keeps_numbers or self.stop_seconds:
             return
         done = self._index + self._lead_in
         if self._lead_in and done < 2:
