@@ -104,10 +104,18 @@ def test_a_known_delay_is_measured_and_its_neighbour_does_not_move(tmp_path: Pat
 def test_an_operator_with_a_known_delay_is_measured_within_5_per_cent(tmp_path: Path) -> None:
     import torch
 
-    real: list[float] = []
+    # What each call took, by a clock around it: in one that torch gives the GIL up in, as clone does, any other thread of
+    # the process may run for 5 ms, which are as real.
+    real: dict[str, list[float]] = {"1.forward.stepscope_test::slow": [], "1.forward": []}
+
+    def timed(label: str, call: Callable[[torch.Tensor], Any], x: torch.Tensor) -> Any:
+        began = time.perf_counter()
+        result = call(x)
+        real[label].append(time.perf_counter() - began)
+        return result
 
     def slow(x: torch.Tensor) -> torch.Tensor:
-        real.append(spin(0.006))
+        spin(0.006)
         return x.clone()
 
     # torch.library.custom_op does this in one, but not in every torch that people record with.
@@ -118,7 +126,7 @@ def test_an_operator_with_a_known_delay_is_measured_within_5_per_cent(tmp_path: 
     class Slowly(torch.autograd.Function):
         @staticmethod
         def forward(_context: Any, x: torch.Tensor) -> Any:
-            return torch.ops.stepscope_test.slow(x)
+            return timed("1.forward.stepscope_test::slow", torch.ops.stepscope_test.slow, x)
 
         @staticmethod
         def backward(_context: Any, gradient: torch.Tensor) -> Any:
@@ -126,7 +134,7 @@ def test_an_operator_with_a_known_delay_is_measured_within_5_per_cent(tmp_path: 
 
     class Slow(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> Any:
-            return Slowly.apply(x)
+            return timed("1.forward", Slowly.apply, x)
 
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(8, 8), Slow(), torch.nn.Linear(8, 4))
@@ -139,9 +147,10 @@ def test_an_operator_with_a_known_delay_is_measured_within_5_per_cent(tmp_path: 
     inline.start(plan, model=model, out=tmp_path)
     train(model, inline.iterate(batches(40)))
     events = {event["label"]: event for event in (inline.stop(), events_in(tmp_path))[1]}
-    for label in ("1.forward.stepscope_test::slow", "1.forward"):
+    for label, took in real.items():
+        assert min(took) > 0.006
         ratios = sorted(
-            duration_ns / 1e9 / real[iteration]
+            duration_ns / 1e9 / took[iteration]
             for iteration, duration_ns, _ in events[label]["samples"]
         )
         assert ratios[4] == pytest.approx(1.0, abs=0.05)
