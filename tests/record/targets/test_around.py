@@ -204,6 +204,8 @@ def test_a_module_called_by_several_threads_at_once_is_told_apart() -> None:
             return number
 
     class Ends:
+        resting = False
+
         def __init__(self) -> None:
             self.began: dict[int, int] = {}
             self.ended: list[tuple[int, int]] = []
