@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import hashlib
 import json
 import os
 import platform
@@ -20,7 +21,8 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -94,14 +96,16 @@ class Bench:
         _say(f"{what}: {row.cpu_s:.2f} s, {row.wall_s:.2f} s by the clock, {_mb(row)}")
         return row
 
-    def imported(self, source: Path, what: str, times: int, *prefix: str) -> tuple[Row, Path]:
+    def imported(
+        self, source: Path, what: str, times: int, *prefix: str, options: Sequence[str] = ()
+    ) -> tuple[Row, Path]:
         """The import of a source, and its store."""
         target = self.scratch / "imported"
 
         def afresh() -> None:
             shutil.rmtree(target, ignore_errors=True)
 
-        command = [*prefix, *STEPSCOPE, "import", str(source), "-o", str(target)]
+        command = [*prefix, *STEPSCOPE, "import", str(source), "-o", str(target), *options]
         return self.measure(what, command, times, afresh), target
 
     def load(self, what: str, library: str, python: Path | str, files: Sequence[Path]) -> Row:
@@ -232,9 +236,82 @@ def page(bench: Bench) -> Iterator[Row]:
     yield Row(f"{what}, first picture; the tab's memory", *picture, renderer)
 
 
+def job(bench: Bench) -> Iterator[Row]:
+    """A folder of large ranks of one simulated job, imported on two cores, and what HTA takes to load some of them."""
+    folder, files = _large_job(bench, bench.asked.job)
+    two = ",".join(map(str, sorted(os.sched_getaffinity(0))[:2]))
+    words = f"stepscope import FOLDER, {len(files)} ranks"
+    row, _ = bench.imported(folder, words, 1, "taskset", "-c", two)
+    yield _rate(row, sum(file.stat().st_size for file in files))
+    if bench.asked.hta_python is not None and _has(bench.asked.hta_python, "hta"):
+        some = files[: bench.asked.hta_ranks]
+        loaded = bench.load(f"HTA, load, {len(some)} of them", "hta", bench.asked.hta_python, some)
+        times = loaded.cpu_s / len(some) / (row.cpu_s / len(files))
+        yield replace(loaded, beside=f"{times:.1f} times the import's CPU a rank")
+    shutil.rmtree(folder)
+
+
+def dask(bench: Bench) -> Iterator[Row]:
+    """Large ranks imported by Dask workers, each pinned to a core. CPU and memory are those of the command alone."""
+    folder, files = _large_job(bench, bench.asked.dask_job)
+    size, one_s, tables = sum(file.stat().st_size for file in files), 0.0, None
+    for count in (1, 2):
+        words = f"stepscope import --dask, {len(files)} ranks, {count} worker{'s' * (count > 1)}"
+        with _workers(bench, count) as scheduler:
+            row, store = bench.imported(folder, words, 1, options=("--dask", str(scheduler)))
+        found = {
+            file.relative_to(store): hashlib.sha256(file.read_bytes()).digest()
+            for file in store.rglob("*.parquet")
+        }
+        if tables not in (None, found):
+            sys.exit(f"{words}: not the tables that one worker made")
+        tables, one_s = found, one_s or row.wall_s
+        row = _rate(row, size)
+        yield replace(row, beside=f"{row.beside}; {row.wall_s / one_s:.2f} of one worker's time")
+    shutil.rmtree(folder)
+
+
+def _large_job(bench: Bench, asked: str) -> tuple[Path, list[Path]]:
+    """The folder of a job of 64x200MB, say, and its files."""
+    ranks, size = asked.split("x")
+    hosts = str(-(-int(ranks) // 8))
+    shape = ("--shape", "job", "--ranks", ranks, "--hosts", hosts, "--size", size)
+    folder = bench.generate("job", *shape)
+    return folder, sorted(folder.iterdir())
+
+
+@contextmanager
+def _workers(bench: Bench, count: int) -> Iterator[Path]:
+    """A Dask cluster of workers of one thread, each on a core of its own; yields its scheduler file."""
+    scheduler = bench.scratch / f"scheduler{count}.json"
+    dask, told = [PYTHON, "-m", "dask"], ("--no-dashboard", "--scheduler-file", str(scheduler))
+    there = sorted(os.sched_getaffinity(0))
+    programs = [[*dask, "scheduler", "--port", "0", *told]] + [
+        ["taskset", "-c", str(there[place]), *dask, "worker", "--nthreads", "1", "--no-nanny", *told]
+        for place in range(count)
+    ]
+    running = [
+        subprocess.Popen(
+            program, env=os.environ | bench.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        for program in programs
+    ]  # fmt: skip
+    ready = f"from distributed import Client; Client(scheduler_file={str(scheduler)!r}).wait_for_workers({count})"
+    try:
+        subprocess.run([PYTHON, "-c", ready], check=True, timeout=120)
+        yield scheduler
+    finally:
+        for process in reversed(running):
+            process.terminate()
+            process.wait()
+
+
 PARTS = {
     "start": start, "trace": trace, "growth": growth, "ranks": ranks, "cores": cores, "page": page,
+    "job": job, "dask": dask,
 }  # fmt: skip
+ON_REQUEST = ("job", "dask")
+"""Parts that need gigabytes of disk and many minutes."""
 
 
 def _of_size(bench: Bench, size: str) -> Path:
@@ -244,13 +321,11 @@ def _of_size(bench: Bench, size: str) -> Path:
 
 
 def _times(row: Row, of: Row, whose: str = "python's") -> Row:
-    words = f"{row.cpu_s / of.cpu_s:.2f} times {whose} CPU"
-    return Row(row.what, row.cpu_s, row.wall_s, row.peak_bytes, words)
+    return replace(row, beside=f"{row.cpu_s / of.cpu_s:.2f} times {whose} CPU")
 
 
 def _rate(row: Row, size: int) -> Row:
-    words = f"{size / 1e6 / row.wall_s:.0f} MB/s of {size / 1e6:.0f} MB"
-    return Row(row.what, row.cpu_s, row.wall_s, row.peak_bytes, words)
+    return replace(row, beside=f"{size / 1e6 / row.wall_s:.0f} MB/s of {size / 1e6:.0f} MB")
 
 
 def _has(python: Path, module: str) -> bool:
@@ -348,13 +423,16 @@ def main() -> int:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--parts", default=",".join(PARTS), help="of: %(default)s")
+    usual = ",".join(part for part in PARTS if part not in ON_REQUEST)
+    parser.add_argument("--parts", default=usual, help=f"of: {', '.join(PARTS)}")
     parser.add_argument("--trace", type=Path, help="measure on this file; else one is generated")
     parser.add_argument("--from", dest="source", type=Path, help="generate from this trace's shape")
     parser.add_argument("--size", default="465MB", help="size of the generated trace")
     parser.add_argument("--sizes", default="0.1GB,0.5GB,2GB", help="sizes for the part growth")
     parser.add_argument("--ranks", default="1,10,100", help="numbers of ranks for the part ranks")
     parser.add_argument("--rank-size", default="2MB", help="uncompressed JSON of each rank")
+    parser.add_argument("--job", default="64x200MB", help="ranks and their size for the part job")
+    parser.add_argument("--dask-job", default="8x200MB", help="the same for the part dask")
     parser.add_argument("--hta-ranks", type=int, default=10, help="HTA loads no more of them")
     parser.add_argument(
         "--events", type=int, default=20_000_000, help="on the part page's timeline"
