@@ -286,10 +286,9 @@ def _workers(bench: Bench, count: int) -> Iterator[Path]:
     scheduler = bench.scratch / f"scheduler{count}.json"
     dask, told = [PYTHON, "-m", "dask"], ("--no-dashboard", "--scheduler-file", str(scheduler))
     there = sorted(os.sched_getaffinity(0))
-    programs = [[*dask, "scheduler", "--port", "0", *told]] + [
-        ["taskset", "-c", str(there[place]), *dask, "worker", "--nthreads", "1", "--no-nanny", *told]
-        for place in range(count)
-    ]
+    worker = [*dask, "worker", "--nthreads", "1", "--no-nanny", *told]
+    programs = [[*dask, "scheduler", "--port", "0", *told]]
+    programs += [["taskset", "-c", str(core), *worker] for core in there[:count]]
     running = [
         subprocess.Popen(
             program, env=os.environ | bench.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL

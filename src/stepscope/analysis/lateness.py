@@ -26,6 +26,7 @@ from stepscope.analysis.recording import (
     Columns,
     Recordings,
     device_work,
+    marks_steps,
     outer_depth,
     rank_batches,
     recorded_times,
@@ -171,8 +172,6 @@ def _find_lateness(scope: Scope) -> Lateness | None:
 
 def _windows(scope: Scope, whole: Scope) -> tuple[Recordings, bool]:
     """The steps of all ranks that are asked about, and whether any are marked."""
-    from stepscope.analysis.recording import marks_steps
-
     steps = steps_of(whole)
     if not marks_steps(whole):
         return steps, False

@@ -6,14 +6,10 @@ are told apart, by their inputs say, only those can be inside their like.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from stepscope.answers.scope import Scope
-
-Integers = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def inner_calls(
@@ -27,6 +23,7 @@ def inner_calls(
         key: SQL list of what makes calls alike; `name` and what narrows it down.
         tables: SQL of the tables that the key is taken from, `host_event` among them.
     """
+    from stepscope.link.columns import places
     from stepscope.link.recursion import inside_alike
 
     found: dict[str, list[int]] = {"rank": [], "id": []}
@@ -46,14 +43,14 @@ def inner_calls(
                 END AS key,
                 recursive
             FROM {tables}
-            WHERE host_event.rank = $rank AND host_event.span = $span
+            WHERE host_event.rank = $rank AND host_event.span = $span ORDER BY host_event.id
             """,
             {"names": names.column("name").to_pylist(), **recording},
         )
         ids = rows.column("id").to_numpy()
         inner = ids[
             inside_alike(
-                _rows_of(ids, rows.column("parent_id").to_numpy()),
+                places(ids, rows.column("parent_id").to_numpy()),
                 rows.column("key").to_numpy(),
                 rows.column("recursive").to_numpy(),
             )
@@ -61,18 +58,3 @@ def inner_calls(
         found["rank"] += [recording["rank"]] * len(inner)
         found["id"] += inner.tolist()
     return found
-
-
-def _rows_of(ids: Integers, wanted: Integers) -> np.ndarray[Any, np.dtype[np.int32]]:
-    """Row of each wanted id, -1 where there is none. Ids of one recording lie close together, and
-    mostly are its row numbers moved by a constant.
-    """
-    if len(ids) == 0:
-        return np.zeros(0, dtype=np.int32)
-    first, last = int(ids.min()), int(ids.max())
-    offset = np.where((wanted >= first) & (wanted <= last), wanted - first, -1).astype(np.int32)
-    if last - first + 1 == len(ids) and bool((ids[1:] > ids[:-1]).all()):
-        return offset
-    row_of = np.full(last - first + 2, -1, dtype=np.int32)  # one more, for offset -1
-    row_of[ids - first] = np.arange(len(ids), dtype=np.int32)
-    return row_of[offset]

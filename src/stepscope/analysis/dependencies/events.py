@@ -11,6 +11,7 @@ import numpy as np
 from stepscope.analysis.gaps import COMMUNICATES, WAITS_FOR_DEVICE
 from stepscope.analysis.recording import NEVER, WORK, Array, Columns, groups, union_of
 from stepscope.answers.scope import Scope
+from stepscope.link import columns
 from stepscope.link.intervals import Intervals
 
 LAUNCH, GRAPH, COPY, RECORD, STREAM_WAIT, WAIT_EVENT, WAIT_STREAM, WAIT_DEVICE = range(8)
@@ -157,9 +158,7 @@ def read_events(scope: Scope, rank: int, span: int, since: int, until: int) -> E
 
 
 def places(ids: Array, wanted: Array) -> Array:
-    """Where each wanted number stands among some; -1 where it does not."""
-    if not len(ids):
-        return np.full(len(wanted), -1, np.int64)
+    """Where each wanted number stands among some, in any order; -1 where it does not."""
     order = np.argsort(ids, kind="stable")
-    at = np.minimum(np.searchsorted(ids[order], wanted), len(ids) - 1)
-    return np.where(ids[order][at] == wanted, order[at], -1)
+    at = columns.places(ids[order], wanted)
+    return np.where(at >= 0, order[at], -1) if len(ids) else at

@@ -45,7 +45,7 @@ class Stretch:
 _STEPS = """
     SELECT span, step, list(rank ORDER BY rank) AS ranks, list(start_ns ORDER BY rank) AS began, min(start_ns) AS start_ns, max(end_ns) AS end_ns,
         min(host_start_ns) AS host_start_ns, sum(device_events) AS device_events, bool_or(chosen) AS chosen
-    FROM (SELECT *, (rank, span, step) IN (SELECT (rank, span, step) FROM ({chosen})) AS chosen FROM {steps})
+    FROM (SELECT *, (rank, span, step) IN (SELECT (rank, span, step) FROM ({chosen})) AS chosen FROM step)
     GROUP BY span, step ORDER BY span, start_ns, step
 """
 
@@ -57,15 +57,11 @@ def stretches(scope: Scope, whole: Scope) -> list[Stretch]:
         scope: what was asked.
         whole: its ranks with all steps (`every_step`).
     """
-    numbers = (
-        "true" if scope.steps is None else f"step IN ({', '.join(map(str, scope.steps)) or 'NULL'})"
-    )
-    chosen = (
-        counted_steps()
-        if scope.steps is None
-        else f"SELECT rank, span, step FROM step WHERE {numbers}"
-    )
-    rows = whole.sql(_STEPS.format(chosen=chosen, steps="step")).to_pylist()
+    chosen = counted_steps()
+    if scope.steps is not None:
+        numbers = ", ".join(map(str, scope.steps)) or "NULL"
+        chosen = f"SELECT rank, span, step FROM step WHERE step IN ({numbers})"
+    rows = whole.sql(_STEPS.format(chosen=chosen)).to_pylist()
     found = []
     for span in sorted({row["span"] for row in rows}):
         known = [row for row in rows if row["span"] == span]
