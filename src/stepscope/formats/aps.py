@@ -111,34 +111,30 @@ def _rows(member: Member, report: ReadReport) -> Iterator[Row]:
     row: Row | None = None
     said: list[str] = []
     measured = False
-    with member.open() as stream:
-        for number, line in enumerate(text_lines(stream, _LONGEST_LINE)):
-            if number >= _MOST_LINES:
-                break
-            about = None if measured else _ABOUT.fullmatch(line)
-            if about is not None:
-                yield _row(about["name"], about["value"])
-                continue
-            if line.startswith("|"):
-                said += [line.strip("|- \t")]
-                continue
-            if not line.strip() or line.startswith("Graphical representation"):
-                continue
-            found = _METRIC.fullmatch(line) or _SECTION.fullmatch(line)
-            if found is None:
-                report.note("unreadable")
-                report.dropped += 1
-                continue
-            yield from _finished(row, said, measured=measured)
-            said, measured = [], True
-            indent = len(found["indent"])
-            while above and above[-1][0] >= indent:
-                above.pop()
-            above.append((indent, found["name"].strip()))
-            value = found.groupdict().get("value")
-            row = None if value is None else _row(" / ".join(name for _, name in above), value)
-        if stream.damage:
-            report.note(stream.damage)
+    for number, line in enumerate(text_lines(member, _LONGEST_LINE, report)):
+        if number >= _MOST_LINES:
+            break
+        about = None if measured else _ABOUT.fullmatch(line)
+        if about is not None:
+            yield _row(about["name"], about["value"])
+            continue
+        if line.startswith("|"):
+            said += [line.strip("|- \t")]
+            continue
+        if not line.strip() or line.startswith("Graphical representation"):
+            continue
+        found = _METRIC.fullmatch(line) or _SECTION.fullmatch(line)
+        if found is None:
+            report.drop("unreadable")
+            continue
+        yield from _finished(row, said, measured=measured)
+        said, measured = [], True
+        indent = len(found["indent"])
+        while above and above[-1][0] >= indent:
+            above.pop()
+        above.append((indent, found["name"].strip()))
+        value = found.groupdict().get("value")
+        row = None if value is None else _row(" / ".join(name for _, name in above), value)
     yield from _finished(row, said, measured=measured)
 
 

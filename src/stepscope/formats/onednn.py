@@ -155,8 +155,7 @@ class _Log:
         sane = pc.less(ms, _LONGEST_MS)
         lost = len(ms) - (pc.sum(sane).as_py() or 0)
         if lost:
-            self.report.note("impossible_duration", count=lost)
-            self.report.dropped += lost
+            self.report.drop("impossible_duration", lost)
         ns = pc.round(pc.multiply(ms.filter(sane), _NS_PER_MS)).cast(pa.int64())
         found = pa.table({"key": key.filter(sane), "ns": ns}).group_by("key")
         sums = found.aggregate([("ns", "count"), ("ns", "sum"), ("ns", "min"), ("ns", "max")])
@@ -185,8 +184,7 @@ class _Log:
             if text not in self.info and len(self.info) < 64:
                 self.info.append(text[:512])
         elif words and words[0] in ("exec", "create", "create:cache_miss", "create:cache_hit"):
-            self.report.note("unreadable", count=count)
-            self.report.dropped += count
+            self.report.drop("unreadable", count)
         else:
             self._unknown(words, count)
 

@@ -64,16 +64,13 @@ def read(member: Member, _: ReadOptions | None = None) -> RankTables:
 
 
 def _rows(member: Member, report: ReadReport) -> Iterator[Row]:
-    with member.open() as stream:
-        for line in text_lines(stream, _LONGEST_LINE):
-            if found := _TIME.fullmatch(line):
-                yield _row(found["name"], found["value"], "s")
-            elif found := _COUNT.fullmatch(line):
-                yield _row(found["name"].removesuffix(":u"), found["value"], found["unit"])
-                if made := _MADE.fullmatch(found["made"] or ""):
-                    yield _row(made["name"], made["value"], made["unit"])
-        if stream.damage:
-            report.note(stream.damage)
+    for line in text_lines(member, _LONGEST_LINE, report):
+        if found := _TIME.fullmatch(line):
+            yield _row(found["name"], found["value"], "s")
+        elif found := _COUNT.fullmatch(line):
+            yield _row(found["name"].removesuffix(":u"), found["value"], found["unit"])
+            if made := _MADE.fullmatch(found["made"] or ""):
+                yield _row(made["name"], made["value"], made["unit"])
 
 
 def _row(name: str, text: str, unit: str | None) -> Row:

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from stepscope.floor.errors import SourceError
 from stepscope.formats import vocabulary
-from stepscope.formats.container import ByteStream, Member
+from stepscope.formats.container import Member
 from stepscope.formats.nvtx.calls import operator_name
 from stepscope.formats.nvtx.markers import (
     LONGEST_LITERAL,
@@ -51,8 +51,7 @@ def looks_like_pyprof(head: bytes) -> bool:
 
 def peek(member: Member) -> Facts | None:
     """What the file says of its origin: nothing but the tool. None when it holds no kernel."""
-    with member.open() as stream:
-        return _facts() if next(_kernels(stream, ReadReport()), None) else None
+    return _facts() if next(_kernels(member, ReadReport()), None) else None
 
 
 def read(member: Member, options: ReadOptions | None = None) -> RankTables:
@@ -66,24 +65,21 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
     threads = _Threads()
     device_rows: list[Row] = []
     calls: list[Row] = []
-    with member.open() as stream:
-        for number, kernel in enumerate(_kernels(stream, report), 1):
-            thread = threads.launch(kernel, number * _SLOT_NS)
-            device_rows.append(_device_row(kernel, number))
-            calls.append(
-                {
-                    "category": "cuda_runtime",
-                    "kind": "runtime",
-                    "name": "(launch, not named)",
-                    "role": "launch",
-                    "thread": thread,
-                    "start_ns": number * _SLOT_NS + _LAUNCH_NS,
-                    "dur_ns": 0,
-                    "correlation": number,
-                }
-            )
-        if stream.damage:
-            report.note(stream.damage)
+    for number, kernel in enumerate(_kernels(member, report), 1):
+        thread = threads.launch(kernel, number * _SLOT_NS)
+        device_rows.append(_device_row(kernel, number))
+        calls.append(
+            {
+                "category": "cuda_runtime",
+                "kind": "runtime",
+                "name": "(launch, not named)",
+                "role": "launch",
+                "thread": thread,
+                "start_ns": number * _SLOT_NS + _LAUNCH_NS,
+                "dur_ns": 0,
+                "correlation": number,
+            }
+        )
     if not device_rows:
         raise SourceError(
             f"{member.label}: no line of this file is a kernel of PyProf",
@@ -138,16 +134,15 @@ class _Kernel:
     levels: tuple[Marker, ...]
 
 
-def _kernels(stream: ByteStream, report: ReadReport) -> Iterator[_Kernel]:
+def _kernels(member: Member, report: ReadReport) -> Iterator[_Kernel]:
     """The kernels in order; a line that is none is counted."""
-    for text in text_lines(stream, LONGEST_LITERAL):
+    for text in text_lines(member, LONGEST_LITERAL, report):
         if not text.strip():
             continue
         found = python_literal(text)
         kernel = _kernel(found) if isinstance(found, dict) else None
         if kernel is None:
-            report.note("unreadable")
-            report.dropped += 1
+            report.drop("unreadable")
         else:
             yield kernel
 

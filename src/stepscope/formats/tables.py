@@ -105,6 +105,16 @@ class ReadReport:
         if offset is not None and (self.damage_offset is None or offset < self.damage_offset):
             self.damage_offset = offset
 
+    def drop(self, damage: str, count: int = 1) -> None:
+        """Counts events that were dropped for a class of damage."""
+        self.note(damage, count=count)
+        self.dropped += count
+
+    def repair(self, damage: str, count: int = 1) -> None:
+        """Counts events that were repaired."""
+        self.note(damage, count=count)
+        self.repaired += count
+
 
 @dataclass(frozen=True, slots=True)
 class Group:

@@ -4,24 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stepscope.formats.container import ByteStream, strip_bom
+from stepscope.formats.container import Member, strip_bom
+from stepscope.formats.tables import ReadReport
 
 _BLOCK = 1 << 20
 
 
-def text_lines(stream: ByteStream, longest: int) -> Iterator[str]:
+def text_lines(member: Member, longest: int, report: ReadReport | None = None) -> Iterator[str]:
     """Lines without their ends.
 
     Args:
-        stream: where they are read from.
+        member: the file that they are read from.
         longest: bytes of a line to keep; a longer one comes with one byte more.
+        report: told what is damaged, after the last line.
+
+    Raises:
+        SourceError: it cannot be opened.
     """
     rest, first = b"", True
-    while block := stream.read(_BLOCK):
-        if first:
-            block, first = strip_bom(block), False
-        *complete, rest = (rest + block).split(b"\n")
-        for line in complete:
-            yield line[: longest + 1].decode("utf-8", "replace").removesuffix("\r")
-        rest = rest[: longest + 1]
-    yield rest.decode("utf-8", "replace")
+    with member.open() as stream:
+        while block := stream.read(_BLOCK):
+            if first:
+                block, first = strip_bom(block), False
+            *complete, rest = (rest + block).split(b"\n")
+            for line in complete:
+                yield line[: longest + 1].decode("utf-8", "replace").removesuffix("\r")
+            rest = rest[: longest + 1]
+        yield rest.decode("utf-8", "replace")
+        if report is not None and stream.damage:
+            report.note(stream.damage)

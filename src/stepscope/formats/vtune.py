@@ -142,8 +142,7 @@ class _Report:
         Raises:
             SourceError: it cannot be opened.
         """
-        with member.open() as stream:
-            first = next((one for one in text_lines(stream, _LONGEST_LINE) if one.strip()), "")
+        first = next((one for one in text_lines(member, _LONGEST_LINE) if one.strip()), "")
         delimiter, columns = _header(first) or (",", [first])
         return cls(member, delimiter, columns, {name: at for at, name in enumerate(columns)})
 
@@ -173,21 +172,17 @@ class _Report:
     def rows(self, report: ReadReport) -> Iterator[list[str]]:
         """The cells of each row."""
         header = True
-        with self.member.open() as stream:
-            for line in text_lines(stream, _LONGEST_LINE):
-                if not line.strip():
-                    continue
-                if header:
-                    header = False
-                    continue
-                cells = _cells(line, self.delimiter)
-                if len(cells) != len(self.columns):
-                    report.note("unreadable")
-                    report.dropped += 1
-                else:
-                    yield cells
-            if stream.damage:
-                report.note(stream.damage)
+        for line in text_lines(self.member, _LONGEST_LINE, report):
+            if not line.strip():
+                continue
+            if header:
+                header = False
+                continue
+            cells = _cells(line, self.delimiter)
+            if len(cells) != len(self.columns):
+                report.drop("unreadable")
+            else:
+                yield cells
 
     def stack(self, cells: Sequence[str], above: Sequence[Frame]) -> list[Frame]:
         """The stack of a row, innermost frame first; of a tree below that of the row before it."""

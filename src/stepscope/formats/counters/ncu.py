@@ -144,48 +144,39 @@ class _Table:
         names: list[str] = []
         units: dict[str, str] = {}
         delimiter, number, least = ",", 0, 0
-        with self.member.open() as stream:
+        pending = ""
+        for line in text_lines(self.member, _LONGEST_LINE, self.report):
+            head = _HEAD.match(line[:_LONGEST_HEAD].encode())
+            if head:
+                pending, units, number = "", {}, number + 1
+                delimiter = head[2].decode()
+                names = _cells(line, delimiter) or []
+                # Lines of metrics end before the columns of rules, those of `raw` may with a comma less.
+                last = [names.index(one) + 1 for one in ("Metric Value", "Average") if one in names]
+                least = last[0] if last else len(names) - 1
+                continue
+            if not names:
+                continue
+            if pending and not _FIRST_CELL.match(line):
+                line = f"{pending}\n{line}"
+            elif pending:
+                self.report.drop("unreadable")
             pending = ""
-            for line in text_lines(stream, _LONGEST_LINE):
-                head = _HEAD.match(line[:_LONGEST_HEAD].encode())
-                if head:
-                    pending, units, number = "", {}, number + 1
-                    delimiter = head[2].decode()
-                    names = _cells(line, delimiter) or []
-                    # Lines of metrics end before the columns of rules, those of `raw` may with a comma less.
-                    last = [
-                        names.index(one) + 1 for one in ("Metric Value", "Average") if one in names
-                    ]
-                    least = last[0] if last else len(names) - 1
-                    continue
-                if not names:
-                    continue
-                if pending and not _FIRST_CELL.match(line):
-                    line = f"{pending}\n{line}"
-                elif pending:
-                    self._lose()
-                pending = ""
-                if not units and "Metric Name" not in names and _is_units(line, delimiter):
-                    units = dict(zip(names, _cells(line, delimiter) or [], strict=False))
-                    continue
-                if not _FIRST_CELL.match(line):
-                    continue
-                cells = _cells(line, delimiter)
-                if cells is None and len(line) < _LONGEST_LINE:
-                    pending = line
-                elif cells is None or not least <= len(cells) <= len(names) + 1:
-                    self._lose()
-                else:
-                    yield _row(names, cells, units, number)
-            if pending:
-                self._lose()
-                self.report.truncated = True
-            if stream.damage:
-                self.report.note(stream.damage)
-
-    def _lose(self) -> None:
-        self.report.note("unreadable")
-        self.report.dropped += 1
+            if not units and "Metric Name" not in names and _is_units(line, delimiter):
+                units = dict(zip(names, _cells(line, delimiter) or [], strict=False))
+                continue
+            if not _FIRST_CELL.match(line):
+                continue
+            cells = _cells(line, delimiter)
+            if cells is None and len(line) < _LONGEST_LINE:
+                pending = line
+            elif cells is None or not least <= len(cells) <= len(names) + 1:
+                self.report.drop("unreadable")
+            else:
+                yield _row(names, cells, units, number)
+        if pending:
+            self.report.drop("unreadable")
+            self.report.truncated = True
 
 
 def _row(names: list[str], cells: list[str], units: dict[str, str], table: int) -> _Row:
@@ -275,8 +266,7 @@ class _Launches:
         value = number_of(text, self.mark)
         if value is None and not _is_missing(text):
             if decimal_mark(text) is not None:
-                self.report.note("unreadable")
-                self.report.dropped += 1
+                self.report.drop("unreadable")
             return  # texts, such as the configuration of caches
         if (launch, metric) not in self._seen:  # a metric may be in several sections
             self._seen.add((launch, metric))

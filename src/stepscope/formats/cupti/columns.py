@@ -22,8 +22,7 @@ def timed(table: pa.Table, name: str, report: ReadReport) -> pa.Table:
     lost = table.num_rows - (pc.sum(known).as_py() or 0)
     if not lost:
         return table
-    report.note("no_time", count=lost)
-    report.dropped += lost
+    report.drop("no_time", lost)
     return table.filter(known)
 
 
@@ -35,8 +34,7 @@ def in_time(table: pa.Table, report: ReadReport) -> pa.Table:
     ended = pc.and_(pc.greater_equal(end, start), pc.less(end, LATEST_NS)).fill_null(False)
     cut = table.num_rows - (pc.sum(ended).as_py() or 0)
     if cut:
-        report.note("negative_duration", count=cut)
-        report.repaired += cut
+        report.repair("negative_duration", cut)
         end = pc.if_else(ended, end, start)
     return (
         table.drop_columns(["start", "end"])

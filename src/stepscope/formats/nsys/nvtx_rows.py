@@ -223,12 +223,10 @@ def _ended(ranges: _Columns, report: ReadReport) -> Int64s:
     end = ranges.end
     damaged, open_ = end == _DAMAGED, end == _OPEN
     if damaged.any():
-        report.note("negative_duration", count=int(damaged.sum()))
-        report.repaired += int(damaged.sum())
+        report.repair("negative_duration", int(damaged.sum()))
         end[damaged] = ranges.start[damaged]
     if open_.any():
-        report.note("unfinished", count=int(open_.sum()))
-        report.repaired += int(open_.sum())
+        report.repair("unfinished", int(open_.sum()))
         last = np.zeros(int(ranges.thread.max()) + 1, np.int64)
         np.maximum.at(last, ranges.thread, np.maximum(ranges.start, end))
         end[open_] = last[ranges.thread[open_]]

@@ -129,8 +129,7 @@ def _ranges(database: Database, threads: Threads, report: ReadReport) -> tuple[R
     matched[:1] = False
     unmatched = int(ends.sum()) - int(matched.sum())
     if unmatched:
-        report.note("unmatched_end", count=unmatched)
-        report.dropped += unmatched
+        report.drop("unmatched_end", unmatched)
     end = np.full(len(moment), -1, np.int64)
     end[before[matched]] = moment[paired[matched]]
 
@@ -143,8 +142,7 @@ def _ranges(database: Database, threads: Threads, report: ReadReport) -> tuple[R
     np.maximum.at(last, thread[used], np.maximum(moment, end)[used])
     unfinished = begins & (end < 0)
     if unfinished.any():
-        report.note("unfinished", count=int(unfinished.sum()))
-        report.repaired += int(unfinished.sum())
+        report.repair("unfinished", int(unfinished.sum()))
         end[unfinished] = last[thread[unfinished]]
 
     texts = Texts()

@@ -134,38 +134,34 @@ class _Log:
         units: list[str] | None = None
         awaited = sums = found = as_csv = False
         head = ""
-        with self.member.open() as stream:
-            for line in text_lines(stream, LONGEST_LINE):
-                banner = BANNER.match(line)
-                if banner:
-                    self.pid = int(banner[1]) if banner[1].isdigit() else self.pid
-                    awaited, columns, units = banner[2].startswith(_RESULT), None, None
-                    head = ""
-                    continue
-                as_csv = line.startswith('"') if columns is None else as_csv
-                cells = cells_of(line, None if columns is None else len(columns), as_csv=as_csv)
-                if awaited:
-                    awaited = False
-                    if {"Device", "Duration"} & set(cells):
-                        columns, units = cells, [] if as_csv else None
-                        head, found = "" if as_csv else line, True
-                    sums |= columns is None and bool({"Time(%)", "Invocations"} & set(cells))
-                elif columns is not None and units == []:
-                    units = cells
-                elif columns is not None and not line.strip():
-                    columns = None
-                elif columns is not None and head and (below := _units_below(head, line)):
-                    units, head = below, ""
-                elif columns is not None:
-                    head = ""
-                    row = self._row(columns, units, cells)
-                    if row is None:
-                        self.report.note("unreadable")
-                        self.report.dropped += 1
-                    else:
-                        yield row
-            if stream.damage:
-                self.report.note(stream.damage)
+        for line in text_lines(self.member, LONGEST_LINE, self.report):
+            banner = BANNER.match(line)
+            if banner:
+                self.pid = int(banner[1]) if banner[1].isdigit() else self.pid
+                awaited, columns, units = banner[2].startswith(_RESULT), None, None
+                head = ""
+                continue
+            as_csv = line.startswith('"') if columns is None else as_csv
+            cells = cells_of(line, None if columns is None else len(columns), as_csv=as_csv)
+            if awaited:
+                awaited = False
+                if {"Device", "Duration"} & set(cells):
+                    columns, units = cells, [] if as_csv else None
+                    head, found = "" if as_csv else line, True
+                sums |= columns is None and bool({"Time(%)", "Invocations"} & set(cells))
+            elif columns is not None and units == []:
+                units = cells
+            elif columns is not None and not line.strip():
+                columns = None
+            elif columns is not None and head and (below := _units_below(head, line)):
+                units, head = below, ""
+            elif columns is not None:
+                head = ""
+                row = self._row(columns, units, cells)
+                if row is None:
+                    self.report.drop("unreadable")
+                else:
+                    yield row
         if sums and not found:
             raise SourceError(
                 f"{self.member.label}: this log of nvprof holds sums alone, and no kernel on its own",
@@ -268,8 +264,7 @@ class _Tables:
                 }
             )  # fmt: skip
         else:
-            self.report.note("no_time")
-            self.report.dropped += 1
+            self.report.drop("no_time")
 
     def _add_work(self, row: Row, name: str) -> None:
         spelled = DEVICE.match(row["device"][0])

@@ -90,34 +90,30 @@ def _sums(member: Member, report: ReadReport) -> Iterator[_Sum]:
     head: list[str] | None = None
     device = kernel = ""
     awaited = as_csv = False
-    with member.open() as stream:
-        for line in text_lines(stream, LONGEST_LINE):
-            banner = BANNER.match(line)
-            if banner:
-                awaited, head = _RESULT.match(banner[2]) is not None, None
-                continue
-            if awaited:
-                awaited, as_csv = False, line.startswith('"')
-                head = cells_of(line, as_csv=as_csv)
-                head = head if "Invocations" in head else None
-                continue
-            if head is None:
-                continue
-            if not line.strip():
-                head = None
-            elif not as_csv and (found := _OF_DEVICE.match(line)):
-                device = found[1]
-            elif not as_csv and (found := _OF_KERNEL.match(line)):
-                kernel = found[1]
+    for line in text_lines(member, LONGEST_LINE, report):
+        banner = BANNER.match(line)
+        if banner:
+            awaited, head = _RESULT.match(banner[2]) is not None, None
+            continue
+        if awaited:
+            awaited, as_csv = False, line.startswith('"')
+            head = cells_of(line, as_csv=as_csv)
+            head = head if "Invocations" in head else None
+            continue
+        if head is None:
+            continue
+        if not line.strip():
+            head = None
+        elif not as_csv and (found := _OF_DEVICE.match(line)):
+            device = found[1]
+        elif not as_csv and (found := _OF_KERNEL.match(line)):
+            kernel = found[1]
+        else:
+            one = _sum(cells_of(line, as_csv=as_csv), head, device, kernel, as_csv=as_csv)
+            if one is None:
+                report.drop("unreadable")
             else:
-                one = _sum(cells_of(line, as_csv=as_csv), head, device, kernel, as_csv=as_csv)
-                if one is None:
-                    report.note("unreadable")
-                    report.dropped += 1
-                else:
-                    yield one
-        if stream.damage:
-            report.note(stream.damage)
+                yield one
 
 
 def _sum(

@@ -77,27 +77,23 @@ def _stacks(
 ) -> Iterator[tuple[str, str, str | None, list[Frame], bool, int]]:
     """Process, thread and its name, frames (innermost first), whether py-spy wrote them, and the number."""
     of_py_spy = False
-    with member.open() as stream:
-        for line in text_lines(stream, _LONGEST_LINE):
-            if not line.strip():
-                continue
-            found = _LINE.fullmatch(line)
-            if found is None:
-                report.note("unreadable")
-                report.dropped += 1
-                continue
-            names = found["frames"].split(";")
-            pid = tid = ""
-            thread_name = None
-            if process := _PROCESS.fullmatch(names[0]):
-                pid, names = process[1], names[1:]
-            if names and (thread := _THREAD.fullmatch(names[0])):
-                tid, thread_name, names = thread[1], thread[2], names[1:]
-            frames = [_frame(name) for name in reversed(names) if name]
-            of_py_spy = of_py_spy or bool(pid or tid or any(one.line for one in frames))
-            yield pid, tid, thread_name, frames, of_py_spy, int(found["count"])
-        if stream.damage:
-            report.note(stream.damage)
+    for line in text_lines(member, _LONGEST_LINE, report):
+        if not line.strip():
+            continue
+        found = _LINE.fullmatch(line)
+        if found is None:
+            report.drop("unreadable")
+            continue
+        names = found["frames"].split(";")
+        pid = tid = ""
+        thread_name = None
+        if process := _PROCESS.fullmatch(names[0]):
+            pid, names = process[1], names[1:]
+        if names and (thread := _THREAD.fullmatch(names[0])):
+            tid, thread_name, names = thread[1], thread[2], names[1:]
+        frames = [_frame(name) for name in reversed(names) if name]
+        of_py_spy = of_py_spy or bool(pid or tid or any(one.line for one in frames))
+        yield pid, tid, thread_name, frames, of_py_spy, int(found["count"])
 
 
 def _frame(text: str) -> Frame:

@@ -102,30 +102,26 @@ def _samples(member: Member, report: ReadReport) -> Iterator[_Sample]:
         recorded = stream.peek(len(_RECORDING))[: len(_RECORDING)] == _RECORDING
     if recorded:
         member = _EXPORTER.export(member)
-    with member.open() as stream:
-        for line in text_lines(stream, _LONGEST_LINE):
-            if not line.strip() or line.startswith("#"):
-                continue
-            if frame := _FRAME.fullmatch(line):
-                if sample is not None and len(sample.frames) < MOST_FRAMES:
-                    sample.frames.append(_frame(frame["symbol"], frame["library"]))
-                continue
-            if found := _SAMPLE.fullmatch(line.strip()):
-                if sample is not None:
-                    yield sample
-                period = found["period"]
-                sample = _Sample(
-                    found["pid"] or "",
-                    found["tid"],
-                    found["comm"],
-                    found["event"],
-                    int(period) if period else None,
-                )
-            else:
-                report.note("unreadable")
-                report.dropped += 1
-        if stream.damage:
-            report.note(stream.damage)
+    for line in text_lines(member, _LONGEST_LINE, report):
+        if not line.strip() or line.startswith("#"):
+            continue
+        if frame := _FRAME.fullmatch(line):
+            if sample is not None and len(sample.frames) < MOST_FRAMES:
+                sample.frames.append(_frame(frame["symbol"], frame["library"]))
+            continue
+        if found := _SAMPLE.fullmatch(line.strip()):
+            if sample is not None:
+                yield sample
+            period = found["period"]
+            sample = _Sample(
+                found["pid"] or "",
+                found["tid"],
+                found["comm"],
+                found["event"],
+                int(period) if period else None,
+            )
+        else:
+            report.drop("unreadable")
     if sample is not None:
         yield sample
 

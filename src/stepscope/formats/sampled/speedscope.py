@@ -147,8 +147,7 @@ def _objects(listed: Any, report: ReadReport) -> Iterator[dict[str, Any]]:
         if isinstance(one, dict):
             yield one
         else:
-            report.note("wrong_type")
-            report.dropped += 1
+            report.drop("wrong_type")
 
 
 Found = dict[tuple[int, ...], tuple[int, float]]
