@@ -3,6 +3,7 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
+import stepscope
 from stepscope.questions import every, find
 
 
@@ -139,17 +140,15 @@ def test_every_question_is_a_subcommand_that_helps(run):
 
 
 def test_every_question_answers_an_empty_store_and_a_full_one(run, store, make_store):
-    empty = make_store({})
-    for question in every():
-        if question.recordings != "one":
-            continue
-        for source in (empty, store):
-            ran = run(question.name, source, "--json")
-            assert (ran.code, ran.err) == (0, ""), question.name
-            answer = json.loads(ran.out)
-            declared = [column.name for column in question.columns]
-            assert {column["name"] for column in answer["columns"]} <= set(declared)
-            assert run(question.name, source).code == 0, question.name
+    asked = [question for question in every() if question.recordings == "one"]
+    for source in (make_store({}), store):
+        with stepscope.open(source) as trace:
+            for question in asked:
+                answer = json.loads(trace.ask(question.name).to_json())
+                declared = {column.name for column in question.columns}
+                assert {column["name"] for column in answer["columns"]} <= declared
+                ran = run(question.name, source)
+                assert (ran.code, ran.err) == (0, ""), question.name
 
 
 def test_what_words_say_to_type_starts_this_stepscope(run, store, monkeypatch):

@@ -46,7 +46,7 @@ EVENTS = st.tuples(
 )  # fmt: skip
 
 
-@examples(25)
+@examples(15)
 @given(
     st.lists(PIECES, max_size=4),
     st.lists(EVENTS, max_size=3),

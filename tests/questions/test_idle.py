@@ -180,7 +180,7 @@ WORK = st.lists(
 
 
 @given(WORK, st.integers(0, 30), st.integers(0, 30))
-@examples(25)
+@examples(12)
 def test_gaps_add_up_to_the_idle_time_of_device_time(
     work: list[Any], first: int, length: int
 ) -> None:

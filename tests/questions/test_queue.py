@@ -168,7 +168,7 @@ WORK = st.lists(
 )
 
 
-@examples(25)
+@examples(15)
 @given(WORK, st.integers(0, 30), st.integers(1, 30))
 def test_it_is_what_counting_at_every_nanosecond_gives(
     work: list[Any], first: int, length: int

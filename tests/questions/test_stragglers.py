@@ -248,7 +248,7 @@ def _jobs(draw: st.DrawFn) -> Meetings:
     return job
 
 
-@examples(40)
+@examples(20)
 @given(_jobs())
 def test_charges_add_up_to_all_waits_and_causes_to_charges(job: Meetings) -> None:
     waited = sum(row["wait_ns"] for row in job.tables["collective"])
