@@ -121,22 +121,3 @@ def test_chosen_steps_alone_are_looked_at(findings: Any) -> None:
     assert findings(rows, "amp-off", steps=[1]) == []
     (row,) = findings(rows, "amp-off", steps=[0])
     assert row["value"] == 600_000
-
-
-def test_memory_near_its_limit_is_told(findings: Any) -> None:
-    job = Job(device=V100).kernel("work", 900_000)
-    peak = {"device_kind": "cuda", "device": 0, "bytes": 1, "total_allocated_bytes": 15_000}
-    job.more["memory_event"] = [peak]
-    (row,) = findings(job.rows(), "memory-near-limit")
-    assert row["value"] == 15_000 / 16_000
-    peak["total_allocated_bytes"] = 14_000
-    assert findings(job.rows(), "memory-near-limit") == []
-
-
-def test_data_parallel_over_several_devices_is_told(findings: Any) -> None:
-    job = Job(device=V100).kernel("work", 900_000).event("DataParallel.forward", 0, 10)
-    assert findings(job.rows(), "data-parallel") == []
-    rows = job.rows()
-    rows["device"].append({**V100, "device": 1})
-    (row,) = findings(rows, "data-parallel")
-    assert row["value"] == 2

@@ -264,27 +264,6 @@ def test_communication_behind_computation_is_not(findings: Any) -> None:
     assert findings(communicating(hidden=True), "communication-bound") == []
 
 
-def allocating(steps: int) -> dict[str, Any]:
-    call = {"kind": "runtime", "role": "allocate"}
-    job = Job(steps=steps).kernel("work", 500_000).event("cudaMalloc", 600_000, 30_000, **call)
-    return job.event("cudaFree", 700_000, 10_000, **call).rows()
-
-
-def test_allocation_in_later_steps_is_found(findings: Any) -> None:
-    (row,) = findings(allocating(3), "allocation-in-steps")
-    assert (row["value"], row["saving_high_ns"]) == (40_000, 40_000)
-    assert [one["call"] for one in row["evidence"]] == ["cudaMalloc", "cudaFree"]
-
-
-def test_allocation_in_the_first_step_alone_is_not(findings: Any) -> None:
-    rows = allocating(3)
-    rows["host_event"] = [
-        row for row in rows["host_event"] if row["step"] == 0 or row.get("role") != "allocate"
-    ]
-    assert findings(rows, "allocation-in-steps") == []
-    assert findings(allocating(1), "allocation-in-steps") == []
-
-
 def uneven(*lengths: int) -> dict[str, Any]:
     job = Job(steps=len(lengths)).kernel("work", 400_000)
     job.lengths = dict(enumerate(lengths))

@@ -47,6 +47,7 @@ def test_half_precision_products_of_odd_sizes_off_tensor_cores_are_found(found: 
         layers("volta_hgemm_128x128_tn", 900, "c10::Half", 1023, V100), "tensor-cores-unused"
     )
     assert row["value"] == 30 * 900_000
+    assert row["saving_high_ns"] == pytest.approx(row["value"] * (1 - 31.4 / 125), rel=0.02)
     assert "1023, no multiple of 8" in row["evidence"][0]["sizes"]
 
 
