@@ -1,4 +1,4 @@
-"""What each way to record costs a step, paired, by `benchmarks/record_overhead.py`."""
+"""What each way to record costs a step, paired, by `benchmarks/overheads.py`."""
 
 from __future__ import annotations
 
@@ -8,34 +8,23 @@ import sys
 from gpu.stages.surroundings import DEVICE, ROOT, SCRATCH, outcome_of, run
 
 SECONDS = 85.0
-ROUNDS = 12 if DEVICE == "cuda" else 2
+MINUTES = "1" if DEVICE == "cuda" else "0.1"
+STEPS_MS = "1,20" if DEVICE == "cuda" else "1"
 
 
 def main() -> int:
     found = outcome_of("overhead")
     file = SCRATCH / "overhead.json"
-    command = [sys.executable, ROOT / "benchmarks" / "record_overhead.py", "--device", DEVICE]
-    ended = run([*command, "--rounds", str(ROUNDS), "--no-memory", "-o", file], SECONDS)
+    command = [sys.executable, ROOT / "benchmarks" / "overheads.py", "--device", DEVICE]
+    command += ["--minutes", MINUTES, "--steps-ms", STEPS_MS, "--block", "0.1", "-o", file]
+    ended = run(command, SECONDS)
     print(ended.printed)
     if not file.is_file():
-        found.note(f"record_overhead.py: {ended.last_line()}")
+        found.note(f"overheads.py: {ended.last_line()}")
         return 1
-    result = json.loads(file.read_text("utf-8"))
-    tiny = {row["way"]: row["added_us"] for row in result["tiny"]}
-    rows = [
-        {
-            "way": row["way"],
-            "step_ms": row["step_ms"],
-            "wall_ratio": row["wall_ratio"][0],
-            "wall_interval": row["wall_ratio"][1:],
-            "processor_ratio": row["processor_ratio"][0],
-            "added_to_a_tiny_step_us": tiny[row["way"]][0],
-        }
-        for row in result["ways"]
-    ]
-    found.figure("rounds", result["rounds"])
+    rows = json.loads(file.read_text("utf-8"))["rows"]
     found.figure("ways", rows)
-    if "TraceML" not in tiny:
+    if "TraceML" not in {row["way"] for row in rows}:
         found.note("TraceML is not installed here")
     return 0
 
