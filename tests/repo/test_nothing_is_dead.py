@@ -15,8 +15,6 @@ CALLED_BY_OTHERS = {
     "iterate",
     "StepScopeCallback",
     # fsspec and DuckDB, of a file that is none
-    "seekable",
-    "readable",
     "modified",
     "created",
     # click

@@ -35,7 +35,7 @@ SPAN_IDS = 1 << 40
 _FEW = {Role.KEY, Role.STEP, Role.ROW}
 """Numbers with few distinct values: a dictionary makes them small."""
 
-_RISING = {Role.EVENT, Role.MOMENT}
+_RISING = {Role.EVENT, Role.MOMENT, Role.NUMBER}
 """Numbers that mostly rise from row to row: their differences are small, and quick to read."""
 
 

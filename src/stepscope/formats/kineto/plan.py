@@ -64,11 +64,8 @@ class Plan:
     exact: bool
     loose: bool
 
-    def spelled(self, text: bytes | memoryview) -> bytes | memoryview:
+    def spelled(self, text: bytes) -> bytes:
         """A text of events as DuckDB is given it."""
-        if not (self.respell or self.exact):
-            return text
-        text = bytes(text)
         for raw, ours in self.respell:
             text = text.replace(raw, ours)
         return _LONG_TIME.sub(rb'\1"\2"', text) if self.exact else text

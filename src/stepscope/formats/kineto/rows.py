@@ -196,13 +196,13 @@ class _Slice:
 
     def __init__(self, table: pa.Table, known: Sets, *, python_stack: bool) -> None:
         self.taken = Taken()
-        self._table = table.combine_chunks()
+        self._hold(table)
         self._numbered: dict[str, tuple[np.ndarray[Any, np.dtype[np.int32]], pa.Array]] = {}
         own = self._is("cat", {vocabulary.EXPORTED_TRACKS})
         if own.any():
-            self._table = self._table.filter(pa.array(~own)).combine_chunks()
+            self._hold(table.filter(pa.array(~own)))
             self._numbered.clear()
-        if not self._table.num_rows:
+        if not self._rows_there:
             return
         kinds, of_row = self._kinds()
         events: dict[Any, int] = {}
@@ -232,7 +232,15 @@ class _Slice:
         counters = timed & self._is("ph", {"C"})
         taken.counters = self._rows(counters, ("ts_ns", "name", "pid", "other_args"))
         taken.names = self._rows(self._is("ph", {"M"}), ("name", "pid", "tid", "given_name"))
-        taken.whole_us = pc.all(self._table["whole"], min_count=0).as_py() is not False
+        taken.whole_us = pc.all(self._columns_there["whole"], min_count=0).as_py() is not False
+
+    def _hold(self, table: pa.Table) -> None:
+        self._rows_there = table.num_rows
+        columns = table.combine_chunks().columns
+        self._columns_there: dict[str, pa.Array] = {
+            name: column.chunk(0) if column.num_chunks else pa.array([], column.type)
+            for name, column in zip(table.column_names, columns, strict=True)
+        }
 
     # -- columns -------------------------------------------------------------------------------------
 
@@ -240,7 +248,7 @@ class _Slice:
         """A text column or one of hashes as numbers, -1 for NULL, and the values they stand for."""
         found = self._numbered.get(column)
         if found is None:
-            encoded = self._table[column].chunk(0).dictionary_encode()
+            encoded = self._columns_there[column].dictionary_encode()
             indices = encoded.indices
             if indices.null_count:
                 indices = indices.fill_null(-1)
@@ -257,9 +265,10 @@ class _Slice:
 
     def _valid(self, column: str) -> Mask:
         """Which rows have a value."""
-        if column not in self._table.column_names:
-            return np.zeros(self._table.num_rows, dtype=bool)
-        valid: Mask = self._table[column].is_valid().to_numpy(zero_copy_only=False)
+        there = self._columns_there.get(column)
+        if there is None:
+            return np.zeros(self._rows_there, dtype=bool)
+        valid: Mask = there.is_valid().to_numpy(zero_copy_only=False)
         return valid
 
     def _columns(
@@ -275,11 +284,11 @@ class _Slice:
         called = names if isinstance(names, Mapping) else {name: name for name in names}
         found = {}
         for name, ours in called.items():
-            if name in _ENCODED and name in self._table.column_names:
+            column = self._columns_there.get(name)
+            if column is not None and name in _ENCODED:
                 numbers, values = self._codes(name)
                 found[ours] = _of_numbers(numbers if everything else numbers[place], values)
-            elif name in self._table.column_names:
-                column = self._table[name].chunk(0)
+            elif column is not None:
                 empty = column.null_count == len(column)
                 found[ours] = pa.nulls(count) if empty else small(column.take(rows))
             elif isinstance(names, Mapping):
@@ -292,8 +301,8 @@ class _Slice:
             return []
         rows = pa.array(np.flatnonzero(which))
         values = (
-            self._table[name].take(rows).to_pylist()
-            if name in self._table.column_names
+            self._columns_there[name].take(rows).to_pylist()
+            if name in self._columns_there
             else [None] * len(rows)
             for name in names
         )
@@ -339,14 +348,15 @@ class _Slice:
         return kinds, of_row
 
     def _is_true(self, column: str) -> Mask:
-        if column not in self._table.column_names:
-            return np.zeros(self._table.num_rows, dtype=bool)
-        flags: Mask = self._table[column].to_numpy()
+        there = self._columns_there.get(column)
+        if there is None:
+            return np.zeros(self._rows_there, dtype=bool)
+        flags: Mask = there.to_numpy(zero_copy_only=False)
         return flags
 
     def _impossible(self) -> Mask:
-        found = pc.equal(self._table["dur_ns"], fields.IMPOSSIBLE_NS).fill_null(False)
-        which: Mask = found.to_numpy()
+        found = pc.equal(self._columns_there["dur_ns"], fields.IMPOSSIBLE_NS).fill_null(False)
+        which: Mask = found.to_numpy(zero_copy_only=False)
         return which
 
     def _sides(self, kinds: list[_Kind]) -> tuple[Mask, Mask]:
@@ -421,7 +431,7 @@ class _Slice:
     def _take_sets(self, which: Mask, known: Sets) -> None:
         """Keeps what each new hash of inputs, stack or collective arguments stands for."""
         for column, seen in known.items():
-            if column not in self._table.column_names:
+            if column not in self._columns_there:
                 continue
             numbers, hashes = self._codes(column)
             taken = np.flatnonzero(which & (numbers >= 0))
@@ -438,8 +448,8 @@ class _Slice:
             new.sort()
             rows = pa.array([row for row, _ in new])
             values = (
-                self._table[f"a_{name}"].take(rows).to_pylist()
-                if f"a_{name}" in self._table.column_names
+                self._columns_there[f"a_{name}"].take(rows).to_pylist()
+                if f"a_{name}" in self._columns_there
                 else [None] * len(rows)
                 for name in fields.SETS[column][0]
             )
@@ -450,7 +460,7 @@ class _Slice:
         instants = timed & self._is("ph", _INSTANTS)
         if not instants.any():
             return
-        if "bytes" in self._table.column_names:
+        if "bytes" in self._columns_there:
             memory = self._is("ph", {"i"}) & self._is("name", {vocabulary.MEMORY_INSTANT})
             memory &= self._valid("bytes")
             self.taken.memory = self._columns(memory & timed, _MEMORY)

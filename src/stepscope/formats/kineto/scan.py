@@ -70,43 +70,6 @@ class _WrongTypesError(Exception):
     """A text has values of a type that their field does not have elsewhere."""
 
 
-class _SliceFile(io.RawIOBase):
-    """A text between others, as DuckDB reads it: copied once, into what DuckDB is given."""
-
-    def __init__(self, parts: tuple[bytes | memoryview, ...]) -> None:
-        self._parts = parts
-        self._size = sum(map(len, parts))
-        self._at = 0
-
-    def read(self, size: int = -1, /) -> bytes:
-        """Up to `size` bytes from here on; all that are left when it is negative."""
-        begin = self._at
-        self._at = end = max(begin, self._size if size < 0 else min(begin + size, self._size))
-        found, at = [], 0
-        for part in self._parts:
-            found.append(part[max(0, begin - at) : max(0, end - at)])
-            at += len(part)
-        return b"".join(found)
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """Moves to a byte."""
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
-        self._at = base + offset
-        return self._at
-
-    def tell(self) -> int:
-        """The byte that is read next."""
-        return self._at
-
-    def seekable(self) -> bool:
-        """It can be read from anywhere."""
-        return True
-
-    def readable(self) -> bool:
-        """It can be read."""
-        return True
-
-
 class _SliceFiles(AbstractFileSystem):  # type: ignore[misc]
     """Slices as files that DuckDB can open."""
 
@@ -115,13 +78,13 @@ class _SliceFiles(AbstractFileSystem):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__()
-        self._texts: dict[str, tuple[bytes | memoryview, ...]] = {}
+        self._texts: dict[str, bytes] = {}
 
     @contextlib.contextmanager
-    def holding(self, text: bytes | memoryview) -> Iterator[str]:
-        """The calling thread's file, with a list of events meanwhile."""
+    def holding(self, text: bytes) -> Iterator[str]:
+        """The calling thread's file, with the list of the events of a text meanwhile."""
         name = f"{threading.get_ident()}.json"
-        self._texts[name] = b"[", text, b"]"
+        self._texts[name] = b"".join((b"[", _without_edges(text), b"]"))
         try:
             yield f"{self.protocol}://{name}"
         finally:
@@ -130,14 +93,12 @@ class _SliceFiles(AbstractFileSystem):  # type: ignore[misc]
     def _name(self, path: str) -> str:
         return path.rsplit("/", 1)[-1]
 
-    def _of(self, path: str) -> tuple[bytes | memoryview, ...]:
-        return self._texts[self._name(path)]
-
-    def _open(self, path: str, *_: Any, **__: Any) -> _SliceFile:
-        return _SliceFile(self._of(path))
+    def _open(self, path: str, *_: Any, **__: Any) -> io.BytesIO:
+        # Neither this nor a reading of all of it copies the text.
+        return io.BytesIO(self._texts[self._name(path)])
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:
-        return {"name": path, "size": sum(map(len, self._of(path))), "type": "file"}
+        return {"name": path, "size": len(self._texts[self._name(path)]), "type": "file"}
 
     def glob(self, path: str, *_: Any, **__: Any) -> list[str]:
         return [path]
@@ -187,7 +148,7 @@ class _Database:
             self._cursors.append(found)
         return found
 
-    def read(self, text: bytes | memoryview, plan: Plan) -> pa.Table:
+    def read(self, text: bytes, plan: Plan) -> pa.Table:
         """The events of a text, one row each.
 
         Raises:
@@ -209,7 +170,7 @@ class _Database:
             )
         return known[plan]
 
-    def keys(self, text: bytes | memoryview) -> tuple[set[str], set[str]]:
+    def keys(self, text: bytes) -> tuple[set[str], set[str]]:
         """All keys of the arguments in a text, and all keys of events."""
         with self.files.holding(text) as file:
             # Few combinations of keys are many events'.
@@ -296,7 +257,7 @@ class EventScanner:
     def add(self, piece: Slice) -> None:
         """Has a slice read, and takes what was read of earlier ones when that is enough at a time."""
         if piece.new_keys:
-            text = self._plan.spelled(_without_edges(piece.text))
+            text = self._plan.spelled(piece.text)
             found = self._workers.submit(self._database.keys, text)
             if self._declared.add(*found.result()):
                 self._plan = self._declared.plan()
@@ -317,8 +278,7 @@ class EventScanner:
             raise _LongTimesError
         if not plan.loose and piece.booleans:
             raise _WrongTypesError
-        text = _without_edges(piece.text)
-        table = self._database.read(text, plan)
+        table = self._database.read(piece.text, plan)
         if not plan.exact and _longest(table) >= EXACT_US * 1000:
             raise _LongTimesError
         return self._taken(table, plan)
@@ -403,9 +363,8 @@ class EventScanner:
     def _read_piece(self, piece: Slice) -> None:
         if self.ended:
             return
-        text = _without_edges(piece.text)
         try:
-            self._tables.append(self._database.read(text, self._plan))
+            self._tables.append(self._database.read(piece.text, self._plan))
             self._damaged_pieces = 0
         except duckdb.Error as error:
             if self._learn(error):

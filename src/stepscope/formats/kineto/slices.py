@@ -160,7 +160,15 @@ class EventSlices:
             more = self._read()
             if not more:
                 break
-            text += more
+            if len(text) < self._slice_bytes <= len(text) + len(more) and (
+                cut := self._last_boundary(more)
+            ):
+                # The usual case, without a copy of all that was read.
+                piece = b"".join((text, memoryview(more)[:cut]))
+                text, offset, blank = more[cut:], offset + len(piece), 0
+                yield Slice(piece, offset - len(piece))
+            else:
+                text += more
         cut = self._last_boundary(text)
         end, intact = self._split_tail(text[cut:])
         self.tail_offset = offset + len(text) - len(self.tail)
