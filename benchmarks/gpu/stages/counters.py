@@ -19,6 +19,7 @@ import stepscope
 from gpu.stages.device import find_tool
 from gpu.stages.kept import keep, raw_events
 from gpu.stages.surroundings import DEVICE, SCRATCH, Ended, outcome_of, run
+from stepscope.formats.counters.kinds import tensor_operations
 
 PRODUCTS = Path(__file__).with_name("products.py")
 FLOPS_WITHIN, BYTES_WITHIN = 0.01, 0.20
@@ -98,10 +99,9 @@ def counted_rows(table: Path) -> list[dict[str, float]]:
 
 
 def operations(values: dict[str, float]) -> float:
-    """Operations of one launch; a metric of a path and those of its parts overlap, so the largest counts."""
-    tensor = [value for name, value in values.items() if _TENSOR.match(name)]
+    """Operations of one launch; those of tensor cores as StepScope tells them from the paths."""
     rest = sum(values.get(name, 0.0) * count for name, count in _INSTRUCTIONS.items())
-    return max(tensor, default=0.0) + rest
+    return (tensor_operations(values) or 0.0) + rest
 
 
 def compared(

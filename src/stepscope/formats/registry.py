@@ -130,6 +130,7 @@ FORMATS: tuple[Format, ...] = (
         sniff=nvprof_reader.looks_like_nvprof,
         peek=nvprof_reader.peek,
         read=nvprof_reader.read,
+        memory=3.0,
     ),
     Format(
         name="nvprof-metrics",
