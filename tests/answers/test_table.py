@@ -114,6 +114,12 @@ def test_html_is_bounded_and_says_units_and_shares(table):
     assert len(html) < 100_000
     assert "<p>400 more rows</p>" in html
     assert 'title="its time (ns)">total_ns</th>' in html
+    assert ';white-space:nowrap">' in html
+    words = "a sentence of some length that is read to its end, and not cut in its middle, which would say less"
+    sentences = replace(long, question=replace(long.question, drawing="text"))
+    rows = pa.table({"name": [words], "total_ns": [1], "share_ratio": [0.5]})
+    assert words in replace(sentences, arrow=rows)._repr_html_()
+    assert words not in replace(long, arrow=rows)._repr_html_().replace(f'title="{words}"', "")
     assert "linear-gradient(to right,rgba(90,159,150,.35) 25.0%,transparent 0)" in html
 
 

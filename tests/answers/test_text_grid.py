@@ -166,14 +166,20 @@ def test_a_command_of_ours_is_in_one_piece_however_long():
     columns = (NAME, Column("next", "text", "words", advises=True))
     prose = replace(QUESTION, columns=columns, drawing="text")
     command = f"`stepscope idle {'a' * 60} --by operator`"
-    lines = grid_lines(
-        table_of(("c", f"Look at {command}, then stop"), question=prose), width=40, most=9
-    )
+    words = f"Look at {command}, then {'b' * 40}"
+    lines = grid_lines(table_of(("c", words), question=prose), width=40, most=9)
     assert [line.text for line in lines[2:]] == [
-        "c     Look at",
-        f"      {command},",
-        "      then stop",
-    ]
+        "c     Look at", f"      {command},", "      then", f"      {'b' * 34}", "      bbbbbb",
+    ]  # fmt: skip
+
+
+def test_a_list_of_names_is_no_sentence():
+    columns = (NAME, Column("affects", "text", "names"), Column("meaning", "text", "words"))
+    prose = replace(QUESTION, columns=columns, drawing="text")
+    table = table_of(("c", ",".join(["names"] * 20), "one two three"), question=prose)
+    assert grid_text(table, width=36, most=9).splitlines()[1:] == [
+        "name  meaning", "c     one two three", "(more columns: affects)",
+    ]  # fmt: skip
 
 
 def test_the_sentence_stays_and_what_says_nothing_goes_first():
@@ -230,8 +236,10 @@ def test_a_time_and_its_share_have_different_heads():
         Column("used_ns", "int", "time used", "ns"),
         Column("used_ratio", "float", "its share", "ratio"),
         Column("idle_ratio", "float", "share idle", "ratio"),
+        Column("device", "int", "number of it"),
+        Column("device_bytes", "int", "its memory", "bytes"),
     ]
-    assert heads(columns) == ["used", "used share", "idle"]
+    assert heads(columns) == ["used", "used share", "idle", "device", "device bytes"]
 
 
 def test_where_not_all_fit_sums_are_shown_before_their_parts():

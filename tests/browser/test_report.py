@@ -144,7 +144,9 @@ def test_the_keyboard_reaches_everything(show: Any) -> None:
     assert "module=" not in page.url
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("show", "scheme"), [("report", "light"), ("server", "dark")], indirect=["show"]
+)
 def test_no_serious_fault_of_accessibility(show: Any, scheme: str) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     report = show("training", training(), color_scheme=scheme)
@@ -159,7 +161,7 @@ def test_no_serious_fault_of_accessibility(show: Any, scheme: str) -> None:
         assert serious == []
 
 
-@pytest.mark.parametrize("width", [800, 1440])
+@pytest.mark.parametrize(("show", "width"), [("report", 800), ("server", 1440)], indirect=["show"])
 def test_nothing_is_wider_than_the_window(show: Any, width: int) -> None:
     report = show("training", training(), viewport={"width": width, "height": 900})
     look = "main => [document.documentElement.scrollWidth, main.scrollWidth - main.clientWidth]"

@@ -327,7 +327,9 @@ class Table:
         for line in warning_lines(self.checks, 10_000):
             edge = "border-left:3px solid #d97706;padding-left:.5em" * (line.style == "warning")
             words += f'<p style="{edge}">{escape(line.text)}</p>'
-        return f"<p>{escape(self.question.asks)}</p>{grid_html(self.columns, rows)}{words}"
+        in_sentences = self.question.drawing in _IN_SENTENCES
+        grid = grid_html(self.columns, rows, in_sentences=in_sentences)
+        return f"<p>{escape(self.question.asks)}</p>{grid}{words}"
 
 
 def sort_key(text: str) -> tuple[str, str]:

@@ -30,6 +30,7 @@ from stepscope.floor.units import (
     time_text,
 )
 
+_APART = {"ratio": "share", "bytes": "bytes"}
 _UNIT_TEXT = {
     "ns": time_text,
     "bytes": bytes_text,
@@ -95,10 +96,11 @@ def label(column: Column) -> str:
 
 
 def heads(columns: Sequence[Column]) -> list[str]:
-    """What stands above columns shown side by side: of `used_ns` and `used_ratio` one says share."""
+    """What stands above columns shown side by side: of `used_ns` and `used_ratio` one says share, of `device` and
+    `device_bytes` one says bytes."""
     plain = [label(column) for column in columns]
     return [
-        f"{head} share" if column.unit == "ratio" and plain.count(head) > 1 else head
+        f"{head} {_APART[column.unit]}" if column.unit in _APART and plain.count(head) > 1 else head
         for head, column in zip(plain, columns, strict=True)
     ]
 
@@ -175,6 +177,9 @@ def _lines(text: str, width: int, indent: str = "", *, advises: bool = False) ->
     lines = textwrap.wrap(
         held, width, subsequent_indent=indent, break_on_hyphens=False, break_long_words=not advises
     )
+    if advises:
+        kept = ([line] if "`" in line else textwrap.wrap(line, width) for line in lines)
+        lines = [part for parts in kept for part in parts]
     return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
 
 
@@ -336,7 +341,8 @@ def _kept(
             kept.remove(leaving.pop())
 
     if in_sentences and (of_text := [i for i in every if columns[i].type == "text"]):
-        sentence = max(of_text, key=lambda i: max(len(row[i]) for row in texts))
+        # By its spaces: a list of names is no sentence, however long.
+        sentence = max(of_text, key=lambda i: max(row[i].count(" ") for row in texts))
         kept = fitting({*sums, sentence})
         if sentence in kept:
             return kept
@@ -372,8 +378,8 @@ def _broken(texts: list[str], columns: list[Column], widths: list[int]) -> list[
     return [list(line) for line in itertools.zip_longest(*broken, fillvalue="")]
 
 
-def grid_html(columns: Sequence[Column], rows: Sequence[Row]) -> str:
-    """Rows as an HTML table for light and dark grounds; every text in it is escaped, and shortened.
+def grid_html(columns: Sequence[Column], rows: Sequence[Row], *, in_sentences: bool = False) -> str:
+    """Rows as an HTML table for light and dark grounds; every text in it is escaped, and shortened, but for sentences.
 
     A column's meaning and unit are its head's title; shares have a bar behind them.
     """
@@ -386,9 +392,10 @@ def grid_html(columns: Sequence[Column], rows: Sequence[Row]) -> str:
         f'<th style="text-align:{_side(c)}" title="{escape(_titled(c))}">{escape(c.name)}</th>'
         for c in columns
     )
+    most = _MOST_HTML_TITLE if in_sentences else _MOST_HTML_TEXT
     body = "".join(
         "<tr>"
-        + "".join(_cell_html(row[c.name], c, shorter.get(c.name, {})) for c in columns)
+        + "".join(_cell_html(row[c.name], c, shorter.get(c.name, {}), most) for c in columns)
         + "</tr>"
         for row in rows
     )
@@ -406,10 +413,10 @@ def _titled(column: Column) -> str:
     return f"{column.meaning} ({column.unit})" if column.unit else column.meaning
 
 
-def _cell_html(value: Any, column: Column, shorter: Mapping[str, str]) -> str:
+def _cell_html(value: Any, column: Column, shorter: Mapping[str, str], most: int) -> str:
     text = one_line(value_text(value, column))
-    shown = shortened(one_line(shorter.get(value, text)), _MOST_HTML_TEXT)
-    style = f"text-align:{_side(column)}"
+    shown = shortened(one_line(shorter.get(value, text)), most)
+    style = f"text-align:{_side(column)}" + ("" if column.type == "text" else ";white-space:nowrap")
     if column.name.endswith("share_ratio") and value is not None and 0 < value <= 1:
         style += (
             f";background:linear-gradient(to right,{_HTML_BAR} {100 * value:.1f}%,transparent 0)"

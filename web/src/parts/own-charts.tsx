@@ -42,10 +42,6 @@ export function namer(rows: readonly Row[], by: readonly string[]): (row: Row) =
   };
 }
 
-function texts(...columns: readonly string[]): (row: Row) => string {
-  return (row) => columns.flatMap((one) => (row[one] ? [String(row[one])] : [])).join(", ");
-}
-
 /** What sets collectives of an answer apart, whatever form it has. */
 export const COLLECTIVE = [
   "operation",
@@ -120,7 +116,8 @@ interface Spread {
   readonly columns: Columns;
   readonly unit: string;
   readonly title: string;
-  readonly name: (row: Row) => string;
+  /** Columns that name a row; so does its rank, where there are several. */
+  readonly name: readonly string[];
   readonly beside: (row: Row) => string;
 }
 
@@ -133,14 +130,14 @@ const SPREADS: Readonly<Record<string, readonly Spread[]>> = {
       columns: { value: "mean_ns", low: "ci95_low_ns", high: "ci95_high_ns" },
       unit: "ns",
       title: "Mean times with their 95 % intervals",
-      name: (row) => `${texts("label", "clock")(row)}, rank ${row.rank ?? "–"}`,
+      name: ["label", "clock"],
       beside: counted("n", "measurements"),
     },
     {
       columns: { value: "average_ns", high: "max_ns" },
       unit: "ns",
       title: "Average over ranks, and up to the slowest rank",
-      name: texts("label", "clock"),
+      name: ["label", "clock"],
       beside: counted("ranks", "ranks"),
     },
   ],
@@ -149,7 +146,7 @@ const SPREADS: Readonly<Record<string, readonly Spread[]>> = {
       columns: { value: "mean_ns", high: "p95_ns" },
       unit: "ns",
       title: "Mean of each phase on the host, and up to the 95th percentile of the kept steps",
-      name: (row) => `${texts("phase")(row)}, rank ${row.rank ?? "–"}`,
+      name: ["phase"],
       beside: counted("steps", "steps"),
     },
   ],
@@ -158,10 +155,7 @@ const SPREADS: Readonly<Record<string, readonly Spread[]>> = {
       columns: { value: "per_second", low: "ci95_low_per_second", high: "ci95_high_per_second" },
       unit: "count",
       title: "A second, with 95 % intervals",
-      name: (row) =>
-        [row.name, row.rank === null || row.rank === undefined ? "" : `rank ${row.rank}`]
-          .filter(Boolean)
-          .join(", "),
+      name: ["name"],
       beside: counted("steps", "steps"),
     },
   ],
@@ -176,7 +170,12 @@ export function OwnChart({ reply }: { readonly reply: Reply }) {
     return <StackedRows stack={stack} rows={rows} />;
   const spread = SPREADS[question]?.find((one) => has(one.columns.value) && has(one.columns.high));
   if (spread !== undefined) {
-    const shown = intervals(rows, spread.columns, spread.name, spread.beside);
+    const severalRanks = new Set(rows.map((row) => row.rank)).size > 1;
+    const name = (row: Row) => {
+      const rank = severalRanks && typeof row.rank === "number" ? [`rank ${row.rank}`] : [];
+      return [...spread.name.flatMap((one) => row[one] || []), ...rank].join(", ");
+    };
+    const shown = intervals(rows, spread.columns, name, spread.beside);
     return (
       <section class="card">
         <h2>{spread.title}</h2>

@@ -1,4 +1,4 @@
-/** Every step as a column of its parts, with the mean as a line. */
+/** Every step as a column of its parts, with the mean of those that count as a line. */
 import { PARTS } from "../format/parts";
 import type { RowOf } from "../source/source";
 import { useAnswer, useLink } from "../state/page";
@@ -10,13 +10,11 @@ type StepRow = RowOf<"steps">;
 /** More columns than this have no width. */
 const MOST = 500;
 
-export function StepColumns({ height }: { readonly height: number }) {
+export function StepColumns({ height, mean }: { readonly height: number; readonly mean: number }) {
   const steps = useAnswer("steps");
   const doors = useDoors();
   if (steps.state !== "answered" || steps.value.answer.rows.length < 2) return null;
   const { rows } = steps.value.answer;
-  const complete = rows.filter((row) => row.complete !== false);
-  const mean = complete.reduce((sum, row) => sum + (row.total_ns ?? 0), 0) / (complete.length || 1);
   return (
     <ColumnsChart
       columns={stepColumns(rows.slice(0, MOST), doors)}

@@ -1,5 +1,4 @@
 /** The arithmetic of time on a line of pixels: zooming, moving, tiles, and the marks of the axis. */
-import { timeText } from "../format/units";
 
 export interface Range {
   readonly from: number;
@@ -78,8 +77,4 @@ export function momentText(at: number, step: number, most = Math.abs(at)): strin
   const [size, unit] = most >= 1e9 ? [1e9, "s"] : most >= 1e6 ? [1e6, "ms"] : [1e3, "µs"];
   const digits = Math.min(9, Math.max(0, Math.ceil(Math.log10(size / step))));
   return `${(at / size).toFixed(digits)} ${unit}`;
-}
-
-export function lengthText(range: Range): string {
-  return timeText(Math.round(range.to - range.from));
 }
