@@ -109,8 +109,10 @@ def test_one_rank_whose_kernels_are_missing_is_named_and_the_others_are_judged(
     first, *others = findings(job)
     assert (first["id"], first["value"]) == (alone[0]["id"], alone[0]["value"])
     assert first["title"].endswith(
-        ". Not judged with the others: rank 1, of which work is missing or times are wrong"
+        ". Not judged with the others: rank 1, whose recording is damaged"
     )
+    cut = [row | {"check": "truncated", "affects": "file"} for row in job["data_check"]]
+    assert findings(job | {"data_check": cut})[0]["title"] == first["title"]
     (mark,) = (row for row in others if row["id"] == "data-quality")
     assert mark["rank"] == 1
     assert mark["title"].endswith("the other findings are of the other 2 ranks")

@@ -38,6 +38,10 @@ class NoTables:
     def numpy(query: str) -> dict[str, Any]:
         return {name: np.empty(0) for name in ("rank", "span", "start_ns", "end_ns")}
 
+    @staticmethod
+    def once(_key: object, make: Callable[[], Any]) -> Any:
+        return make()
+
 
 def known(**more: Any) -> Facts:
     """Facts of a marked step that are known without any table."""

@@ -106,7 +106,7 @@ def _marked(facts: Facts, first: Found) -> Found:
     names = facts.failing(*STEP_TIMES, "file")
     words = first.finding.title
     if facts.left_out:
-        words += f". Not judged with the others: {ranks_text(facts.left_out)}, of which work is missing or times are wrong"
+        words += f". Not judged with the others: {ranks_text(facts.left_out)}, whose recording is damaged"
     if names:
         words += f". Read with care: {', '.join([*names][:_MOST_CHECKS_NAMED])}"
     if len(names) > _MOST_CHECKS_NAMED:

@@ -85,19 +85,23 @@ class Facts:
 
     @cached_property
     def damaged_ranks(self) -> tuple[int, ...]:
-        """Fewer than half of the ranks, whose device work is missing or whose times of steps are wrong, while none of
-        the others has such damage."""
+        """Fewer than half of the ranks, whose file is damaged, whose device work is missing or whose times of steps are
+        wrong, while none of the others has such damage."""
         if not self.failing(*STEP_TIMES, "file"):
             return ()
+        from stepscope.link.checks import CHECKS
+
+        of_files = {check.name for check in CHECKS if check.looks_at == "file"}
         rows = self._rows(
-            "SELECT rank, severity, affects FROM data_check WHERE severity IN ('warning', 'error')"
+            "SELECT rank, \"check\", severity, affects FROM data_check WHERE severity IN ('warning', 'error')"
         )
         spoilt = {
             row["rank"]
             for row in rows
             for kinds in [{kind.strip() for kind in row["affects"].split(",")}]
             if "device-work" in kinds
-            or (row["severity"] == "error" and not kinds.isdisjoint({*STEP_TIMES, "file"}))
+            or ("file" in kinds and row["check"] in of_files)
+            or (row["severity"] == "error" and not kinds.isdisjoint(STEP_TIMES))
         }
         return tuple(sorted(spoilt)) if 2 * len(spoilt) < len(self.scope.ranks) else ()
 
