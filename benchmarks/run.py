@@ -20,7 +20,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -83,18 +83,29 @@ class Bench:
         before: Callable[[], None] = lambda: None,
     ) -> Row:
         """Runs a command some times."""
-        runs = []
-        for _ in range(times):
-            before()
-            runs.append(self._run(command))
-        row = Row(
-            what,
-            statistics.median(run.cpu_s for run in runs),
-            statistics.median(run.wall_s for run in runs),
-            max(run.peak_bytes for run in runs),
-        )
-        _say(f"{what}: {row.cpu_s:.2f} s, {row.wall_s:.2f} s by the clock, {_mb(row)}")
+        (row,) = self.in_turn({what: (command, before)}, times)
         return row
+
+    def in_turn(
+        self, commands: Mapping[str, tuple[Sequence[str], Callable[[], None]]], times: int
+    ) -> list[Row]:
+        """Runs some commands one after the other, and all of them again: what else runs then slows each of them."""
+        runs: dict[str, list[Measured]] = {what: [] for what in commands}
+        for _ in range(times):
+            for what, (command, before) in commands.items():
+                before()
+                runs[what].append(self._run(command))
+        rows = []
+        for what, own in runs.items():
+            row = Row(
+                what,
+                statistics.median(run.cpu_s for run in own),
+                statistics.median(run.wall_s for run in own),
+                max(run.peak_bytes for run in own),
+            )
+            _say(f"{what}: {row.cpu_s:.2f} s, {row.wall_s:.2f} s by the clock, {_mb(row)}")
+            rows.append(row)
+        return rows
 
     def imported(
         self, source: Path, what: str, times: int, *prefix: str, options: Sequence[str] = ()
@@ -131,14 +142,26 @@ class Bench:
 
 
 def start(bench: Bench) -> Iterator[Row]:
-    """What a command takes before it can answer: questions on a store of 12,000 events."""
-    times = 2 * bench.asked.repeat - 1
-    base = bench.measure("python -c 'import duckdb, numpy'", BASE, times)
-    yield base
-    yield bench.measure("python -c 'import stepscope'", [PYTHON, "-c", "import stepscope"], times)
-    for question in ("steps", "kernels", "summary"):
+    """What a command takes before it can answer: questions on a store of 12,000 events, when they were never asked of
+    it and again, all of them in turn."""
+
+    def forget() -> None:
+        (bench.small_store / "kept.bin").unlink(missing_ok=True)
+
+    def leave() -> None:
+        pass
+
+    commands = {
+        "python -c 'import duckdb, numpy'": (BASE, leave),
+        "python -c 'import stepscope'": ([PYTHON, "-c", "import stepscope"], leave),
+    }
+    for question in ("steps", "kernels", "summary", "findings"):
         command = [*STEPSCOPE, question, str(bench.small_store)]
-        yield _times(bench.measure(f"stepscope {question} STORE", command, times), base)
+        commands[f"stepscope {question} STORE, first"] = command, forget
+        commands[f"stepscope {question} STORE, again"] = command, leave
+    base, *others = bench.in_turn(commands, 2 * bench.asked.repeat + 1)
+    yield base
+    yield from (_times(row, base) for row in others)
 
 
 def trace(bench: Bench) -> Iterator[Row]:

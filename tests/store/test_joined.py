@@ -28,7 +28,7 @@ def stores(tmp_path_factory):
         (folder / f"rank{rank}.{base}.json").write_text(json.dumps(described))
     together = import_source(folder, folder.parent / "together")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(joined, "FEW_RANKS", RANKS)
+        patch.setattr(joined, "GROUP_BYTES", 1)
         apart = import_source(folder, folder.parent / "apart")
     return together, apart
 
@@ -45,6 +45,9 @@ def test_joined_ranks_have_the_rows_that_they_have_apart(stores):
     together, apart = stores
     assert [folder.name for folder in together.glob("rank=*")] == ["rank=00000"]
     assert len([*apart.glob("rank=*")]) == RANKS
+    for directory in stores:
+        assert {file.suffix for file in directory.glob("rank=*/*")} == {".parquet"}
+    assert (apart / "rank=00003" / "host_event.1.parquet").exists(), "a file for each recording"
     assert tables(together) == tables(apart)
     assert holds_only_a_store(together)
     checks = []

@@ -160,13 +160,13 @@ def _imported(job: Job, progress: Callable[[int], None] | None, listings: Listin
         if rank < 0:
             rank, rule = rank_of_single(member, tables.facts)
         facts, report, lasted = tables.facts, tables.report, _end(tables)
-        _give_back()
+        _give_back(job)
         written, own = link_rank(tables, captures)
         del tables
         if own is not None and span + 1 < len(job.sources):
             captures.append(replace(own, rule=EARLIER, path=member.label))
         del own
-        _give_back()
+        _give_back(job)
         for table in ("step", "phase_step"):
             steps.update(pc.unique(written[table]["step"]).to_pylist())
         written = narrowed(written, job.steps, job.window)
@@ -213,12 +213,14 @@ def _read(member: Member, known: Format, options: ReadOptions) -> RankTables:
     return tables
 
 
-def _give_back() -> None:
+def _give_back(job: Job) -> None:
     """Gives memory that was freed back to the system, where the C library can.
 
     Reading and linking free many arrays of some MB each, between which others stay: as much again as
-    what is in use would be kept for later.
+    what is in use would be kept for later. For one short recording after the other that is as well.
     """
+    if job.to_be_joined:
+        return
     pa.default_memory_pool().release_unused()
     with suppress(OSError, AttributeError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -202,12 +203,18 @@ def _is_text(kind: pa.DataType) -> bool:
 
 def _stored_schema(declared: SchemaTable, table: pa.Table) -> pa.Schema:
     """The declared schema, with texts left as the dictionaries that they are."""
-    fields = []
-    for field in declared.arrow():
-        has = field.name in table.column_names
-        kind = table.schema.field(field.name).type if has else field.type
-        fields.append(pa.field(field.name, kind if _is_text(kind) else field.type))
-    return pa.schema(fields)
+    kinds = dict(zip(table.schema.names, table.schema.types, strict=True))
+    coded = {name: kind for name, kind in kinds.items() if pa.types.is_dictionary(kind)}
+    fields = _fields(declared.name)
+    return pa.schema(
+        [pa.field(one.name, coded[one.name]) if one.name in coded else one for one in fields]
+    )
+
+
+@cache
+def _fields(table: str) -> list[pa.Field]:
+    """The columns of a table as they are stored when no text is a dictionary."""
+    return [pa.field(one.name, one.type) for one in TABLES[table].arrow()]
 
 
 def _stored(

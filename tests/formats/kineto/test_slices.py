@@ -105,3 +105,15 @@ def test_any_slice_size_gives_the_same_events(bodies, size):
     events = [{"ph": "X", **body} for body in bodies]
     _, pieces = cut(json.dumps({"traceEvents": events}).encode(), size)
     assert events_of(pieces) == events
+
+
+def test_the_last_event_is_a_slice_of_its_own_only_where_it_cannot_be_read():
+    text = json.dumps({"traceEvents": EVENTS, "traceName": "x"}).encode()
+    slices, (piece,) = cut(text, 100_000)
+    assert piece.last
+    assert slices.tail_offset == len(text) - len(slices.tail)
+    before, after = split_at_event(piece, slices.boundary)
+    assert (events_of([before]), events_of([after])) == (EVENTS[:-1], EVENTS[-1:])
+    assert after.last
+    _, pieces = cut(text[: text.rindex(b"}}") - 3], 100_000)
+    assert [one.last for one in pieces] == [False, True]

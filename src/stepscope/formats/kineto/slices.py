@@ -176,8 +176,9 @@ class EventSlices:
             # Damage at the end costs nothing of what stands before.
             yield Slice(text[:cut], offset)
             text, offset, cut = text[cut:], offset + cut, 0
-        if text[: cut + end].strip(b" \t\r\n,\x00"):
-            yield Slice(text[: cut + end], offset, last=True, end=cut)
+        text = text[: cut + end]
+        if cut or text.strip(b" \t\r\n,\x00"):
+            yield Slice(text, offset, last=True, end=cut)
 
     def _split_tail(self, text: bytes) -> tuple[int, bool]:
         """Where the events of the last piece of text end, and whether they can be read; sets `tail` and `closed`."""
