@@ -29,8 +29,7 @@ def step_values(
             if _is_number(pair[0]) and isinstance(pair[0], int) and _is_number(pair[1]):
                 rows.append({numbered: pair[0], "name": name, "value": float(pair[1])})
             else:
-                report.dropped += 1
-                report.note("wrong_type")
+                report.drop("wrong_type")
     report.kept += len(rows)
     return pa.Table.from_pylist(rows, schema=READ["step_value"])
 
@@ -45,8 +44,7 @@ def hugectr_values(listed: Any, report: ReadReport) -> pa.Table:
         for value in data if isinstance(data, list) and isinstance(name, str) else (None,):
             number = _number_of(value)
             if number is None:
-                report.dropped += 1
-                report.note("wrong_type")
+                report.drop("wrong_type")
             else:
                 rows.append({"name": name, "value": number})
     return pa.Table.from_pylist(rows, schema=READ["step_value"])

@@ -36,8 +36,7 @@ def read_steps(
     for sample in samples:
         values = _values(sample, places)
         if values is None or values["step"] <= last or not _adds_up(values, phases):
-            report.dropped += 1
-            report.note("bad_step")
+            report.drop("bad_step")
             continue
         last = values["step"]
         memory = [values.get(name) or None for name in _OF_MEMORY]

@@ -155,8 +155,7 @@ def _rows(loaded: Row, report: ReadReport) -> list[Row]:
             continue
         row = _row(name, phase, steps)
         if row is None:
-            report.dropped += 1
-            report.note("wrong_type")
+            report.drop("wrong_type")
             continue
         row["device_mean_ns"] = _within(device.get(name), MOST_NS)
         rows.append(row)

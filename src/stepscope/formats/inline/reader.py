@@ -193,7 +193,7 @@ class _Rows:
             parts = one if isinstance(one, list) and len(one) == 3 else (None, None, None)
             time_ns = whole(parts[2])
             if time_ns is None or not isinstance(parts[1], bool):
-                self._drop()
+                self._report.drop("wrong_type")
                 continue
             self._iteration(time_ns, iteration=whole(parts[0]), armed=parts[1])
         statistics = loaded.get("iteration_statistics")
@@ -210,7 +210,7 @@ class _Rows:
 
     def _iteration(self, time_ns: int | None, **columns: Any) -> None:
         if time_ns is None or time_ns < 0:
-            self._drop()
+            self._report.drop("wrong_type")
             return
         self.rows.append(
             {
@@ -225,7 +225,7 @@ class _Rows:
 
     def _event(self, event: Row, *, label: Any, device: int | None, stream: int | None) -> None:
         if not isinstance(label, str):
-            self._drop()
+            self._report.drop("wrong_type")
             return
         occurrence = whole(
             event.get("occurrence", event.get("met_times_within_this_stream")), below=1 << 31
@@ -247,7 +247,7 @@ class _Rows:
         }
         for measured in self._measurements(event):
             if measured["dur_ns"] is None or measured["dur_ns"] < 0:
-                self._drop()
+                self._report.drop("wrong_type")
             else:
                 self.rows.append({**same, **measured})
 
@@ -284,22 +284,18 @@ class _Rows:
     def _items(self, value: Any) -> Iterable[tuple[str, Any]]:
         if isinstance(value, dict):
             return value.items()
-        self._drop()
+        self._report.drop("wrong_type")
         return ()
 
     def _objects(self, value: Any) -> Iterator[Row]:
         if not isinstance(value, list):
-            self._drop()
+            self._report.drop("wrong_type")
             return
         for one in value:
             if isinstance(one, dict):
                 yield one
             else:
-                self._drop()
-
-    def _drop(self) -> None:
-        self._report.dropped += 1
-        self._report.note("wrong_type")
+                self._report.drop("wrong_type")
 
 
 def _of_all(statistics: Any, kept: int) -> Iterator[Row]:
