@@ -10,12 +10,6 @@ from stepscope.store.build import import_source
 from stepscope.store.manifest import write_store_file
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("STEPSCOPE_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
-
-
 @pytest.fixture
 def unlike(tmp_path):
     """A single rank's trace on one device, and two ranks' on another."""
@@ -186,12 +180,12 @@ def test_a_list_of_jobs_that_is_none_is_refused(unlike, tmp_path, jobs):
 
 
 def test_a_list_of_jobs_that_was_altered_is_refused_and_in_the_cache_made_again(
-    unlike, tmp_path, cache
+    unlike, tmp_path, own_cache
 ):
     kept = import_source(unlike, tmp_path / "kept")
     with stepscope.open(unlike) as trace:
         expected = trace.sources().rows()
-    (cached,) = (path for path in cache.iterdir() if path.is_dir())
+    (cached,) = (path for path in own_cache.iterdir() if path.is_dir())
     for directory in (kept, cached):
         file = directory / "store.json"
         file.write_text(file.read_text().replace('"name": "a"', '"name": "x"'))
@@ -201,10 +195,10 @@ def test_a_list_of_jobs_that_was_altered_is_refused_and_in_the_cache_made_again(
         assert trace.sources().rows() == expected
 
 
-def test_a_damaged_store_of_one_job_in_the_cache_is_made_again(unlike, cache):
+def test_a_damaged_store_of_one_job_in_the_cache_is_made_again(unlike, own_cache):
     with stepscope.open(unlike) as trace:
         expected = trace.operators().rows()
-    (file,) = cache.glob("runs-*/a/rank=*/host_event.*.parquet")
+    (file,) = own_cache.glob("runs-*/a/rank=*/host_event.*.parquet")
     file.write_bytes(bytes([file.read_bytes()[0] ^ 1]) + file.read_bytes()[1:])
     manifest._as_written.clear()  # as a process that starts now
     with stepscope.open(unlike) as trace:
@@ -246,14 +240,14 @@ def test_a_rank_that_a_single_file_is_not_of_is_refused(unlike, tmp_path):
     assert not (tmp_path / "seven").exists()
 
 
-def test_without_the_cache_nothing_is_kept(unlike, cache):
+def test_without_the_cache_nothing_is_kept(unlike, own_cache):
     with stepscope.open(unlike, cache=False) as trace:
         assert trace._scratch is not None
         assert list(trace.jobs) == ["a", "b"]
         scratch = trace._scratch
         assert scratch.exists()
     assert not scratch.exists()
-    assert not cache.exists()
+    assert not own_cache.exists()
 
 
 def test_guessed_ranks_and_recordings_far_apart_are_said_with_every_answer(tmp_path):

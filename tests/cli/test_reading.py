@@ -13,12 +13,6 @@ EVENTS = [
 CALLS = ("--csv", "--columns", "name,calls")
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch) -> Path:
-    monkeypatch.setenv("STEPSCOPE_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
-
-
 @pytest.fixture
 def traces(tmp_path) -> Path:
     """A folder with one trace and one file that is none."""
@@ -76,21 +70,21 @@ def test_only_a_store_is_replaced(run, traces, tmp_path):
     assert sorted(path.name for path in traces.iterdir()) == ["picture.json", "trace.json"]
 
 
-def test_the_second_question_finds_the_tables_in_the_cache(run, traces, cache):
+def test_the_second_question_finds_the_tables_in_the_cache(run, traces, own_cache):
     run("operators", str(traces))
-    (made,) = cache.glob("*/store.json")
+    (made,) = own_cache.glob("*/store.json")
     before = made.stat().st_mtime_ns
     run("kernels", str(traces))
-    assert [path.stat().st_mtime_ns for path in cache.glob("*/store.json")] == [before]
+    assert [path.stat().st_mtime_ns for path in own_cache.glob("*/store.json")] == [before]
 
 
-def test_without_the_cache_nothing_is_kept(run, traces, cache, tmp_path, monkeypatch):
+def test_without_the_cache_nothing_is_kept(run, traces, own_cache, tmp_path, monkeypatch):
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(scratch))
     ran = run("operators", str(traces), "--no-cache", *CALLS)
     assert ran.out == "name,calls\naten::mm,2\naten::add,1\n"
-    assert not cache.exists()
+    assert not own_cache.exists()
     assert list(scratch.iterdir()) == []
 
 
@@ -148,7 +142,9 @@ def test_a_cut_file_is_answered_from_what_is_left_and_refused_when_strict(run, t
 
 @pytest.mark.parametrize("name", ["empty.json", "folder", "picture.png", "nowhere"])
 @pytest.mark.parametrize("command", ["summary", "import"])
-def test_what_is_no_recording_is_two_lines_and_leaves_nothing(run, tmp_path, cache, name, command):
+def test_what_is_no_recording_is_two_lines_and_leaves_nothing(
+    run, tmp_path, own_cache, name, command
+):
     source = tmp_path / "in" / name
     source.parent.mkdir()
     if name == "empty.json":
@@ -162,7 +158,7 @@ def test_what_is_no_recording_is_two_lines_and_leaves_nothing(run, tmp_path, cac
     assert (ran.code, ran.out) == (1, "")
     assert len(ran.err.splitlines()) == 2
     assert not (tmp_path / "store").exists()
-    assert list(cache.glob("[!.]*")) == []
+    assert list(own_cache.glob("[!.]*")) == []
 
 
 def test_where_an_answer_cannot_go_is_said_before_anything_is_read(run, tmp_path):

@@ -1,8 +1,8 @@
 import json
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.conftest import SHARED_TRACES
 
 import stepscope
 from stepscope.answers.ask import ask
@@ -10,7 +10,11 @@ from stepscope.questions import every
 from stepscope.questions.invariants import INVARIANTS, SUMS, _sums_broken, invariants
 from stepscope.store.open import Store
 
-TRACES = Path(__file__).parents[3] / "shared" / "traces" / "kineto"
+OF_OTHERS = [
+    *sorted(SHARED_TRACES.glob("kineto/*")),
+    SHARED_TRACES / "nsys" / "h100_2gpu_before.sqlite.gz",
+    SHARED_TRACES / "nsys" / "a100_cloverleaf.sqlite.gz",
+]
 SOUND = {
     "step": [{"step": 3, "start_ns": 0, "end_ns": 100}],
     "host_event": [
@@ -128,9 +132,9 @@ def test_parts_that_miss_their_total_are_found():
 
 
 @pytest.mark.traces
-@pytest.mark.parametrize("folder", sorted(TRACES.glob("*")), ids=lambda folder: folder.name)
-def test_every_shared_trace_keeps_them_and_answers_every_question(folder):
-    with stepscope.open(folder) as trace:
+@pytest.mark.parametrize("source", OF_OTHERS, ids=lambda source: source.name)
+def test_every_shared_trace_keeps_them_and_answers_every_question(source):
+    with stepscope.open(source) as trace:
         answer = ask(invariants, trace.store)
         assert [r["check"] for r in answer.rows() if r["rank"] is None and r["count"]] == []
         for question in filter(lambda question: question.recordings == "one", every()):

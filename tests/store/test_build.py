@@ -17,7 +17,7 @@ from stepscope.store import build, chosen, job, workers
 from stepscope.store.build import import_source, open_source
 from stepscope.store.open import Store
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("own_cache")]
 
 
 def trace(rank=None, steps=2, base=0, name="aten::mm"):
@@ -66,11 +66,6 @@ def trace(rank=None, steps=2, base=0, name="aten::mm"):
     if rank is not None:
         described["distributedInfo"] = {"rank": rank, "world_size": 4}
     return described
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("STEPSCOPE_CACHE", str(tmp_path / "cache"))
 
 
 @pytest.fixture

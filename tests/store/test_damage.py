@@ -19,7 +19,7 @@ from stepscope.store.open import Store
 
 from .test_build import trace
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("own_cache")]
 
 Damage = Callable[[Path], None]
 
@@ -48,12 +48,6 @@ def replaced_by_a_pipe(file: Path) -> None:
 
 
 DAMAGES = [flipped, emptied, cut, removed, replaced_by_a_pipe]
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("STEPSCOPE_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
 
 
 @pytest.fixture(scope="module")

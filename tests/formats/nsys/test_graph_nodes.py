@@ -1,14 +1,9 @@
 """Graphs traced node by node: which call created a node tells what replays it."""
 
 import pytest
-from tests.formats.nsys.exports import PROCESS, Nsys, global_pid, global_tid
+from tests.formats.nsys.exports import PROCESS, global_pid, global_tid
 
 import stepscope
-
-
-@pytest.fixture
-def nsys(tmp_path):
-    return Nsys(tmp_path / "report.sqlite")
 
 
 def call(nsys, at, end, name, correlation=0):

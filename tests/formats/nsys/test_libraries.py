@@ -1,14 +1,8 @@
 """Calls to MPI, cuDNN and cuBLAS, page faults, and the rank that a file says."""
 
-import pytest
-from tests.formats.nsys.exports import PROCESS, Nsys, device, global_pid, global_tid, host
+from tests.formats.nsys.exports import PROCESS, device, global_pid, global_tid, host
 
 import stepscope
-
-
-@pytest.fixture
-def nsys(tmp_path):
-    return Nsys(tmp_path / "report.sqlite")
 
 
 def call(nsys, table, start, end, name, **arguments):

@@ -7,11 +7,6 @@ BACKWARD = 150
 START_END = 60
 
 
-@pytest.fixture
-def nsys(tmp_path):
-    return Nsys(tmp_path / "report.sqlite")
-
-
 def test_ranges_of_emit_nvtx_are_operators_with_shapes_and_numbers(nsys):
     tables = (
         nsys.range(0, 90, "aten::linear, op_id = 4, sizes = [[8, 4], [2, 4], [2]]")

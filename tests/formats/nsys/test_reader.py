@@ -10,11 +10,6 @@ from stepscope.formats.registry import format_of
 A_DAY_IN_2026 = 1_779_782_330_000_000_000
 
 
-@pytest.fixture
-def nsys(tmp_path):
-    return Nsys(tmp_path / "report.sqlite")
-
-
 def test_a_kernel_keeps_its_time_launch_and_shape_of_the_grid(nsys):
     nsys.insert(
         "TARGET_INFO_GPU", id=0, name="NVIDIA A100", smCount=40, totalMemory=1 << 30,

@@ -11,11 +11,6 @@ from stepscope.formats.vocabulary import counter_kind
 GPU = 1 << 48
 
 
-@pytest.fixture
-def nsys(tmp_path):
-    return Nsys(tmp_path / "report.sqlite")
-
-
 def sample(nsys, at, metric, value, gpu=0):
     return nsys.insert("GPU_METRICS", timestamp=at, typeId=GPU | gpu, metricId=metric, value=value)
 
