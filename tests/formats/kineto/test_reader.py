@@ -248,6 +248,23 @@ def test_grid_of_an_inductor_operator_is_no_damage(read_events):
     assert (row["grid_x"], row["block_x"]) == (4, 128)
 
 
+@pytest.mark.parametrize(
+    ("grid", "sizes"),
+    [
+        ([4, 2], [4, 2, None]),
+        ([1.0, "2", True], [1, 2, None]),
+        ([99999999999, None, 3], [None, None, 3]),
+        ("[8, 1, 1]", [8, 1, 1]),
+        ("[" * 5000, [None, None, None]),
+        ({"x": 1}, [None, None, None]),
+    ],
+)
+def test_sizes_that_are_none_are_missing(read_events, grid, sizes):
+    tables = read_events([kernel("k", 2, 1, grid=grid), kernel("k", 4, 1, grid=[1, 1, 1])])
+    row = tables.device_event.to_pylist()[0]
+    assert [row[f"grid_{axis}"] for axis in "xyz"] == sizes
+
+
 def test_xpu_kernel_without_stream_takes_its_queue(read_events):
     event = kernel("k", 1, 2, **{"sycl queue": 12})
     del event["args"]["stream"]

@@ -51,7 +51,7 @@ def _convert(value: Any, kind: str, report: ReadReport) -> Any:
         return None
     converted: Any = value
     if kind == "BIGINT":
-        converted = _integer(value)
+        converted = integer(value)
     elif kind == "DOUBLE":
         converted = _decimal(value)
     elif kind == "VARCHAR" and not isinstance(value, (str, int, list, dict)):
@@ -61,7 +61,8 @@ def _convert(value: Any, kind: str, report: ReadReport) -> Any:
     return converted
 
 
-def _integer(value: Any) -> int | None:
+def integer(value: Any) -> int | None:
+    """A value of JSON as an integer of 64 bits, None where it is none."""
     if isinstance(value, bool):
         return None
     try:

@@ -18,13 +18,14 @@ import pyarrow.compute as pc
 
 from stepscope.formats import vocabulary
 from stepscope.formats.kineto import fields
+from stepscope.formats.kineto.conform import integer
 from stepscope.formats.kineto.gathering import Gathering, distinct, small
 from stepscope.formats.tables import ReadReport
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 Sets = dict[str, dict[int, tuple[Any, ...]]]
 
-_NOTHING = re.compile(r"(?:TRY_CAST\()*(?:CASE WHEN isfinite\()?NULL::")
+_NOTHING = re.compile(r"(?:TRY_CAST\()*NULL::")
 _FLOWS = frozenset("stf")
 _INSTANTS = frozenset("iIRnbeNDOP")
 _ENCODED = ("ph", "cat", "name", "pid", "tid", *fields.SETS)
@@ -36,11 +37,14 @@ _HOST = (
     "python_module_id", "module_hierarchy", "launched_kernel", *fields.SETS, "other_args",
 )  # fmt: skip
 _DEVICE = (
-    "device", "stream", "correlation", "external_id", "grid_x", "grid_y", "grid_z", "block_x", "block_y",
-    "block_z", "registers_per_thread", "shared_memory_bytes", "blocks_per_sm", "warps_per_sm",
-    "occupancy_ratio", "occupancy_limit", "bytes", "context", "priority", "wait_on_stream",
+    "device", "stream", "correlation", "external_id", "grid", "block", "registers_per_thread",
+    "shared_memory_bytes", "blocks_per_sm", "warps_per_sm", "occupancy_ratio", "occupancy_limit", "bytes", "context", "priority", "wait_on_stream",
     "wait_on_correlation", "graph_id", "graph_node_id", "collective_id", "other_args",
 )  # fmt: skip
+_SIZES = ("grid", "block")
+_RATIOS = ("blocks_per_sm", "warps_per_sm", "occupancy_ratio")
+"""Columns in which infinity and what is no number stand for nothing."""
+
 _MEMORY = {
     "ts_ns": "time_ns", "pid": "pid", "tid": "tid", "device_type": "device_type", "device_id": "device",
     "address": "address", "bytes": "bytes", "total_allocated": "total_allocated_bytes",
@@ -67,20 +71,6 @@ def columns(keys: frozenset[str]) -> str:
 
     def integer(name: str) -> str:
         return f"TRY_CAST({argument(name)} AS INTEGER)"
-
-    def finite(name: str) -> str:
-        value = argument(name)
-        return f"CASE WHEN isfinite({value}) THEN {value} END"
-
-    def axis(name: str, index: int) -> str:
-        # Kineto writes a list of numbers; Inductor's operator rows have a text in the same field.
-        numbers = f"TRY_CAST({argument(name)} AS BIGINT[])"
-        found = f"TRY_CAST({numbers}[{index}] AS INTEGER)"
-        # Few rows have one.
-        found = (
-            f"CASE WHEN {argument(name)} IS NOT NULL THEN {found} END" if name in keys else found
-        )
-        return f"{found} AS {name}_{'xyz'[index - 1]}"
 
     def hashed(column: str) -> str:
         names, needs = fields.SETS[column]
@@ -113,13 +103,12 @@ def columns(keys: frozenset[str]) -> str:
         *(f"{argument(one)} IS NOT NULL AS streamed" for one in ("stream",) if one in keys),
         f"coalesce({integer('device')}, TRY_CAST(pid AS INTEGER), 0) AS device",
         f"coalesce({stream}, {queues}) AS stream",
-        *(axis("grid", index) for index in (1, 2, 3)),
-        *(axis("block", index) for index in (1, 2, 3)),
+        *(f"{argument(name)} AS {name}" for name in _SIZES),
         f"{integer('registers per thread')} AS registers_per_thread",
         f"{argument('shared memory')} AS shared_memory_bytes",
-        f"{finite('blocks per SM')} AS blocks_per_sm",
-        f"{finite('warps per SM')} AS warps_per_sm",
-        f"{finite('est. achieved occupancy %')} / 100.0 AS occupancy_ratio",
+        f"{argument('blocks per SM')} AS blocks_per_sm",
+        f"{argument('warps per SM')} AS warps_per_sm",
+        f"{argument('est. achieved occupancy %')} / 100.0 AS occupancy_ratio",
         limit if "occupancy" in keys else "NULL::VARCHAR",
         f"{argument('bytes')} AS bytes",
         f"{argument('context')} AS context",
@@ -420,6 +409,19 @@ class _Slice:
         found = self._columns(which, (*_WHO, "ts_ns", "dur_ns", *_DEVICE))
         if not found:
             return found
+        # Of few rows, and of few texts among them: DuckDB would convert a column of mostly nothing.
+        for name in _SIZES:
+            listed = found.pop(name, None)
+            if listed is not None and not pa.types.is_null(listed.type):
+                sizes = [_sizes(one) for one in listed.dictionary.to_pylist()]
+                for axis, of_axis in zip("xyz", zip(*sizes, strict=True), strict=True):
+                    found[f"{name}_{axis}"] = small(
+                        pa.array(of_axis, pa.int32()).take(listed.indices)
+                    )
+        for name in _RATIOS:
+            ratio = found.get(name)
+            if ratio is not None and not pa.types.is_null(ratio.type):
+                found[name] = pc.if_else(pc.is_finite(ratio), ratio, None)
         stream = found.get("stream", pa.nulls(int(which.sum()), pa.int64()))
         if stream.null_count:
             numbers, tids = self._codes("tid")
@@ -473,6 +475,17 @@ class _Slice:
                 stated = dict(zip(fields.OUT_OF_MEMORY, row[len(who) :], strict=True))
                 args = json.dumps(stated, separators=(",", ":"))
             self.taken.instants.append((at, cat, name or "", pid or "", tid or "", args))
+
+
+def _sizes(listed: str) -> list[int | None]:
+    """The sizes of a grid or block along three axes; Inductor's operator rows have another text there."""
+    try:
+        values = json.loads(listed)
+    except (ValueError, RecursionError):
+        values = None
+    sizes = map(integer, values) if isinstance(values, list) else ()
+    known = [one if one is None or -(1 << 31) <= one < 1 << 31 else None for one in sizes]
+    return [*known, None, None, None][:3]
 
 
 def _stream_of(tid: str) -> int:
