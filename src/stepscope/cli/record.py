@@ -22,7 +22,7 @@ from stepscope.floor.errors import StepScopeError, UsageError
 from stepscope.floor.plugins import stay_out
 from stepscope.floor.ranks import this_process
 from stepscope.floor.units import parse_time
-from stepscope.record.job.at_term import AtLeaving
+from stepscope.record.job.at_term import AtTerm
 from stepscope.record.plan import OWN
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ def command(
             and (on_demand is None or (tracer is not None and bool(tracer.written)))
         )
 
-    leaving = AtLeaving(lambda: _tell_files(out, before, tracer) if reports() else None)
+    leaving = AtTerm(lambda: _tell_files(out, before, tracer) if reports() else None, reports=True)
     try:
         if sampling is not None:
             sampling.start()

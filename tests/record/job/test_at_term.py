@@ -40,8 +40,8 @@ def _terminated(tmp_path: Path, code: str) -> tuple[int, str, bool]:
     return process.returncode, output, (tmp_path / "saved").exists()
 
 
-def _printed(tmp_path: Path, code: str) -> str:
-    """What code prints that ends by itself, its errors last."""
+def _left(tmp_path: Path, code: str) -> tuple[int, str, str]:
+    """How a process ends that ends by itself, and what it prints."""
     done = subprocess.run(
         [sys.executable, "-c", START + code, str(tmp_path)],
         capture_output=True,
@@ -49,7 +49,7 @@ def _printed(tmp_path: Path, code: str) -> str:
         timeout=60,
         check=False,
     )
-    return done.stdout + done.stderr
+    return done.returncode, done.stdout, done.stderr
 
 
 def test_a_job_without_a_handler_ends_by_the_signal_after_saving(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_a_forked_child_ends_as_without_us(tmp_path: Path) -> None:
         "os.kill(child, signal.SIGTERM)\n"
         "print(os.WTERMSIG(os.waitpid(child, 0)[1]), (out / 'saved').exists())\n"
     )
-    assert _printed(tmp_path, code) == f"{signal.SIGTERM.value} False\n"
+    assert _left(tmp_path, code) == (0, f"{signal.SIGTERM.value} False\n", "")
 
 
 @pytest.mark.parametrize("handler", ["signal.SIG_DFL", "signal.SIG_IGN", "print"])
@@ -134,19 +134,7 @@ def test_nothing_of_ours_stays_when_the_recording_is_over(tmp_path: Path, handle
         "print(before == (signal.getsignal(signal.SIGTERM), len(os.listdir('/proc/self/fd'))),\n"
         "    signal.set_wakeup_fd(-1), threading.active_count())\n"
     )
-    assert _printed(tmp_path, code) == "True -1 1\n"
-
-
-def _left(tmp_path: Path, code: str) -> tuple[int, str, str]:
-    """How a process ends, and what it prints."""
-    done = subprocess.run(
-        [sys.executable, "-c", START + code, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    return done.returncode, done.stdout, done.stderr
+    assert _left(tmp_path, code) == (0, "True -1 1\n", "")
 
 
 def test_a_job_that_leaves_past_its_exit_handlers_has_saved_before(tmp_path: Path) -> None:
@@ -165,8 +153,8 @@ def test_a_report_comes_after_all_is_saved_and_not_before_the_process_leaves(
     tmp_path: Path,
 ) -> None:
     code = (
-        "one = at_term.AtLeaving(lambda: print((out / 'saved').exists(), flush=True))\n"
-        "gone = at_term.AtLeaving(lambda: print('cancelled', flush=True)); gone.cancel()\n"
+        "one = at_term.AtTerm(lambda: print((out / 'saved').exists(), flush=True), reports=True)\n"
+        "gone = at_term.AtTerm(lambda: print('cancelled', flush=True), reports=True); gone.cancel()\n"
         "other = at_term.AtTerm(save)\n"
         "os._exit(7)\n"
     )
@@ -184,4 +172,4 @@ def test_a_forked_child_leaves_as_without_us(tmp_path: Path) -> None:
         "one.cancel()\n"
         "print(os._exit is before)\n"
     )
-    assert _printed(tmp_path, code) == "3 False\nTrue\n"
+    assert _left(tmp_path, code) == (0, "3 False\nTrue\n", "")

@@ -191,32 +191,15 @@ class AtTerm:
     Signals can be handled in the main thread alone; made elsewhere, it knows of `os._exit` only.
 
     Args:
-        save: what to call; it has `PATIENCE_SECONDS`.
+        function: what to call; it has `PATIENCE_SECONDS`.
+        reports: call it when all is saved and the process really ends. Alone it handles no signal: of SIGTERM it
+            knows while one that saves does.
     """
 
-    def __init__(self, save: Save) -> None:
-        self._save = save
-        _TERMINATION.add(save)
+    def __init__(self, function: Save, *, reports: bool = False) -> None:
+        self._function = function
+        (_TERMINATION.add_report if reports else _TERMINATION.add)(function)
 
     def cancel(self) -> None:
         """It is not called any more."""
-        _TERMINATION.remove(self._save)
-
-
-class AtLeaving:
-    """Calls a function, in a thread of its own, when all is saved and the process leaves by `os._exit`, or by a
-    SIGTERM that ends it, until it is cancelled.
-
-    Alone it handles no signal: of SIGTERM it knows while an `AtTerm` does.
-
-    Args:
-        report: what to call; it has what is left of `PATIENCE_SECONDS`.
-    """
-
-    def __init__(self, report: Save) -> None:
-        self._report = report
-        _TERMINATION.add_report(report)
-
-    def cancel(self) -> None:
-        """It is not called any more."""
-        _TERMINATION.remove(self._report)
+        _TERMINATION.remove(self._function)
