@@ -93,7 +93,7 @@ class _Termination:
         @functools.wraps(leave)
         def _exit(status: int) -> Any:
             with contextlib.suppress(Exception):
-                tell(exit_code=status)
+                tell(exit_code=int(status))
                 self._save_in_time(report=True)
             return leave(status)
 
