@@ -485,6 +485,9 @@ def test_paths_are_the_authors_without_wrappers() -> None:
     parallel = torch.nn.DataParallel(model)
     assert set(module_paths(parallel)) == {"", "0", "1", "2"}
     assert set(module_paths(torch.compile(parallel, backend="eager"))) == {"", "0", "1", "2"}
+    engine = type("DeepSpeedEngine", (torch.nn.Module,), {})()
+    engine.module = model
+    assert set(module_paths(engine)) == {"", "0", "1", "2"}
     assert set(module_paths(torch.nn.ModuleDict({"module": model[0]}))) == {"", "module"}
 
 

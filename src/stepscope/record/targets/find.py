@@ -37,7 +37,7 @@ _WRAPPERS = (
     "_flat_param_wrapped_module",
 )
 _HOST_BESIDE_DEVICE = Clock(stream=-1)
-_PARALLEL = ("DistributedDataParallel", "DataParallel")
+_PARALLEL = ("DistributedDataParallel", "DataParallel", "DeepSpeedEngine")
 
 
 @dataclass(frozen=True, slots=True)
