@@ -102,7 +102,7 @@ def test_a_job_that_takes_no_signals_is_ended_all_the_same(tmp_path: Path) -> No
         "threading.Timer(1, lambda: print('ready', flush=True)).start()\n"
         "lock(mutex); lock(mutex)\n"
     )
-    assert _terminated(tmp_path, code) == (-signal.SIGKILL, "", True)
+    assert _terminated(tmp_path, code) == (-signal.SIGTERM, "", True)
 
 
 def test_saving_that_hangs_holds_nobody_up(tmp_path: Path) -> None:
@@ -121,6 +121,37 @@ def test_a_forked_child_ends_as_without_us(tmp_path: Path) -> None:
         "print(os.WTERMSIG(os.waitpid(child, 0)[1]), (out / 'saved').exists())\n"
     )
     assert _left(tmp_path, code) == (0, f"{signal.SIGTERM.value} False\n", "")
+
+
+def test_a_signal_to_a_child_that_was_only_just_forked_is_the_childs_alone(tmp_path: Path) -> None:
+    """It arrives before the child has left the recording, as of `Process.start` and `terminate` at once."""
+    code = (
+        "at_term.PATIENCE_SECONDS = 0.1\n"
+        # Hooks run in the order in which they were added: this one before ours.
+        "os.register_at_fork(after_in_child=lambda: os.kill(os.getpid(), signal.SIGTERM))\n"
+        "at_term.AtTerm(save)\n"
+        "child = os.fork()\n"
+        "if not child: time.sleep(30)\n"
+        "print(os.WTERMSIG(os.waitpid(child, 0)[1]), flush=True)\n"
+        "time.sleep(0.4)\n"
+        "print((out / 'saved').exists(), signal.pthread_sigmask(signal.SIG_BLOCK, []))\n"
+    )
+    assert _left(tmp_path, code) == (0, f"{signal.SIGTERM.value}\nFalse set()\n", "")
+
+
+def test_a_signal_to_a_child_that_c_forked_ends_no_parent(tmp_path: Path) -> None:
+    """Python's hooks around a fork are not called there; the child has our handler and our socket."""
+    code = (
+        "import ctypes\n"
+        "at_term.PATIENCE_SECONDS = 0.1\n"
+        "at_term.AtTerm(save)\n"
+        "c = ctypes.PyDLL(None)\n"
+        "child = c.fork()\n"
+        "if not child: c['raise'](15); c._exit(0)\n"
+        "os.waitpid(child, 0); time.sleep(0.4)\n"
+        "print('went on')\n"
+    )
+    assert _left(tmp_path, code) == (0, "went on\n", "")
 
 
 @pytest.mark.parametrize("handler", ["signal.SIG_DFL", "signal.SIG_IGN", "print"])

@@ -7,7 +7,11 @@ decision whether to go on, and ours only saves.
 
 Handlers of Python run between two of its instructions, so a job that waits in a collective would take
 the signal only when that ends. A thread notices the signal at once. It saves where the job has replaced our
-handler, and ends a process that would have ended but has not come to our handler after `PATIENCE_SECONDS`.
+handler, and gives the signal its own effect back in a process that would have ended but has not come to our handler
+after `PATIENCE_SECONDS`.
+
+Until a forked child has left the recording, the handler there is still ours, and so is what the thread listens to. So
+SIGTERM waits around a fork, and the thread believes only what its own process has sent.
 
 `os._exit`, with which some jobs leave past threads that hang, runs no exit handler either. While there is something to
 save or to report it is replaced, and what was there is called when that is done, or has had its time.
@@ -16,9 +20,13 @@ save or to report it is replaced, and what was there is called when that is done
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 import os
 import signal
+import socket
+import struct
+import sys
 import threading
 from collections.abc import Callable
 from types import FrameType
@@ -28,6 +36,7 @@ from stepscope.record.job.ending import tell
 from stepscope.record.targets.patches import Patch
 
 PATIENCE_SECONDS = 5.0
+_CREDENTIALS = struct.Struct("3i")  # process, user, group: unix(7)
 
 Save = Callable[[], object]
 
@@ -40,9 +49,10 @@ class _Termination:
         self._reports: list[Save] = []
         self._previous: Any = None
         self._installed = False
-        self._pipe: tuple[int, int] | None = None
+        self._sockets: tuple[socket.socket, socket.socket] | None = None
         self._handled = threading.Event()
         self._knows_forks = self._forked = False
+        self._masks = threading.local()
         self._leave = Patch(os, "_exit", self._leaving)
 
     def add_report(self, report: Save) -> None:
@@ -66,7 +76,9 @@ class _Termination:
         self._leave.install()
         if not self._knows_forks:
             self._knows_forks = True
-            os.register_at_fork(after_in_child=self._leave_child)
+            os.register_at_fork(
+                before=self._hold, after_in_parent=self._let_go, after_in_child=self._leave_child
+            )
 
     def remove(self, save: Save) -> None:
         for those in (self._saves, self._reports):
@@ -120,36 +132,42 @@ class _Termination:
 
     def _listen(self) -> None:
         """Has a thread notice the signal; not where something of the job's own notices signals so."""
+        if sys.platform != "linux":
+            return  # nothing else says who sent
         before = signal.set_wakeup_fd(-1)
         if before != -1:
             signal.set_wakeup_fd(before)
             return
-        self._pipe = reading, writing = os.pipe()
-        os.set_blocking(writing, False)
-        signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+        self._sockets = reading, writing = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        reading.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        writing.setblocking(False)
+        signal.set_wakeup_fd(writing.fileno(), warn_on_full_buffer=False)
         thread = threading.Thread(
             target=self._notice, args=(reading,), name="stepscope-signals", daemon=True
         )
         thread.start()
 
-    def _notice(self, reading: int) -> None:
+    def _notice(self, reading: socket.socket) -> None:
         while True:
             try:
-                numbers = os.read(reading, 64)
+                numbers, senders, _, _ = reading.recvmsg(64, socket.CMSG_SPACE(_CREDENTIALS.size))
             except OSError:
                 return
             if not numbers:
-                os.close(reading)
+                reading.close()
                 return
-            if signal.SIGTERM not in numbers:
+            # Linux's own word on who sent it: a child has the same socket until it has left.
+            own = [_CREDENTIALS.unpack(data)[0] == os.getpid() for _, _, data in senders]
+            if signal.SIGTERM not in numbers or own != [True]:
                 continue
             if not self._is_outermost():
                 self._save()
             elif not self._handled.wait(PATIENCE_SECONDS) and self._ends_the_process():
                 tell(signal="SIGTERM")
                 self._save()
-                # Only the main thread could give the signal its own effect back.
-                os.kill(os.getpid(), signal.SIGKILL)
+                # Python gives a signal its own effect back in the main thread alone; C in each.
+                ctypes.CDLL(None).signal(int(signal.SIGTERM), None)
+                os.kill(os.getpid(), signal.SIGTERM)
 
     def _uninstall(self) -> None:
         if not self._installed:
@@ -161,16 +179,29 @@ class _Termination:
         self._stop_listening()
 
     def _stop_listening(self) -> None:
-        if self._pipe is None:
+        if self._sockets is None:
             return
-        reading, writing = self._pipe
-        self._pipe = None
+        reading, writing = self._sockets
+        self._sockets = None
         own = signal.set_wakeup_fd(-1)
-        if own not in (-1, writing):
+        if own not in (-1, writing.fileno()):
             signal.set_wakeup_fd(own)
-        os.close(writing)  # which ends the thread
         if self._forked:
-            os.close(reading)  # the thread is the parent's
+            reading.close()  # the thread is the parent's
+        else:
+            writing.shutdown(socket.SHUT_RDWR)  # which ends the thread
+        writing.close()
+
+    def _hold(self) -> None:
+        """SIGTERM for a child waits until the child has left the recording: its own effect is back by then."""
+        self._masks.before = (
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM}) if self._installed else None
+        )
+
+    def _let_go(self) -> None:
+        before, self._masks.before = getattr(self._masks, "before", None), None
+        if before is not None:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def _leave_child(self) -> None:
         """A forked child records nothing, and ends as it would without us."""
@@ -180,6 +211,7 @@ class _Termination:
         self._forked = True
         with contextlib.suppress(Exception):
             self._uninstall()
+        self._let_go()
 
 
 _TERMINATION = _Termination()
