@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Unit = Literal["ns", "ratio", "count", "bytes"]
 Severity = Literal["high", "medium", "low", "note"]
+LostOn = int | Literal["ranks", "job"]
 Confidence = Literal["high", "medium", "low"]
 HIGH, MEDIUM = 0.20, 0.05
 """Parts of the step from which a saving is of high or medium severity: xprof's bands for time lost to input."""
@@ -85,8 +86,10 @@ class Finding:
         advice: what to do, in PyTorch's terms.
         query: what reproduces the number: a `stepscope` command, or SQL for `stepscope sql SRC`; empty
             for `stepscope findings SRC --id RULE --json`, which does wherever nothing simpler does.
-        saving_ns: what a step could save at most: no cure of this saves more, in any job that has this
-            recording; None where nothing is said of it.
+        saving_ns: what ranks could save themselves at most, in a mean step; None where nothing is said of it. What
+            others wait for them meanwhile is added (`Waiting`): no cure saves more, in any job that has this recording.
+        lost_on: whose time that is: `ranks` for the mean of all, the number of a rank for that of one alone, `job`
+            where it holds what ranks wait for each other already.
         step_ns: the mean step that its saving is a part of and cannot exceed (ns), where that is of the phases of the run
             and not the recording's mean step.
         at_least: what every job that has this recording saves by the advice (ns), and what in the
@@ -111,6 +114,7 @@ class Finding:
     advice: str
     query: str = ""
     saving_ns: float | None = None
+    lost_on: LostOn = "ranks"
     step_ns: float | None = None
     at_least: tuple[float, str] | None = None
     confidence: Confidence = "medium"

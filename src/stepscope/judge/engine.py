@@ -8,10 +8,13 @@ from dataclasses import dataclass, replace
 
 from stepscope.answers.scope import Scope
 from stepscope.floor.errors import UsageError
+from stepscope.floor.units import time_text
 from stepscope.judge.declare import FILLED, HIGH, LEADING, MEDIUM, Finding, Rule, Severity
 from stepscope.judge.facts import STEP_TIMES, Facts, ranks_text
+from stepscope.judge.waiting import waiting
 
 _MOST_CHECKS_NAMED = 3
+_WITH_OTHERS = " Ranks may wait for each other meanwhile, so that a cure may save more than they lose themselves."
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,14 +128,21 @@ def _judged(facts: Facts, rule: Rule, finding: Finding) -> Found:
     per = "step that is not traced" if of_run else facts.per
     step_ns = float(facts.step_ns) if finding.step_ns is None else finding.step_ns
     if finding.saving_ns is not None:
-        most = min(max(finding.saving_ns, 0.0), step_ns)
+        lost = max(finding.saving_ns, 0.0)
+        waits = waiting(
+            facts, of_phases=facts.phases_alone is not None or finding.step_ns is not None
+        )
+        most = min(waits.saved_by_job(lost, finding.lost_on) if lost else 0.0, step_ns)
+        advice = finding.advice
+        if time_text(most) != time_text(min(lost, step_ns)):
+            advice += _WITH_OTHERS
         least = finding.at_least
         # One step says nothing of the next, and a bound that meets the other would be a promise.
         if least is not None and (
             checks or facts.steps < 2 or not 0 < round(least[0]) < round(most)
         ):
             least = None
-        finding = replace(finding, saving_ns=most, at_least=least)
+        finding = replace(finding, saving_ns=most, at_least=least, advice=advice)
     if checks:
         finding = replace(finding, confidence="low")
     severity = finding.severity or _severity(_share(finding, step_ns))

@@ -93,6 +93,10 @@ class PhaseMeans:
             known = {rank: ns for rank, ns in known.items() if rank not in self.late.ranks}
         return dict(sorted(known.items(), key=lambda pair: (-pair[1], pair[0])))
 
+    def exposed_by_rank(self) -> dict[int, float | None]:
+        """Exposed communication on each rank, as DDP timed it, with its waiting for late ranks (ns); None where it did not."""
+        return {rank: self._on(phases, "communication") for rank, phases in self.ranks.items()}
+
     def _on(self, phases: Mapping[str, Row], part: str) -> float | None:
         if part == "compute":
             known = [float(phases[name]["mean_ns"]) for name in COMPUTE if name in phases]

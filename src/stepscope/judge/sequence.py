@@ -96,8 +96,9 @@ class Sequence:
 
     @property
     def place(self) -> dict[str, Any]:
-        """Its rank, step and window, as a finding has them; no step where none is marked."""
-        return {"rank": self.rank, "step": self.step, "window_ns": (self.start_ns, self.end_ns)}
+        """Its rank, step and window, as a finding of what it loses has them; no step where none is marked."""
+        window = (self.start_ns, self.end_ns)
+        return {"rank": self.rank, "lost_on": self.rank, "step": self.step, "window_ns": window}
 
     def streams(self) -> Iterator[list[Piece]]:
         """The work of each stream in order."""

@@ -62,6 +62,7 @@ def communication_bound(facts: Facts) -> Iterator[Finding]:
         title=f"Communication-bound: for {facts.amount(exposed_ns)} ranks communicate, or wait for each "
         f"other, with nothing to hide it{_beside(facts)}{source}{_most(facts, operations)}",
         saving_ns=exposed_ns,
+        lost_on="job",
         confidence=facts.confidence,
         evidence=(*first(rows, 8), *first(operations)),
         rank=rows[0]["rank"] if len(rows) > 1 or source else None,

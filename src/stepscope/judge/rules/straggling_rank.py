@@ -98,6 +98,7 @@ def _of_collectives(facts: Facts, late: Straggler) -> Finding:
         "what the others wait for it, of the step",
         title=f"Straggling rank: {told}",
         saving_ns=late.late_ns,
+        lost_on="job",
         confidence="medium",
         evidence=first(
             {"rank": rank, "cause": cause, "late_ns": round(lateness.per_step(ns))}
@@ -125,6 +126,7 @@ def _of_phases(facts: Facts, late: Straggler, phase: str) -> Finding:
         "what the others wait for it, of the step",
         title=f"Straggling rank: {_evidence(facts, late, phase)}",
         saving_ns=late.late_ns,
+        lost_on="job",
         step_ns=step_ns,
         confidence="medium",
         evidence=first(

@@ -83,6 +83,7 @@ def throttled_device(facts: Facts) -> Iterator[Finding]:
         value=worst["throttled_ratio"],
         unit="ratio",
         saving_ns=_saving_ns(facts, worst),
+        lost_on=worst["rank"],
         confidence="high" if cause else "medium",
         evidence=first(found, 8),
         rank=worst["rank"],

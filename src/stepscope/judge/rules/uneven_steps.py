@@ -116,6 +116,7 @@ def uneven_steps(facts: Facts) -> Iterator[Finding]:
         value=more / median,
         unit="ratio",
         saving_ns=more,
+        lost_on="job",
         confidence="high" if sure else "medium",
         evidence=first({k: v for k, v in row.items() if k != "window_ns"} for row in rows),
         rank=longest["rank"],
@@ -160,6 +161,7 @@ def _of_phases(facts: Facts) -> Iterator[Finding]:
         value=more / median,
         unit="ratio",
         saving_ns=more,
+        lost_on="job",
         step_ns=mean,  # with the long ones, which are what it is about
         evidence=first({k: v for k, v in row.items() if v is not None} for row in rows),
         rank=rank,
