@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from tests.store.conftest import write_directory
 
@@ -147,6 +148,38 @@ def test_two_who_ask_at_once_both_get_their_answers(directory: Path) -> None:
         assert kept[0] is not kept[1]
     with Store.open(directory) as store:
         assert ask(find("operators"), store).arrow.equals(first.arrow)
+
+
+CHECK = {
+    "rank": 0, "span": 0, "check": "cut", "severity": "note", "count": 1, "affects": "", "explanation": "x"
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"rows": pa.table({})},
+        {"rows": pa.table({"name": ["x"], "count": ["7"]})},
+        {"rows": pa.table({"name": pa.array([["x"]])})},
+        {"sources": "text"},
+        {"sources": (b"x",)},
+        {"checks": ({**CHECK, "severity": None},)},
+        {"checks": ({**CHECK, "count": "zzz"},)},
+        {"checks": ({"rank": 0},)},
+        {"note": None},
+    ],
+)
+def test_a_forged_answer_counts_as_absent(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, forged: dict[str, Any]
+) -> None:
+    with Store.open(directory) as store:
+        right = ask(find("operators"), store)
+    parts = {"rows": right.arrow, "sources": right.sources, "checks": (CHECK,), "note": "kept"}
+    for given, note in ((parts, "kept"), ({**parts, **forged}, right.note)):
+        monkeypatch.setattr(Kept, "get", lambda *_, given=given: tuple(given.values()))
+        with Store.open(directory) as store:
+            answer = ask(find("operators"), store)
+        assert (answer.note, answer.arrow) == (note, right.arrow)
 
 
 @pytest.mark.parametrize("value", [None, 7, (1, 2, 3, 4), ([], (), ({},), ""), "text"])

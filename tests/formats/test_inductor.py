@@ -1,6 +1,7 @@
 """Where Inductor's kernels come from, as torch 2.13 writes it (of a layer norm after a linear layer)."""
 
 import json
+import os
 
 import pytest
 
@@ -143,3 +144,9 @@ def test_kernels_of_a_trace_name_lines_and_modules_of_the_files_beside_it(tmp_pa
         (row,) = trace.kernels(by="source").rows()
     assert json.loads(row["program_lines"]) == [FIRST, SECOND]
     assert json.loads(row["program_modules"]) == ["a.layer_norm"]
+
+
+def test_a_pipe_of_such_a_name_is_not_waited_for(tmp_path):
+    pipe = tmp_path / "kernel_information.json"
+    os.mkfifo(pipe)
+    assert origins([pipe]) == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -98,6 +100,30 @@ def test_damage_counts_as_nothing_kept(directory: Path, damage: bytes | str | No
     file.write_bytes(whole[:-1] + b"\0" if damage is None else bytes(damage))
     assert asked(directory, counts)[1] == 1
     assert file.read_bytes() == whole, "it is made again"
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "endless"])
+def test_what_is_no_small_file_counts_as_nothing_kept(directory: Path, kind: str) -> None:
+    first, _ = asked(directory, counts)
+    file = directory / KEPT_FILE
+    if kind == "endless":
+        os.truncate(file, 1 << 40)
+    else:
+        file.unlink()
+        os.mkfifo(file) if kind == "pipe" else file.symlink_to("/dev/zero")
+    assert asked(directory, counts) == (first, 1)
+
+
+@pytest.mark.parametrize(
+    "stated", [["key", 1, -5], ["key", 1, "x"], ["key", -1, 5], ["key", 1, 1 << 50], [7, 1, 5], 3]
+)
+def test_a_forged_list_of_values_counts_as_nothing_kept(directory: Path, stated: object) -> None:
+    asked(directory, counts)
+    file = directory / KEPT_FILE
+    line, _, body = file.read_bytes().partition(b"\n")
+    head = json.loads(line)
+    file.write_bytes(json.dumps({**head, "values": [stated]}).encode() + b"\n" + body)
+    assert kept.Kept(directory, head["of"]["store"]).get("key") is kept.NOTHING
 
 
 def test_what_another_store_or_other_code_kept_is_not_taken(

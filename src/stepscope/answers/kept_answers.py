@@ -17,12 +17,14 @@ from stepscope.answers.rows import as_declared
 from stepscope.answers.table import Table
 from stepscope.floor.home import config_folder
 from stepscope.floor.plugins import are_none, metadata_folders
-from stepscope.schema.tables import TABLES
 from stepscope.store.open import Store
 
 MOST_ROWS: Final = 10_000
 """Rows of an answer that is kept: longer ones are listings of events."""
-_CHECK: Final = frozenset(TABLES["data_check"].column_names)
+_CHECK: Final = {
+    "rank": int, "span": int, "check": str, "severity": str, "count": int, "affects": str, "explanation": str
+}  # fmt: skip
+"""Columns of `data_check`, and their types."""
 _LIBRARIES: Final = ("duckdb-", "numpy-", "pyarrow-")
 
 
@@ -64,12 +66,24 @@ def _answer(known: Any, question: Question, asked: Mapping[str, Any]) -> Table |
     """What is kept as an answer; None where nothing is, or what is no answer to the question: the file may be a
     stranger's.
     """
-    with suppress(TypeError, ValueError, AttributeError):
+    with suppress(TypeError, ValueError, AttributeError, LookupError, NotImplementedError):
         rows, sources, checks, note = known
-        texts = all(isinstance(one, str) for one in (*sources, note))
-        if texts and all(_CHECK.issubset(check) for check in checks):
-            return Table(question, as_declared(question, rows), sources, checks, note, asked)
+        answer = as_declared(question, rows)
+        texts = type(sources) is tuple and {*map(type, sources), type(note)} == {str}
+        if (
+            texts
+            and answer.num_columns
+            and answer.schema.equals(rows.schema)
+            and _are_checks(checks)
+        ):
+            return Table(question, answer, sources, checks, note, asked)
     return None
+
+
+def _are_checks(checks: Any) -> bool:
+    return type(checks) is tuple and all(
+        {name: type(value) for name, value in check.items()} == _CHECK for check in checks
+    )
 
 
 def _surroundings() -> list[Any] | None:

@@ -18,6 +18,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from stepscope.floor.regular_file import regular_file_bytes
+
 MOST_BYTES = 256 << 20
 """A longer file is not read: logs of a compilation have some MB."""
 
@@ -66,24 +68,25 @@ def origins(paths: Iterable[Path]) -> list[Origin]:
     found: dict[Origin, None] = {}
     for path in paths:
         try:
-            if path.stat().st_size <= MOST_BYTES:
-                found |= dict.fromkeys(_read(path))
+            found |= dict.fromkeys(_read(path))
         except (OSError, ValueError, RecursionError):
             continue
     return list(found)
 
 
+def _text(path: Path) -> str:
+    return regular_file_bytes(path, MOST_BYTES).decode("utf-8", "replace")
+
+
 def _read(path: Path) -> Iterator[Origin]:
-    text = path.read_text(encoding="utf-8", errors="replace")
+    text = _text(path)
     if path.suffix == ".log":
         yield from _of_log(text)
         return
     content = json.loads(text)
     if path.name == f"{_MAPPINGS}.json":
         graph = path.with_name("fx_graph_transformed.py")
-        if not graph.exists() or graph.stat().st_size > MOST_BYTES:
-            return
-        lines = _lines_of_nodes(graph.read_text(encoding="utf-8", errors="replace"))
+        lines = _lines_of_nodes(_text(graph))
         for kernel, nodes in _listed(content, "cppCodeToPost"):
             own = dict.fromkeys(lines[node] for node in nodes if node in lines)
             yield Origin(kernel, None, tuple(own), ())

@@ -43,6 +43,7 @@ from stepscope.store.manifest import (
     is_store,
     listed_files,
     read_store_file,
+    stated_in,
     write_store_file,
 )
 from stepscope.store.memory import import_limit
@@ -321,7 +322,7 @@ def _same_plug_ins(store: Path) -> bool:
     One whose files are all ours, or that was never read, needs no plug-ins and looks for none.
     """
     try:
-        facts = json.loads((store / STORE_FILE).read_text(encoding="utf-8"))
+        facts = stated_in(store)
     except (OSError, ValueError):
         return True
     return "plug_ins" not in facts or facts["plug_ins"] == versions("formats")

@@ -19,6 +19,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from stepscope.floor.complete_file import complete_file
+from stepscope.floor.regular_file import regular_file_bytes
 from stepscope.store.cache import digest_of
 from stepscope.store.manifest import KEPT_FILE
 from stepscope.store.packed import packed, unpacked
@@ -27,6 +28,9 @@ MOST_ROWS: Final = 10_000
 """Rows of a query's result that is kept; more are no sum but the events themselves."""
 MOST_BYTES: Final = 16 << 20
 """How large the file may grow: what was kept first goes first."""
+_MOST_HEAD_BYTES: Final = 1 << 20
+_MOST_VALUE_BYTES: Final = 256 << 20
+"""How large a value may be that is kept, before it is compressed."""
 _CODE: Final = (
     "floor", "schema", "formats", "link", "store", "costs", "answers", "analysis", "judge", "compare", "questions",
 )  # fmt: skip
@@ -50,18 +54,23 @@ class Kept:
         self._of = {"store": crc32, "code": digest_of(_CODE)}
         self._known: dict[str, tuple[bytes, int]] = {}
         self._changed = False
-        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-            self._read(self._file.read_bytes())
+        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            self._read(regular_file_bytes(self._file, _MOST_HEAD_BYTES + MOST_BYTES))
 
     def _read(self, data: bytes) -> None:
         line, _, body = data.partition(b"\n")
         head = json.loads(line)
         if head["of"] != self._of or head["crc32"] != zlib.crc32(body):
             return
-        at = 0
+        known, at = {}, 0
         for key, length, size in head["values"]:
-            self._known[key] = body[at : at + length], size
+            if [type(key), type(length), type(size)] != [str, int, int]:
+                return
+            if not 0 <= length <= len(body) - at or not 0 <= size <= _MOST_VALUE_BYTES:
+                return
+            known[key] = body[at : at + length], size
             at += length
+        self._known = known
 
     def get(self, key: str, *records: type) -> Any:
         """What is kept under a key, `NOTHING` where nothing is.
@@ -83,7 +92,7 @@ class Kept:
         with suppress(TypeError, pa.ArrowException):
             data = packed(value)
             small = pa.compress(data, "zstd", asbytes=True)
-            if len(small) > MOST_BYTES:
+            if len(small) > MOST_BYTES or len(data) > _MOST_VALUE_BYTES:
                 return
             with self._changing:
                 self._known.pop(key, None)

@@ -20,6 +20,7 @@ from typing import Any
 
 from stepscope.floor.errors import SourceError, StoreError
 from stepscope.floor.quoting import path_text
+from stepscope.floor.regular_file import regular_file_bytes
 from stepscope.schema.tables import STORE_VERSION
 
 STORE_FILE = "store.json"
@@ -41,6 +42,8 @@ _BEING_MADE = re.compile(_FILE.pattern.removesuffix("parquet") + "(parquet|arrow
 _KEPT = re.compile(rf"{re.escape(KEPT_FILE)}|\.{re.escape(KEPT_FILE)}\.\d+\.part", re.ASCII)
 _RANK_FOLDER = re.compile(r"rank=\d{1,9}", re.ASCII)
 _BLOCK = 1 << 20
+_MOST_BYTES = 256 << 20
+"""Of `store.json`: that of a thousand ranks has some MB."""
 
 ERRORS = {
     "name-not-utf8": (
@@ -129,6 +132,17 @@ def write_store_file(directory: Path, facts: Mapping[str, Any]) -> None:
     (directory / STORE_FILE).write_text(json.dumps(described, indent=1), encoding="utf-8")
 
 
+def stated_in(directory: Path) -> Any:
+    """What `store.json` says, whatever that is.
+
+    Raises:
+        OSError: it cannot be read, or is no regular file.
+        ValueError: it is no JSON.
+        RecursionError: it is nested too deep.
+    """
+    return json.loads(regular_file_bytes(directory / STORE_FILE, _MOST_BYTES))
+
+
 def read_store_file(directory: Path) -> dict[str, Any]:
     """What `store.json` says.
 
@@ -136,7 +150,7 @@ def read_store_file(directory: Path) -> dict[str, Any]:
         StoreError: the directory is no store, a damaged one, or one of another version.
     """
     try:
-        facts = json.loads((directory / STORE_FILE).read_text(encoding="utf-8"))
+        facts = stated_in(directory)
         if not isinstance(facts, dict):
             raise ValueError("no JSON object")
         crc32 = _crc32_of_facts(facts)
@@ -285,7 +299,7 @@ def _folders_of_jobs(directory: Path) -> set[str]:
     if UNFINISHED in directory.name:  # the file that lists them is written last
         return {folder.name for folder in directory.glob("*/")}
     try:
-        facts = json.loads((directory / STORE_FILE).read_text(encoding="utf-8"))
+        facts = stated_in(directory)
         return {str(job["folder"]) for job in facts.get("jobs", ())}
     except FileNotFoundError:
         return set()
@@ -299,7 +313,7 @@ def _is_ours(directory: Path) -> bool:
     if _has_rank_folders(directory) or any(map(_has_rank_folders, directory.glob("*/"))):
         return True
     try:
-        facts = json.loads((directory / STORE_FILE).read_text(encoding="utf-8"))
+        facts = stated_in(directory)
     except (OSError, ValueError, RecursionError):
         return False
     return isinstance(facts, dict) and {"version", "source", "ranks"} <= facts.keys()

@@ -119,5 +119,13 @@ def unpacked(data: bytes, *records: type) -> Any:
 
     try:
         return made(json.loads(data[_ALIGNED : _ALIGNED + size]))
-    except (KeyError, TypeError, RecursionError, pa.ArrowException) as error:
+    # The type of an array is parsed by NumPy, as an expression.
+    except (
+        LookupError,
+        TypeError,
+        ArithmeticError,
+        SyntaxError,
+        RecursionError,
+        pa.ArrowException,
+    ) as error:
         raise ValueError(f"no value that was kept: {error}") from None
