@@ -355,3 +355,12 @@ def test_of_many_checks_the_worst_are_shown_and_the_others_named():
         *(f"· {name}: cut" for name in "abcd"),
         "2 more (e, f): `stepscope checks SRC`",
     ]
+
+
+def test_a_check_of_an_answer_over_ranks_names_its_rank_and_one_of_the_folder_none() -> None:
+    checks = [
+        {"check": name, "severity": "note", "rank": 3, "count": 1, "explanation": "x"}
+        for name in ("truncated", "identical_files")
+    ]
+    lines = [line.text for line in warning_lines(checks, 200, several=True)]
+    assert lines == ["· truncated (rank 3): x", "· identical_files: x"]

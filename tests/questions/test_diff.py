@@ -347,6 +347,23 @@ def test_device_work_is_not_compared_with_the_hosts(opened):
         diff(opened(device), opened(host), by="operator")
 
 
+def test_a_rank_that_is_damaged_on_one_side_is_left_out_on_both(opened):
+    def job(last, checks=()):
+        ranks = [kernels([{"gemm": dur}] * 2, rank=rank) for rank, dur in enumerate((8, 8, last))]
+        return opened(
+            {"data_check": list(checks)}
+            | {name: [row for own in ranks for row in own[name]] for name in ranks[0]}
+        )
+
+    cut = {"rank": 2, "check": "truncated", "severity": "warning", "affects": "file"}
+    table = diff(job(900), job(2, [cut]))
+    assert {row["change_ns"] for row in table.rows()} == {0}
+    assert table.note.startswith("Damaged, and left out of both: rank 2 of after.")
+    assert "2 steps of 2 ranks" not in table.note
+    assert table.note.count("4 steps of 2 ranks") == 2
+    assert "Damaged" not in diff(job(900), job(2)).note
+
+
 def test_checks_of_either_side_bear_on_the_answer_and_say_whose_they_are(opened):
     check = {
         "check": "zero_ts",

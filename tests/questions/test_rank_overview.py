@@ -96,6 +96,14 @@ def test_a_rank_that_computes_longer_is_marked_and_named(answer: Any) -> None:
     assert "computation 50.50 ms, most 60.50 ms (rank 3)" in table.note
 
 
+def test_a_damaged_rank_is_marked_and_compared_with_none(answer: Any) -> None:
+    cut = [{"rank": 3, "check": "truncated", "severity": "warning", "affects": "file"}]
+    rows = job([50, 51], [51, 50], [50, 50], [60, 61])
+    table = answer("rank-overview", {**rows, "data_check": cut})
+    assert table["differs"] == [None, None, None, "damaged, not compared"]
+    assert "rank 3" not in table.note
+
+
 @pytest.mark.parametrize(
     "computes",
     [

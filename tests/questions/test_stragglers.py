@@ -159,6 +159,34 @@ def test_what_lies_before_the_recording_is_said_and_not_explained(diff: Any) -> 
     )
 
 
+def test_a_stragglers_time_before_its_recording_is_said_beside_what_it_costs(answer: Any) -> None:
+    job = Meetings(400)
+    for rank, start in ((0, 10), (1, 80)):
+        job.on_host(rank, start, start + 20, "aten::mm")
+    job.meet({0: 30, 1: 100}, 110)
+    job.compute(0, 110, 120)
+    job.compute(1, 110, 200)
+    job.meet({0: 120, 1: 200}, 210)
+    assert answer("stragglers", job.rows()).note.endswith(
+        "Rank 1 is a straggler: it costs each of the others 80.00 ms of a step, 20.0 %; 70.00 ms more lie before its "
+        "recording starts, and are not counted."
+    )
+
+
+def test_a_rank_whose_file_is_cut_off_is_neither_late_nor_counted(answer: Any) -> None:
+    job = together()
+    for rank, end in ((0, 150), (1, 160), (2, 200)):
+        job.compute(rank, 100, end)
+    job.meet({0: 150, 1: 160, 2: 200}, 210)
+    cut = [{"rank": 2, "check": "truncated", "severity": "warning", "affects": "file"}]
+    table = answer("stragglers", {**job.rows(), "data_check": cut})
+    assert (table["rank"], set(table["charged_ns"])) == ([0, 1], {0})
+    assert "; rank 2, whose recording is damaged, left out" in table.note
+    # What a folder lacks is no rank's damage.
+    lacks = [{**cut[0], "check": "left_out"}]
+    assert answer("stragglers", {**job.rows(), "data_check": lacks})["rank"] == [2, 0, 1]
+
+
 def test_nobody_is_charged_where_clocks_do_not_tell(answer: Any) -> None:
     job = together()
     job.compute(2, 100, 200)

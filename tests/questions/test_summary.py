@@ -99,6 +99,28 @@ def test_step_times_are_of_complete_steps_of_all_ranks(answer: Any) -> None:
     assert found["slowest rank"]["rank"] == 2
 
 
+def test_all_figures_are_of_the_ranks_that_are_not_damaged(answer: Any) -> None:
+    ranks = (0, 1, 2)
+    job = {
+        "source": [
+            TRAINING["source"][0] | {"rank": rank, "truncated": rank == 1} for rank in ranks
+        ],
+        "step": [{"rank": rank, "step": 1, "end_ns": (100, 900, 140)[rank]} for rank in ranks],
+        "data_check": [
+            {"rank": 1, "check": "truncated", "severity": "warning", "affects": "file"},
+            {"rank": 0, "check": "identical_files", "severity": "note", "affects": "run"},
+        ],
+    }
+    table = answer("summary", job)
+    assert rows_of(table, "step time")["mean"]["time_ns"] == 120
+    assert rows_of(table, "breakdown")["total"]["time_ns"] == 120
+    found = rows_of(table, "recorded")
+    assert (found["ranks"]["count"], found["steps"]["count"]) == (2, 2)
+    assert found["ranks"]["text"].startswith("0-2; damaged, in no figure of steps")
+    checks = rows_of(table, "checks")
+    assert (checks["truncated"]["rank"], checks["identical_files"]["rank"]) == (1, None)
+
+
 def test_the_breakdown_adds_up_to_the_mean_step(answer: Any) -> None:
     table = answer("summary", TRAINING)
     found = rows_of(table, "breakdown")

@@ -680,7 +680,7 @@ export type Rows = {
     readonly bubble_ns?: number | null;
     /** the part of its steps that this is (ratio) */
     readonly bubble_ratio?: number | null;
-    /** measures in which the rank differs from the others, and how far */
+    /** measures in which the rank differs from the others, and how far; of a damaged rank, that it is */
     readonly differs?: string | null;
     /** name of the node, where the recording says so */
     readonly host?: string | null;

@@ -34,6 +34,7 @@ from stepscope.analysis.recording import (
     steps_of,
     union_of,
 )
+from stepscope.analysis.sound import sound_ranks
 from stepscope.answers.kernel_names import short_names
 from stepscope.answers.scope import Scope
 from stepscope.floor.units import ratio_text
@@ -96,7 +97,7 @@ class Lateness:
         late_start, late_end, wait_start, wait_end: the stretches of time that were compared (ns), and the
             `late_span`, `wait_span` they are in.
         collectives: matched collectives in the asked steps.
-        untold: those of them whose last rank the clocks do not tell.
+        untold: those of them whose last rank the clocks do not tell, or which is damaged.
         attended: for each rank, those it took part in whose last rank is known.
         last: for each rank, those of them at which it arrived last.
         steps: how many steps the ranks have in the mean; 1 where none are marked.
@@ -153,14 +154,21 @@ def find_lateness(scope: Scope) -> Lateness | None:
     """Whom ranks waited for in the steps that count, or in those asked for; None where no collective was
     matched over ranks.
 
-    All ranks of the recording are looked at, whichever were asked for: a rank is late beside the others.
+    All ranks of the recording are looked at, whichever were asked for: a rank is late beside the others. Those whose
+    recording is damaged are neither late nor wait (`analysis.sound`).
     """
-    return scope.kept("lateness", lambda: _find_lateness(scope), Lateness)
+    return scope.kept("lateness of sound ranks", lambda: _find_lateness(scope), Lateness)
 
 
 def _find_lateness(scope: Scope) -> Lateness | None:
-    with Scope(scope.store, all_times=True) as whole:
+    with (
+        Scope(scope.store, all_times=True) as recorded,
+        Scope(scope.store, sound_ranks(recorded), all_times=True) as whole,
+    ):
         rows = whole.numpy(_COLLECTIVES)
+        if rows["rank"].size and whole.ranks != recorded.ranks:
+            known = np.isin(rows["last_rank"], whole.ranks)
+            rows["last_rank"] = np.where(known, rows["last_rank"], -1)
         if not (rows["match_id"] >= 0).any():
             return None
         steps = _windows(scope, whole)

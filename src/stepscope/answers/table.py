@@ -270,7 +270,6 @@ class Table:
             Line,
             grid_lines,
             note_lines,
-            warning_lines,
             wrapped,
         )
 
@@ -293,7 +292,14 @@ class Table:
                 indented=drawing == "tree" and not self.is_sorted,
                 bars=bars and not whole,
             )
-        return [*lines, *note_lines(self.note, width), *warning_lines(self.checks, width)]
+        return [*lines, *note_lines(self.note, width), *self.warnings(width)]
+
+    def warnings(self, width: int) -> list[Line]:
+        """The checks that bear on it as lines, with the rank where it is of several recordings."""
+        from stepscope.answers.text_grid import warning_lines
+
+        several = self.question.recordings == "one" and len(self.sources) > 1
+        return warning_lines(self.checks, width, several=several)
 
     def _first(self, most: int | None) -> list[dict[str, Any]]:
         """The first rows; of several jobs, as many of each as fit."""
@@ -318,13 +324,13 @@ class Table:
         """Its rows as an HTML table for notebooks, the first 100 of them, long texts shortened."""
         from html import escape
 
-        from stepscope.answers.text_grid import grid_html, warning_lines
+        from stepscope.answers.text_grid import grid_html
 
         rows = self.arrow.slice(0, MOST_HTML_ROWS).to_pylist()
         below = [f"{len(self) - len(rows)} more rows"] if len(self) > len(rows) else []
         below += self.note.splitlines()
         words = "".join(f"<p>{escape(one_line(text))}</p>" for text in below)
-        for line in warning_lines(self.checks, 10_000):
+        for line in self.warnings(10_000):
             edge = "border-left:3px solid #d97706;padding-left:.5em" * (line.style == "warning")
             words += f'<p style="{edge}">{escape(line.text)}</p>'
         in_sentences = self.question.drawing in _IN_SENTENCES

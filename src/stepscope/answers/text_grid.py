@@ -124,12 +124,19 @@ def shortened(text: str, width: int) -> str:
     return f"{first_cells(text, width - 1 - tail)}…{last_cells(text, tail)}"
 
 
-def warning_lines(checks: Sequence[Mapping[str, Any]], width: int) -> list[Line]:
+def warning_lines(
+    checks: Sequence[Mapping[str, Any]], width: int, *, several: bool = False
+) -> list[Line]:
     """Each check that bears on an answer, the severe ones first and at most so many.
 
     What differs between recordings in figures alone is written once, as it is on the worst of them.
+
+    Args:
+        checks: rows of `data_check`.
+        width: columns.
+        several: the answer is of several recordings, so that the rank is named where one alone is damaged, too.
     """
-    several = len({check["rank"] for check in checks}) > 1
+    several = several or len({check["rank"] for check in checks}) > 1
     found: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for check in sorted(checks, key=_badness):
         alike = (check["check"], _FIGURE.sub("0", check["explanation"]))
@@ -155,7 +162,10 @@ def _where(alike: Sequence[Mapping[str, Any]], *, several: bool) -> str:
     """Where a check found what its first row states, and where it found the same with other figures."""
     stated = [row["rank"] for row in alike if row["explanation"] == alike[0]["explanation"]]
     others = [row["rank"] for row in alike if row["explanation"] != alike[0]["explanation"]]
-    parts = [f"rank {numbers_text(sorted(set(stated)))}"] if several else []
+    from stepscope.link.folder_checks import OF_THE_FOLDER
+
+    of_ranks = several and alike[0]["check"] not in OF_THE_FOLDER
+    parts = [f"rank {numbers_text(sorted(set(stated)))}"] if of_ranks else []
     if len({*stated, *others}) == len({*stated}) + len(others):
         parts += [f"other figures on rank {numbers_text(sorted(others))}"] if others else []
     else:  # a rank has several recordings

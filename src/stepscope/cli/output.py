@@ -109,8 +109,8 @@ def put_answer(
 
 def _tell_apart(table: Table) -> None:
     """CSV and Parquet have no place for notes: they go to stderr."""
-    from stepscope.answers.text_grid import note_lines, warning_lines
+    from stepscope.answers.text_grid import note_lines
     from stepscope.report.text import print_lines, text_width
 
     width = text_width(sys.stderr)
-    print_lines([*note_lines(table.note, width), *warning_lines(table.checks, width)], sys.stderr)
+    print_lines([*note_lines(table.note, width), *table.warnings(width)], sys.stderr)

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from stepscope.answers.scope import Scope
-from stepscope.floor.errors import UsageError
+from stepscope.analysis.sound import STEP_TIMES, without_ranks
 from stepscope.floor.units import time_text
 from stepscope.judge.declare import FILLED, HIGH, LEADING, MEDIUM, Finding, Rule, Severity
-from stepscope.judge.facts import STEP_TIMES, Facts, ranks_text
+from stepscope.judge.facts import Facts, ranks_text
 from stepscope.judge.waiting import waiting
 
 _MOST_CHECKS_NAMED = 3
@@ -58,34 +57,24 @@ def judge(facts: Facts, rules: Iterable[Rule]) -> list[Found]:
 
 
 def _judgement(facts: Facts, rules: Iterable[Rule]) -> list[Found]:
-    with _sound(facts) as sound:
+    with sound(facts) as own:
         found = [
-            _judged(sound, rule, finding)
+            _judged(own, rule, finding)
             for rule in rules
-            if not sound.failing(*rule.silent_without)
-            for finding in rule.find(sound)
+            if not own.failing(*rule.silent_without)
+            for finding in rule.find(own)
         ]
         ranked = _in_order(found)
         if ranked and ranked[0].finding.role in ("loss", "work"):
-            ranked[0] = _marked(sound, ranked[0])
+            ranked[0] = _marked(own, ranked[0])
         return ranked
 
 
 @contextmanager
-def _sound(facts: Facts) -> Iterator[Facts]:
+def sound(facts: Facts) -> Iterator[Facts]:
     """The facts of all ranks but those that are damaged."""
-    if not facts.damaged_ranks:
-        yield facts
-        return
-    asked, damaged = facts.scope, facts.damaged_ranks
-    others = [rank for rank in asked.ranks if rank not in damaged]
-    try:
-        scope = Scope(asked.store, others, asked.steps, asked.part, may_lack=True)
-    except UsageError:  # the steps are those of the damaged ranks alone
-        yield facts
-        return
-    with scope:
-        yield Facts(scope, facts)
+    with without_ranks(facts.scope, facts.damaged_ranks) as scope:
+        yield facts if scope is facts.scope else Facts(scope, facts)
 
 
 def _in_order(found: list[Found]) -> list[Found]:

@@ -11,8 +11,9 @@ from stepscope.analysis.counted import counted_steps
 from stepscope.analysis.gaps import KERNEL_WAIT_NS, find_gaps, launched_work
 from stepscope.analysis.overview import Times, busiest_operator, measure_times
 from stepscope.analysis.recording import WORK, every_step, marks_steps, rank_batches
+from stepscope.analysis.sound import damaged_ranks
+from stepscope.analysis.sound import ranks_text as ranks_text  # rules name ranks so
 from stepscope.analysis.straggler import late_in_collectives, recorded_lateness
-from stepscope.answers.selection import numbers_text
 from stepscope.floor.quoting import sql_literal
 from stepscope.floor.units import ratio_text, time_text
 from stepscope.formats.evidence import Evidence
@@ -39,16 +40,6 @@ takes less is no training step but a test of a single operator."""
 
 WAITING = ("runtime", "cpu_exec", "range", "other")
 """What the host does while the device is idle for no reason that other parts of the step name."""
-
-STEP_TIMES: tuple[Evidence, ...] = (
-    "host-times",
-    "device-work",
-    "device-times",
-    "launches",
-    "clocks",
-    "steps",
-)
-"""The evidence on which the times of steps and of their parts rest."""
 
 
 class InputWait(NamedTuple):
@@ -85,25 +76,8 @@ class Facts:
 
     @cached_property
     def damaged_ranks(self) -> tuple[int, ...]:
-        """Fewer than half of the ranks, whose file is damaged, whose device work is missing or whose times of steps are
-        wrong, while none of the others has such damage."""
-        if not self.failing(*STEP_TIMES, "file"):
-            return ()
-        from stepscope.link.checks import CHECKS
-
-        of_files = {check.name for check in CHECKS if check.looks_at == "file"}
-        rows = self._rows(
-            "SELECT rank, \"check\", severity, affects FROM data_check WHERE severity IN ('warning', 'error')"
-        )
-        spoilt = {
-            row["rank"]
-            for row in rows
-            for kinds in [{kind.strip() for kind in row["affects"].split(",")}]
-            if "device-work" in kinds
-            or ("file" in kinds and row["check"] in of_files)
-            or (row["severity"] == "error" and not kinds.isdisjoint(STEP_TIMES))
-        }
-        return tuple(sorted(spoilt)) if 2 * len(spoilt) < len(self.scope.ranks) else ()
+        """Ranks that are not judged with the others (`analysis.sound`)."""
+        return damaged_ranks(self.scope)
 
     @cached_property
     def times(self) -> Times:
@@ -569,16 +543,6 @@ class Facts:
     def _rows(self, text: str) -> list[Row]:
         rows: list[Row] = self.scope.sql(text).to_pylist()
         return rows
-
-
-def ranks_text(ranks: Iterable[int]) -> str:
-    """Ranks as people write them.
-
-    >>> ranks_text((9, 8, 10, 3))
-    'ranks 3, 8-10'
-    """
-    numbers = tuple(ranks)
-    return f"rank{'s' if len(numbers) > 1 else ''} {numbers_text(numbers)}"
 
 
 def first(rows: Iterable[Row], most: int = 5) -> tuple[Row, ...]:

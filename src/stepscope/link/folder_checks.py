@@ -15,6 +15,7 @@ from stepscope.link.checks import CHECKS, NOTE, OK, WARNING, Found, check
 
 __all__ = [
     "CHECKS",
+    "OF_THE_FOLDER",
     "clocks_contradict",
     "collectives_alone",
     "collectives_incomplete",
@@ -197,3 +198,9 @@ def _ranks(ranks: Sequence[int]) -> str:
 def _two_of(texts: Sequence[str]) -> str:
     more = f", and {len(texts) - 2} more" if len(texts) > 2 else ""
     return f"{', '.join(texts[:2])}{more}"
+
+
+OF_THE_FOLDER = {
+    check.name for check in CHECKS if check.looks_at == "folder" and check.name != "spans_apart"
+}
+"""Checks that a store has once, with its first rank: they are about no rank."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from stepscope.analysis.counted import left_out_of_means
 from stepscope.analysis.recording import marks_steps
+from stepscope.analysis.sound import sound_recordings
 from stepscope.analysis.throughput import rates
 from stepscope.answers.declare import Parameter, question
 from stepscope.answers.rows import noted
@@ -78,11 +79,17 @@ def diff(recordings: Sequence[Recording], by: str | None = None) -> pa.Table:
     The first row is the complete step, the others are its parts, the largest changes first: of traces
     what a step consists of (category), operators, kernels or modules, or all of them as one tree in
     which parts add up, of inline measurements their labels, of phases the phases. Times are means per step and averages over ranks. Each change has a
-    95 % interval with steps as samples; where it contains 0 the change is unclear.
+    95 % interval with steps as samples; where it contains 0 the change is unclear. A rank that is damaged on one side
+    is left out on both.
 
     [What got slower or faster](../diff.md) has examples, and says what intervals know and how a CI job
     fails on a change.
     """
+    with sound_recordings(recordings, alike=True) as (sound, left_out):
+        return _compared(sound, by, left_out)
+
+
+def _compared(recordings: Sequence[Recording], by: str | None, left_out: str) -> pa.Table:
     from stepscope.questions import find
 
     chosen = _chosen(recordings, by)
@@ -110,7 +117,7 @@ def diff(recordings: Sequence[Recording], by: str | None = None) -> pa.Table:
     sure = rows.num_rows - rows["ci95_low_ns"].null_count
     note += _WITHIN if sure else ""
     done = throughput_compared(*(rates(recording.scope) for recording in recordings))
-    note = "\n".join(filter(None, (note, *done, _settings(recordings))))
+    note = "\n".join(filter(None, (left_out, note, *done, _settings(recordings))))
     answered_like = ("steps", "modules") if chosen == "tree" else (ANSWERED_LIKE[chosen],)
     rests_on = dict.fromkeys(kind for name in answered_like for kind in find(name).rests_on)
     return noted(rows, note, rests_on=rests_on)

@@ -62,7 +62,11 @@ _COLUMNS = (
         shown=False,
     ),
     Column("bubble_ratio", "float", "the part of its steps that this is", "ratio", shown="varying"),
-    Column("differs", "text", "measures in which the rank differs from the others, and how far"),
+    Column(
+        "differs",
+        "text",
+        "measures in which the rank differs from the others, and how far; of a damaged rank, that it is",
+    ),
     Column("host", "text", "name of the node, where the recording says so", shown="varying"),
 )
 _WORDS = {
@@ -118,6 +122,7 @@ def rank_overview(scope: Scope) -> pa.Table:
     from stepscope.analysis.counted import left_out_of_means
     from stepscope.analysis.pipeline import pipelines
     from stepscope.analysis.rank_times import outliers, rank_steps
+    from stepscope.analysis.sound import damaged_ranks
 
     hosts = scope.sql("SELECT rank, host, resolution_ns FROM rank").to_pylist()
     host_of = {row["rank"]: row["host"] for row in hosts}
@@ -125,11 +130,12 @@ def rank_overview(scope: Scope) -> pa.Table:
     by_rank: dict[int, list[RankSteps]] = {}
     for one in rank_steps(scope):
         by_rank.setdefault(one.rank, []).append(one)
+    damaged = damaged_ranks(scope)
     samples = {
         measure: {
             rank: np.concatenate([one.times[measure][one.counted] for one in own]).tolist()
             for rank, own in by_rank.items()
-            if all(measure in one.times for one in own)
+            if rank not in damaged and all(measure in one.times for one in own)
         }
         for measure in _WORDS
     }
@@ -140,15 +146,20 @@ def rank_overview(scope: Scope) -> pa.Table:
     step_ns = float(np.mean(list(means["step"].values()))) if means["step"] else 0.0
     differs = {measure: outliers(of, step_ns, resolution) for measure, of in samples.items()}
     found = pipelines(scope)
+    at = [column.name for column in _COLUMNS].index("differs")
     rows = [
         _row(rank, own, host_of.get(rank), found.stage.get(rank) if found else None, differs)
         for rank, own in sorted(by_rank.items())
     ]
+    named = _named(rows)
+    for row in rows:
+        if row[0] in damaged:
+            row[at] = "damaged, not compared"
     answer = answer_rows(_COLUMNS, [column.name for column in _COLUMNS], rows)
     left_out = left_out_of_means(scope) if scope.steps is None else ""
     return noted(
         answer,
-        "\n".join(filter(None, [*_compared(means), _named(rows), _bubbles(found, rows), left_out])),
+        "\n".join(filter(None, [*_compared(means), named, _bubbles(found, rows), left_out])),
     )
 
 

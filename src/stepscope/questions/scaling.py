@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from stepscope.analysis.sound import sound_recordings
 from stepscope.analysis.throughput import Rate, rate_text, rates, together
 from stepscope.answers.ask import rows_by_default
 from stepscope.answers.declare import Column, Parameter, question
@@ -149,6 +150,8 @@ def scaling(
     new measurement; it knows how far the model is off within the measured sizes, and not what another
     switch or a slower link brings beyond them.
 
+    A damaged rank is left out of the run's means; the run counts with all ranks of its job.
+
     [Reading, drawing and comparing](../scaling.md) has an example.
     """
     if not 0 <= below <= 1:
@@ -157,8 +160,20 @@ def scaling(
             hint="give a number from 0 to 1; 0.8 is 80 %",
             slug="bad-parameter",
         )
-    kind = _kind(runs, by)
     sizes = [_ranks(run.scope) for run in runs]
+    with sound_recordings(runs, alike=False) as (sound, left_out):
+        return _compared(sound, sizes, mode, below, by, left_out)
+
+
+def _compared(
+    runs: Sequence[Recording],
+    sizes: Sequence[int],
+    mode: str | None,
+    below: float,
+    by: str | None,
+    left_out: str,
+) -> pa.Table:
+    kind = _kind(runs, by)
     read = [
         run_of(run.name, ranks, rows)
         for run, ranks, rows in zip(runs, sizes, _rows(runs, kind), strict=True)
@@ -180,7 +195,7 @@ def scaling(
             "Not every rank of each run was recorded: exposed communication has the waiting for late ranks "
             "in it."
         )
-    return noted(table, "\n".join(filter(None, lines)))
+    return noted(table, "\n".join(filter(None, [*lines, left_out])))
 
 
 def _base(runs: Sequence[Run]) -> str:

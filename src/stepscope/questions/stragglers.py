@@ -137,7 +137,7 @@ def stragglers(scope: Scope, by: str = "rank") -> pa.Table:
     forms = {"rank": _by_rank, "step": _by_step, "cause": _by_cause, "collective": _by_collective}
     rows = [row for row in forms[by](scope, lateness) if row["rank"] in scope.ranks]
     answer = answer_dicts(_COLUMNS, names, rows)
-    return noted(answer, _note(lateness))
+    return noted(answer, _note(scope, lateness))
 
 
 def _by_rank(scope: Scope, lateness: Lateness) -> Iterator[dict[str, Any]]:
@@ -276,21 +276,31 @@ def _nothing(scope: Scope) -> str:
     )
 
 
-def _note(lateness: Lateness) -> str:
+def _note(scope: Scope, lateness: Lateness) -> str:
+    from stepscope.analysis.sound import damaged_ranks, ranks_text
+    from stepscope.answers.scope import Scope as Whole
+
+    with Whole(scope.store, all_times=True) as whole:
+        damaged = damaged_ranks(whole)
     untold = lateness.untold
     number = lateness.collectives
     were = "collective was" if number == 1 else "collectives were"
     lines = [f"{number} {were} matched over {len(lateness.ranks)} ranks"]
     if untold:
-        lines.append(f"of {untold} the clocks do not tell who arrived last, and nobody is charged")
+        told = "the clocks do not tell who arrived last"
+        told += ", or it was a rank that is left out" if damaged else ""
+        lines.append(f"of {untold} {told}, and nobody is charged")
+    if damaged:
+        lines.append(f"{ranks_text(damaged)}, whose recording is damaged, left out")
     return f"{'; '.join(lines)}. {_named(lateness)}".strip()
 
 
 def _named(lateness: Lateness) -> str:
     """Which rank is a straggler, or how far the latest is from that; nothing where no step is marked."""
+    from stepscope.analysis.lateness import CAUSES
+    from stepscope.analysis.sound import ranks_text
     from stepscope.analysis.straggler import LATE_ABOVE, late_in_collectives, recorded_lateness
     from stepscope.floor.units import ratio_text, time_text
-    from stepscope.judge.facts import ranks_text
 
     if not lateness.step_ns:
         return ""
@@ -298,12 +308,19 @@ def _named(lateness: Lateness) -> str:
     rank = max(late, key=lambda one: late[one])
     ratio = late[rank] / lateness.step_ns
     if found is not None:
+        charged = lateness.by_rank(lateness.charged_ns)[rank]
+        before_ns = lateness.per_step(charged[CAUSES.index("before the recording")])
+        before = (
+            f"; {time_text(before_ns)} more lie before its recording starts, and are not counted"
+            if round(before_ns) > 0
+            else ""
+        )
         also = (
             f", as {'do' if len(found.ranks) > 2 else 'does'} {ranks_text(found.ranks[1:])} nearly"
             if found.ranks[1:]
             else ""
         )
-        return f"Rank {rank} is a straggler: it costs each of the others {time_text(late[rank])} of a step, {ratio_text(ratio)}{also}."
+        return f"Rank {rank} is a straggler: it costs each of the others {time_text(late[rank])} of a step, {ratio_text(ratio)}{also}{before}."
     if ratio <= 0:
         return ""
     least = (

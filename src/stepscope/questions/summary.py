@@ -83,7 +83,10 @@ def summary(scope: Scope) -> pa.Table:
     half a million events only rules that the step times suffice for are run; `findings` runs them
     all.
 
-    **Step times** are of the steps that count of all ranks and recordings asked about (see `steps`; the
+    A rank whose recording is damaged is in none of these figures where fewer than half of the ranks are so; the row
+    `ranks` names it, and `--ranks` asks for it alone.
+
+    **Step times** are of the steps that count of all other ranks and recordings asked about (see `steps`; the
     row `left out` names the others); percentiles are interpolated linearly. Where no steps are found there are
     none, and the breakdown is of the entire recording.
 
@@ -97,12 +100,11 @@ def summary(scope: Scope) -> pa.Table:
     """
     scope.hold()
     from stepscope.analysis.overview import top_kernels, top_modules, top_operators
-    from stepscope.judge.engine import judge
+    from stepscope.judge.engine import judge, sound
     from stepscope.judge.facts import Facts
     from stepscope.judge.rules import every, quick
 
     facts = scope.once(Facts, lambda: Facts(scope))
-    times = facts.times
     events = scope.value("SELECT sum(events_kept) FROM source") or 0
     found = judge(facts, every() if events <= ALL_RULES_UP_TO else quick())
     checks = scope.sql(
@@ -115,20 +117,21 @@ def summary(scope: Scope) -> pa.Table:
         ORDER BY coalesce(list_position(['error', 'warning'], severity), 3), "check"
         """
     ).to_pylist()
-    recorded = list(_recorded(scope, facts))
-    sections: tuple[tuple[str, list[Row]], ...] = (
-        ("verdict", list(_verdict(found))),
-        ("recorded", recorded),
-        ("step time", [*_step_time(facts), *_throughput(scope)]),
-        ("phases", list(_phases(facts))),
-        ("breakdown", list(_breakdown(times))),
-        ("device", list(_device(times))),
-        ("findings", list(_worth_changing(found))),
-        ("operators", top_operators(scope, TOP)),
-        ("kernels", top_kernels(scope, TOP)),
-        ("modules", top_modules(scope, TOP)),
-        ("checks", [_check(check) for check in checks]),
-    )
+    with sound(facts) as judged:
+        own, times = judged.scope, judged.times
+        sections: tuple[tuple[str, list[Row]], ...] = (
+            ("verdict", list(_verdict(found))),
+            ("recorded", list(_recorded(scope, judged))),
+            ("step time", [*_step_time(judged), *_throughput(own)]),
+            ("phases", list(_phases(judged))),
+            ("breakdown", list(_breakdown(times))),
+            ("device", list(_device(times))),
+            ("findings", list(_worth_changing(found))),
+            ("operators", top_operators(own, TOP)),
+            ("kernels", top_kernels(own, TOP)),
+            ("modules", top_modules(own, TOP)),
+            ("checks", [_check(check) for check in checks]),
+        )
     names = [column.name for column in _COLUMNS]
     listed = ({"section": section, **row} for section, rows in sections for row in rows)
     return answer_dicts(_COLUMNS, names, listed)
@@ -172,7 +175,7 @@ def _recorded(scope: Scope, facts: Facts) -> Iterator[Row]:
         "text": _damage(sources) or "all events read",
     }
     yield {"item": "events", "count": sum(row["events_kept"] for row in sources)}
-    yield _ranks(scope)
+    yield _ranks(scope, facts)
     yield from _clocks(scope)
     spans = len({(row["rank"], row["span"]) for row in sources})
     if spans > len(scope.ranks):
@@ -184,8 +187,9 @@ def _recorded(scope: Scope, facts: Facts) -> Iterator[Row]:
             "count": row["devices"],
             "text": text,
         }
-    rules = scope.sql("SELECT DISTINCT rule FROM step ORDER BY rule").column("rule").to_pylist()
-    numbers = scope.sql("SELECT DISTINCT step FROM step").column("step").to_pylist()
+    own = facts.scope
+    rules = own.sql("SELECT DISTINCT rule FROM step ORDER BY rule").column("rule").to_pylist()
+    numbers = own.sql("SELECT DISTINCT step FROM step").column("step").to_pylist()
     times = facts.times
     count = times.steps
     if rules == ["whole recording"]:
@@ -195,7 +199,7 @@ def _recorded(scope: Scope, facts: Facts) -> Iterator[Row]:
     else:
         words = f"{', '.join(rules)} {numbers_text(numbers)}" if rules else "no steps"
     yield {"item": "steps", "count": count, "text": words}
-    if left_out := left_out_of_means(scope):
+    if left_out := left_out_of_means(facts.scope):
         count = times.steps - len(times.step_ns)
         yield {"item": "left out", "count": count, "text": left_out}
     longest = max(times.recorded_ns.values(), default=None)
@@ -210,14 +214,16 @@ def _capabilities(device: Row) -> Iterator[str]:
         yield f"compute capability {device['compute_major']}.{device['compute_minor'] or 0}"
 
 
-def _ranks(scope: Scope) -> Row:
+def _ranks(scope: Scope, facts: Facts) -> Row:
     size = scope.value("SELECT max(world_size) FROM rank")
     present = scope.ranks
     text = numbers_text(present)
     if size is not None:
         missing = sorted(set(range(size)) - set(scope.store.ranks))
         text += f" of {size}" + (f"; missing: {numbers_text(missing)}" if missing else "")
-    return {"item": "ranks", "count": len(present), "text": text}
+    if facts.left_out:
+        text += f"; damaged, in no figure of steps, devices and findings: {numbers_text(facts.left_out)}"
+    return {"item": "ranks", "count": len(facts.scope.ranks), "text": text}
 
 
 def _clocks(scope: Scope) -> Iterator[Row]:
@@ -365,12 +371,14 @@ def _worth_changing(found: list[Found]) -> Iterator[Row]:
 
 def _check(check: Row) -> Row:
     """A check of all recordings in one row: the words are of the one where it found most."""
+    from stepscope.link.folder_checks import OF_THE_FOLDER
+
     text = f"{check['severity']}: {check['explanation']}"
     if check["recordings"] > 1:
         text += f" So in {check['recordings']} recordings; the words are of the worst."
     return {
         "item": check["check"],
-        "rank": check["rank"],
+        "rank": None if check["check"] in OF_THE_FOLDER else check["rank"],
         "count": check["count"],
         "text": text,
     }

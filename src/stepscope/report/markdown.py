@@ -13,7 +13,6 @@ from stepscope.answers.text_grid import (
     shortened,
     shown_columns,
     value_text,
-    warning_lines,
 )
 from stepscope.floor.quoting import one_line, printable
 from stepscope.report.diff_text import (
@@ -100,7 +99,7 @@ def _right(table: str, is_text: Sequence[bool]) -> str:
 
 
 def _warnings(table: Table) -> list[str]:
-    return [line.text for line in warning_lines(table.checks, _WIDE)]
+    return [line.text for line in table.warnings(_WIDE)]
 
 
 def _cut(text: str) -> str:

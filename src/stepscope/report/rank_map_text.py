@@ -9,7 +9,7 @@ from typing import Any
 
 from stepscope.answers.selection import numbers_text
 from stepscope.answers.table import Table
-from stepscope.answers.text_grid import MARK, Line, note_lines, warning_lines, wrapped
+from stepscope.answers.text_grid import MARK, Line, note_lines, wrapped
 from stepscope.floor.statistics import quantile
 from stepscope.floor.units import time_text
 
@@ -53,7 +53,7 @@ def map_lines(table: Table, *, width: int) -> list[Line]:
     rows = [row for row in table.rows() if row["value_ns"] is not None]
     if rows:
         lines += _map(rows, width, str(table.asked.get("measure", "step")))
-    return [*lines, *note_lines(table.note, width), *warning_lines(table.checks, width)]
+    return [*lines, *note_lines(table.note, width), *table.warnings(width)]
 
 
 def _map(rows: list[dict[str, Any]], width: int, measure: str) -> list[Line]:

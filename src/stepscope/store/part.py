@@ -17,14 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from stepscope.floor.errors import StoreError
-from stepscope.link.folder_checks import (
-    clocks_contradict,
-    collectives_alone,
-    collectives_incomplete,
-    identical_files,
-    left_out,
-    ranks_guessed,
-)
+from stepscope.link.folder_checks import OF_THE_FOLDER
 from stepscope.schema.declare import Role, SchemaTable
 from stepscope.schema.tables import TABLES
 from stepscope.store.chosen import check_ranks, check_steps
@@ -36,20 +29,6 @@ from stepscope.store.place import make_store, place_for
 from stepscope.store.progress import SILENT, Progress
 from stepscope.store.ranks import add_check
 from stepscope.store.write import SPAN_IDS, rank_folder, write_tables
-
-_OF_THE_FOLDER = {
-    check.name
-    for check in (
-        left_out,
-        ranks_guessed,
-        identical_files,
-        collectives_alone,
-        collectives_incomplete,
-        clocks_contradict,
-    )
-}
-"""Checks that a store has once, with its first rank."""
-
 
 _OF_FILES = ("files", "crc32", "joined")
 """What `store.json` says of the files of a store, and so of those of no part of it."""
@@ -198,4 +177,4 @@ def _checks_of_the_folder(store: Store) -> list[dict[str, object]]:
     rows = store.sql(
         "SELECT * EXCLUDE (rank, span) FROM data_check WHERE rank = ?", [store.ranks[0]]
     )
-    return [row for row in rows.to_pylist() if row["check"] in _OF_THE_FOLDER]
+    return [row for row in rows.to_pylist() if row["check"] in OF_THE_FOLDER]

@@ -1,0 +1,109 @@
+"""Which ranks an answer over ranks is of: all that were asked about, but those whose recording is damaged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+
+from stepscope.answers.scope import Recording, Scope
+from stepscope.answers.selection import numbers_text
+from stepscope.floor.errors import UsageError
+from stepscope.formats.evidence import Evidence
+
+STEP_TIMES: tuple[Evidence, ...] = (
+    "host-times",
+    "device-work",
+    "device-times",
+    "launches",
+    "clocks",
+    "steps",
+)
+"""The evidence on which the times of steps and of their parts rest."""
+
+_CHECKS = """
+    SELECT rank, "check", severity, affects FROM data_check WHERE severity IN ('warning', 'error')
+"""
+
+
+def damaged_ranks(scope: Scope) -> tuple[int, ...]:
+    """Fewer than half of the ranks, whose file is damaged, whose device work is missing or whose times of steps are
+    wrong, while none of the others has such damage."""
+    from stepscope.link.folder_checks import CHECKS, OF_THE_FOLDER
+
+    of_files = {check.name for check in CHECKS if check.looks_at == "file"}
+    spoilt = {
+        row["rank"]
+        for row in scope.sql(_CHECKS).to_pylist()
+        if row["check"] not in OF_THE_FOLDER
+        for kinds in [{kind.strip() for kind in row["affects"].split(",")}]
+        if "device-work" in kinds
+        or ("file" in kinds and row["check"] in of_files)
+        or (row["severity"] == "error" and not kinds.isdisjoint(STEP_TIMES))
+    }
+    return tuple(sorted(spoilt)) if 2 * len(spoilt) < len(scope.ranks) else ()
+
+
+def sound_ranks(scope: Scope) -> tuple[int, ...]:
+    """The others; all where none is damaged."""
+    damaged = damaged_ranks(scope)
+    return tuple(rank for rank in scope.ranks if rank not in damaged)
+
+
+@contextmanager
+def without_ranks(scope: Scope, ranks: Sequence[int]) -> Iterator[Scope]:
+    """A scope without some of its ranks; itself where nothing is left then, or none of them is in it."""
+    others = [rank for rank in scope.ranks if rank not in ranks]
+    if not others or len(others) == len(scope.ranks):
+        yield scope
+        return
+    try:
+        own = Scope(scope.store, others, scope.steps, scope.part, may_lack=True)
+    except UsageError:  # the steps are those of the damaged ranks alone
+        yield scope
+        return
+    with own:
+        yield own
+
+
+@contextmanager
+def sound_recordings(
+    recordings: Sequence[Recording], *, alike: bool
+) -> Iterator[tuple[list[Recording], str]]:
+    """Recordings without damaged ranks, and a sentence on these.
+
+    Args:
+        recordings: as they were read.
+        alike: a rank of one is the same as that of another, so that what is damaged in one is left out of all.
+    """
+    damaged = [damaged_ranks(one.scope) for one in recordings]
+    union = tuple(sorted({rank for ranks in damaged for rank in ranks}))
+    told = [
+        f"{ranks_text(ranks)} of {one.role}"
+        for one, ranks in zip(recordings, damaged, strict=True)
+        if ranks
+    ]
+    words = (
+        f"Damaged, and left out{' of both' if alike else ''}: {'; '.join(told)}." if told else ""
+    )
+    with ExitStack() as stack:
+        yield (
+            [
+                replace(
+                    one,
+                    scope=stack.enter_context(without_ranks(one.scope, union if alike else ranks)),
+                )
+                for one, ranks in zip(recordings, damaged, strict=True)
+            ],
+            words,
+        )
+
+
+def ranks_text(ranks: Iterable[int]) -> str:
+    """Ranks as people write them.
+
+    >>> ranks_text((9, 8, 10, 3))
+    'ranks 3, 8-10'
+    """
+    numbers = tuple(ranks)
+    return f"rank{'s' if len(numbers) > 1 else ''} {numbers_text(numbers)}"
