@@ -317,8 +317,9 @@ def test_every_kind_of_evidence_can_be_damaged_and_every_check_is_explained():
         ),
         (
             {"ended": None, "steps": 840},
-            "Not closed after 840 recorded steps: the job was killed, or still ran when this was written; answers are of "
-            "what it did until then.",
+            # The number is that of an early save: it is not when the job ended.
+            "Not closed: last written after 840 recorded steps, and it ran on for an unknown time: the job was killed, or "
+            "still ran when this was written; answers are of what it did until then.",
         ),
         (
             {"ended": [{"exception": "x"}], "steps": "many"},

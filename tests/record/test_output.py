@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 import pytest
 
-from stepscope.record.output import keep, keep_json, write_complete
+from stepscope.record.output import keep, keep_json, warn_unusable, write_complete
 from stepscope.record.trouble import Guard, RecordingWarning, warn_once
 
 
@@ -108,3 +108,14 @@ write_complete(Path(sys.argv[1]) / "host.0.prof.json", half)
     assert done.returncode == -signal.SIGKILL
     assert list(tmp_path.glob("*.json")) == []
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_directory_that_cannot_be_is_known_before_the_job_runs(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        warn_unusable(tmp_path / "file" / "deep" / "out")
+        warn_unusable(tmp_path / "file" / "deep" / "out")  # of the other recording of this process
+        warn_unusable(tmp_path / "to be made" / "out")
+    [warning] = told
+    assert f"{tmp_path / 'file'} is no directory" in str(warning.message)

@@ -95,6 +95,24 @@ def test_parts_of_different_work_are_not_compared() -> None:
     assert _told(rows[:-3], source=same)[1].startswith("Most of it is in forward")
 
 
+def test_parts_of_more_than_an_iteration_have_no_share() -> None:
+    """The iterations that measured them were not those that the iteration's time is of."""
+    whole = _whole(990, 1_000, 1_010)
+    cannot = "in the iterations that measured it, which differ too much from the others to compare parts with an iteration."
+    longer = _event("backward", 0, 1, 1_700, 1_701, 1_702)
+    assert _told(whole + longer)[1:-1] == [f"backward takes 1.701 µs {cannot}"]
+    perhaps = _event("backward", 0, 1, 700, 850, 1_000)
+    assert _told(whole + perhaps)[1:-1] == [f"backward takes 850 ns {cannot}"]
+
+
+def test_an_interval_that_reaches_below_zero_is_not_told_as_one() -> None:
+    rows = [*_whole(1_000, 1_000, 20_000), *_event("forward", 0, 1, 50)]
+    assert _told(rows)[0] == (
+        "An iteration takes 1.000 µs (median of 3; mean 7.333 µs, its 95 % interval wider than the mean: 3 iterations "
+        "are too few)."
+    )
+
+
 def test_of_several_ranks_the_slowest_is_told_of() -> None:
     rows = [*_whole(100), *_whole(200, rank=1), *_event("forward", 0, 1, 50, rank=1)]
     assert _told(rows) == [

@@ -140,6 +140,8 @@ def rate_text(rate: Rate) -> str:
     """A rate and its interval, without its unit: `1 234 ± 12`."""
     half = rate.half_per_second
     around = "" if half is None else f" ± {count_text(_rounded(half))}"
+    if half is not None and half > rate.per_second:
+        around = " (± over 100 %)"  # a rate below nothing is none
     return f"{count_text(_rounded(rate.per_second))}{around}"
 
 

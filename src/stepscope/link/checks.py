@@ -549,6 +549,7 @@ def ended_early(recording: Recording) -> Found:
     elif code is not None:
         text = f"The job ended with exit code {str(code)[:_MOST_SHOWN]}"
     else:
-        text = f"Not closed{after}: the job was killed, or still ran when this was written"
+        written = f"last written{after}, and it ran on for an unknown time: " if after else ""
+        text = f"Not closed: {written}the job was killed, or still ran when this was written"
         after = ""
     return Found(NOTE, 1, f"{text}{after}; answers are of what it did until then.")

@@ -7,6 +7,7 @@ then goes to the system's temporary directory, and the warning says where.
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
@@ -33,6 +34,19 @@ def write_complete(
         unfinished.open("xb") as file,
     ):
         write(file)
+
+
+@cache
+def warn_unusable(directory: Path) -> None:
+    """Warns, before a job runs for hours, where its files cannot go into `directory`."""
+    place = next((place for place in (directory, *directory.parents) if place.exists()), directory)
+    if place.is_dir() and os.access(place, os.W_OK | os.X_OK):
+        return
+    why = "cannot be written to" if place.is_dir() else "is no directory"
+    warn_once(
+        f"nothing can be written to {directory}: {place} {why}; "
+        f"what is recorded goes to a new directory in {tempfile.gettempdir()}"
+    )
 
 
 def keep(

@@ -79,8 +79,10 @@ def _whole(whole: Row, ranks: int) -> str:
         return f"{of} iteration takes {time_text(whole['mean_ns'])} on average."
     interval = ""
     if whole["ci95_low_ns"] is not None:
-        low, high = (time_text(max(whole[f"ci95_{end}_ns"], 0.0)) for end in ("low", "high"))
-        interval = f", {low} to {high}"
+        low, high = (whole[f"ci95_{end}_ns"] for end in ("low", "high"))
+        interval = f", {time_text(low)} to {time_text(high)}"
+        if low <= 0:
+            interval = f", its 95 % interval wider than the mean: {count_text(whole['n'])} iterations are too few"
     mean = f"(median of {count_text(whole['n'])}; mean {time_text(whole['mean_ns'])}{interval})"
     return f"{of} iteration takes {time_text(whole['median_ns'])} {mean}."
 
@@ -100,7 +102,22 @@ def _apart(whole: Row, own: list[Row]) -> list[str]:
             f"{one_line(row['label'])} took longer than {one_line(row['longer_than'])} around it: they were measured "
             "in iterations that did different work, and parts of an iteration cannot be compared."
         )
+    larger = [row for row in own if _may_exceed(row, whole)]
+    if larger and not told:
+        row = _largest(larger)[0]
+        told.append(
+            f"{one_line(row['label'])} takes {time_text(row['mean_ns'])} in the iterations that measured it, which differ "
+            "too much from the others to compare parts with an iteration."
+        )
     return told
+
+
+def _may_exceed(row: Row, whole: Row) -> bool:
+    """Whether a part is longer than what it is part of, or is so uncertain that it may be."""
+    mean, around, half = float(row["mean_ns"]), float(whole["mean_ns"]), _half_ratio(row)
+    if half is None or not _SURE_WITHIN < half <= _KNOWN_WITHIN:
+        return mean > around
+    return mean * (1 + half) > around
 
 
 def _parts(own: list[Row], whole: Row) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stepscope.record.job.ending import ending, told
+from stepscope.record.job.ending import ending, handled, told
 
 
 @pytest.mark.parametrize(
@@ -18,6 +18,8 @@ from stepscope.record.job.ending import ending, told
         (KeyboardInterrupt(), {"exception": "KeyboardInterrupt"}),
         (SystemExit(7), {"exit_code": 7}),
         (SystemExit("words"), {"exit_code": 1}),
+        (SystemExit(-1), {"exit_code": 255}),
+        (SystemExit(256), {}),  # what the shell gets
         (SystemExit(), {}),
         (SystemExit(0), {}),
         (StopIteration(), {}),  # the end of a loop
@@ -29,6 +31,19 @@ def test_what_is_on_its_way_while_a_recording_is_closed_ends_it(raised: Any, how
     except BaseException:
         assert ending() == how
     assert (ending(), told()) == ({}, None)
+
+
+def test_an_exception_from_which_steps_went_on_ends_nothing() -> None:
+    """Training in an `except` block: another module in place of one that is missing, a smaller batch."""
+    try:
+        raise ImportError
+    except ImportError:
+        survived = handled()
+        assert ending(survived) == {}
+        try:
+            raise ValueError
+        except ValueError:
+            assert ending(survived) == {"exception": "ValueError"}
 
 
 def test_an_error_that_python_printed_and_went_on_from_ends_nothing(

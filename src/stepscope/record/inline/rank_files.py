@@ -28,10 +28,12 @@ class RankFiles:
     Args:
         out: directory of the files.
         guard: gets what goes wrong in the background.
+        phases: whether the phases are written, too: they tell how the job ended then, and of all steps.
     """
 
-    def __init__(self, out: Path, guard: Guard) -> None:
+    def __init__(self, out: Path, guard: Guard, *, phases: bool = False) -> None:
         self.out = out
+        self._phases = phases
         self.written: list[Path] = []
         self.ended: Ending | None = None
         """How the job ended; None while it goes on, as far as is known."""
@@ -72,6 +74,8 @@ class RankFiles:
             # What comes after the last measurement is none of it.
             ended={} if measured.done else self.ended,
         )
+        if self._phases:
+            del summary["ended"]
         self._keep(file_name(process, "prof"), summary, "the inline profile")
 
     def ask_ddp(self, model: Any) -> None:

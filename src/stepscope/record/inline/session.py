@@ -18,8 +18,9 @@ from stepscope.record.inline.recorder import Recorder
 from stepscope.record.inline.shared_plan import SharedPlan
 from stepscope.record.job.at_exit import AtExit
 from stepscope.record.job.at_term import AtTerm
-from stepscope.record.job.ending import ending, told
+from stepscope.record.job.ending import ending, handled, told
 from stepscope.record.job.trained_model import FoundModel, TrainedModel
+from stepscope.record.output import warn_unusable
 from stepscope.record.phases.listeners import PhaseListeners
 from stepscope.record.phases.phases import Phases
 from stepscope.record.phases.stacks import StackSampler
@@ -66,7 +67,8 @@ class Session(Recording):
         if self._phases is not None:
             self._phases.in_forward = self._ask_in_forward
         # A job may change its directory; its files stay where they were to go.
-        self._files = RankFiles(Path(out).absolute(), self.guard)
+        self._files = RankFiles(Path(out).absolute(), self.guard, phases=phases)
+        warn_unusable(self._files.out)
         self._recorder: Recorder | None = None
         self._shared = SharedPlan(self._files) if plan is not None and plan.is_own else None
         if plan is not None:
@@ -79,6 +81,7 @@ class Session(Recording):
         self._values: dict[str, float] = {}
         self._iterations = 0
         self._pid = os.getpid()
+        self._survived = handled()
         self._started = time.monotonic()
         self._save_at = self._started + _SAVE_AFTER_SECONDS
         self._recorder_over = False
@@ -137,6 +140,7 @@ class Session(Recording):
             if found is not None:
                 self._listen(found)
             self._iterations += 1
+            self._survived = handled()
             self._in_iteration = True
             self._values = {}
             if self._recorder is not None and not self._recorder.done:
@@ -259,7 +263,7 @@ class Session(Recording):
         self._at_exit.cancel()
         self._at_term.cancel()
         try:
-            self._files.ended = ending()
+            self._files.ended = ending(self._survived)
             self.abandon()
             self._take_out()
             self._files.ask_settings(None, in_forward=False)

@@ -28,12 +28,22 @@ def told() -> Ending | None:
     return _without_zero(_told) if _told else None
 
 
-def ending() -> Ending:
-    """Why what the thread records is closed now."""
+def handled() -> int:
+    """Which exception is being handled; asked where a step starts: the job goes on from it, as in a fallback."""
+    return id(sys.exc_info()[1])
+
+
+_NONE_HANDLED = id(None)
+
+
+def ending(survived: int = _NONE_HANDLED) -> Ending:
+    """Why what the thread records is closed now; by no exception that was `handled` when the last step started."""
     known = told()
     if known is not None:
         return known
-    error = sys.exc_info()[1] or _uncaught()
+    error = sys.exc_info()[1]
+    if error is None or id(error) == survived:
+        error = _uncaught()
     if error is None or isinstance(error, _IN_ORDER):
         return {}
     if isinstance(error, SystemExit):
@@ -45,7 +55,10 @@ def ending() -> Ending:
 
 
 def _without_zero(how: Ending) -> Ending:
-    return {} if how == {"exit_code": 0} else dict(how)
+    # The system keeps eight bits of it.
+    code = how.get("exit_code")
+    known = how if code is None else {"exit_code": int(code) & 0xFF}
+    return {} if known == {"exit_code": 0} else dict(known)
 
 
 def _uncaught() -> BaseException | None:

@@ -22,10 +22,10 @@ from stepscope.floor.chosen_ranks import chosen, may_be_chosen
 from stepscope.record import annotate
 from stepscope.record.job.at_exit import AtExit
 from stepscope.record.job.at_term import PATIENCE_SECONDS, AtTerm
-from stepscope.record.job.ending import Ending, ending
+from stepscope.record.job.ending import Ending, ending, handled
 from stepscope.record.job.loop import LoopFinder
 from stepscope.record.job.trained_model import ModelSearch
-from stepscope.record.output import Background
+from stepscope.record.output import Background, warn_unusable
 from stepscope.record.recording import EveryStep
 from stepscope.record.traces.allocator_history import AllocatorHistory
 from stepscope.record.traces.cycles import Cycles
@@ -118,6 +118,7 @@ class Tracer(EveryStep):
         self._values: dict[str, dict[int, float]] = {}
         self._skip_cycle: int | None = None
         self._pid = os.getpid()
+        self._survived = handled()
         self._at_exit: AtExit | None = None
         self._at_term: AtTerm | None = None
         self._over = False
@@ -150,6 +151,8 @@ class Tracer(EveryStep):
     def start(self, *, lead_in: bool = False) -> None:
         """Starts with the first step; a lead-in stands for the first waiting step, never recorded."""
         try:
+            warn_unusable(self.out)
+            self._survived = handled()
             self._cycles = Cycles(**self._settings)
             self._started_epoch_s = time.time()
             if not may_be_chosen(self._ranks, self._who.process()):
@@ -180,6 +183,7 @@ class Tracer(EveryStep):
         if self.guard.error is not None:
             self._give_up(self.guard.error)
             return
+        self._survived = handled()
         try:
             self._leave_step()
             self._number = self._number + 1 if number is None else number
@@ -201,7 +205,7 @@ class Tracer(EveryStep):
         if not self._over:
             try:
                 self._warn_of_nothing()
-                self._end_cycle(ending())
+                self._end_cycle(ending(self._survived))
             except Exception as error:
                 self._give_up(error)
             self._finish()
