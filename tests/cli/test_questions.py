@@ -159,3 +159,9 @@ def test_what_words_say_to_type_starts_this_stepscope(run, store, monkeypatch):
     data = run("summary", store, "--json").out
     assert "`stepscope " in data
     assert "python -m" not in data
+
+
+def test_no_help_names_a_default_that_is_empty(run):
+    told = " ".join(run("what-if", "--help").out.split())
+    assert "Default: ." not in told
+    assert told.count("by default each") == 2

@@ -50,6 +50,22 @@ def test_devices_whose_driver_gives_no_name_are_told_apart_by_what_they_can(tmp_
     assert about(tmp_path)["a"].endswith("9.4 with 304 multiprocessors")
 
 
+@pytest.mark.parametrize(("capability", "number"), [("7.5", 2), ("9.0", 1), ("n/a", 1)])
+def test_counters_of_a_device_of_another_compute_capability_are_of_another_job(
+    tmp_path, capability, number
+):
+    listed = [{"id": 0, "name": H100, "computeMajor": 9, "computeMinor": 0}]
+    write(tmp_path / "trace.json", device=None, deviceProperties=listed)
+    (tmp_path / "counted.csv").write_text(
+        '"ID","Process ID","Kernel Name","Device","CC","Section Name","Metric Name","Metric Unit","Metric Value"\n'
+        f'"0","1","gemm","0","{capability}","GPU Speed Of Light Throughput","Duration","ns","5"\n'
+    )
+    found = about(tmp_path)
+    assert len(found) == number
+    if number == 2:
+        assert found == {"counted.csv": "compute capability 7.5", "trace": H100}
+
+
 def test_world_sizes_tell_jobs_apart(tmp_path):
     for world in (2, 8):
         for rank in range(world):

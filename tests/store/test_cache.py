@@ -12,7 +12,7 @@ import pytest
 
 import stepscope
 from stepscope.api.trace import open_trace
-from stepscope.store.cache import IN_USE_SECONDS, ROOMS, kept_used, trim
+from stepscope.store.cache import IN_USE_SECONDS, ROOMS, cache_key, kept_used, trim
 
 TRACE = {
     "traceEvents": [
@@ -83,6 +83,19 @@ def test_the_rooms_are_all_that_an_import_runs(trace, tmp_path):
         name.split(".")[1] for name in python(code, Path(stepscope.__file__).parents[1]).split()
     }
     assert used - {"progress", "without_pandas"} == set(ROOMS)
+
+
+def test_a_file_that_changed_behind_its_size_and_time_is_read_again(trace):
+    before, at = cache_key(trace, {}), trace.stat().st_mtime_ns
+    assert cache_key(trace, {}) == before
+    trace.write_text(trace.read_text().replace("aten::mm", "aten::ab"))
+    os.utime(trace, ns=(at, at))
+    written = cache_key(trace, {})
+    assert written != before
+    other = trace.with_name("other")
+    shutil.copy2(trace, other)
+    other.replace(trace)
+    assert cache_key(trace, {}) not in (before, written)
 
 
 def test_a_store_that_a_view_shows_stays_however_long_that_is(trace, tmp_path, monkeypatch):

@@ -304,8 +304,9 @@ class QuestionMethods(ABC):
 
         Args:
             faster: classes or name patterns of kernels and how many times as fast they would
-                be: GEMM=2,*softmax*=1.5.
-            without: communication, input, launch or straggler, separated by commas.
+                be: GEMM=2,*softmax*=1.5; by default each class is tried.
+            without: communication, input, launch or straggler, separated by commas; by default
+                each is tried.
 
         Columns: span, change, step_ns, saved_ns, saved_ratio, at_least_ns, at_most_ns.
         """

@@ -279,7 +279,7 @@ def _option(parameter: Parameter) -> Any:
     meaning = f"{parameter.meaning[:1].upper()}{parameter.meaning[1:].rstrip('.')}."
     if parameter.type == "bool":
         return click.option(flag, parameter.name, is_flag=True, default=None, help=meaning)
-    default = "" if parameter.default is None else f" Default: {parameter.default}."
+    default = "" if parameter.default in (None, "") else f" Default: {parameter.default}."
     return click.option(
         flag,
         parameter.name,

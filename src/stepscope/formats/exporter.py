@@ -67,7 +67,8 @@ class Exporter:
         """
         status = member.path.stat()
         report = member.of_process(None)
-        key = (self.tool, report.path, report.name, status.st_size, status.st_mtime_ns)
+        times = (status.st_mtime_ns, status.st_ctime_ns)
+        key = (self.tool, report.path, report.name, status.st_ino, status.st_size, times)
         if key not in _made:
             _made[key] = self._export(report, len(_made))
         (made,) = members(_made[key])

@@ -1,7 +1,7 @@
 """Tells jobs apart: which of the recordings that lie together are of one job.
 
 Two recordings are of different jobs where something that a job has once differs: the model of the
-device, the world size, the version of CUDA, ROCm, NCCL or torch. A rank of which both are must be one
+device, its compute capability, the world size, the version of CUDA, ROCm, NCCL or torch. A rank of which both are must be one
 process: on one host, under one process id, and not twice at the same time; such recordings are its
 cycles, however far apart they lie. Ranks of one job are recorded together. A recording that states no
 rank is guessed one only among recordings of the same tool, and only where the world has room for another rank. What a
@@ -95,6 +95,7 @@ class Job:
         self.name = ""
         self.about = ""
         self.devices: set[str] | None = None
+        self.capabilities: set[str] | None = None
         self.world_size: int | None = None
         self.versions: dict[str, str] = {}
         self.hosts: set[str] = set()
@@ -116,6 +117,8 @@ class Job:
         facts, timed = one.facts, one.format.timed
         if facts.devices is not None:
             self.devices = (self.devices or set()) | set(facts.devices)
+        if facts.capabilities is not None:
+            self.capabilities = (self.capabilities or set()) | set(facts.capabilities)
         if self.world_size is None:
             self.world_size = facts.world_size
         self._last_rank = max(self._last_rank, facts.rank or 0)
@@ -163,10 +166,10 @@ class Job:
 
     def _agrees(self, facts: Facts) -> bool:
         """Whether what a job has once is the same."""
-        if self.devices is not None and facts.devices is not None:
-            theirs = set(facts.devices)
-            if self.devices != theirs and self.devices.isdisjoint(theirs):
-                return False
+        if _share_nothing(self.devices, facts.devices):
+            return False
+        if _share_nothing(self.capabilities, facts.capabilities):
+            return False
         if _differ(self.world_size, facts.world_size):
             return False
         sizes = [size for size in (self.world_size, facts.world_size) if size is not None]
@@ -260,6 +263,13 @@ def _shared(one: Sequence[str], other: Sequence[str]) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
+def _share_nothing(mine: set[str] | None, theirs: tuple[str, ...] | None) -> bool:
+    """Whether both are stated and no model is of both; none at all is the same as none."""
+    if mine is None or theirs is None or mine == set(theirs):
+        return False
+    return mine.isdisjoint(theirs)
+
+
 def _differ(mine: object, theirs: object) -> bool:
     return mine is not None and theirs is not None and mine != theirs
 
@@ -302,10 +312,14 @@ _OF_THE_SAME = 3
 def _words(job: Job) -> tuple[str, ...]:
     """What may set a job apart, what says most first."""
     start = job.start_ns
-    devices = None if job.devices is None else ", ".join(sorted(job.devices)) or "no device"
+    if job.devices is not None:
+        devices = ", ".join(sorted(job.devices)) or "no device"
+    else:
+        stated = ", ".join(sorted(job.capabilities or ()))
+        devices = f"compute capability {stated}" if stated else ""
     moment = None if start is None else datetime.fromtimestamp(start / 1e9, tz=timezone.utc)
     return (
-        devices or "",
+        devices,
         "" if job.world_size is None else f"world size {job.world_size}",
         ", ".join(f"{name} {version}" for name, version in sorted(job.versions.items())),
         " and ".join(

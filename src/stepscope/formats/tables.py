@@ -8,6 +8,7 @@ known epoch. The event id of a host row is its index, and those of device rows g
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -147,6 +148,8 @@ class Facts:
     tool_version: str | None = None
     devices: tuple[str, ...] | None = None
     """Models of the accelerators; empty where there are none. Known to `peek` alone."""
+    capabilities: tuple[str, ...] | None = None
+    """Compute capabilities of the accelerators, such as 9.0; None where they are not all stated. Known to `peek` alone."""
     versions: dict[str, str] = field(default_factory=dict)
     """Of software that all ranks of a job share. Known to `peek` alone."""
     request: str | None = None
@@ -159,6 +162,18 @@ class Facts:
     groups: tuple[Group, ...] = ()
     """The process groups that the rank is in."""
     metadata: dict[str, Any] = field(default_factory=dict)
+
+
+def capabilities_of(devices: Iterable[Mapping[str, Any]]) -> tuple[str, ...] | None:
+    """The compute capabilities of devices, for `Facts`.
+
+    Args:
+        devices: rows of the table `device`.
+    """
+    stated = {(one["compute_major"], one["compute_minor"]) for one in devices}
+    if not stated or any(None in one for one in stated):
+        return None
+    return tuple(sorted(f"{major}.{minor}" for major, minor in stated))
 
 
 class RankTables:

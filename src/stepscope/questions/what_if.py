@@ -61,10 +61,10 @@ ERRORS = {
         Parameter(
             "faster",
             "text",
-            "classes or name patterns of kernels and how many times as fast they would be: GEMM=2,*softmax*=1.5",
+            "classes or name patterns of kernels and how many times as fast they would be: GEMM=2,*softmax*=1.5; by default each class is tried",
             "",
         ),
-        Parameter("without", "text", "communication, input, launch or straggler, separated by commas", ""),
+        Parameter("without", "text", "communication, input, launch or straggler, separated by commas; by default each is tried", ""),
     ),
     fills=FILLS,
 )  # fmt: skip

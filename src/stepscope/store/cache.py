@@ -2,7 +2,7 @@
 
 `STEPSCOPE_CACHE` names the folder (else `$XDG_CACHE_HOME/stepscope`, else `~/.cache/stepscope`), and
 `STEPSCOPE_CACHE_SIZE` its size in bytes (20 GiB). A store is kept under a name made from its source's
-path, size and time, from how it was read, and from the code that made it: a file that changed is
+path, size, times and inode, from how it was read, and from the code that made it: a file that changed is
 read again, and so is every file when a reader or a link changed. Where a file was of no format of ours,
 the versions of the plug-ins that add formats count too (`build`). When the folder grows too large, the
 stores that were used longest ago go first.
@@ -63,7 +63,7 @@ def cache_key(path: Path, options: dict[str, Any], *, beside: Sequence[Path] = (
     """
     path = path.resolve()
     sources = [path, *(other.resolve() for other in beside)]
-    files: list[tuple[str, int, int]] = []
+    files: list[tuple[str, tuple[int, ...]]] = []
     for source in sources:
         if source.is_dir():
             for folder, _, names in os.walk(source):
@@ -99,12 +99,16 @@ def _digest_of(room: str) -> str:
     return digest.hexdigest()
 
 
-def _state(path: Path) -> tuple[str, int, int]:
+def _identity(file: os.stat_result) -> tuple[int, ...]:
+    """What changes with a file's content: a time of modification can be set, and one of a change cannot."""
+    return file.st_size, file.st_mtime_ns, file.st_ctime_ns, file.st_ino
+
+
+def _state(path: Path) -> tuple[str, tuple[int, ...]]:
     try:
-        found = path.stat()
+        return os.fspath(path), _identity(path.stat())
     except OSError:
-        return (os.fspath(path), -1, -1)
-    return (os.fspath(path), found.st_size, found.st_mtime_ns)
+        return os.fspath(path), ()
 
 
 @contextlib.contextmanager

@@ -226,7 +226,7 @@ def _check_size(directory: Path, file: StoredFile) -> os.stat_result:
     return found
 
 
-_as_written: set[tuple[StoredFile, int, int]] = set()
+_as_written: set[tuple[StoredFile, int, int, int]] = set()
 """Files that this process has compared, with their inodes and times."""
 
 
@@ -242,7 +242,7 @@ def check_contents(
         if largest is not None and file.size > largest:
             continue
         found = _check_size(directory, file)
-        known = (file, found.st_ino, found.st_mtime_ns)
+        known = (file, found.st_ino, found.st_mtime_ns, found.st_ctime_ns)
         if known in _as_written and largest is not None:
             continue
         try:

@@ -26,7 +26,7 @@ from stepscope.formats.demangle import demangled
 from stepscope.formats.exporter import Exporter
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.sniff import PRINT_A_REPORT
-from stepscope.formats.tables import READ, Facts, RankTables, ReadReport
+from stepscope.formats.tables import READ, Facts, RankTables, ReadReport, capabilities_of
 from stepscope.formats.text_lines import text_lines
 
 REPORT = b"NVR\x00"
@@ -84,7 +84,11 @@ def peek(member: Member) -> Facts | None:
     if named is None:
         return None
     name = named.values.get("device__attribute_display_name", "")
-    return Facts(tool=NCU, devices=(name,) if name else None)
+    return Facts(
+        tool=NCU,
+        devices=(name,) if name else None,
+        capabilities=capabilities_of([_capability(named)]),
+    )
 
 
 def read(member: Member, _: ReadOptions | None = None) -> RankTables:
@@ -107,6 +111,14 @@ def read(member: Member, _: ReadOptions | None = None) -> RankTables:
     tables = made.measured.tables()
     report.kept = tables["kernel_metric"].num_rows
     return RankTables(Facts(tool=NCU), report, **tables, device=made.devices())
+
+
+def _capability(row: _Row) -> dict[str, int | None]:
+    """The compute capability that a line states, as columns of `device`."""
+    parts = row.cells.get("CC", "").split(".")
+    stated = len(parts) == 2 and all(part.isdecimal() and len(part) < 4 for part in parts)
+    major, minor = map(int, parts) if stated else (None, None)
+    return {"compute_major": major, "compute_minor": minor}
 
 
 def _printed(member: Member) -> Member:
@@ -289,9 +301,7 @@ class _Launches:
         if not index.isdigit() or len(index) > 4:
             return
         known = self._devices.setdefault(int(index), {})
-        capability = row.cells.get("CC", "").split(".")
-        if len(capability) == 2 and all(part.isdigit() and len(part) < 4 for part in capability):
-            known["compute_major"], known["compute_minor"] = map(int, capability)
+        known |= {name: part for name, part in _capability(row).items() if part is not None}
         if row.cells.get("Metric Name") == "# SMs":
             count = number_of(row.cells.get("Metric Value", ""), self.mark)
             known["sm_count"] = None if count is None else round(count)

@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator
 
 from stepscope.formats.container import Member
-from stepscope.formats.kineto.metadata import device_names, facts, read_metadata, versions
+from stepscope.formats.kineto.metadata import device_names, devices, facts, read_metadata, versions
 from stepscope.formats.kineto.slices import EventSlices
-from stepscope.formats.tables import Facts
+from stepscope.formats.tables import Facts, capabilities_of
 
 PEEK_BYTES = 1 << 20
 _NCCL_RANK = re.compile(rb'"Rank"\s*:\s*(\d{1,9})\b')
@@ -80,6 +80,7 @@ def _peeked(member: Member, *, through: bool) -> Facts | None:
         plausible = (after for after in lasted if 0 <= after < _LONGEST_NS)
         found.end_epoch_ns = found.start_epoch_ns + max(plausible, default=0)
     found.devices = device_names(metadata)
+    found.capabilities = capabilities_of(devices(metadata))
     found.versions = versions(metadata)
     request = metadata.get("group_trace_id")
     found.request = request if isinstance(request, str) and request else None

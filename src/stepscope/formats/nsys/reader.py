@@ -34,6 +34,7 @@ from stepscope.formats.tables import (
     RankTables,
     ReadReport,
     canonical,
+    capabilities_of,
     counted_from,
 )
 
@@ -155,13 +156,14 @@ def peek(member: Member) -> Facts | None:
         if not found:
             return None
         facts = _facts(database, process, ranks)
-        models = {row["name"] for row in devices(database, process) if row["name"]}
+        known = devices(database, process)
     if facts.start_epoch_ns is not None:
         zero = facts.start_epoch_ns
         facts.start_epoch_ns, facts.end_epoch_ns = _unix(min(found), zero), _unix(max(found), zero)
     else:
         facts.start_epoch_ns, facts.end_epoch_ns = min(found), max(found)
-    facts.devices = tuple(sorted(models)) or None
+    facts.devices = tuple(sorted({row["name"] for row in known if row["name"]})) or None
+    facts.capabilities = capabilities_of(known)
     return facts
 
 

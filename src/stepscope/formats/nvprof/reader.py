@@ -25,6 +25,7 @@ from stepscope.formats.tables import (
     RankTables,
     ReadReport,
     canonical,
+    capabilities_of,
     counted_from,
 )
 
@@ -95,14 +96,15 @@ def peek(member: Member) -> Facts | None:
             for table, column in (*((one, "start") for one in (*CALLS, *KERNELS)), MARKERS)
             for time in database.extent(table, (column,), LATEST_NS)
         ]
-        models = {row["name"] for row in devices(database) if row["name"]}
+        known = devices(database)
     if not times:
         return None
     return Facts(
         start_epoch_ns=min(times),
         end_epoch_ns=max(times),
         tool="nvprof",
-        devices=tuple(sorted(models)) or None,
+        devices=tuple(sorted({row["name"] for row in known if row["name"]})) or None,
+        capabilities=capabilities_of(known),
     )
 
 
