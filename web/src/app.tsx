@@ -8,7 +8,7 @@ import { useLive } from "./state/live";
 import { PageContext, useAddress, useChange, useLink, usePage, useRecording } from "./state/page";
 import { QuestionView } from "./views/generic";
 import { GroupView } from "./views/group";
-import { emptyOf, otherQuestions, VIEWS } from "./views/list";
+import { emptyOf, emptyQuestion, otherQuestions, VIEWS } from "./views/list";
 import { OWN } from "./views/own";
 
 interface Opened {
@@ -106,13 +106,21 @@ function Side() {
         <details open={others.some((one) => one.name === address.view)}>
           <summary>All other questions</summary>
           <ul class="small">
-            {others.map((one) => (
-              <li key={one.name}>
-                <a href={link(one.name)} aria-current={current(one.name)} title={one.asks}>
-                  {one.name}
-                </a>
-              </li>
-            ))}
+            {others.map((one) => {
+              const why = emptyQuestion(one, page.recordings, recording);
+              return (
+                <li key={one.name}>
+                  <a
+                    href={link(one.name)}
+                    aria-current={current(one.name)}
+                    class={why === null ? undefined : "unfilled"}
+                    title={why ?? one.asks}
+                  >
+                    {one.name}
+                  </a>
+                </li>
+              );
+            })}
           </ul>
         </details>
       </nav>

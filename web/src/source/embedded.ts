@@ -71,7 +71,7 @@ export class EmbeddedSource implements Source {
     const asked = withoutDefaults(declared, parameters);
     const key = replyKey(recording, question, asked);
     const packed = this.#block.replies[key];
-    if (packed === undefined) throw this.#absent(question, asked, this.#left.get(key));
+    if (packed === undefined) throw this.#absent(question, declared, asked, this.#left.get(key));
     let reply = this.#asked.get(key);
     if (reply === undefined) {
       reply = inflate(packed).then((text) => JSON.parse(text));
@@ -99,14 +99,22 @@ export class EmbeddedSource implements Source {
     return (await opened).answer(what, parameters);
   }
 
-  #absent(question: string, asked: Parameters, why: string | undefined): NoAnswer {
+  #absent(
+    question: string,
+    declared: Declaration | undefined,
+    asked: Parameters,
+    why: string | undefined,
+  ): NoAnswer {
     const options = Object.entries(asked).map(([name, value]) => ` --${name.replaceAll("_", "-")} ${value}`);
-    const command = `Ask the recording: stepscope ${question} SRC${options.join("")}`;
+    const command = `Ask the recording: stepscope ${question} ${SOURCES[declared?.recordings ?? "one"]}${options.join("")}`;
     return why === undefined
       ? new NoAnswer("This answer is not in this report.", command)
       : new NoAnswer(`This answer is not in this report: ${why}.`, command);
   }
 }
+
+/** What a command names, by how many recordings its question is asked of. */
+const SOURCES = { one: "SRC", two: "BEFORE AFTER", several: "SRC..." } as const;
 
 async function inflate(packed: string): Promise<string> {
   const bytes = Uint8Array.from(atob(packed), (one) => one.charCodeAt(0));

@@ -42,6 +42,13 @@ describe("a report's data", () => {
     expect((error as NoAnswer).hint).toBe("Ask the recording: stepscope kernels SRC --by stack");
   });
 
+  it("names both sides of a question that has two", async () => {
+    const declarations = [{ ...KERNELS, name: "metrics-diff", recordings: "two" }];
+    const source = new EmbeddedSource(await block({ declarations }));
+    const error = await source.ask("1", "metrics-diff").catch((reason: unknown) => reason);
+    expect((error as NoAnswer).hint).toBe("Ask the recording: stepscope metrics-diff BEFORE AFTER");
+  });
+
   it("refuses data of another version", async () => {
     const text = await block({ version: 2 });
     expect(() => new EmbeddedSource(text)).toThrow(NoAnswer);

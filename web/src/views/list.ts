@@ -131,6 +131,8 @@ export function questionsOf(view: View, declarations: readonly Declaration[]): D
   return view.questions.flatMap((name) => declarations.filter((one) => one.name === name));
 }
 
+const ONE_RECORDING = "There is one recording here; a comparison needs two.";
+
 /** Why a view has nothing to show of a recording; null where it has. */
 export function emptyOf(
   view: View,
@@ -140,11 +142,38 @@ export function emptyOf(
   if (view.id === "sql") return source.sql === null ? "A report has no tables; stepscope view has." : null;
   const known = questionsOf(view, declarations);
   const several = recordings.length > 1;
-  if (view.id === "compare") return several ? null : "There is one recording here; a comparison needs two.";
-  if (view.from === undefined || view.from.some((one) => holds.includes(one))) return null;
+  if (view.id === "compare") return several ? null : ONE_RECORDING;
   if (several && known.some((one) => one.recordings === "several")) return null;
-  const fills = known.find((one) => one.fills !== "")?.fills ?? "";
-  return `Nothing of it was recorded. ${fills}`.trim();
+  return lacking(view.from, holds, known.find((one) => one.fills !== "")?.fills);
+}
+
+function lacking(
+  from: readonly string[] | undefined,
+  holds: readonly string[],
+  fills: string | undefined,
+): string | null {
+  if (from === undefined || from.some((one) => holds.includes(one))) return null;
+  return `Nothing of it was recorded. ${fills ?? ""}`.trim();
+}
+
+/** What some of the questions that stand under no view are made from. */
+const MADE_FROM: Readonly<Record<string, readonly string[]>> = {
+  counters: ["counter", "kernel_metric"],
+  "device-metrics": ["counter"],
+  "host-metrics": ["host_metric"],
+  "metrics-diff": ["kernel_metric"],
+  onednn: ["primitive"],
+  snapshot: ["host_metric"],
+};
+
+/** Why a question that stands under no view has nothing to say of a recording; null where it may have. */
+export function emptyQuestion(
+  { name, recordings: asks, fills }: Declaration,
+  recordings: readonly unknown[],
+  { holds }: Recording,
+): string | null {
+  if (asks === "two" && recordings.length < 2) return ONE_RECORDING;
+  return lacking(MADE_FROM[name], holds, fills);
 }
 
 /** The questions that stand under no view. */

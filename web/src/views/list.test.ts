@@ -1,0 +1,23 @@
+import { describe, expect, it } from "vitest";
+import type { Declaration } from "../source/source";
+import { emptyQuestion } from "./list";
+
+const asked = (name: string, recordings: Declaration["recordings"] = "one") =>
+  ({ name, recordings, fills: "Count." }) as Declaration;
+const holding = (...holds: string[]) => ({ id: "1", name: "run", holds });
+
+describe("questions that stand under no view", () => {
+  it("are empty where what they are made from was not recorded", () => {
+    expect(emptyQuestion(asked("onednn"), [1], holding("host_event"))).toBe(
+      "Nothing of it was recorded. Count.",
+    );
+    expect(emptyQuestion(asked("onednn"), [1], holding("primitive"))).toBeNull();
+    expect(emptyQuestion(asked("idle"), [1], holding())).toBeNull();
+  });
+
+  it("need both sides where they have two", () => {
+    const two = asked("metrics-diff", "two");
+    expect(emptyQuestion(two, [1], holding("kernel_metric"))).toContain("needs two");
+    expect(emptyQuestion(two, [1, 2], holding("kernel_metric"))).toBeNull();
+  });
+});
