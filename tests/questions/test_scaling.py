@@ -153,9 +153,12 @@ def test_several_events_of_one_label_are_told_apart(run):
 def test_a_run_without_measurements_is_named():
     with (
         Trace(Store.from_rows({"host_event": [{"name": "aten::mm"}]})) as trace,
-        pytest.raises(SourceError, match="before: no inline measurements, phases or traced steps"),
+        pytest.raises(
+            SourceError, match="before: no inline measurements, phases or traced steps"
+        ) as refused,
     ):
         scaling([trace], names=["before"])
+    assert "--nvtx, whose ranges mark steps" in refused.value.hint
 
 
 @pytest.mark.parametrize(

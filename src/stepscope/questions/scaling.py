@@ -233,7 +233,8 @@ def _kind(runs: Sequence[Recording], by: str | None) -> str:
         if not kinds:
             raise SourceError(
                 f"{run.name}: no inline measurements, phases or traced steps in it",
-                hint="record with stepscope record -- train.py, or with --phases or --inline PLAN",
+                hint="record with stepscope record -- train.py, or with --phases or --inline PLAN; under Nsight "
+                "Systems with --nvtx, whose ranges mark steps",
                 slug="no-inline-profile",
             )
     for kind in _KINDS if by is None else (by,):

@@ -15,9 +15,23 @@ _HOST = Threshold("recorded operators and ranges", 0, "count", "ours: any one sh
 @rule("device-only", "Recordings of a device without operators.", _HOST)
 def device_only(facts: Facts) -> Iterator[Finding]:
     """Device work was recorded and no operator, range or Python frame. What kernels fill of the time is
-    known; what the host did while the device was idle is not.
+    known; what the host did while the device was idle is not. Where launches were recorded and no kernel, neither is.
     """
     if not facts.has_device or facts.has_host or not facts.step_ns:
+        return
+    lost = sum(row["count"] for row in facts.checks if row["check"] == "launch_without_kernel")
+    if lost and not facts.time("kernel", "communication"):
+        again = "ProfilerActivity.CUDA" if facts.by_torch_profiler else "nsys profile --trace=cuda"
+        yield of_step(
+            "obstacle",
+            0,
+            "kernels' part of the step",
+            title=f"{lost} kernel {'launch' if lost == 1 else 'launches'} and no kernel: the device's work is not in "
+            "the recording, and there is no saying how long it computed",
+            confidence="high",
+            advice=f"`stepscope launches`; record again with {again}, while no other profiler holds the device.",
+            query=facts.parts_query,
+        )
         return
     yield of_step(
         "obstacle",
