@@ -11,6 +11,7 @@ from tests.examples import examples
 from tests.simulated_job import Delay, Job, Simulated, simulate
 
 import stepscope
+from stepscope.judge.declare import HIGH, MEDIUM
 from stepscope.judge.waiting import Waiting
 
 MS = 1_000_000
@@ -60,9 +61,9 @@ def _mean_step_ns(job: Simulated) -> float:
 
 
 def test_the_bound_of_a_loader_that_waits_on_one_rank_in_turn_holds(tmp_path: Path) -> None:
-    delays = tuple(Delay(step % RANKS, 30 * MS, "input", step) for step in range(STEPS))
-    made = simulate(Job(ranks=RANKS, steps=STEPS, layers=2, input_ns=4 * MS, delays=delays))
-    cured = simulate(replace(made.job, delays=(), input_ns=300_000))
+    delays = tuple(Delay(step % RANKS, 9 * MS, "input", step) for step in range(STEPS))
+    made = simulate(Job(ranks=RANKS, steps=STEPS, layers=2, input_ns=300_000, delays=delays))
+    cured = simulate(replace(made.job, delays=()))
     made.write(tmp_path / "job")
     with stepscope.open(tmp_path / "job") as trace:
         (found,) = trace.ask("findings", id="input-bound").rows()
@@ -71,3 +72,5 @@ def test_the_bound_of_a_loader_that_waits_on_one_rank_in_turn_holds(tmp_path: Pa
     assert saved <= found["saving_high_ns"] < 1.1 * saved
     assert found["saving_high_ns"] < _mean_step_ns(made)
     assert "a cure may save more" in found["advice"]
+    assert found["saving_share_ratio"] > HIGH > found["value"] > MEDIUM
+    assert found["severity"] == "medium"  # by its own loss, however long the others wait for it

@@ -42,7 +42,7 @@ def test_a_finding_says_what_it_saves_and_what_to_do() -> None:
     assert "   ⚠ read with care: zero_ts" in lines
     assert "2. Some answers rest on evidence that is damaged or missing: zero_ts" in lines
     assert lines[-2:] == [
-        "Severity is high where a cure could save 20 % and more, medium from 5 % on.",
+        "Severity is high where ranks lose 20 % of the step and more, medium from 5 % on.",
         "The evidence and queries behind these numbers: --json.",
     ]
 

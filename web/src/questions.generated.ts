@@ -1780,7 +1780,7 @@ export type Rows = {
   "findings": {
     /** rule that found it */
     readonly id?: string | null;
-    /** high, medium, low by what a cure could save; or note */
+    /** high, medium, low by what ranks lose themselves; or note */
     readonly severity?: string | null;
     /** what was found */
     readonly title?: string | null;

@@ -26,7 +26,7 @@ Severity = Literal["high", "medium", "low", "note"]
 LostOn = int | Literal["ranks", "job"]
 Confidence = Literal["high", "medium", "low"]
 HIGH, MEDIUM = 0.20, 0.05
-"""Parts of the step from which a saving is of high or medium severity: xprof's bands for time lost to input."""
+"""Parts of the step from which a loss is of high or medium severity: xprof's bands for time lost to input."""
 Role = Literal["obstacle", "loss", "work", "remedy"]
 """What a finding is to the verdict: an obstacle to judging comes first; then the largest loss, a part
 of the step in which nothing useful is done, or, where none is large, the work that the step is filled
@@ -99,7 +99,7 @@ class Finding:
         rank: rank it is about; None for all.
         step: step it was seen in; None for all.
         window_ns: start and end of where it was seen, since the run's start; None for all counted steps.
-        severity: None to follow from the saving.
+        severity: None to follow from what ranks lose themselves.
         role: what it is to the verdict.
         share: the part of the step that it is about; losses are compared by it.
         ranks: ranks on which it was found, the worst first; empty where all count together.

@@ -19,7 +19,8 @@ _WITH_OTHERS = " Ranks may wait for each other meanwhile, so that a cure may sav
 @dataclass(frozen=True, slots=True)
 class Found:
     """A finding with the rule it comes from and the failing checks that bear on it; `step_ns` is the mean step that it
-    is about, which is `per` in words."""
+    is about, which is `per` in words, and `lost_ns` what it is ranked by: what ranks lose themselves of that step, without
+    what others wait for them; -1 where nothing is said of it."""
 
     rule: Rule
     finding: Finding
@@ -27,16 +28,12 @@ class Found:
     checks: tuple[str, ...]
     step_ns: float
     per: str
-
-    @property
-    def saving(self) -> float:
-        """What it is ranked by: the most it could save (ns); -1 where nothing is said of it."""
-        return -1.0 if self.finding.saving_ns is None else self.finding.saving_ns
+    lost_ns: float
 
     @property
     def saving_share(self) -> float | None:
         """The most it could save, as a part of its step; None where nothing is said of it."""
-        return _share(self.finding, self.step_ns)
+        return _share(self.finding.saving_ns, self.step_ns)
 
     @property
     def limits(self) -> bool:
@@ -45,7 +42,7 @@ class Found:
 
 
 def judge(facts: Facts, rules: Iterable[Rule]) -> list[Found]:
-    """What the rules find: the verdict first, then the largest saving.
+    """What the rules find: the verdict first, then what ranks lose most by.
 
     A rule is silent where damaged evidence would make it wrong; where what it rests on is damaged, its
     findings have low confidence and save nothing for certain. Where only a few ranks are so, the others are judged
@@ -85,7 +82,7 @@ def _in_order(found: list[Found]) -> list[Found]:
     losses = sorted(by_role["loss"], key=lambda one: -(one.finding.share or 0))
     if losses and (not leading or _leads(losses[0].finding, leading[0].finding)):
         leading = [losses.pop(0)]
-    others = sorted([*losses, *by_role["remedy"]], key=lambda one: -one.saving)
+    others = sorted([*losses, *by_role["remedy"]], key=lambda one: -one.lost_ns)
     return [*by_role["obstacle"], *leading, *others]
 
 
@@ -116,14 +113,15 @@ def _judged(facts: Facts, rule: Rule, finding: Finding) -> Found:
     of_run = finding.step_ns is not None and facts.phases_alone is None
     per = "step that is not traced" if of_run else facts.per
     step_ns = float(facts.step_ns) if finding.step_ns is None else finding.step_ns
+    lost = None
     if finding.saving_ns is not None:
-        lost = max(finding.saving_ns, 0.0)
+        lost = min(max(finding.saving_ns, 0.0), step_ns)
         waits = waiting(
             facts, of_phases=facts.phases_alone is not None or finding.step_ns is not None
         )
         most = min(waits.saved_by_job(lost, finding.lost_on) if lost else 0.0, step_ns)
         advice = finding.advice
-        if time_text(most) != time_text(min(lost, step_ns)):
+        if time_text(most) != time_text(lost):
             advice += _WITH_OTHERS
         least = finding.at_least
         # One step says nothing of the next, and a bound that meets the other would be a promise.
@@ -134,14 +132,14 @@ def _judged(facts: Facts, rule: Rule, finding: Finding) -> Found:
         finding = replace(finding, saving_ns=most, at_least=least, advice=advice)
     if checks:
         finding = replace(finding, confidence="low")
-    severity = finding.severity or _severity(_share(finding, step_ns))
-    return Found(rule, finding, severity, checks, step_ns, per)
+    severity = finding.severity or _severity(_share(lost, step_ns))
+    return Found(rule, finding, severity, checks, step_ns, per, -1.0 if lost is None else lost)
 
 
-def _share(finding: Finding, step_ns: float) -> float | None:
-    if finding.saving_ns is None:
+def _share(ns: float | None, step_ns: float) -> float | None:
+    if ns is None:
         return None
-    return finding.saving_ns / step_ns if step_ns else 0.0
+    return ns / step_ns if step_ns else 0.0
 
 
 def _severity(share: float | None) -> Severity:

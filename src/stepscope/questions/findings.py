@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     Column("id", "text", "rule that found it", shown=False),
-    Column("severity", "text", "high, medium, low by what a cure could save; or note"),
+    Column("severity", "text", "high, medium, low by what ranks lose themselves; or note"),
     Column("title", "text", "what was found"),
     Column("saving_high_ns", "int", "what a step could save, at most", "ns"),
     Column(
@@ -80,8 +80,8 @@ def findings(scope: Scope, id: str | None = None) -> pa.Table:  # noqa: A002  # 
     [The rules](../findings.md) say what each looks for, its thresholds and where they come from.
 
     **The verdict**, which `summary` and `phases` print, comes first: the largest loss, or what fills
-    the step where none is large, or what prevents judging. The others follow, the largest saving
-    first.
+    the step where none is large, or what prevents judging. The others follow, what
+    ranks lose most by first.
 
     **Savings** are bounds, of a mean step: what a cure saves at most, and never more than
     the step. Titles have what ranks lose themselves, in the mean. Where ranks meet in collectives, a loss on one of
@@ -93,10 +93,10 @@ def findings(scope: Scope, id: str | None = None) -> pa.Table:  # noqa: A002  # 
     saved, unless a rule names evidence for more; of a single step there is none. What a cure moves elsewhere
     (loading in workers, to CPU cores that the step needs too) is its trade-off; no saving counts it. Findings overlap: a step that
     waits for its loader is not made faster twice, so savings do not add up. Rows after the first are in
-    order of the most that they could save.
+    order of what ranks lose themselves, without others' waiting.
 
-    **Severity** is high from 20 % of the step, medium from 5 % (the bands of xprof for time lost to
-    input), low below, and note where nothing can be said of the saving.
+    **Severity** goes by the same: high from 20 % of the step, medium from 5 % (the bands of xprof for time lost to
+    input), low below, and note where nothing can be said of it.
 
     **Confidence** is another thing: how sure the cause is, however much a cure would save. It is high where the
     evidence leaves no other reading, medium where another cause could look the same, low where the recording

@@ -79,7 +79,7 @@ def summary(scope: Scope) -> pa.Table:
     Where no steps are found, the verdict is on the time from the device's first work to its last,
     since the device waits for nobody before a program starts or after it is done.
 
-    **Findings** are the five others of `findings` that could save most. In a recording of more than
+    **Findings** are the first five others of `findings`, with the most that each could save. In a recording of more than
     half a million events only rules that the step times suffice for are run; `findings` runs them
     all.
 
@@ -356,7 +356,7 @@ def _device(times: Times) -> Iterator[Row]:
 
 
 def _worth_changing(found: list[Found]) -> Iterator[Row]:
-    """What could save most beside what the verdict names, with what it could save at most."""
+    """What is lost most by beside what the verdict names, with what a cure could save at most."""
     worth = [one for one in found if not one.limits and one.finding.saving_ns is not None]
     for one in worth[:TOP_FINDINGS]:
         high = one.finding.saving_ns or 0.0

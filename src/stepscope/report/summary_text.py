@@ -250,7 +250,7 @@ def _worth_changing(sections: dict[str, list[Row]], width: int) -> list[Line]:
     if not rows:
         return []
     of = "a step" if "step time" in sections else "the recording"
-    head = f"Findings by the most that {of} could save"
+    head = f"Findings: what {of} could save at most"
     lines = [Line(shortened(head, width), "head")]
     for row in rows:
         saving = f"  {time_text(row['time_ns']):>12}{ratio_text(row['share_ratio']):>9}  "

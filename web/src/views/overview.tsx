@@ -378,7 +378,7 @@ function FindingsCard({
     <section class="card">
       <h2>
         <a href={link("findings")}>Findings</a>{" "}
-        <span class="plain">by the most that {inSteps ? "a step" : "the recording"} could save</span>
+        <span class="plain">what {inSteps ? "a step" : "the recording"} could save at most</span>
       </h2>
       {rows.length === 0 ? (
         <p class="muted">No further finding.</p>
