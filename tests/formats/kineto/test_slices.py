@@ -1,5 +1,9 @@
 import io
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -117,3 +121,24 @@ def test_the_last_event_is_a_slice_of_its_own_only_where_it_cannot_be_read():
     assert after.last
     _, pieces = cut(text[: text.rindex(b"}}") - 3], 100_000)
     assert [one.last for one in pieces] == [False, True]
+
+
+_FORKED = """
+import os, sys
+import stepscope
+with stepscope.open(sys.argv[1]) as trace:
+    assert trace.operators().rows()
+child = os.fork()
+if child == 0:
+    sys.exit(7)  # through the interpreter's end, where everything is let go of
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_fork_after_a_file_was_read_lives(tmp_path: Path) -> None:
+    event = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1, "dur": 2}
+    trace = tmp_path / "trace.json"
+    trace.write_text(json.dumps({"traceEvents": [event]}))
+    words = [sys.executable, "-c", _FORKED, str(trace)]
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    assert subprocess.run(words, env=environment, timeout=60, check=False).returncode == 7

@@ -192,13 +192,17 @@ class _Database:
 
 _IDLE: dict[int, _Database] = {}
 """By its number of threads what waits for the next file: to make one takes as long as to read a megabyte."""
-os.register_at_fork(after_in_child=_IDLE.clear)  # a child has none of its parent's threads
 
 
 @atexit.register
 def _close_idle() -> None:
-    while _IDLE:
-        _IDLE.popitem()[1].close()
+    for threads in list(_IDLE):
+        if idle := _IDLE.pop(threads, None):
+            idle.close()
+
+
+# A child has none of DuckDB's threads, and crashes when it lets go of a database that waits for them.
+os.register_at_fork(before=_close_idle)
 
 
 @dataclass(slots=True)
