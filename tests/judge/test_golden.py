@@ -6,7 +6,6 @@ is taken out, or moved to `never` where it was false.
 """
 
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -244,8 +243,10 @@ def test_the_findings_are_those_that_an_engineer_accepts(
     assert (found[0], set(found[1:])) == (golden.verdict, set(golden.findings))
     assert len(found) == len(set(found))
     assert not set(found) & set(golden.never)
-    most = [row["saving_high_ns"] for row in rows[1:] if row["saving_high_ns"] is not None]
-    assert all(more >= less for more, less in pairwise(most)), "the larger saving first"
+    lost = [row["severity"] for row in rows[1:] if row["saving_high_ns"] is not None]
+    assert lost == sorted(lost, key=("high", "medium", "low", "note").index), (
+        "the larger loss first"
+    )
 
 
 def test_the_first_recording_of_resnet50_waits_for_input_a_third_of_the_step() -> None:
@@ -264,5 +265,6 @@ def test_the_host_wait_of_the_b200_is_the_known_one() -> None:
     with stepscope.open(TRACES / "kineto/eager_b200_rank0of8") as trace:
         (row,) = trace.ask("findings").rows()
     # All of its host wait: the NCCL calls among it only enqueue.
-    assert (row["saving_high_ns"], row["per"]) == (72_470_093, "recording")
+    # One rank of eight is recorded: in its communication it may have waited for the others' hosts.
+    assert (row["saving_high_ns"], row["per"]) == (72_470_093 + 2_141_501, "recording")
     assert row["window_start_ns"] is None

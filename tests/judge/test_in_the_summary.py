@@ -45,7 +45,7 @@ def test_findings_are_lines_that_fit(make_store: Any, width: int) -> None:
     lines = [line.text for line in summary_lines(table, width=width)]
     assert len(lines) <= 40
     assert max(map(len, lines)) <= width
-    at = next(index for index, line in enumerate(lines) if line.startswith("Findings by the most"))
+    at = next(index for index, line in enumerate(lines) if line.startswith("Findings: what"))
     assert lines[at + 1].split()[:5] == ["524.6", "µs", "52.5", "%", "Mixed"]
 
 

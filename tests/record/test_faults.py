@@ -107,10 +107,14 @@ def test_what_was_measured_before_an_exception_is_kept(
 
 def test_a_directory_that_cannot_be_made(tmp_path: Path, expected: list[float]) -> None:
     (tmp_path / "file").write_text("")
-    losses, said = _losses_and_warnings(tmp_path / "file" / "out", {**PLAN, "repetitions": 2})
+    losses, (first, *said) = _losses_and_warnings(
+        tmp_path / "file" / "out", {**PLAN, "repetitions": 2}
+    )
     assert losses == expected
+    assert first.startswith(f"nothing can be written to {tmp_path / 'file' / 'out'}")
     assert all("could not be written to" in message for message in said)
     kept = [message.rsplit(" ", 1)[1] for message in said]
+    assert kept
     assert all(Path(path).is_file() for path in kept)
 
 
