@@ -428,6 +428,8 @@ def _say(line: str) -> None:
 def main() -> int:
     """The command line."""
     asked = _arguments()
+    if asked.scratch is not None:
+        asked.scratch.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix="stepscope-bench-", dir=asked.scratch))
     try:
         bench = Bench(asked, scratch)
