@@ -7,9 +7,8 @@ import pytest
 
 from stepscope.answers.table import Table
 from stepscope.floor.errors import StepScopeError, UsageError
-from stepscope.formats.evidence import EVERYTHING
-from stepscope.questions import affected
-from stepscope.report.rank_map_plot import write_map
+from stepscope.report.figures import save_figure
+from stepscope.report.rank_map_plot import map_figure
 from stepscope.report.text import answer_lines
 
 MS = 1_000_000
@@ -118,21 +117,12 @@ def test_a_step_that_a_rank_lacks_is_blank_and_rows_can_be_had_as_a_grid(answer:
 
 def test_the_map_is_drawn_into_a_file(answer: Any, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    write_map(answer("rank-map", job(64, 30)), tmp_path / "map.svg")
+    save_figure(map_figure(answer("rank-map", job(64, 30))), tmp_path / "map.svg")
     drawn = (tmp_path / "map.svg").read_text()
     assert "step (ms)" in drawn
     assert ">rank<" in drawn
     with pytest.raises(StepScopeError, match="nothing to draw"):
-        write_map(
-            answer("rank-map", {"step": [{"end_ns": 1}]}, measure="idle"), tmp_path / "no.svg"
-        )
-
-
-def test_damage_to_what_it_rests_on_marks_it() -> None:
-    rests_on = {kind for kind in EVERYTHING if "rank-map" in affected(kind).split(",")}
-    assert rests_on == {
-        "devices", "device-work", "device-times", "clocks", "steps", "across-ranks",
-    }  # fmt: skip
+        map_figure(answer("rank-map", {"step": [{"end_ns": 1}]}, measure="idle"))
 
 
 def test_waiting_for_other_ranks_is_of_matched_collectives(diff: Any) -> None:

@@ -6,7 +6,6 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
@@ -68,7 +67,7 @@ def question_command(question: Question) -> click.Command:
         }
         check_form(**form)
         if picture is not None:
-            from stepscope.report.figures import check_name
+            from stepscope.report.figures import check_name, save_figure
 
             check_name(picture)
         if gates:
@@ -95,7 +94,7 @@ def question_command(question: Question) -> click.Command:
                 drawn = answer if not any(shown.values()) else ask(**parameters)
                 if drawn.jobs:
                     raise several_jobs(drawn.jobs)
-                PICTURES[question.drawing].draw(drawn, Path(picture))
+                save_figure(PICTURES[question.drawing].figure(drawn), picture)
             judged = judge_all(conditions, ask, parameters) if gates else []
             answer = replace(answer, gates=tuple(one.as_row() for one in judged))
         put_answer(

@@ -10,6 +10,7 @@ from stepscope.floor.errors import StepScopeError
 from stepscope.floor.quoting import one_line
 from stepscope.floor.units import ratio_text
 from stepscope.report.figures import COLOURS, finish_axes, new_figure, plain_text
+from stepscope.report.pictures import PICTURES
 
 MOST_BARS = 20
 
@@ -35,19 +36,8 @@ def chart(table: Table) -> Any:
     Example:
         stepscope.chart(trace.kernels())
     """
-    if table.question.drawing == "roofline":
-        from stepscope.report.roofline_plot import roofline_figure
-
-        return roofline_figure(table)
-    if table.question.drawing == "map":
-        from stepscope.report.rank_map_plot import map_figure
-
-        return map_figure(table)
-    if table.question.drawing == "runs":
-        from stepscope.report.scaling_chart import scaling_chart
-
-        return scaling_chart(table)
-    return _bars(table)
+    picture = PICTURES.get(table.question.drawing)
+    return _bars(table) if picture is None else picture.figure(table)
 
 
 def _bars(table: Table) -> Any:

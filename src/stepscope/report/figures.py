@@ -26,21 +26,13 @@ ERRORS = {
     "bad-chart-name": (
         "Charts are written as PNG or SVG, chosen by the name's ending: `-o timeline.svg`."
     ),
-    "no-matplotlib": (
-        "Charts, and a roofline as PNG, are drawn by matplotlib: `pip install "
-        "matplotlib`. A roofline as SVG does not need it."
-    ),
+    "no-matplotlib": "Charts are drawn by matplotlib: `pip install matplotlib`.",
 }
 
 
-def new_figure(width: float, height: float, *, otherwise: str = "") -> Any:
+def new_figure(width: float, height: float) -> Any:
     """An empty figure of a size in inches, which a notebook shows; no window is opened and no global
     state is touched.
-
-    Args:
-        width: inches.
-        height: inches.
-        otherwise: what can be done without matplotlib, after a comma.
 
     Raises:
         StepScopeError: matplotlib is not installed.
@@ -50,7 +42,7 @@ def new_figure(width: float, height: float, *, otherwise: str = "") -> Any:
     except ImportError:
         raise StepScopeError(
             "charts are drawn by matplotlib, which is not installed",
-            hint=f"pip install matplotlib{otherwise}",
+            hint="pip install matplotlib",
             slug="no-matplotlib",
         ) from None
 

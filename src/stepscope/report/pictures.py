@@ -3,45 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from stepscope.answers.declare import Drawing
     from stepscope.answers.table import Table
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """A picture that an answer can be drawn into.
+class Picture(NamedTuple):
+    """A picture of an answer.
 
     Args:
-        flags: the option that asks for it.
-        draw: draws an answer with all its rows and columns into a .png or .svg file.
+        flags: the option of the command line that asks for it.
+        figure: an answer with all its rows and columns as a figure of matplotlib.
     """
 
     flags: tuple[str, ...]
-    draw: Callable[[Table, Path], None]
+    figure: Callable[[Table], Any]
 
 
-def _roofline(table: Table, path: Path) -> None:
-    from stepscope.report.roofline_plot import write_plot
+def _roofline(table: Table) -> Any:
+    from stepscope.report.roofline_plot import roofline_figure
 
-    write_plot(table, path)
-
-
-def _map(table: Table, path: Path) -> None:
-    from stepscope.report.rank_map_plot import write_map
-
-    write_map(table, path)
+    return roofline_figure(table)
 
 
-def _runs(table: Table, path: Path) -> None:
-    from stepscope.report.figures import save_figure
+def _map(table: Table) -> Any:
+    from stepscope.report.rank_map_plot import map_figure
+
+    return map_figure(table)
+
+
+def _runs(table: Table) -> Any:
     from stepscope.report.scaling_chart import scaling_chart
 
-    save_figure(scaling_chart(table), path)
+    return scaling_chart(table)
 
 
 PICTURES: Mapping[Drawing, Picture] = {

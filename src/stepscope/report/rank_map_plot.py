@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 from stepscope.answers.table import Table
 from stepscope.floor.errors import StepScopeError
-from stepscope.report.figures import new_figure, save_figure
+from stepscope.report.figures import new_figure
 from stepscope.report.rank_map_text import scale_of
 
 _MOST_LABELS = 24
-
-
-def write_map(table: Table, path: Path) -> None:
-    """Writes `map_figure` as PNG or SVG."""
-    save_figure(map_figure(table), path)
 
 
 def map_figure(table: Table) -> Any:
