@@ -2,8 +2,6 @@
 
 from typing import Any
 
-from stepscope.questions import affected
-
 
 def exchange(rank: int, sent: str | None, received: str | None, **more: Any) -> dict[str, Any]:
     return {
@@ -96,8 +94,3 @@ def test_it_says_what_the_recording_lacks(answer: Any) -> None:
     unsized = recording(exchange(2, None, None, bytes=None))
     (row,) = answer("all-to-all", unsized, by="rank").rows()
     assert row["sent_bytes"] is None
-
-
-def test_lost_device_work_marks_the_answer() -> None:
-    assert "all-to-all" in affected("device-work").split(",")
-    assert "all-to-all" not in affected("device-times").split(",")

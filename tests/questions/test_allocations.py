@@ -1,7 +1,6 @@
 """Each allocation, with its lifetime."""
 
 from stepscope.answers.part import Part
-from stepscope.questions import affected
 
 
 def event(time, address, size, **more):
@@ -64,8 +63,3 @@ def test_what_is_alive_at_a_moment_at_the_peak_or_in_a_stretch(diff):
 def test_those_of_an_operator_or_a_category(diff):
     diff("allocations", ROWS, "bytes\n60", operator="aten::add")
     diff("allocations", ROWS, "bytes\n30\n5", category="unknown")
-
-
-def test_what_damage_marks_it():
-    assert "allocations" in affected("memory").split(",")
-    assert "allocations" in affected("steps").split(",")

@@ -4,7 +4,6 @@ import pytest
 from tests.questions import vendor_tools
 
 import stepscope
-from stepscope.questions import affected
 
 
 def test_calls_of_runtime_and_driver_count_and_nothing_else_of_the_host(diff):
@@ -27,11 +26,6 @@ def test_calls_of_runtime_and_driver_count_and_nothing_else_of_the_host(diff):
         cudaMalloc,cuda_runtime,1,3,0.15,3.0,3.0,3,3,
         """,
     )
-
-
-def test_it_rests_on_the_hosts_times_alone():
-    assert "api-summary" in affected("host-times")
-    assert "api-summary" not in affected("device-work")
 
 
 @pytest.mark.traces

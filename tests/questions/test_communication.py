@@ -8,7 +8,6 @@ from tests.simulated_job import Job, simulate
 import stepscope
 from stepscope.answers.ask import ask
 from stepscope.answers.part import Part
-from stepscope.questions import affected
 from stepscope.questions.communication import communication
 from stepscope.store.build import import_source
 from stepscope.store.open import Store
@@ -232,11 +231,6 @@ def test_what_a_window_cuts_counts_in_proportion(answer: Any) -> None:
     rows = recording(REDUCE | {"bytes": 8000, "dur_ns": 1000, "exposed_ns": 500})
     (row,) = answer("communication", rows, part=Part(window=(0, 250))).rows()
     assert (row["total_ns"], row["exposed_ns"], row["moved_bytes"]) == (250, 125, 2000)
-
-
-def test_damaged_device_times_mark_the_answer() -> None:
-    assert "communication" in affected("device-times").split(",")
-    assert "communication" not in affected("modules").split(",")
 
 
 @pytest.mark.traces

@@ -1,6 +1,3 @@
-from stepscope.questions import affected
-
-
 def test_metrics_of_kernels_and_samples_over_time(diff):
     diff(
         "counters",
@@ -23,7 +20,3 @@ def test_metrics_of_kernels_and_samples_over_time(diff):
         CUPTI PM Sampling,1,sm__throughput.avg.pct,2,120.0,60.0,50.0,70.0
         """,
     )  # fmt: skip
-
-
-def test_only_damage_to_the_file_marks_it():
-    assert "counters" not in affected("device-work")

@@ -5,8 +5,6 @@ from typing import Any
 import pytest
 
 import stepscope
-from stepscope.formats.evidence import EVERYTHING
-from stepscope.questions import affected
 
 
 def call(number: int, name: str, start: int, end: int, **more: Any) -> dict[str, Any]:
@@ -368,21 +366,6 @@ def test_where_clocks_do_not_tell_who_was_last_the_path_stays(
         """,
         by="piece",
     )
-
-
-def test_damage_to_what_it_rests_on_marks_the_answer() -> None:
-    assert {
-        evidence for evidence in EVERYTHING if "critical-path" in affected(evidence).split(",")
-    } == {
-        "host-times",
-        "device-work",
-        "device-times",
-        "launches",
-        "own-launches",
-        "clocks",
-        "steps",
-        "across-ranks",
-    }
 
 
 @pytest.mark.traces

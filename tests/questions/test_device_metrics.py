@@ -2,7 +2,6 @@ import json
 
 import stepscope
 from stepscope.answers.part import Part
-from stepscope.questions import affected
 
 
 def sample(time_ns, value, kind="sm_active", **more):
@@ -124,7 +123,3 @@ def test_samples_of_kineto_are_told_by_kind(tmp_path):
     with stepscope.open(file, cache=False) as trace:
         (row,) = trace.device_metrics().rows()
     assert (row["metric"], row["samples"], row["mean"]) == ("sm_active", 2, 50.0)
-
-
-def test_it_rests_on_steps():
-    assert "device-metrics" in affected("steps")

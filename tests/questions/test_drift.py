@@ -4,9 +4,6 @@ from typing import Any
 
 import pytest
 
-from stepscope.formats.evidence import EVERYTHING
-from stepscope.questions import affected
-
 
 def job(steps: int = 20, *, slowdown: int = 0, rank: int = 0) -> dict[str, Any]:
     """Steps of 10 µs with two launches of `gemm`, of two shapes, and one of `relu`; all become slower by so
@@ -120,8 +117,3 @@ def test_a_histogram_has_a_last_bin_for_what_is_far_out(diff: Any) -> None:
     expected = "name,from_ns,to_ns,events\n"
     expected += "".join(f"gemm,{10 + n},{11 + n},50\n" for n in range(20)) + "gemm,30,5001,1"
     diff("drift", rows, expected, by="histogram")
-
-
-def test_damage_to_what_it_rests_on_marks_it() -> None:
-    rests_on = {kind for kind in EVERYTHING if "drift" in affected(kind).split(",")}
-    assert rests_on == {"host-times", "devices", "device-work", "device-times", "steps"}

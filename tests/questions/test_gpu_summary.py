@@ -2,7 +2,6 @@ import pytest
 from tests.questions import vendor_tools
 
 import stepscope
-from stepscope.questions import affected
 
 KERNEL = {"kind": "computation", "name": "gemm"}
 COPY = {"kind": "copy", "name": "Memcpy HtoD (Pinned -> Device)", "copy_kind": "HtoD"}
@@ -53,11 +52,6 @@ def test_by_operation_all_kernels_that_compute_are_one_row(diff):
         """,
         by="operation",
     )
-
-
-def test_it_rests_on_device_work_and_not_on_launches():
-    assert "gpu-summary" in affected("device-work")
-    assert "gpu-summary" not in affected("launches")
 
 
 @pytest.mark.traces

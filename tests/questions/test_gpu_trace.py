@@ -4,7 +4,6 @@ import pytest
 from tests.questions import vendor_tools
 
 import stepscope
-from stepscope.questions import affected
 
 KERNEL = {
     "kind": "computation", "name": "gemm", "grid_x": 8, "grid_y": 2, "grid_z": 1, "block_x": 128,
@@ -55,11 +54,6 @@ def test_a_long_trace_is_cut_in_a_terminal_and_complete_as_data(answer):
     assert lines[3].startswith("2.315021 s")
     assert any("970 more rows" in line for line in lines)
     assert table.to_csv().count("\n") == 1001
-
-
-def test_it_rests_on_device_work_and_not_on_launches():
-    assert "gpu-trace" in affected("device-work")
-    assert "gpu-trace" not in affected("launches")
 
 
 SHAPE = ("grid", "block", "registers_per_thread")

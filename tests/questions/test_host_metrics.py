@@ -2,9 +2,6 @@
 
 from typing import Any
 
-from stepscope.formats.evidence import EVERYTHING
-from stepscope.questions import affected
-
 
 def test_metrics_without_a_meaning_of_ours_are_shown_as_they_stand(diff: Any) -> None:
     diff(
@@ -25,8 +22,3 @@ def test_metrics_without_a_meaning_of_ours_are_shown_as_they_stand(diff: Any) ->
         uarch,Retiring,12.5,%,False
         """,
     )
-
-
-def test_no_damage_marks_it() -> None:
-    """What checks find wrong is events, and these figures come from none."""
-    assert [kind for kind in EVERYTHING if "host-metrics" in affected(kind).split(",")] == []

@@ -2,9 +2,6 @@
 
 from typing import Any
 
-from stepscope.formats.evidence import EVERYTHING
-from stepscope.questions import affected
-
 SAMPLES = {
     "thread": [
         {"thread": 0, "tid": "5", "thread_name": "MainThread"},
@@ -200,8 +197,3 @@ def test_python_frames_hold_the_operators_that_they_call(diff: Any) -> None:
         hook,a.py,wall,10,10
         """,
     )
-
-
-def test_damage_to_what_it_rests_on_marks_it() -> None:
-    rests_on = {kind for kind in EVERYTHING if "hotspots" in affected(kind).split(",")}
-    assert rests_on == {"host-times"}

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 
 from stepscope.answers.ask import ask
-from stepscope.questions import affected, find
+from stepscope.questions import find
 from stepscope.store.open import Store
 
 
@@ -64,8 +64,3 @@ def test_types_are_what_counting_at_every_nanosecond_gives(events: list[Any]) ->
         counted[types or "idle"] = counted.get(types or "idle", 0) + 1
     counted.setdefault("idle", 0)
     assert answered == counted
-
-
-def test_damaged_device_times_mark_the_answer() -> None:
-    assert "kernel-types" in affected("device-times").split(",")
-    assert "kernel-types" not in affected("host-times").split(",")

@@ -10,7 +10,6 @@ from tests.memory_snapshots import Allocator, training
 
 import stepscope
 from stepscope.answers.part import Part
-from stepscope.questions import affected
 
 EVENT = {"device_kind": "cuda", "device": 0}
 
@@ -276,10 +275,6 @@ def test_a_recording_of_memory_alone_says_so_and_where_to_look(opened):
     assert first["id"] == "nothing-recorded"
     assert first["title"].startswith("Only memory was recorded")
     assert "stepscope memory" in first["advice"]
-
-
-def test_what_damage_marks_it():
-    assert {"memory", "memory-curve", "allocations"} <= set(affected("memory").split(","))
 
 
 # -- the shared recordings, against a replay of their events as they stand in the files ---------------------

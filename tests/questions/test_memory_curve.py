@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from stepscope.questions import affected
 from stepscope.questions.memory_curve import thinned
 
 
@@ -67,8 +66,3 @@ def test_first_last_lowest_and_highest_are_always_kept(moments, points):
     assert {0, len(values) - 1} <= set(kept)
     assert {values.min(), values.max()} <= set(values[kept].tolist())
     assert points == 0 or len(kept) <= max(points, 4)
-
-
-def test_what_damage_marks_it():
-    assert "memory-curve" in affected("memory").split(",")
-    assert "memory-curve" in affected("steps").split(",")

@@ -8,7 +8,6 @@ import pytest
 from tests.formats.counters.test_ncu import DETAILS, line
 
 import stepscope
-from stepscope.questions import affected
 
 GEMM = "void gemm<128, true>(float const*)"
 
@@ -100,10 +99,6 @@ def test_a_report_beside_a_trace_adds_no_work_and_marks_no_answer(tmp_path):
             pytest.approx(0.6184),
         )
         assert "Joined to 1 of 1 kernels of the recording (100.0 %" in both.metrics().note
-
-
-def test_damage_to_the_file_alone_marks_it():
-    assert "metrics" not in affected("device-work")
 
 
 @pytest.mark.traces

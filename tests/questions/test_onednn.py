@@ -4,9 +4,6 @@ from typing import Any
 
 import pytest
 
-from stepscope.formats.evidence import EVERYTHING
-from stepscope.questions import affected
-
 PRIMITIVES = {
     "primitive": [
         {"primitive": "matmul", "implementation": "brgemm", "types": "f32", "shape": "10x10:10x10", "executions": 2, "total_ns": 4000, "min_ns": 1500, "max_ns": 2500},
@@ -78,8 +75,3 @@ def test_a_peak_is_compared_with_where_the_processor_is_known(
         """
     named = {"processor": "Model 9"} if told == "parameter" else {}
     diff("onednn", rows, expected, by="implementation", **named)
-
-
-def test_damage_to_what_it_rests_on_marks_it() -> None:
-    rests_on = {kind for kind in EVERYTHING if "onednn" in affected(kind).split(",")}
-    assert rests_on == set()

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 import stepscope
-from stepscope.questions import affected
 
 
 def work(kind: str, start: int, end: int, **more: Any) -> dict[str, Any]:
@@ -104,8 +103,3 @@ def test_parts_are_those_of_device_time(shared_traces: Any, trace: str) -> None:
                 assert sum(row["time_ns"] for row in types if kind in row["types"]) == sum(
                     row[f"{kind}_ns"] for row in devices
                 )
-
-
-def test_damaged_device_times_mark_the_answer() -> None:
-    assert "overlap" in affected("device-times").split(",")
-    assert "overlap" not in affected("host-times").split(",")

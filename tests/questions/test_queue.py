@@ -9,8 +9,7 @@ from tests.examples import examples
 
 import stepscope
 from stepscope.answers.ask import ask
-from stepscope.formats.evidence import EVERYTHING
-from stepscope.questions import affected, find
+from stepscope.questions import find
 from stepscope.store.open import Store
 
 
@@ -150,13 +149,6 @@ def test_a_queue_at_its_limit_is_blocked_and_a_graph_is_one_launch(diff: Any) ->
         """
     diff("queue", rows, expected, limit=2)
     diff("queue", rows, "stream,blocked_ns\n,0\n7,0\n8,0")
-
-
-def test_damage_to_what_it_rests_on_marks_it() -> None:
-    rests_on = {kind for kind in EVERYTHING if "queue" in affected(kind).split(",")}
-    assert rests_on == {
-        "devices", "device-work", "device-times", "launches", "own-launches", "clocks", "steps",
-    }  # fmt: skip
 
 
 WORK = st.lists(

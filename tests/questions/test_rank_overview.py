@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from stepscope.answers.ask import ask
-from stepscope.formats.evidence import EVERYTHING
-from stepscope.questions import affected, find
+from stepscope.questions import find
 from stepscope.store.open import Store
 
 MS = 1_000_000
@@ -116,13 +115,6 @@ def test_a_damaged_rank_is_marked_and_compared_with_none(answer: Any) -> None:
 )
 def test_noise_marks_no_rank(answer: Any, computes: tuple[list[int], ...]) -> None:
     assert set(answer("rank-overview", job(*computes))["differs"]) == {None}
-
-
-def test_damage_to_what_it_rests_on_marks_it() -> None:
-    rests_on = {kind for kind in EVERYTHING if "rank-overview" in affected(kind).split(",")}
-    assert rests_on == {
-        "devices", "device-work", "device-times", "clocks", "steps", "across-ranks",
-    }  # fmt: skip
 
 
 def test_the_median_of_two_ranks_lies_between_them(answer: Any) -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 
 from stepscope.answers.ask import ask
-from stepscope.questions import affected, find
+from stepscope.questions import find
 from stepscope.store.open import Store
 
 ROWS = {
@@ -62,17 +62,3 @@ def test_bins_hold_each_short_kernel_once(durations: list[int], below: int, bins
     assert sum(row["total_ns"] for row in found) == sum(short)
     for row in found:
         assert row["count"] == sum(row["from_ns"] <= one < row["to_ns"] for one in short)
-
-
-def test_what_marks_it() -> None:
-    for kind in (
-        "devices",
-        "device-work",
-        "device-times",
-        "stream-order",
-        "launches",
-        "replayed-operators",
-    ):
-        assert "short-kernels" in affected(kind)
-    for kind in ("host-times", "clocks", "steps"):
-        assert "short-kernels" not in affected(kind)

@@ -2,9 +2,6 @@
 
 from typing import Any
 
-from stepscope.formats.evidence import EVERYTHING
-from stepscope.questions import affected
-
 
 def metric(
     kind: str, value: float | None = None, unit: str | None = None, **more: Any
@@ -96,8 +93,3 @@ def test_every_metric_is_listed_and_can_be_chosen(diff: Any) -> None:
         """,
         metric="THREAD",
     )
-
-
-def test_no_damage_marks_it() -> None:
-    """What checks find wrong is events, and these figures come from none."""
-    assert [kind for kind in EVERYTHING if "snapshot" in affected(kind).split(",")] == []

@@ -10,8 +10,7 @@ from tests.questions.meetings import MS, Meetings
 
 from stepscope.answers.ask import ask
 from stepscope.answers.part import Part
-from stepscope.formats.evidence import EVERYTHING
-from stepscope.questions import affected, find
+from stepscope.questions import find
 from stepscope.store.open import Store
 
 CAUSES = (
@@ -296,13 +295,6 @@ def test_charges_add_up_to_all_waits_and_causes_to_charges(job: Meetings) -> Non
 def _ask(job: Meetings) -> list[dict[str, Any]]:
     with Store.from_rows(job.rows()) as store:
         return ask(find("stragglers"), store).rows()
-
-
-def test_damage_to_what_it_rests_on_marks_it() -> None:
-    rests_on = {kind for kind in EVERYTHING if "stragglers" in affected(kind).split(",")}
-    assert rests_on == {
-        "host-times", "devices", "device-work", "device-times", "clocks", "steps", "across-ranks",
-    }  # fmt: skip
 
 
 def test_each_collective_has_who_was_waited_for_how_long_and_why(diff: Any) -> None:

@@ -1,6 +1,3 @@
-from stepscope.questions import affected
-
-
 def test_waits_by_stream_and_by_the_stream_that_was_waited_for(diff):
     wait = {
         "category": "cuda_sync",
@@ -45,8 +42,3 @@ def test_a_wait_for_all_streams_names_none(diff):
         0,0,Sync,,,,1,2,2.0,2
         """,
     )
-
-
-def test_what_marks_it():
-    assert "synchronizations" in affected("device-work")
-    assert "synchronizations" not in affected("launches")

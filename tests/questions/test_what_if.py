@@ -10,8 +10,7 @@ from stepscope.analysis.dependencies.graph import build
 from stepscope.answers.ask import ask_within
 from stepscope.answers.scope import Scope
 from stepscope.floor.errors import UsageError
-from stepscope.formats.evidence import EVERYTHING
-from stepscope.questions import affected, find
+from stepscope.questions import find
 
 FIGURES = "change,step_ns,saved_ns,at_least_ns,at_most_ns"
 
@@ -163,14 +162,6 @@ def test_what_cannot_be_changed_is_said(asked: dict[str, str], says: str, answer
     with pytest.raises(UsageError) as refused:
         answer("what-if", ONE_STREAM, **asked)
     assert says in refused.value.message
-
-
-def test_damage_to_what_it_rests_on_marks_the_answer() -> None:
-    marked = {evidence for evidence in EVERYTHING if "what-if" in affected(evidence).split(",")}
-    assert marked == {
-        "host-times", "device-work", "device-times", "launches", "own-launches", "clocks", "steps",
-        "across-ranks",
-    }  # fmt: skip
 
 
 def test_a_recording_in_which_nothing_can_be_changed_says_so(answer: Any) -> None:
