@@ -63,6 +63,14 @@ SHARED = frozenset(
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
+def unit_of(name: str) -> Unit:
+    """The unit that a column's name ends in; empty where it ends in none."""
+    endings: dict[str, Unit] = {
+        "_ns": "ns", "_bytes": "bytes", "_ratio": "ratio", "_bytes_per_s": "bytes/s", "_flop_per_s": "flop/s",
+    }  # fmt: skip
+    return next((unit for ending, unit in endings.items() if f"_{name}".endswith(ending)), "")
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column of an answer.
@@ -71,7 +79,8 @@ class Column:
         name: its name; the unit is in it (`_ns`, `_bytes`, `_ratio`) wherever it has one.
         type: int, float, text or bool.
         meaning: one line for people: what the value is.
-        unit: ns, bytes, bytes/s, flop, flop/s, ratio (1 is 100 %), count, or empty.
+        unit: ns, bytes, bytes/s, flop, flop/s, ratio (1 is 100 %), count, or empty; by default the one that its
+            name ends in.
         shown: whether the terminal shows it when nobody asked for columns; `varying` where rows differ
             in it.
         sums: whether it is what the others explain: where not all columns fit, it is shown first.
@@ -83,12 +92,17 @@ class Column:
     name: str
     type: Type
     meaning: str
-    unit: Unit = ""
+    unit: Unit = None  # type: ignore[assignment]  # that of its name
     shown: bool | Literal["varying"] = True
     sums: bool = False
     advises: bool = False
     moment: bool = False
     kernels: bool = False
+
+    def __post_init__(self) -> None:
+        """Takes the unit from the name."""
+        if self.unit is None:
+            object.__setattr__(self, "unit", unit_of(self.name))
 
 
 JOB = Column("job", "text", "job that the row is about: its files' folder or name")

@@ -27,11 +27,11 @@ def statistics(what: str, *, detailed: bool = True) -> tuple[Column, ...]:
     """
     return (
         Column("count", "int", f"number of {what}", "count"),
-        Column("total_ns", "int", "summed duration", "ns", sums=True),
-        Column("share_ratio", "float", f"its part of the summed duration of all {what}", "ratio"),
-        Column("mean_ns", "float", "mean duration", "ns"),
-        Column("median_ns", "float", "median duration", "ns", shown=detailed),
-        Column("min_ns", "int", "shortest duration", "ns"),
-        Column("max_ns", "int", "longest duration", "ns"),
-        Column("std_ns", "float", "sample standard deviation of the duration", "ns", detailed),
+        Column("total_ns", "int", "summed duration", sums=True),
+        Column("share_ratio", "float", f"its part of the summed duration of all {what}"),
+        Column("mean_ns", "float", "mean duration"),
+        Column("median_ns", "float", "median duration", shown=detailed),
+        Column("min_ns", "int", "shortest duration"),
+        Column("max_ns", "int", "longest duration"),
+        Column("std_ns", "float", "sample standard deviation of the duration", shown=detailed),
     )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from stepscope.answers.ask import SOURCES, check_top, failed_checks, rows_by_default
-from stepscope.answers.declare import Column, Question, Type, Unit
+from stepscope.answers.declare import Column, Question, Type, unit_of
 from stepscope.answers.scope import Scope
 from stepscope.answers.table import Table
 from stepscope.floor.known_names import check_name
@@ -25,12 +25,6 @@ if TYPE_CHECKING:
 
 ANSWERS = "answer"
 """The schema in which SQL finds the answers to questions."""
-
-_UNIT_OF_SUFFIX: tuple[tuple[str, Unit], ...] = (
-    ("_ns", "ns"),
-    ("bytes", "bytes"),
-    ("_ratio", "ratio"),
-)
 
 
 def answer_query(scope: Scope, text: str, *, top: int | None = None) -> Table:
@@ -67,9 +61,10 @@ def answer_query(scope: Scope, text: str, *, top: int | None = None) -> Table:
     rests_on = tuple(sorted({kind for question in asked.values() for kind in question.rests_on}))
     heads = _distinct(rows.column_names)
     arrays = [_plain_array(array) for array in rows.columns]
+    types = [_type(array.type) for array in arrays]
     columns = tuple(
-        Column(name, _type(array.type), "", _unit(name, _type(array.type)))
-        for name, array in zip(heads, arrays, strict=True)
+        Column(name, kind, "", unit_of(name) if kind in ("int", "float") else "")
+        for name, kind in zip(heads, types, strict=True)
     )
     return Table(
         question=Question(
@@ -153,9 +148,3 @@ def _type(kind: Any) -> Type:
     if pa.types.is_floating(kind):
         return "float"
     return "bool" if pa.types.is_boolean(kind) else "text"
-
-
-def _unit(name: str, kind: Type) -> Unit:
-    if kind not in ("int", "float"):
-        return ""
-    return next((unit for suffix, unit in _UNIT_OF_SUFFIX if name.endswith(suffix)), "")

@@ -19,17 +19,15 @@ _COLUMNS = (
     Column("source", "int", "rank that sent"),
     Column("destination", "int", "rank that received"),
     Column("calls", "int", "exchanges", "count"),
-    Column("bytes", "int", "what it sent to it", "bytes", sums=True),
-    Column("share_ratio", "float", "its part of all that is listed of the group", "ratio"),
-    Column("sent_bytes", "int", "what it sent, to itself too", "bytes", sums=True),
+    Column("bytes", "int", "what it sent to it", sums=True),
+    Column("share_ratio", "float", "its part of all that is listed of the group"),
+    Column("sent_bytes", "int", "what it sent, to itself too", sums=True),
     Column("sent_over_mean", "float", "that over the mean of the group's ranks"),
-    Column("received_bytes", "int", "what it received, from itself too", "bytes", sums=True),
+    Column("received_bytes", "int", "what it received, from itself too", sums=True),
     Column("received_over_mean", "float", "that over the mean of the group's ranks"),
-    Column(
-        "start_ns", "int", "when its first rank started, since the run's start", "ns", moment=True
-    ),
+    Column("start_ns", "int", "when its first rank started, since the run's start", moment=True),
     Column("ranks", "int", "ranks that took part", "count"),
-    Column("total_bytes", "int", "what they received together", "bytes", sums=True),
+    Column("total_bytes", "int", "what they received together", sums=True),
     Column("most_over_mean", "float", "what the rank received that received most, over their mean"),
     Column("most_on_rank", "int", "that rank; empty where all received alike"),
 )

@@ -21,10 +21,10 @@ _COLUMNS = (
     Column(
         "device", "int", "index of the device in its process; empty for the host", shown="varying"
     ),
-    Column("bytes", "int", "size", "bytes", sums=True),
-    Column("made_ns", "int", "when it was made; empty for before the recording", "ns", moment=True),
-    Column("released_ns", "int", "when it was given back; empty for never", "ns", moment=True),
-    Column("lifetime_ns", "int", "time between the two", "ns"),
+    Column("bytes", "int", "size", sums=True),
+    Column("made_ns", "int", "when it was made; empty for before the recording", moment=True),
+    Column("released_ns", "int", "when it was given back; empty for never", moment=True),
+    Column("lifetime_ns", "int", "time between the two"),
     Column("category", "text", "what it is for", sums=True),
     Column("operator", "text", "operator that made it", sums=True),
     Column("module", "text", "module in which it was made"),

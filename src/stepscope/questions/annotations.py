@@ -54,27 +54,24 @@ _FARTHEST = 2**62
         Column(
             "calls", "int", "number of ranges, those inside another of the name included", "count"
         ),
-        Column("host_total_ns", "int", "time on the host, with all that ran inside it", "ns"),
-        Column("host_exclusive_ns", "int", "time on the host, less the ranges inside it", "ns"),
-        Column("host_self_ns", "int", "time on the host, less all that ran inside it", "ns"),
-        Column("host_mean_ns", "float", "mean duration of a range on the host", "ns"),
+        Column("host_total_ns", "int", "time on the host, with all that ran inside it"),
+        Column("host_exclusive_ns", "int", "time on the host, less the ranges inside it"),
+        Column("host_self_ns", "int", "time on the host, less all that ran inside it"),
+        Column("host_mean_ns", "float", "mean duration of a range on the host"),
         Column(
             "device_busy_ns",
             "int",
             "time during which a device ran work that was launched inside it",
-            "ns",
         ),
         Column(
             "device_total_ns",
             "int",
             "summed duration of that work; work that overlaps counts as often as it does",
-            "ns",
         ),
         Column(
             "projected_ns",
             "int",
             "first start to last end of that work, summed over the ranges, gaps included",
-            "ns",
         ),
         Column("device_events", "int", "kernels, copies and fills launched inside it", "count"),
     ),

@@ -19,10 +19,10 @@ _COLUMNS = (
     Column("module", "text", "innermost module that the work belongs to"),
     Column("class", "text", "class of work"),
     Column("count", "int", "kernels, copies and fills", "count"),
-    Column("device_ns", "int", "their summed duration", "ns"),
-    Column("share_ratio", "float", "part of all device work", "ratio"),
-    Column("forward_ns", "int", "the forward's part", "ns"),
-    Column("backward_ns", "int", "the backward's part", "ns"),
+    Column("device_ns", "int", "their summed duration"),
+    Column("share_ratio", "float", "part of all device work"),
+    Column("forward_ns", "int", "the forward's part"),
+    Column("backward_ns", "int", "the backward's part"),
     Column("main_kernel", "text", "kernel with the most time in it", kernels=True),
 )
 

@@ -29,23 +29,23 @@ _COLUMNS = (
     Column("span", "int", "which of the ranks' recordings, from 0", shown="varying"),
     Column("step", "int", "number of the step, as the program counts; empty between steps"),
     Column("rank", "int", "rank on which the path ran; empty where none is known"),
-    Column("start_ns", "int", "start, since the run's start", "ns", moment=True),
+    Column("start_ns", "int", "start, since the run's start", moment=True),
     Column("kind", "text", "kind of work or of waiting"),
     Column("class", "text", "class of work of what computes"),
     Column("name", "text", "operator, call, range, kernel or copy", kernels=True),
     Column("operator", "text", "operator that it is, or that launched it"),
     Column("module", "text", "module that it belongs to"),
     Column("pieces", "int", "pieces of the path", "count"),
-    Column("path_ns", "int", "time on the path", "ns", sums=True),
-    Column("step_ns", "float", "the same in a step", "ns"),
-    Column("share_ratio", "float", "the part of the steps' time", "ratio", sums=True),
+    Column("path_ns", "int", "time on the path", sums=True),
+    Column("step_ns", "float", "the same in a step"),
+    Column("share_ratio", "float", "the part of the steps' time", sums=True),
     Column("largest", "text", "what has the most time in it", kernels=True),
-    Column("largest_part_ns", "int", "and how much of it", "ns"),
+    Column("largest_part_ns", "int", "and how much of it"),
     *(
         Column(name, "int", f"time on the path: {', '.join(kinds)}", "ns")
         for name, kinds in _OF_STEPS.items()
     ),
-    Column("total_ns", "int", "time of the step: the sum of the parts", "ns", sums=True),
+    Column("total_ns", "int", "time of the step: the sum of the parts", sums=True),
 )
 _FIGURES = ("pieces", "path_ns", "step_ns", "share_ratio")
 _FORMS = {

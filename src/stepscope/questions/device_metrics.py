@@ -37,8 +37,8 @@ _KEYS = {"metric": "", "step": "step, start_ns, window_ns, ", "time": "start_ns,
             "device", "text", "index of the device in its process; of a network card name and port"
         ),
         STEP,
-        Column("start_ns", "int", "start of the window, since the run's start", "ns", moment=True),
-        Column("window_ns", "int", "length of the window", "ns"),
+        Column("start_ns", "int", "start of the window, since the run's start", moment=True),
+        Column("window_ns", "int", "length of the window"),
         Column(
             "metric", "text", "sm_active, tensor_active, dram_read, pcie_send, nvlink_send, ..."
         ),

@@ -20,33 +20,18 @@ _COLUMNS = (
     DEVICE,
     STEP,
     Column(
-        "span_ns",
-        "int",
-        "the time looked at: from the first start to the last end, or the steps",
-        "ns",
+        "span_ns", "int", "the time looked at: from the first start to the last end, or the steps"
     ),
-    Column("computation_ns", "int", "kernels that compute, and fills, ran", "ns"),
-    Column("communication_ns", "int", "communication kernels ran, hidden or not", "ns"),
-    Column(
-        "exposed_communication_ns",
-        "int",
-        "communication kernels ran and no computation did",
-        "ns",
-    ),
-    Column("copy_ns", "int", "copies ran, hidden or not", "ns", shown=False),
-    Column("exposed_copy_ns", "int", "copies ran and nothing else did", "ns"),
-    Column("busy_ns", "int", "any of them ran", "ns", sums=True),
-    Column("idle_ns", "int", "nothing ran", "ns", sums=True),
+    Column("computation_ns", "int", "kernels that compute, and fills, ran"),
+    Column("communication_ns", "int", "communication kernels ran, hidden or not"),
+    Column("exposed_communication_ns", "int", "communication kernels ran and no computation did"),
+    Column("copy_ns", "int", "copies ran, hidden or not", shown=False),
+    Column("exposed_copy_ns", "int", "copies ran and nothing else did"),
+    Column("busy_ns", "int", "any of them ran", sums=True),
+    Column("idle_ns", "int", "nothing ran", sums=True),
     Column("events", "int", "kernels, copies and fills", "count"),
-    Column(
-        "unlinked_ns", "int", "summed duration of work whose launch is not known", "ns", shown=False
-    ),
-    Column(
-        "unlinked_ratio",
-        "float",
-        "the part of the summed duration of all work that this is",
-        "ratio",
-    ),
+    Column("unlinked_ns", "int", "summed duration of work whose launch is not known", shown=False),
+    Column("unlinked_ratio", "float", "the part of the summed duration of all work that this is"),
 )
 
 

@@ -24,23 +24,21 @@ _COLUMNS = (
         "name of the kernel or operator; `all kernels` for all that compute",
         kernels=True,
     ),
-    Column("from_ns", "int", "durations from here on", "ns"),
-    Column("to_ns", "int", "and below", "ns"),
+    Column("from_ns", "int", "durations from here on"),
+    Column("to_ns", "int", "and below"),
     Column("trend", "text", "slower, faster, or steady", sums=True),
-    Column(
-        "change_ratio", "float", "how much longer at the end than at the start", "ratio", sums=True
-    ),
-    Column("low_ratio", "float", "lower end of its 95 % interval", "ratio"),
-    Column("high_ratio", "float", "upper end of its 95 % interval", "ratio"),
-    Column("median_ns", "float", "median duration", "ns"),
-    Column("p95_ns", "float", "95th percentile of the durations", "ns", shown=False),
-    Column("first_ns", "float", "what the median takes in the first fifth of the steps", "ns"),
-    Column("last_ns", "float", "and in the last fifth", "ns"),
+    Column("change_ratio", "float", "how much longer at the end than at the start", sums=True),
+    Column("low_ratio", "float", "lower end of its 95 % interval"),
+    Column("high_ratio", "float", "upper end of its 95 % interval"),
+    Column("median_ns", "float", "median duration"),
+    Column("p95_ns", "float", "95th percentile of the durations", shown=False),
+    Column("first_ns", "float", "what the median takes in the first fifth of the steps"),
+    Column("last_ns", "float", "and in the last fifth"),
     Column("events", "int", "kernels, calls or steps", "count"),
     Column(
         "outliers", "int", "events more than twice as long as the median of those alike", "count"
     ),
-    Column("total_ns", "int", "summed duration", "ns", shown=False),
+    Column("total_ns", "int", "summed duration", shown=False),
     Column(
         "steps",
         "int",
@@ -48,7 +46,7 @@ _COLUMNS = (
         "count",
         shown=False,
     ),
-    Column("share_ratio", "float", "the part of the events of the name", "ratio"),
+    Column("share_ratio", "float", "the part of the events of the name"),
     Column("bar", "text", "the same as a bar"),
 )
 _OF_BINS = ("name", "from_ns", "to_ns", "events", "share_ratio", "bar")

@@ -22,14 +22,13 @@ _COLUMNS = (
     Column("id", "text", "rule that found it", shown=False),
     Column("severity", "text", "high, medium, low by what ranks lose themselves; or note"),
     Column("title", "text", "what was found"),
-    Column("saving_high_ns", "int", "what a step could save, at most", "ns"),
+    Column("saving_high_ns", "int", "what a step could save, at most"),
     Column(
         "saving_low_ns",
         "int",
         "what a step saves at least; 0 unless the evidence shows more, and of a single step always",
-        "ns",
     ),
-    Column("saving_share_ratio", "float", "the most it could save, of the step", "ratio"),
+    Column("saving_share_ratio", "float", "the most it could save, of the step"),
     Column(
         "per",
         "text",
@@ -49,8 +48,8 @@ _COLUMNS = (
     Column("unit", "text", "its unit: ns, ratio, count or bytes", shown=False),
     Column("rank", "int", "rank it is about; empty for all", shown=False),
     Column("step", "int", "step it was seen in; empty for all", shown=False),
-    Column("window_start_ns", "int", "start of where it was seen", "ns", shown=False),
-    Column("window_end_ns", "int", "end of where it was seen", "ns", shown=False),
+    Column("window_start_ns", "int", "start of where it was seen", shown=False),
+    Column("window_end_ns", "int", "end of where it was seen", shown=False),
     Column("evidence", "text", "rows that show it, as a JSON list of objects", shown=False),
     Column(
         "query",

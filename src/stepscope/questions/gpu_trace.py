@@ -20,28 +20,22 @@ if TYPE_CHECKING:
     "What ran on the devices, one kernel, copy or fill after the other, and with which launch shape?",
     (
         Column("rank", "int", "rank of the process", shown="varying"),
-        Column(
-            "start_ns", "int", "start, since the start of the run", "ns", sums=True, moment=True
-        ),
-        Column("dur_ns", "int", "duration", "ns", sums=True),
+        Column("start_ns", "int", "start, since the start of the run", sums=True, moment=True),
+        Column("dur_ns", "int", "duration", sums=True),
         Column("name", "text", "name of the kernel, copy or fill", kernels=True, sums=True),
         Column("kind", "text", "computation, communication, copy or fill", shown=False),
         Column("grid", "text", "blocks of the grid: x,y,z"),
         Column("block", "text", "threads of a block: x,y,z"),
         Column("registers_per_thread", "int", "registers of a thread"),
-        Column("shared_memory_bytes", "int", "shared memory of a block", "bytes"),
+        Column("shared_memory_bytes", "int", "shared memory of a block"),
         Column(
-            "static_shared_memory_bytes", "int", "the part that the kernel declares", "bytes", False
+            "static_shared_memory_bytes", "int", "the part that the kernel declares", shown=False
         ),
         Column(
-            "dynamic_shared_memory_bytes",
-            "int",
-            "the part that the launch asked for",
-            "bytes",
-            False,
+            "dynamic_shared_memory_bytes", "int", "the part that the launch asked for", shown=False
         ),
-        Column("bytes", "int", "size of a copy or fill", "bytes"),
-        Column("bandwidth_bytes_per_s", "float", "size over duration", "bytes/s"),
+        Column("bytes", "int", "size of a copy or fill"),
+        Column("bandwidth_bytes_per_s", "float", "size over duration"),
         Column("source_memory", "text", "memory that a copy reads", shown=False),
         Column("destination_memory", "text", "memory that a copy or fill writes", shown=False),
         Column("device", "int", "index of the device in its process", shown="varying"),

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         Column("unit", "text", "unit, as the tool spells it"),
         Column("text", "text", "what the report has in place of a number, or behind it"),
         Column("host", "text", "node that the value is of, where the report names one", shown="varying"),
-        Column("share_ratio", "float", "part that it is of something else", "ratio", shown="varying"),
+        Column("share_ratio", "float", "part that it is of something else", shown="varying"),
         Column("share_of", "text", "what it is a part of", shown="varying"),
         Column("advice", "text", "what the tool itself says on it", shown=False),
         Column(

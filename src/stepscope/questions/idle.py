@@ -39,9 +39,9 @@ _COLUMNS = (
         "only in the row of the device itself",
     ),
     Column("gaps", "int", "times in which nothing ran", "count"),
-    Column("idle_ns", "int", "their summed length", "ns", sums=True),
-    Column("share_ratio", "float", "the part of the device's, or stream's, idle time", "ratio"),
-    Column("max_gap_ns", "int", "the longest of them", "ns"),
+    Column("idle_ns", "int", "their summed length", sums=True),
+    Column("share_ratio", "float", "the part of the device's, or stream's, idle time"),
+    Column("max_gap_ns", "int", "the longest of them"),
 )
 
 

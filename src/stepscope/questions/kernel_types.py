@@ -18,9 +18,9 @@ _COLUMNS = (
     DEVICE,
     STEP,
     Column("types", "text", "what ran at once, and nothing else: computation, communication, copy, or idle"),
-    Column("time_ns", "int", "how long just these ran", "ns", sums=True),
-    Column("span_ratio", "float", "the part of the time looked at that this is", "ratio"),
-    Column("busy_ratio", "float", "the part of the time in which anything ran that this is", "ratio"),
+    Column("time_ns", "int", "how long just these ran", sums=True),
+    Column("span_ratio", "float", "the part of the time looked at that this is"),
+    Column("busy_ratio", "float", "the part of the time in which anything ran that this is"),
 )  # fmt: skip
 _FORMS = {
     "all": (),

@@ -143,7 +143,7 @@ def _weighted(column: str) -> str:
         Column("grid", "text", "blocks of the grid: x,y,z"),
         Column("block", "text", "threads of a block: x,y,z"),
         Column("registers_per_thread", "int", "registers of a thread"),
-        Column("shared_memory_bytes", "int", "shared memory of a block", "bytes"),
+        Column("shared_memory_bytes", "int", "shared memory of a block"),
         Column("priority", "int", "priority of its stream, the lower the sooner"),
         Column("source_file", "text", "file of the generated code that its operator ran"),
         Column("backend", "text", "compiler of that code"),
@@ -170,10 +170,7 @@ def _weighted(column: str) -> str:
         *statistics("kernels", detailed=False),
         Column("blocks_per_sm", "float", "blocks per multiprocessor, mean weighted by duration"),
         Column(
-            "occupancy_ratio",
-            "float",
-            "estimated achieved occupancy, mean weighted by duration",
-            "ratio",
+            "occupancy_ratio", "float", "estimated achieved occupancy, mean weighted by duration"
         ),
         Column(
             "occupancy_limit",
@@ -184,7 +181,6 @@ def _weighted(column: str) -> str:
             "tensor_core_eligible_ratio",
             "float",
             "the part of its time that tensor cores could have done",
-            "ratio",
         ),
         Column(
             "tensor_core_used",

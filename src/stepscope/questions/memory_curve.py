@@ -29,12 +29,12 @@ _COLUMNS = (
     Column(
         "device", "int", "index of the device in its process; empty for the host", shown="varying"
     ),
-    Column("time_ns", "int", "when, since the run's start", "ns", moment=True),
+    Column("time_ns", "int", "when, since the run's start", moment=True),
     Column("step", "int", "training step", shown="varying"),
-    Column("allocated_bytes", "int", "bytes in use from then on", "bytes", sums=True),
-    Column("reserved_bytes", "int", "bytes that the allocator holds from then on", "bytes"),
+    Column("allocated_bytes", "int", "bytes in use from then on", sums=True),
+    Column("reserved_bytes", "int", "bytes that the allocator holds from then on"),
     *(Column(name, "int", f"{part} in allocated_bytes", "bytes") for name, part in _PARTS.items()),
-    Column("unknown_bytes", "int", "rest of allocated_bytes", "bytes"),
+    Column("unknown_bytes", "int", "rest of allocated_bytes"),
     Column(
         "events", "int", "allocations and releases that the row stands for", "count", shown=False
     ),

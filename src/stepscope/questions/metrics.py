@@ -25,34 +25,31 @@ _KERNEL = (
     Column("block", "text", "threads of a block, x,y,z", shown=False),
     Column("operator", "text", "operator of the recording that spends most time in it", shown=False),
     Column("count", "int", "kernels of the recording that it was joined to; 0 without any", "count"),
-    Column(
-        "device_ns", "int",
-        "summed duration of these; where there are none, of the measured launches, which ran alone "
-        "with the tool's clocks", "ns", sums=True,
-    ),
-    Column("share_ratio", "float", "part of the time of all computing kernels of the recording", "ratio"),
+    Column("device_ns", "int", "summed duration of these; where there are none, of the measured launches, which ran alone "
+        "with the tool's clocks", sums=True),
+    Column("share_ratio", "float", "part of the time of all computing kernels of the recording"),
     Column("measured", "int", "launches that were measured", "count"),
 )  # fmt: skip
 _SOL = (
     Column("limiter", "text", "part of the device that is closest to its peak: compute, L1, L2 or DRAM"),
-    Column("limiter_ratio", "float", "how close, of its peak", "ratio"),
+    Column("limiter_ratio", "float", "how close, of its peak"),
     Column(
         "verdict", "text",
         "by Nsight Compute's rule: above 80 % of compute or memory well used, below 60 % of both latency "
         "(or a small grid), else what is used more, or balanced",
     ),
-    Column("compute_ratio", "float", "speed of light of compute: of the peak of the busiest pipe", "ratio"),
-    Column("memory_ratio", "float", "speed of light of memory: of the peak of the busiest level", "ratio"),
-    Column("l1_ratio", "float", "of the peak of the L1 and texture cache", "ratio", shown=False),
-    Column("l2_ratio", "float", "of the peak of the L2 cache", "ratio", shown=False),
-    Column("dram_ratio", "float", "of the peak of device memory", "ratio", shown=False),
-    Column("occupancy_ratio", "float", "achieved occupancy", "ratio"),
-    Column("theoretical_ratio", "float", "occupancy that the launch allows", "ratio", shown=False),
+    Column("compute_ratio", "float", "speed of light of compute: of the peak of the busiest pipe"),
+    Column("memory_ratio", "float", "speed of light of memory: of the peak of the busiest level"),
+    Column("l1_ratio", "float", "of the peak of the L1 and texture cache", shown=False),
+    Column("l2_ratio", "float", "of the peak of the L2 cache", shown=False),
+    Column("dram_ratio", "float", "of the peak of device memory", shown=False),
+    Column("occupancy_ratio", "float", "achieved occupancy"),
+    Column("theoretical_ratio", "float", "occupancy that the launch allows", shown=False),
     Column("occupancy_limit", "text", "what limits that", shown=False),
     Column("ipc", "float", "instructions a cycle of an active multiprocessor"),
-    Column("tensor_ratio", "float", "cycles in which the tensor pipe was busy", "ratio"),
-    Column("load_ratio", "float", "bytes that global loads asked for, of those moved", "ratio", shown=False),
-    Column("store_ratio", "float", "bytes that global stores wrote, of those moved", "ratio", shown=False),
+    Column("tensor_ratio", "float", "cycles in which the tensor pipe was busy"),
+    Column("load_ratio", "float", "bytes that global loads asked for, of those moved", shown=False),
+    Column("store_ratio", "float", "bytes that global stores wrote, of those moved", shown=False),
     Column("stall", "text", "what its warps wait for longest, of the stalls that were measured", shown=False),
     Column("joined_by", "text", "how its launches were told among the recording's: order, place in the step, or name and shape", shown=False),
 )  # fmt: skip

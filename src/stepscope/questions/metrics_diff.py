@@ -20,13 +20,13 @@ _COLUMNS = (
     Column("kernel", "text", "name of the kernel, as the first recording that has it spells it", kernels=True),
     Column("grid", "text", "blocks of the grid, x,y,z; NULL where the two differ", shown="varying"),
     Column("block", "text", "threads of a block, x,y,z; NULL where the two differ", shown="varying"),
-    Column("device_before_ns", "int", "summed duration before; NULL for a kernel that was not measured there", "ns", shown=False),
-    Column("device_after_ns", "int", "summed duration after, likewise", "ns", shown=False),
+    Column("device_before_ns", "int", "summed duration before; NULL for a kernel that was not measured there", shown=False),
+    Column("device_after_ns", "int", "summed duration after, likewise", shown=False),
     Column("metric", "text", "what was measured, under one name for all tools"),
     Column("before", "float", "mean value before"),
     Column("after", "float", "mean value after"),
     Column("unit", "text", "unit of the values"),
-    Column("change_ratio", "float", "change, as a part of the value before", "ratio", sums=True),
+    Column("change_ratio", "float", "change, as a part of the value before", sums=True),
 )  # fmt: skip
 
 

@@ -98,22 +98,16 @@ _TREE = f"""
         Column("parent_path", "text", "module it is part of", shown=False),
         Column("calls", "int", "forward calls", "count"),
         Column(
-            "device_total_ns",
-            "int",
-            "device work of the module and of all below it",
-            "ns",
-            sums=True,
+            "device_total_ns", "int", "device work of the module and of all below it", sums=True
         ),
-        Column("share_ratio", "float", "its part of all device work", "ratio"),
-        Column("device_self_ns", "int", "device work of the module itself", "ns"),
-        Column("forward_device_ns", "int", "the forward's part of the total", "ns"),
-        Column("backward_device_ns", "int", "the backward's part of the total", "ns"),
-        Column("host_total_ns", "int", "host time of the module and of all below it", "ns"),
-        Column("host_self_ns", "int", "host time of the module itself", "ns"),
-        Column("forward_host_ns", "int", "the forward's part of the host total", "ns", shown=False),
-        Column(
-            "backward_host_ns", "int", "the backward's part of the host total", "ns", shown=False
-        ),
+        Column("share_ratio", "float", "its part of all device work"),
+        Column("device_self_ns", "int", "device work of the module itself"),
+        Column("forward_device_ns", "int", "the forward's part of the total"),
+        Column("backward_device_ns", "int", "the backward's part of the total"),
+        Column("host_total_ns", "int", "host time of the module and of all below it"),
+        Column("host_self_ns", "int", "host time of the module itself"),
+        Column("forward_host_ns", "int", "the forward's part of the host total", shown=False),
+        Column("backward_host_ns", "int", "the backward's part of the host total", shown=False),
     ),
     rests_on=(
         "host-times",

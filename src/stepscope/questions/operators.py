@@ -93,30 +93,25 @@ _FORMS = {
             "device_self_ns",
             "int",
             "summed duration of the kernels, copies and fills that it launched itself",
-            "ns",
         ),
-        Column("device_share_ratio", "float", "its part of all device work", "ratio"),
-        Column(
-            "device_total_ns", "int", "the same with what the operators below it launched", "ns"
-        ),
+        Column("device_share_ratio", "float", "its part of all device work"),
+        Column("device_total_ns", "int", "the same with what the operators below it launched"),
         Column(
             "device_events", "int", "kernels, copies and fills it launched itself", "count", False
         ),
-        Column("host_self_ns", "int", "time on the host, less all that ran inside it", "ns"),
-        Column("host_share_ratio", "float", "its part of all operators' host self time", "ratio"),
-        Column("host_total_ns", "int", "time on the host, with all that ran inside it", "ns"),
-        Column("host_mean_ns", "float", "mean duration of a call on the host", "ns"),
+        Column("host_self_ns", "int", "time on the host, less all that ran inside it"),
+        Column("host_share_ratio", "float", "its part of all operators' host self time"),
+        Column("host_total_ns", "int", "time on the host, with all that ran inside it"),
+        Column("host_mean_ns", "float", "mean duration of a call on the host"),
         Column(
             "first_delay_ns",
             "float",
             "mean time from a call's start to the start of the first device work launched in it",
-            "ns",
         ),
         Column(
             "last_delay_ns",
             "float",
             "mean time from a call's start to the end of the last device work launched in it",
-            "ns",
         ),
         Column(
             "tensor_core_eligible", "bool", "whether tensor cores could do what the operator does"
@@ -125,7 +120,6 @@ _FORMS = {
             "tensor_core_ratio",
             "float",
             "the part of its device self time that ran in kernels which use tensor cores",
-            "ratio",
         ),
         Column(
             "library",

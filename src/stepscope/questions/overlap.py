@@ -17,12 +17,12 @@ _OF_TIME = (
     SPAN,
     DEVICE,
     STEP,
-    Column("communication_ns", "int", "communication kernels ran", "ns", sums=True),
-    Column("hidden_ns", "int", "the part of it in which the device computed", "ns"),
-    Column("exposed_ns", "int", "the part in which it did not", "ns"),
-    Column("overlap_ratio", "float", "hidden as a part of communication", "ratio"),
-    Column("computation_ns", "int", "kernels that compute, and fills, ran", "ns"),
-    Column("beside_ratio", "float", "hidden as a part of computation", "ratio", shown=False),
+    Column("communication_ns", "int", "communication kernels ran", sums=True),
+    Column("hidden_ns", "int", "the part of it in which the device computed"),
+    Column("exposed_ns", "int", "the part in which it did not"),
+    Column("overlap_ratio", "float", "hidden as a part of communication"),
+    Column("computation_ns", "int", "kernels that compute, and fills, ran"),
+    Column("beside_ratio", "float", "hidden as a part of computation", shown=False),
 )
 _OF_KERNELS = (
     Column("name", "text", "name of the kernel", kernels=True),
@@ -32,12 +32,12 @@ _OF_KERNELS = (
     Column("input_dims", "text", "shapes of the operator's inputs, as a JSON list", shown=False),
     Column("beside", "int", "runs beside communication", "count"),
     Column("alone", "int", "runs without", "count"),
-    Column("alone_mean_ns", "float", "mean duration of those without", "ns"),
-    Column("beside_mean_ns", "float", "mean duration of those beside communication", "ns"),
-    Column("slower_ratio", "float", "by how much a run beside it takes longer", "ratio"),
-    Column("slower_low_ratio", "float", "lower end of the 95 % interval of that", "ratio"),
-    Column("slower_high_ratio", "float", "upper end", "ratio"),
-    Column("longer_ns", "int", "by how much the runs beside it took longer together", "ns", sums=True),
+    Column("alone_mean_ns", "float", "mean duration of those without"),
+    Column("beside_mean_ns", "float", "mean duration of those beside communication"),
+    Column("slower_ratio", "float", "by how much a run beside it takes longer"),
+    Column("slower_low_ratio", "float", "lower end of the 95 % interval of that"),
+    Column("slower_high_ratio", "float", "upper end"),
+    Column("longer_ns", "int", "by how much the runs beside it took longer together", sums=True),
 )  # fmt: skip
 _COLUMNS = (*_OF_TIME, *_OF_KERNELS)
 

@@ -42,7 +42,7 @@ _COLUMNS = (
     Column("grid", "text", "blocks of the grid: x,y,z", shown=False),
     Column("block", "text", "threads of a block: x,y,z", shown=False),
     Column("flops", "int", "floating-point operations; 0 where other kernels did them", "flop"),
-    Column("bytes", "int", "least bytes to read and write; 0 where other kernels did", "bytes"),
+    Column("bytes", "int", "least bytes to read and write; 0 where other kernels did"),
 )
 
 _KERNELS = """

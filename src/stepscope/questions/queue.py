@@ -22,8 +22,8 @@ _COLUMNS = (
     DEVICE,
     Column("stream", "int", "stream; empty for all streams of the device together"),
     STEP,
-    Column("start_ns", "int", "start of the window, since the run's start", "ns", moment=True),
-    Column("window_ns", "int", "length of the window", "ns"),
+    Column("start_ns", "int", "start of the window, since the run's start", moment=True),
+    Column("window_ns", "int", "length of the window"),
     Column("started", "int", "kernels, copies and fills that started in the window", "count"),
     Column("unlinked", "int", "those whose launch is not known", "count", shown=False),
     Column("mean_queued", "float", "mean number of pieces of work in the queue", "count"),
@@ -35,16 +35,12 @@ _COLUMNS = (
         "count",
         shown=False,
     ),
-    Column("blocked_ns", "int", "launches outstanding on a stream had reached the limit", "ns"),
-    Column("queued_ns", "int", "at least one piece of work was in the queue", "ns"),
-    Column("running_ns", "int", "the queue was empty, and work was running", "ns"),
-    Column("starved_ns", "int", "the queue was empty, and nothing was running", "ns", sums=True),
+    Column("blocked_ns", "int", "launches outstanding on a stream had reached the limit"),
+    Column("queued_ns", "int", "at least one piece of work was in the queue"),
+    Column("running_ns", "int", "the queue was empty, and work was running"),
+    Column("starved_ns", "int", "the queue was empty, and nothing was running", sums=True),
     Column(
-        "empty_ratio",
-        "float",
-        "the part of the window in which the queue was empty",
-        "ratio",
-        sums=True,
+        "empty_ratio", "float", "the part of the window in which the queue was empty", sums=True
     ),
 )
 _OF_WINDOWS = {"stream": (), "step": ("step", "start_ns"), "time": ("start_ns",)}

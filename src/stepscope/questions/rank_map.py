@@ -18,12 +18,9 @@ _COLUMNS = (
     RANK,
     SPAN,
     STEP,
-    Column("value_ns", "int", "the measure, summed over the rank's devices", "ns"),
+    Column("value_ns", "int", "the measure, summed over the rank's devices"),
     Column(
-        "share_ratio",
-        "float",
-        "the part of the step that this is; of several devices, of theirs",
-        "ratio",
+        "share_ratio", "float", "the part of the step that this is; of several devices, of theirs"
     ),
     Column("counted", "bool", "whether means are made of the step", shown="varying"),
 )

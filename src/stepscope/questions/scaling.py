@@ -32,22 +32,20 @@ _COLUMNS = (
     Column("label", "text", "what was measured; `iteration` for the complete iteration"),
     Column("run", "text", "which run"),
     Column("ranks", "int", "ranks of the run", "count"),
-    Column("average_ns", "float", "average over ranks of their means", "ns"),
-    Column("max_ns", "float", "largest of the ranks' means", "ns"),
+    Column("average_ns", "float", "average over ranks of their means"),
+    Column("max_ns", "float", "largest of the ranks' means"),
     Column("slowest_rank", "int", "rank with that mean", shown=False),
-    Column("efficiency_ratio", "float", "weak- or strong-scaling efficiency, by the mode", "ratio"),
+    Column("efficiency_ratio", "float", "weak- or strong-scaling efficiency, by the mode"),
     Column(
         "weak_efficiency_ratio",
         "float",
         "average with the fewest ranks over this one: 1 if the same work per rank takes as long",
-        "ratio",
         shown=False,
     ),
     Column(
         "strong_efficiency_ratio",
         "float",
         "the same times the ratio of ranks: 1 if twice the ranks take half the time",
-        "ratio",
         shown=False,
     ),
     Column("stops_at_ranks", "int", "ranks from which on it scales no longer", "count"),
@@ -55,31 +53,25 @@ _COLUMNS = (
         "over_ideal_ns",
         "float",
         "what it takes beyond ideal scaling of the smallest run; parts of a step add up to the iteration's",
-        "ns",
     ),
     Column(
         "serial_ratio",
         "float",
         "serial part of the work that explains it: Karp-Flatt's fraction, Gustafson's for weak scaling",
-        "ratio",
     ),
     Column("inside", "text", "measured event around it on its stream", shown=False),
     Column("mode", "text", "weak or strong: which efficiency the rest is about", shown=False),
     Column(
-        "efficiency_low_ratio", "float", "95 % interval of that efficiency, low end", "ratio", False
+        "efficiency_low_ratio", "float", "95 % interval of that efficiency, low end", shown=False
     ),
-    Column("efficiency_high_ratio", "float", "95 % interval of it, high end", "ratio", False),
-    Column(
-        "serial_low_ratio", "float", "95 % interval of the serial part, low end", "ratio", False
-    ),
-    Column(
-        "serial_high_ratio", "float", "95 % interval of the serial part, high end", "ratio", False
-    ),
+    Column("efficiency_high_ratio", "float", "95 % interval of it, high end", shown=False),
+    Column("serial_low_ratio", "float", "95 % interval of the serial part, low end", shown=False),
+    Column("serial_high_ratio", "float", "95 % interval of the serial part, high end", shown=False),
     Column("model", "text", "model that continues it to twice the ranks", shown=False),
     Column("next_ranks", "int", "twice the ranks of the largest run", "count", False),
-    Column("next_ns", "float", "what the model gives for them", "ns", False),
-    Column("next_low_ns", "float", "95 % interval of that, low end", "ns", False),
-    Column("next_high_ns", "float", "95 % interval of that, high end", "ns", False),
+    Column("next_ns", "float", "what the model gives for them", shown=False),
+    Column("next_low_ns", "float", "95 % interval of that, low end", shown=False),
+    Column("next_high_ns", "float", "95 % interval of that, high end", shown=False),
 )
 _KINDS = ("label", "phase", "class")
 _WORDS = {

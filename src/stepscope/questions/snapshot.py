@@ -78,7 +78,7 @@ _METRICS = """
         Column("least", "float", "of several ranks the smallest value", shown="varying"),
         Column("most", "float", "of several ranks the largest value", shown="varying"),
         Column("ranks", "int", "ranks that the value is of", "count", shown="varying"),
-        Column("share_ratio", "float", "part that it is of something else", "ratio"),
+        Column("share_ratio", "float", "part that it is of something else"),
         Column("share_of", "text", "what it is a part of", shown=False),
         Column("target", "text", "what it should be, where there is a known threshold"),
         Column("source", "text", "where the threshold comes from", shown=False),

@@ -44,7 +44,7 @@ ORDER BY source.rank, source.span, source.path
         Column("truncated", "bool", "the file ends before its JSON does", shown=False),
         Column("damage_offset", "int", "byte of the uncompressed file where damage starts"),
         Column("damage", "text", "classes of damage and how often each was met (JSON)"),
-        Column("bytes", "int", "size on disk", "bytes", shown=False),
+        Column("bytes", "int", "size on disk", shown=False),
         Column("format", "text", "format that read it", shown=False),
         Column("tool", "text", "program that wrote it", shown=False),
         Column("tool_version", "text", "that program's version", shown=False),
@@ -60,7 +60,6 @@ ORDER BY source.rank, source.span, source.path
             "clock_offset_ns",
             "int",
             "what is added to its times to align them with the run's",
-            "ns",
             shown="varying",
         ),
         Column(
@@ -73,7 +72,6 @@ ORDER BY source.rank, source.span, source.path
             "clock_uncertainty_ns",
             "int",
             "how far its times may be off after that",
-            "ns",
             shown="varying",
         ),
         Column(

@@ -15,30 +15,25 @@ if TYPE_CHECKING:
     from stepscope.answers.scope import Scope
 
 _PARTS = (
-    Column("kernel_ns", "int", "at least one kernel that computes was running", "ns"),
-    Column("memcpy_ns", "int", "the device copied and no kernel computed", "ns"),
-    Column("memset_ns", "int", "the device filled memory and did nothing of the above", "ns"),
+    Column("kernel_ns", "int", "at least one kernel that computes was running"),
+    Column("memcpy_ns", "int", "the device copied and no kernel computed"),
+    Column("memset_ns", "int", "the device filled memory and did nothing of the above"),
     Column(
         "communication_ns",
         "int",
         "ranks communicated, or waited for each other, and nothing of the above went on (exposed)",
-        "ns",
     ),
-    Column("runtime_ns", "int", "the host was in runtime calls and the device was idle", "ns"),
+    Column("runtime_ns", "int", "the host was in runtime calls and the device was idle"),
     Column(
-        "dataloader_ns",
-        "int",
-        "the host waited for a batch of the DataLoader, none of the above",
-        "ns",
+        "dataloader_ns", "int", "the host waited for a batch of the DataLoader, none of the above"
     ),
     Column(
         "cpu_exec_ns",
         "int",
         "the host ran operators, annotated ranges or Python, none of the above",
-        "ns",
     ),
-    Column("other_ns", "int", "nothing was recorded", "ns"),
-    Column("total_ns", "int", "wall time of the step: the sum of the parts", "ns", sums=True),
+    Column("other_ns", "int", "nothing was recorded"),
+    Column("total_ns", "int", "wall time of the step: the sum of the parts", sums=True),
 )
 
 _COLUMNS = (
@@ -46,7 +41,7 @@ _COLUMNS = (
     SPAN,
     STEP,
     Column("steps", "int", "steps that the mean is of", "count"),
-    Column("start_ns", "int", "start, since the run's start", "ns", shown=False, moment=True),
+    Column("start_ns", "int", "start, since the run's start", shown=False, moment=True),
     *_PARTS,
     Column(
         "complete",

@@ -33,34 +33,27 @@ _COLUMNS = (
     Column("rank", "int", "rank that others waited for"),
     STEP,
     Column("cause", "text", "what it did longer than those that waited for it"),
-    Column(
-        "start_ns", "int", "when the late rank arrived, since the run's start", "ns", moment=True
-    ),
+    Column("start_ns", "int", "when the late rank arrived, since the run's start", moment=True),
     Column("operation", "text", "all_reduce, all_gather, reduce_scatter, all_to_all, ..."),
     Column("group", "text", "name of the process group"),
-    Column("message_bytes", "int", "size of its message, as nccl-tests counts it", "bytes"),
+    Column("message_bytes", "int", "size of its message, as nccl-tests counts it"),
     Column("late", "bool", "whether it is a straggler, as `findings` has it"),
     Column("last", "int", "collectives at which it arrived last", "count"),
-    Column(
-        "last_ratio", "float", "the part of those it took part in whose last rank is known", "ratio"
-    ),
-    Column("waited_by_others_ns", "int", "what others waited for it, of all ranks together", "ns"),
+    Column("last_ratio", "float", "the part of those it took part in whose last rank is known"),
+    Column("waited_by_others_ns", "int", "what others waited for it, of all ranks together"),
     Column(
         "charged_ns",
         "int",
         "the same by origin: with what others waited for ranks that had waited for it, without what it "
         "passed on",
-        "ns",
         sums=True,
     ),
-    Column(
-        "late_ns", "float", "what one of the others waits by it in a mean step", "ns", sums=True
-    ),
-    Column("step_ratio", "float", "the part of the mean step that this is", "ratio"),
-    Column("share_ratio", "float", "the part of all that the rank did longer", "ratio"),
-    Column("longest_ns", "int", "what the rank waited that waited longest", "ns"),
+    Column("late_ns", "float", "what one of the others waits by it in a mean step", sums=True),
+    Column("step_ratio", "float", "the part of the mean step that this is"),
+    Column("share_ratio", "float", "the part of all that the rank did longer"),
+    Column("longest_ns", "int", "what the rank waited that waited longest"),
     Column("longest_rank", "int", "which rank that was"),
-    Column("waited_ns", "int", "what it waited itself, for all others", "ns"),
+    Column("waited_ns", "int", "what it waited itself, for all others"),
     Column("why", "text", "what it did longer than those that waited for it", sums=True),
     *(
         Column(name, "int", f"of what is charged: {what}", "ns", shown=False)

@@ -38,12 +38,11 @@ _COLUMNS = (
     ),
     Column("item", "text", "what the row is about"),
     Column("rank", "int", "rank, where the row is about one"),
-    Column("time_ns", "int", "time", "ns"),
+    Column("time_ns", "int", "time"),
     Column(
         "share_ratio",
         "float",
         "its part: of the step, of the device's span, or of what the section lists",
-        "ratio",
     ),
     Column("count", "int", "number of calls, ranks, steps, devices, events", "count"),
     Column("text", "text", "words", advises=True),

@@ -18,7 +18,7 @@ _COLUMNS = (
     Column("ranks", "int", "ranks that counted it", "count"),
     Column("steps", "int", "steps that it is known of, on all of them", "count"),
     Column("per_step", "float", "mean of a step; of several ranks, of all together", "count"),
-    Column("step_ns", "float", "mean time of these steps", "ns"),
+    Column("step_ns", "float", "mean time of these steps"),
     Column("per_second", "float", "by the time that these steps took; the ranks' sum", "count"),
     Column("ci95_low_per_second", "float", "95 % interval of it, low end", "count"),
     Column("ci95_high_per_second", "float", "95 % interval of it, high end", "count"),

@@ -18,29 +18,20 @@ _COLUMNS = (
     SPAN,
     DEVICE,
     STEP,
-    Column("start_ns", "int", "start of the window, since the run's start", "ns", moment=True),
-    Column("window_ns", "int", "length of the window", "ns"),
-    Column("kernel_ns", "int", "at least one kernel was running", "ns"),
-    Column(
-        "utilization_ratio",
-        "float",
-        "the part of the window that this is (GPU utilisation)",
-        "ratio",
-    ),
+    Column("start_ns", "int", "start of the window, since the run's start", moment=True),
+    Column("window_ns", "int", "length of the window"),
+    Column("kernel_ns", "int", "at least one kernel was running"),
+    Column("utilization_ratio", "float", "the part of the window that this is (GPU utilisation)"),
     Column(
         "sm_efficiency_ratio",
         "float",
         "mean part of the multiprocessors that had a block, estimated",
-        "ratio",
     ),
-    Column(
-        "occupancy_ratio", "float", "mean achieved occupancy of the kernels, estimated", "ratio"
-    ),
+    Column("occupancy_ratio", "float", "mean achieved occupancy of the kernels, estimated"),
     Column(
         "described_ratio",
         "float",
         "the part of the kernels' summed duration whose blocks per multiprocessor were recorded",
-        "ratio",
         shown=False,
     ),
 )

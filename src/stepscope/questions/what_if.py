@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 _COLUMNS = (
     Column("span", "int", "which of the ranks' recordings, from 0", shown="varying"),
     Column("change", "text", "what would be otherwise"),
-    Column("step_ns", "float", "mean time of a rank's step that would follow", "ns", sums=True),
-    Column("saved_ns", "float", "how much less that is than recorded", "ns"),
-    Column("saved_ratio", "float", "the part of the recorded step", "ratio", sums=True),
-    Column("at_least_ns", "float", "what it saves a step even where unexplained waits stay", "ns"),
-    Column("at_most_ns", "float", "what it saves a step at most", "ns"),
+    Column("step_ns", "float", "mean time of a rank's step that would follow", sums=True),
+    Column("saved_ns", "float", "how much less that is than recorded"),
+    Column("saved_ratio", "float", "the part of the recorded step", sums=True),
+    Column("at_least_ns", "float", "what it saves a step even where unexplained waits stay"),
+    Column("at_most_ns", "float", "what it saves a step at most"),
 )
 _FASTER = re.compile(r"\s*(.+?)\s*=\s*([^,=\s]+)\s*(?:,|$)")
 _LEAST, _MOST = 0.01, 1000.0
