@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +17,7 @@ from stepscope.formats.cupti.columns import (
     in_time,
     mapped,
 )
-from stepscope.formats.nvprof import callbacks
+from stepscope.formats.nvprof.cupti_names import cupti_names
 from stepscope.formats.nvtx.ranges import NONE, Int32s, Int64s, Ranges
 from stepscope.formats.nvtx.rows import range_tables, role_of
 from stepscope.formats.nvtx.texts import Texts
@@ -29,11 +28,8 @@ _INSTANT, _BEGIN, _END = 1, 2, 4
 _THREAD_OBJECT = 2
 _NO_NAME = "-- null --"
 """What nvprof writes where CUPTI named no domain."""
-CALLS = {
-    "CUPTI_ACTIVITY_KIND_RUNTIME": ("cuda_runtime", callbacks.RUNTIME),
-    "CUPTI_ACTIVITY_KIND_DRIVER": ("cuda_driver", callbacks.DRIVER),
-}
-"""Tables of calls, each with their category and their names by number."""
+CALLS = {"CUPTI_ACTIVITY_KIND_RUNTIME": "runtime", "CUPTI_ACTIVITY_KIND_DRIVER": "driver"}
+"""Tables of calls, each with their kind in `cupti_names`."""
 MARKERS = ("CUPTI_ACTIVITY_KIND_MARKER", "timestamp")
 OVERHEAD = "overhead"
 _OVERHEADS = {
@@ -95,7 +91,7 @@ def host_rows(database: Database, report: ReadReport, *, python_stack: bool = Tr
     ranges, instant = _ranges(database, threads, report)
     found = range_tables(ranges, python_stack=python_stack)
     del ranges
-    parts = [_calls(database, table, *words, threads) for table, words in CALLS.items()]
+    parts = [_calls(database, table, kind, threads) for table, kind in CALLS.items()]
     parts.append(_overhead(database, threads))
     events = [canonical(in_time(part, report), "host_event") for part in parts]
     return HostRows(found, events, instant, threads)
@@ -199,12 +195,14 @@ def _objects(table: pa.Table, threads: Threads) -> Int64s:
     return found
 
 
-def _calls(
-    database: Database, table: str, category: str, names: Mapping[int, str], threads: Threads
-) -> pa.Table:
+def _calls(database: Database, table: str, kind: str, threads: Threads) -> pa.Table:
     columns = ("cbid", "start", "end", "processId", "threadId", "correlationId")
     rows = database.columns(table, columns)
-    name = mapped(rows["cbid"].fill_null(0), lambda one: names.get(one, f"{category} call {one}"))
+    category, names = f"cuda_{kind}", cupti_names()
+    name = mapped(
+        rows["cbid"].fill_null(0),
+        lambda one: names.get((kind, one), f"{category} call {one}"),
+    )
     distinct, which = distinct_rows({one: rows[one] for one in ("processId", "threadId")})
     number = [threads.number(one["processId"], one["threadId"] or 0) for one in distinct]
     return pa.table(

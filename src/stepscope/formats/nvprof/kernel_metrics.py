@@ -11,8 +11,6 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Iterator
-from functools import cache
-from importlib import resources
 from typing import Any
 
 import numpy as np
@@ -20,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stepscope.formats.counters.measured import of_events
+from stepscope.formats.nvprof.cupti_names import cupti_names
 from stepscope.formats.sqlite import Database
 
 Row = dict[str, Any]
@@ -51,27 +50,13 @@ def _measured(database: Database, device_event: pa.Table) -> Iterator[Row]:
         columns = ("correlationId", "id", "instance", "value")
         for correlation, number, instance, value in database.rows(table, columns, value=kind):
             if correlation in place and number is not None and value is not None:
-                name = names().get((word, number), f"{word} {number}")
+                name = cupti_names().get((word, number), f"{word} {number}")
                 within = "" if instance is None else f" [{instance}]"
                 yield {
                     "device_row": place[correlation],
                     "metric": f"{name}{within}",
                     "value": float(value) if isinstance(value, int) else _value(value),
                 }
-
-
-@cache
-def names() -> dict[tuple[str, int], str]:
-    """The names of metrics and events by kind and number, as CUPTI has them."""
-    text = (
-        resources.files("stepscope.formats.nvprof").joinpath("cupti_names.txt").read_text("utf-8")
-    )
-    found: dict[tuple[str, int], str] = {}
-    for line in text.splitlines():
-        if not line.startswith("#"):
-            word, first, *listed = line.split()
-            found |= {(word, number): name for number, name in enumerate(listed, int(first))}
-    return found
 
 
 def _value(blob: bytes) -> float | None:

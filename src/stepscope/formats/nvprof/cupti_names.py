@@ -1,0 +1,20 @@
+"""What databases of nvprof have only the number of: metrics, events and calls."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+
+
+@cache
+def cupti_names() -> dict[tuple[str, int], str]:
+    """Their names by kind (`metric`, `event`, `runtime`, `driver`) and number, as `cupti_names.txt` has them."""
+    text = (
+        resources.files("stepscope.formats.nvprof").joinpath("cupti_names.txt").read_text("utf-8")
+    )
+    found: dict[tuple[str, int], str] = {}
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            word, first, *listed = line.split()
+            found |= {(word, number): name for number, name in enumerate(listed, int(first))}
+    return found
