@@ -5,7 +5,7 @@ from tests.formats.sampled.profiles import read_text
 
 import stepscope
 from stepscope.floor.errors import SourceError
-from stepscope.formats.aps import looks_like_aps
+from stepscope.formats.aps import looks_like
 
 TEXT = """\
 | Summary information
@@ -93,7 +93,7 @@ def test_older_summaries_have_bars_before_what_was_run(tmp_path):
     "head", [b"", b"| Summary information\n", b"Elapsed Time: 3 s\n", b"see Summary information"]
 )
 def test_other_text_is_none(head):
-    assert not looks_like_aps(head)
+    assert not looks_like(head)
 
 
 def test_a_summary_without_a_metric_says_so(tmp_path):

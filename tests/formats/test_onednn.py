@@ -15,7 +15,7 @@ import stepscope
 from stepscope.floor.errors import SourceError
 from stepscope.formats import onednn
 from stepscope.formats.container import members
-from stepscope.formats.onednn import looks_like_onednn, read
+from stepscope.formats.onednn import looks_like, read
 
 MATMUL = "cpu,matmul,brgemm:avx512_core,undef,src:f32::blocked:ab::f0 wei:f32::blocked:ab::f0,attr-scratchpad:user,,2x3:3x4"
 KEPT = ("primitive", "implementation", "propagation", "types", "shape", "executions", "total_ns")
@@ -98,7 +98,7 @@ def test_a_log_without_a_primitive_says_so(tmp_path):
     "head", [b"", b"see onednn_verbose=1\n", b"x,onednn_verbose,exec\n", b"\0onednn_verbose,"]
 )
 def test_other_text_is_none(head):
-    assert not looks_like_onednn(head)
+    assert not looks_like(head)
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 10**9)), min_size=1, max_size=30))

@@ -7,7 +7,7 @@ import pytest
 from tests.formats.sampled.profiles import read_text, stacks
 
 import stepscope
-from stepscope.formats.vtune import looks_like_vtune
+from stepscope.formats.vtune import looks_like
 
 FUNCTIONS = """\
 Function,CPU Time,Memory Bound(%),Loads,Instructions Retired,CPI Rate,Module,Function (Full),Source File,Start Address
@@ -80,7 +80,7 @@ def test_a_summary_is_metrics_of_the_run(tmp_path):
     [b"", b"Function,Calls\nf,3\n", b"Module,Size\n", b"name,CPU Time\n", b'{"Function": 1}', b"CPU Time"],
 )  # fmt: skip
 def test_other_tables_are_none(head):
-    assert not looks_like_vtune(head)
+    assert not looks_like(head)
 
 
 @pytest.mark.traces

@@ -66,7 +66,7 @@ KINDS = {
 """What metrics measure, by the end of their name."""
 
 
-def looks_like_aps(head: bytes) -> bool:
+def looks_like(head: bytes) -> bool:
     """Whether a file's first bytes are a summary of APS."""
     start = strip_bom(head)[:4096]
     return _LOOKS.search(start) is not None and (
@@ -75,20 +75,12 @@ def looks_like_aps(head: bytes) -> bool:
 
 
 def peek(member: Member) -> Facts | None:
-    """What the file says of its origin: that APS made it. None when it holds no metric.
-
-    Raises:
-        SourceError: it cannot be opened.
-    """
+    """What the file says of its origin: that APS made it. None when it holds no metric."""
     return Facts(tool="APS") if any(map(_measured, _rows(member, ReadReport()))) else None
 
 
 def read(member: Member, _: ReadOptions | None = None) -> RankTables:
-    """Reads one file, or one member of an archive, as the recording of one rank: of all ranks that APS measured.
-
-    Raises:
-        SourceError: it cannot be opened, or holds no metric.
-    """
+    """Reads one file, or one member of an archive, as the recording of one rank: of all ranks that APS measured."""
     report = ReadReport()
     rows = list(_rows(member, report))
     return host_metrics_of(

@@ -52,17 +52,13 @@ ERRORS = {
 }
 
 
-def looks_like_onednn(head: bytes) -> bool:
+def looks_like(head: bytes) -> bool:
     """Whether a line of a file's first bytes is one of oneDNN's verbose mode."""
     return b"\0" not in head and _MARKED.search(head) is not None
 
 
 def peek(member: Member) -> Facts | None:
-    """What the file says of its origin: which version wrote it. None when it holds no line of oneDNN.
-
-    Raises:
-        SourceError: it cannot be opened.
-    """
+    """What the file says of its origin: which version wrote it. None when it holds no line of oneDNN."""
     with member.open() as stream:
         text = stream.read(_LONGEST_LINE).decode("utf-8", "replace")
     found = _VERSION.search(text)
@@ -70,11 +66,7 @@ def peek(member: Member) -> Facts | None:
 
 
 def read(member: Member, options: ReadOptions | None = None) -> RankTables:
-    """Reads one file, or one member of an archive, as the recording of one rank.
-
-    Raises:
-        SourceError: it cannot be opened, no primitive ran, or too many differ.
-    """
+    """Reads one file, or one member of an archive, as the recording of one rank."""
     options = options or ReadOptions()
     log = _Log(member.label)
     done = 0

@@ -32,26 +32,18 @@ KINDS = {
 _LONGEST_LINE = 1 << 12
 
 
-def looks_like_perf_stat(head: bytes) -> bool:
+def looks_like(head: bytes) -> bool:
     """Whether a file's first bytes are of what `perf stat` writes."""
     return _LOOKS.search(head[:8192]) is not None
 
 
 def peek(member: Member) -> Facts | None:
-    """What the file says of its origin: that perf made it. None when it counts nothing.
-
-    Raises:
-        SourceError: it cannot be opened.
-    """
+    """What the file says of its origin: that perf made it. None when it counts nothing."""
     return Facts(tool="perf") if any(_rows(member, ReadReport())) else None
 
 
 def read(member: Member, _: ReadOptions | None = None) -> RankTables:
-    """Reads one file, or one member of an archive, as the recording of one rank.
-
-    Raises:
-        SourceError: it cannot be opened, or counts nothing.
-    """
+    """Reads one file, or one member of an archive, as the recording of one rank."""
     report = ReadReport()
     return host_metrics_of(
         member,

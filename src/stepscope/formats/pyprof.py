@@ -44,7 +44,7 @@ _TILES = re.compile(r"_\d")
 """What follows the part of a kernel's name that sizes of tiles and layouts leave alike."""
 
 
-def looks_like_pyprof(head: bytes) -> bool:
+def looks_like(head: bytes) -> bool:
     """Whether a file's first bytes could be what PyProf's parser writes."""
     return _LOOKS.match(head) is not None
 
@@ -55,11 +55,7 @@ def peek(member: Member) -> Facts | None:
 
 
 def read(member: Member, options: ReadOptions | None = None) -> RankTables:
-    """Reads one file, or one member of an archive, as the recording of one rank.
-
-    Raises:
-        SourceError: it cannot be opened, or holds no kernel.
-    """
+    """Reads one file, or one member of an archive, as the recording of one rank."""
     options = options or ReadOptions()
     report = ReadReport()
     threads = _Threads()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any, Protocol
 
 from stepscope.floor.errors import SourceError
 from stepscope.floor.plugins import PlugIn, load, named, of_type
@@ -46,6 +47,16 @@ ERRORS = {
 }
 
 
+class Reader(Protocol):
+    """A module that reads a format; `Format` says what its functions do."""
+
+    def looks_like(self, head: bytes, /) -> bool: ...  # noqa: D102
+
+    def peek(self, member: Member, /) -> Facts | None: ...  # noqa: D102
+
+    def read(self, member: Member, options: ReadOptions, /) -> RankTables: ...  # noqa: D102
+
+
 @dataclass(frozen=True, slots=True)
 class Format:
     """A kind of file.
@@ -54,8 +65,10 @@ class Format:
         name: as it stands in `source.format`.
         title: what it is, for people.
         sniff: whether a file with these first bytes is one.
-        peek: what a file says of itself, without reading its events; None when it holds none.
-        read: its rows.
+        peek: what a file says of itself, without reading its events; None when it holds none. It raises
+            SourceError where the file cannot be opened or is damaged.
+        read: the rows of one file, or one member of an archive, as the recording of one rank. It raises SourceError
+            where there are none, too.
         timed: whether its events have moments. Recordings without come after those that have, and
             take no part in guessing whose rank is whose.
         end: when a file's last event starts, counted like `Facts.start_epoch_ns` of `peek`; asked only
@@ -89,30 +102,23 @@ class Format:
         return [member.of_process(one) for one in found] if len(found) > 1 else [member]
 
 
+def _format(reader: Reader, name: str, title: str, **more: Any) -> Format:
+    return Format(name, title, reader.looks_like, reader.peek, reader.read, **more)
+
+
 FORMATS: tuple[Format, ...] = (
-    Format(
-        name="inline",
-        title="inline measurements (.prof.json) of StepScope or HugeCTR",
-        sniff=inline.looks_like_inline,
-        peek=inline.peek,
-        read=inline.read,
+    _format(
+        inline,
+        "inline",
+        "inline measurements (.prof.json) of StepScope or HugeCTR",
         timed=False,
         processes=inline.processes,
     ),
-    Format(
-        name="phases",
-        title="phases of training steps (.phases.json) of StepScope",
-        sniff=phases.looks_like_phases,
-        peek=phases.peek,
-        read=phases.read,
-        timed=False,
-    ),
-    Format(
-        name="host",
-        title="what stepscope record --sample measured of its process (.host.json)",
-        sniff=host.looks_like_host,
-        peek=host.peek,
-        read=host.read,
+    _format(phases, "phases", "phases of training steps (.phases.json) of StepScope", timed=False),
+    _format(
+        host,
+        "host",
+        "what stepscope record --sample measured of its process (.host.json)",
         timed=False,
     ),
     Format(
@@ -124,117 +130,76 @@ FORMATS: tuple[Format, ...] = (
         end=kineto_peek.end,
         perhaps=kineto_reader.may_be_kineto,
     ),
-    Format(
-        name="nvprof",
-        title="database of nvprof (nvprof -o FILE), best with the markers of PyProf",
-        sniff=nvprof_reader.looks_like_nvprof,
-        peek=nvprof_reader.peek,
-        read=nvprof_reader.read,
+    _format(
+        nvprof_reader,
+        "nvprof",
+        "database of nvprof (nvprof -o FILE), best with the markers of PyProf",
         memory=3.0,
     ),
-    Format(
-        name="nvprof-metrics",
-        title="metrics and events of kernels as nvprof prints them (--metrics, --events), as text or CSV",
-        sniff=metric_sums.looks_like_sums,
-        peek=metric_sums.peek,
-        read=metric_sums.read,
+    _format(
+        metric_sums,
+        "nvprof-metrics",
+        "metrics and events of kernels as nvprof prints them (--metrics, --events), as text or CSV",
         timed=False,
     ),
-    Format(
-        name="nvprof-log",
-        title="log of nvprof (--print-gpu-trace, --print-api-trace), as text or CSV",
-        sniff=nvprof_log.looks_like_log,
-        peek=nvprof_log.peek,
-        read=nvprof_log.read,
+    _format(
+        nvprof_log,
+        "nvprof-log",
+        "log of nvprof (--print-gpu-trace, --print-api-trace), as text or CSV",
     ),
-    Format(
-        name="pyprof",
-        title="list of kernels (.dict) that PyProf made of a database of nvprof",
-        sniff=pyprof.looks_like_pyprof,
-        peek=pyprof.peek,
-        read=pyprof.read,
+    _format(
+        pyprof,
+        "pyprof",
+        "list of kernels (.dict) that PyProf made of a database of nvprof",
         timed=False,
     ),
-    Format(
-        name="nsys",
-        title="report of Nsight Systems, or its SQLite export (nsys export --type sqlite)",
-        sniff=nsys_reader.looks_like_nsys,
-        peek=nsys_reader.peek,
-        read=nsys_reader.read,
+    _format(
+        nsys_reader,
+        "nsys",
+        "report of Nsight Systems, or its SQLite export (nsys export --type sqlite)",
         processes=nsys_reader.processes,
         memory=2.2,
     ),
-    Format(
-        name="ncu",
-        title="report of Nsight Compute (.ncu-rep), or its table (ncu --import FILE --csv --page raw)",
-        sniff=ncu.looks_like_ncu,
-        peek=ncu.peek,
-        read=ncu.read,
+    _format(
+        ncu,
+        "ncu",
+        "report of Nsight Compute (.ncu-rep), or its table (ncu --import FILE --csv --page raw)",
         timed=False,
-        perhaps=ncu.may_be_ncu,
+        perhaps=ncu.may_be,
     ),
-    Format(
-        name="speedscope",
-        title="profile in speedscope's format (py-spy record -f speedscope)",
-        sniff=speedscope.looks_like_speedscope,
-        peek=speedscope.peek,
-        read=speedscope.read,
+    _format(
+        speedscope,
+        "speedscope",
+        "profile in speedscope's format (py-spy record -f speedscope)",
         timed=False,
     ),
-    Format(
-        name="vtune",
-        title="report of Intel VTune as CSV (vtune -report hotspots -format csv)",
-        sniff=vtune.looks_like_vtune,
-        peek=vtune.peek,
-        read=vtune.read,
+    _format(
+        vtune,
+        "vtune",
+        "report of Intel VTune as CSV (vtune -report hotspots -format csv)",
         timed=False,
     ),
-    Format(
-        name="onednn",
-        title="verbose log of oneDNN, DNNL or MKL-DNN (ONEDNN_VERBOSE=1)",
-        sniff=onednn.looks_like_onednn,
-        peek=onednn.peek,
-        read=onednn.read,
+    _format(
+        onednn, "onednn", "verbose log of oneDNN, DNNL or MKL-DNN (ONEDNN_VERBOSE=1)", timed=False
+    ),
+    _format(
+        aps,
+        "aps",
+        "summary of Intel's Application Performance Snapshot as text (aps-report DIR)",
         timed=False,
     ),
-    Format(
-        name="aps",
-        title="summary of Intel's Application Performance Snapshot as text (aps-report DIR)",
-        sniff=aps.looks_like_aps,
-        peek=aps.peek,
-        read=aps.read,
+    _format(perf_stat, "perf-stat", "counts of Linux perf (perf stat -o FILE)", timed=False),
+    _format(
+        perf_script,
+        "perf-script",
+        "samples of Linux perf, recorded (perf.data) or as text (perf script)",
         timed=False,
     ),
-    Format(
-        name="perf-stat",
-        title="counts of Linux perf (perf stat -o FILE)",
-        sniff=perf_stat.looks_like_perf_stat,
-        peek=perf_stat.peek,
-        read=perf_stat.read,
-        timed=False,
-    ),
-    Format(
-        name="perf-script",
-        title="samples of Linux perf, recorded (perf.data) or as text (perf script)",
-        sniff=perf_script.looks_like_perf_script,
-        peek=perf_script.peek,
-        read=perf_script.read,
-        timed=False,
-    ),
-    Format(
-        name="collapsed",
-        title="collapsed stacks (py-spy record -f raw)",
-        sniff=collapsed.looks_like_collapsed,
-        peek=collapsed.peek,
-        read=collapsed.read,
-        timed=False,
-    ),
-    Format(
-        name="memory-snapshot",
-        title="memory snapshot of torch (torch.cuda.memory._dump_snapshot), or a page of memory_viz",
-        sniff=cuda_snapshot.looks_like_snapshot,
-        peek=cuda_snapshot.peek,
-        read=cuda_snapshot.read,
+    _format(collapsed, "collapsed", "collapsed stacks (py-spy record -f raw)", timed=False),
+    _format(
+        cuda_snapshot,
+        "memory-snapshot",
+        "memory snapshot of torch (torch.cuda.memory._dump_snapshot), or a page of memory_viz",
         timed=False,
     ),
 )

@@ -57,27 +57,19 @@ _UNKNOWN = ("[Unknown]", "[Unknown source file]", "[Unknown module]", "[Unknown 
 _NAMED_UNIT = re.compile(r"(.*?)\s*\(([^()]{1,24})\)")
 
 
-def looks_like_vtune(head: bytes) -> bool:
+def looks_like(head: bytes) -> bool:
     """Whether a file's first line is the header of a report of VTune."""
     line = strip_bom(head).lstrip(b"\r\n").split(b"\n", 1)[0].decode("utf-8", "replace")
     return _header(line.removesuffix("\r")) is not None
 
 
 def peek(member: Member) -> Facts | None:
-    """What the file says of its origin: that VTune made it. None when it holds no row.
-
-    Raises:
-        SourceError: it cannot be opened.
-    """
+    """What the file says of its origin: that VTune made it. None when it holds no row."""
     return Facts(tool="VTune") if next(_Report.of(member).rows(ReadReport()), None) else None
 
 
 def read(member: Member, _: ReadOptions | None = None) -> RankTables:
-    """Reads one file, or one member of an archive, as the recording of one rank.
-
-    Raises:
-        SourceError: it cannot be opened, or holds no row.
-    """
+    """Reads one file, or one member of an archive, as the recording of one rank."""
     report = ReadReport()
     found = _Report.of(member)
     samples = Samples("cpu")

@@ -3,7 +3,7 @@
 import pytest
 from tests.formats.sampled.profiles import read_text, stacks
 
-from stepscope.formats.sampled.collapsed import looks_like_collapsed
+from stepscope.formats.sampled.collapsed import looks_like
 
 PY_SPY = """\
 process 31993:"/usr/bin/python train.py";thread (7): helper;run (threading.py:982);cool (train.py:9) 2
@@ -60,4 +60,4 @@ def test_a_damaged_line_of_a_short_file_is_counted_and_the_rest_is_read(tmp_path
     ],
 )
 def test_other_text_is_none(text):
-    assert not looks_like_collapsed(text.encode())
+    assert not looks_like(text.encode())

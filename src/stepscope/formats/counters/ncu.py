@@ -63,22 +63,18 @@ _EXPORTER = Exporter(
 )
 
 
-def looks_like_ncu(head: bytes) -> bool:
+def looks_like(head: bytes) -> bool:
     """Whether a file's first bytes are of a report or of a table."""
     return head.startswith(REPORT) or _HEAD.search(head) is not None
 
 
-def may_be_ncu(head: bytes) -> bool:
+def may_be(head: bytes) -> bool:
     """Whether they could be: ncu speaks, and its table may come later."""
     return _BANNER.search(head) is not None
 
 
 def peek(member: Member) -> Facts | None:
-    """What the file says of its origin, or None when it holds no kernel.
-
-    Raises:
-        SourceError: it cannot be opened or exported.
-    """
+    """What the file says of its origin, or None when it holds no kernel."""
     table = _Table(_printed(member), ReadReport())
     named = next((row for row in table.rows() if row.cells), None)
     if named is None:
@@ -92,11 +88,7 @@ def peek(member: Member) -> Facts | None:
 
 
 def read(member: Member, _: ReadOptions | None = None) -> RankTables:
-    """Reads one file, or one member of an archive, as what was measured of the kernels of one rank.
-
-    Raises:
-        SourceError: it cannot be opened or exported, or holds no metric.
-    """
+    """Reads one file, or one member of an archive, as what was measured of the kernels of one rank."""
     report = ReadReport()
     printed = _printed(member)
     made = _Launches(report, _mark(printed))

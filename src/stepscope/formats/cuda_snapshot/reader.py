@@ -53,7 +53,7 @@ _HEAD_BYTES = 1 << 12
 _ANNOTATION = "memory annotation"
 
 
-def looks_like_snapshot(head: bytes) -> bool:
+def looks_like(head: bytes) -> bool:
     """Whether a file's first bytes could be a memory snapshot's, or a page's that shows one."""
     if looks_like_page(head):
         return True
@@ -67,11 +67,7 @@ def peek(member: Member) -> Facts | None:
 
 
 def read(member: Member, options: ReadOptions | None = None) -> RankTables:
-    """Reads one snapshot as a recording of one rank.
-
-    Raises:
-        SourceError: it cannot be opened, is no plain data, is damaged, or holds neither segments nor events.
-    """
+    """Reads one snapshot as a recording of one rank."""
     options = options or ReadOptions()
     snapshot = _Snapshot()
     with member.open() as stream:

@@ -20,27 +20,19 @@ _BUSY_RATIO = 0.05
 """A thread takes part in the balance if it ran for this part of the time."""
 
 
-def looks_like_host(head: bytes) -> bool:
+def looks_like(head: bytes) -> bool:
     """Whether a file's first bytes could be what the recorder measured of its process."""
     return strip_bom(head).lstrip(b" \t\r\n")[:1] == b"{" and _OURS.search(head) is not None
 
 
 def peek(member: Member) -> Facts | None:
-    """What the file says of itself; None where nothing was measured.
-
-    Raises:
-        SourceError: it is not a complete JSON document.
-    """
+    """What the file says of itself; None where nothing was measured."""
     loaded = document.load(member)
     return document.facts_of(loaded, "stepscope") if _section(loaded) else None
 
 
 def read(member: Member, _: ReadOptions | None = None) -> RankTables:
-    """Reads one file as the recording of one rank.
-
-    Raises:
-        SourceError: it is not a complete JSON document, or nothing was measured.
-    """
+    """Reads one file as the recording of one rank."""
     loaded = document.load(member)
     tables = host_metrics_of(
         member,

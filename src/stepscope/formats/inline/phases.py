@@ -36,17 +36,13 @@ _METADATA = (
 Row = dict[str, Any]
 
 
-def looks_like_phases(head: bytes) -> bool:
+def looks_like(head: bytes) -> bool:
     """Whether a file's first bytes could be a summary of phases."""
     return strip_bom(head).lstrip(b" \t\r\n")[:1] == b"{" and _OURS.search(head) is not None
 
 
 def peek(member: Member) -> Facts | None:
-    """What the file says of itself.
-
-    Raises:
-        SourceError: it is not a complete JSON document, or no step was counted in it.
-    """
+    """What the file says of itself."""
     loaded = document.load(member)
     if not isinstance(loaded, dict) or _step(loaded) is None:
         raise _none_counted(member)
@@ -54,11 +50,7 @@ def peek(member: Member) -> Facts | None:
 
 
 def read(member: Member, _: ReadOptions | None = None) -> RankTables:
-    """Reads one file as the recording of one rank.
-
-    Raises:
-        SourceError: it is not a complete JSON document, or no step was counted in it.
-    """
+    """Reads one file as the recording of one rank."""
     loaded = document.load(member)
     report = ReadReport()
     rows = _rows(loaded, report) if isinstance(loaded, dict) else []

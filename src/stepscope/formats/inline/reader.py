@@ -46,7 +46,7 @@ _METADATA = (
 Row = dict[str, Any]
 
 
-def looks_like_inline(head: bytes) -> bool:
+def looks_like(head: bytes) -> bool:
     """Whether a file's first bytes could be inline measurements."""
     if strip_bom(head).lstrip(b" \t\r\n")[:1] not in (b"{", b"["):
         return False
@@ -56,11 +56,7 @@ def looks_like_inline(head: bytes) -> bool:
 
 
 def processes(member: Member) -> list[str]:
-    """Names of the hosts of a list of results, as HugeCTR's notebook prints one; nothing for any other file.
-
-    Raises:
-        SourceError: it is not a complete JSON document.
-    """
+    """Names of the hosts of a list of results, as HugeCTR's notebook prints one; nothing for any other file."""
     with member.open() as stream:
         if not strip_bom(stream.read(64)).lstrip().startswith(b"["):
             return []
@@ -68,20 +64,12 @@ def processes(member: Member) -> list[str]:
 
 
 def peek(member: Member) -> Facts | None:
-    """What the file says of itself.
-
-    Raises:
-        SourceError: it is not a complete JSON document.
-    """
+    """What the file says of itself."""
     return _facts(_result(member))
 
 
 def read(member: Member, _: ReadOptions | None = None) -> RankTables:
-    """Reads one file, or one host of a list, as the recording of one rank.
-
-    Raises:
-        SourceError: it is not a complete JSON document, or holds no measurements.
-    """
+    """Reads one file, or one host of a list, as the recording of one rank."""
     return tables_of(_result(member), member.label)
 
 

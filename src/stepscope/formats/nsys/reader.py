@@ -41,27 +41,19 @@ from stepscope.formats.tables import (
 Row = dict[str, Any]
 
 
-def looks_like_nsys(head: bytes) -> bool:
+def looks_like(head: bytes) -> bool:
     """Whether a file's first bytes could be a report of Nsight Systems, or an export of one."""
     return export.looks_like_export(head) or looks_like_report(head)
 
 
 def processes(member: Member) -> list[str]:
-    """Names of the processes that the file holds, in order of their ids.
-
-    Raises:
-        SourceError: it cannot be opened or is damaged.
-    """
+    """Names of the processes that the file holds, in order of their ids."""
     with opened_export(member) as database:
         return list(export.processes(database))
 
 
 def read(member: Member, options: ReadOptions | None = None) -> RankTables:
-    """Reads one process of a file, or one file of an archive, as the recording of one rank.
-
-    Raises:
-        SourceError: it cannot be opened, is damaged, or holds no activity.
-    """
+    """Reads one process of a file, or one file of an archive, as the recording of one rank."""
     options = options or ReadOptions()
     report = ReadReport()
     with opened_export(member) as database:
@@ -135,11 +127,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
 
 
 def peek(member: Member) -> Facts | None:
-    """What a process of a file says of itself, or None when it holds no activity.
-
-    Raises:
-        SourceError: it cannot be opened or is damaged.
-    """
+    """What a process of a file says of itself, or None when it holds no activity."""
     with opened_export(member) as database:
         ranks = export.processes(database)
         process = _number(member, ranks)

@@ -72,28 +72,20 @@ ERRORS = {
 }
 
 
-def looks_like_log(head: bytes) -> bool:
+def looks_like(head: bytes) -> bool:
     """Whether a file's first bytes could be of a log of nvprof."""
     return _LOOKS.search(head) is not None
 
 
 def peek(member: Member) -> Facts | None:
-    """What the file says of its origin, or None when it holds no table.
-
-    Raises:
-        SourceError: it cannot be opened, or holds sums alone.
-    """
+    """What the file says of its origin, or None when it holds no table."""
     found = _Log(member, ReadReport())
     row = next(found.rows(), None)
     return None if row is None else Facts(pid=found.pid, tool="nvprof")
 
 
 def read(member: Member, _: ReadOptions | None = None) -> RankTables:
-    """Reads one file, or one member of an archive, as the recording of one rank.
-
-    Raises:
-        SourceError: it cannot be opened, holds sums alone, or no table.
-    """
+    """Reads one file, or one member of an archive, as the recording of one rank."""
     report = ReadReport()
     log = _Log(member, report)
     made = _Tables(report)

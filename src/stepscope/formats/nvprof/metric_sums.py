@@ -39,7 +39,7 @@ class _Sum(NamedTuple):
     mean: str
 
 
-def looks_like_sums(head: bytes) -> bool:
+def looks_like(head: bytes) -> bool:
     """Whether a file's first bytes are of a log with metrics or events of kernels, and without a trace."""
     return _LOOKS.search(head) is not None and _TRACE.search(head) is None
 
@@ -50,11 +50,7 @@ def peek(member: Member) -> Facts | None:
 
 
 def read(member: Member, _options: ReadOptions | None = None) -> RankTables:
-    """Reads one file, or one member of an archive, as what was measured of the kernels of one rank.
-
-    Raises:
-        SourceError: it cannot be opened, or holds no metric.
-    """
+    """Reads one file, or one member of an archive, as what was measured of the kernels of one rank."""
     report, measured = ReadReport(), Measured()
     numbers: dict[tuple[str, str, int], int] = {}
     devices: dict[int, str] = {}

@@ -32,20 +32,16 @@ from stepscope.formats.tables import (
 Row = dict[str, Any]
 
 
-def looks_like_nvprof(head: bytes) -> bool:
+def looks_like(head: bytes) -> bool:
     """Whether a file's first bytes could be a database of nvprof."""
     return head.startswith(MAGIC) and b"CUPTI_ACTIVITY_KIND_" in head and b"StringTable" in head
 
 
-_NVPROF = Layout("nvprof", looks_like_nvprof, strings=("StringTable", "_id_", "value"))
+_NVPROF = Layout("nvprof", looks_like, strings=("StringTable", "_id_", "value"))
 
 
 def read(member: Member, options: ReadOptions | None = None) -> RankTables:
-    """Reads one file, or one member of an archive, as the recording of one rank.
-
-    Raises:
-        SourceError: it cannot be opened, is damaged, or holds no activity.
-    """
+    """Reads one file, or one member of an archive, as the recording of one rank."""
     options = options or ReadOptions()
     report = ReadReport()
     with opened(member, _NVPROF) as database:
@@ -85,11 +81,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
 
 
 def peek(member: Member) -> Facts | None:
-    """What the file says of itself, or None when it holds no activity.
-
-    Raises:
-        SourceError: it cannot be opened or is damaged.
-    """
+    """What the file says of itself, or None when it holds no activity."""
     with opened(member, _NVPROF) as database:
         times = [
             time

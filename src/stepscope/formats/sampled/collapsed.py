@@ -25,7 +25,7 @@ _PROCESS = re.compile(r'process (\d+):".*"')
 _THREAD = re.compile(r"thread \((\w+)\)(?:: (.*))?")
 
 
-def looks_like_collapsed(head: bytes) -> bool:
+def looks_like(head: bytes) -> bool:
     """Whether the lines of a file's first bytes are stacks with a number, and most are stacks of several
     frames, or of one that says where it is: other text is none.
 
@@ -49,11 +49,7 @@ def peek(member: Member) -> Facts | None:
 
 
 def read(member: Member, _: ReadOptions | None = None) -> RankTables:
-    """Reads one file, or one member of an archive, as the recording of one rank.
-
-    Raises:
-        SourceError: it cannot be opened, or holds no sample.
-    """
+    """Reads one file, or one member of an archive, as the recording of one rank."""
     report = ReadReport()
     samples: Samples | None = None
     of_py_spy = False

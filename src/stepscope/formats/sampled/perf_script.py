@@ -51,7 +51,7 @@ class _Sample:
     frames: list[Frame] = field(default_factory=list)
 
 
-def looks_like_perf_script(head: bytes) -> bool:
+def looks_like(head: bytes) -> bool:
     """Whether a file's first bytes are of a recording of perf, or samples as `perf script` prints them."""
     if head.startswith(_RECORDING):
         return True
@@ -71,11 +71,7 @@ def peek(member: Member) -> Facts | None:
 
 
 def read(member: Member, _: ReadOptions | None = None) -> RankTables:
-    """Reads one file, or one member of an archive, as the recording of one rank.
-
-    Raises:
-        SourceError: it cannot be opened, or holds no sample.
-    """
+    """Reads one file, or one member of an archive, as the recording of one rank."""
     report = ReadReport()
     samples = Samples("cpu")
     for one in _samples(member, report):

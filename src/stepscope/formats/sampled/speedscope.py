@@ -39,27 +39,19 @@ ERRORS = {
 }
 
 
-def looks_like_speedscope(head: bytes) -> bool:
+def looks_like(head: bytes) -> bool:
     """Whether a file's first bytes could be of speedscope's format."""
     return strip_bom(head).lstrip(b" \t\r\n")[:1] == b"{" and _LOOKS.search(head) is not None
 
 
 def peek(member: Member) -> Facts | None:
-    """What the file says of its origin, or None when it holds no profile.
-
-    Raises:
-        SourceError: it is not a complete JSON document.
-    """
+    """What the file says of its origin, or None when it holds no profile."""
     loaded = _load(member)
     return _facts(loaded, set()) if loaded.get("profiles") else None
 
 
 def read(member: Member, _: ReadOptions | None = None) -> RankTables:
-    """Reads one file, or one member of an archive, as the recording of one rank.
-
-    Raises:
-        SourceError: it is not a complete JSON document, or holds no sample.
-    """
+    """Reads one file, or one member of an archive, as the recording of one rank."""
     report = ReadReport()
     loaded = _load(member)
     frames = _frames(loaded)
