@@ -34,6 +34,15 @@ def test_every_control_of_every_view_is_reached_and_shows_its_focus(show: Any) -
 
 
 @pytest.mark.parametrize("show", ["server"], indirect=True)
+def test_the_overview_asks_only_for_what_it_shows(show: Any) -> None:
+    page = show("training", training()).show("overview")
+    asked = page.evaluate(
+        "performance.getEntriesByType('resource').map((one) => /answers.([^?]*)/.exec(one.name)?.[1])"
+    )
+    assert set(filter(None, asked)) == {"summary", "steps", "kernels"}
+
+
+@pytest.mark.parametrize("show", ["server"], indirect=True)
 def test_what_is_alive_at_a_moment_and_in_a_stretch_is_listed(show: Any) -> None:
     page = show("allocating", allocating()).show("memory")
     plot = page.locator("main .uplot-place")

@@ -137,6 +137,10 @@ def test_the_breakdown_adds_up_to_the_mean_step(answer: Any) -> None:
     }
     assert sum(parts.values()) == found["total"]["time_ns"] == 120
     assert rows_of(table, "verdict")["communication-bound"]["share_ratio"] == 47 / 120
+    severities = {row["id"]: row["severity"] for row in answer("findings", TRAINING).rows()}
+    told = {row["item"]: row["severity"] for row in table.rows() if row["severity"]}
+    assert len(told) > 1
+    assert told == {rule: severities[rule] for rule in told}
 
 
 def test_the_device_is_that_of_the_other_questions(answer: Any) -> None:

@@ -17,6 +17,8 @@ export type Rows = {
     readonly share_ratio?: number | null;
     /** number of calls, ranks, steps, devices, events (count) */
     readonly count?: number | null;
+    /** of a finding, as in `findings`; empty of all else */
+    readonly severity?: string | null;
     /** words */
     readonly text?: string | null;
   };

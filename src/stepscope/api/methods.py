@@ -55,7 +55,7 @@ class QuestionMethods(ABC):
     def summary(self, **asked: Unpack[Asked]) -> Table:
         """Where does the step time go, and what should I look at next?
 
-        Columns: section, item, rank, time_ns, share_ratio, count, text.
+        Columns: section, item, rank, time_ns, share_ratio, count, severity, text.
         """
         return self.ask("summary", **asked)
 

@@ -45,6 +45,7 @@ _COLUMNS = (
         "its part: of the step, of the device's span, or of what the section lists",
     ),
     Column("count", "int", "number of calls, ranks, steps, devices, events", "count"),
+    Column("severity", "text", "of a finding, as in `findings`; empty of all else"),
     Column("text", "text", "words", advises=True),
 )
 
@@ -151,6 +152,7 @@ def _verdict(found: list[Found]) -> Iterator[Row]:
         share = one.finding.share
         yield {
             "item": one.rule.id,
+            "severity": one.severity,
             "text": one.finding.title,
             "share_ratio": share,
             "time_ns": None if share is None else round(share * one.step_ns),
@@ -361,6 +363,7 @@ def _worth_changing(found: list[Found]) -> Iterator[Row]:
         high = one.finding.saving_ns or 0.0
         yield {
             "item": one.rule.id,
+            "severity": one.severity,
             "rank": one.finding.rank,
             "time_ns": round(high),
             "share_ratio": one.saving_share,

@@ -59,9 +59,13 @@ function Overview({ reply }: { readonly reply: Reply<SummaryRow> }) {
       )}
       {listed.length > 0 && (
         <div class="cards tops">
-          {listed.map((one) => (
-            <TopCard key={one.view} {...one} />
-          ))}
+          {listed.map((one) =>
+            one.view === "kernels" ? (
+              <KernelsCard key={one.view} {...one} />
+            ) : (
+              <TopCard key={one.view} {...one} />
+            ),
+          )}
         </div>
       )}
       {absent.length > 0 && (
@@ -93,12 +97,8 @@ function bySection(rows: readonly SummaryRow[]): Sections {
   return sections;
 }
 
-/** How severe a rule's finding is. */
-function useSeverities(): (rule: string) => string {
-  const findings = useAnswer("findings");
-  const rows = findings.state === "answered" ? findings.value.answer.rows : [];
-  return (rule) =>
-    rule === "data-quality" ? "warning" : (rows.find((one) => one.id === rule)?.severity ?? "note");
+function severityOf(finding: SummaryRow | undefined): string {
+  return finding?.item === "data-quality" ? "warning" : (finding?.severity ?? "note");
 }
 
 function Severity({ of }: { readonly of: string }) {
@@ -107,7 +107,7 @@ function Severity({ of }: { readonly of: string }) {
 
 function Verdict({ sections }: { readonly sections: Sections }) {
   const [first, ...rest] = sections.get("verdict") ?? [];
-  const severity = useSeverities()(first?.item ?? "");
+  const severity = severityOf(first);
   const link = useLink();
   if (first === undefined) return null;
   const next = rest.find((one) => one.item === "next");
@@ -373,7 +373,6 @@ function FindingsCard({
   readonly inSteps: boolean;
 }) {
   const link = useLink();
-  const severityOf = useSeverities();
   return (
     <section class="card">
       <h2>
@@ -389,7 +388,7 @@ function FindingsCard({
               <span class="number">{row.time_ns ? timeText(row.time_ns) : "–"}</span>
               <span class="number muted">{row.share_ratio ? ratioText(row.share_ratio) : ""}</span>
               <span>
-                <Severity of={severityOf(row.item ?? "")} />
+                <Severity of={severityOf(row)} />
               </span>
               <a href={link("findings", { find: row.item ?? "" })}>
                 <Plain text={row.text ?? ""} />
@@ -436,14 +435,23 @@ interface TopProps {
   readonly rows: readonly SummaryRow[];
 }
 
-function TopCard({ view, title, rows }: TopProps) {
+/** Of kernels with their short names, which the question about them has. */
+function KernelsCard(props: TopProps) {
+  const own = useAnswer("kernels");
+  return <TopCard {...props} labels={new Map(own.state === "answered" ? own.value.labels.name : [])} />;
+}
+
+function TopCard({
+  view,
+  title,
+  rows,
+  labels,
+}: TopProps & { readonly labels?: ReadonlyMap<string, string> }) {
   const link = useLink();
-  const own = useAnswer(view);
-  const labels = new Map(own.state === "answered" ? own.value.labels.name : []);
   const bars = rows.slice(0, MOST_TOP).map((row) => {
     const full = row.item ?? "";
     return {
-      name: labels.get(full) ?? full,
+      name: labels?.get(full) ?? full,
       full,
       value: row.time_ns ?? 0,
       beside: row.share_ratio === null || row.share_ratio === undefined ? "" : ratioText(row.share_ratio),
