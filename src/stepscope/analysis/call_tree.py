@@ -81,7 +81,6 @@ def regrouped(tree: CallTree, groups: Array) -> CallTree:
     """The tree with places put together whose groups, and those of all places above, are the same.
 
     Args:
-        tree: the tree.
         groups: the group of each code, from 0.
     """
     return call_tree(tree.parent, groups[tree.code], tree.own)

@@ -167,9 +167,6 @@ def charges_of(
     """Charges the device work of a rank.
 
     Args:
-        scope: what was asked.
-        rank: the rank.
-        conventions: how work is counted.
         columns: SQL: further columns of the events, from `work`, `module` and what is joined.
         joins: SQL: what is joined to them.
     """

@@ -137,7 +137,6 @@ def devices_looked_at(scope: Scope, whole: Scope, *, each_step: bool) -> Iterato
     """The devices of a scope over the time that `device-time` looks at.
 
     Args:
-        scope: what was asked.
         whole: its ranks with everything (`every_step`).
         each_step: whether each step is a window; else the asked ones, or all that the device did.
     """

@@ -72,11 +72,7 @@ class HostTime:
     known: frozenset[str]
 
     def regrouped(self, names: list[str]) -> tuple[CallTree, list[int]]:
-        """The tree by groups of frames, and the first frame of each group.
-
-        Args:
-            names: of each frame's group.
-        """
+        """The tree by groups of frames, and the first frame of each group."""
         number: dict[str, int] = {}
         keys = np.array([number.setdefault(name, len(number)) for name in names], np.int64)
         first: list[int] = []

@@ -121,7 +121,6 @@ def derived(values: Mapping[str, float], dur_ns: int | None = None) -> dict[str,
     """The figures that follow from what was measured and are not among it.
 
     Args:
-        values: by kind.
         dur_ns: duration while it was measured, where no counter says it.
 
     Returns:

@@ -498,11 +498,7 @@ def what_took_longer(
     Of each collective at which it was last, it is compared with the rank that waited longest.
 
     Args:
-        scope: the recording.
-        lateness: its waits.
-        rank: the late rank.
         cause: one of `CAUSES`; nothing is named of others than computation and host.
-        most: how many to name.
     """
     own = np.flatnonzero((lateness.late == rank) & (lateness.weight > 0))
     if cause not in _NAMED or not len(own):
@@ -542,9 +538,6 @@ def why(scope: Scope, lateness: Lateness, rank: int, *, recorded: bool = False) 
     make less than a fifth of it are left out.
 
     Args:
-        scope: the recording.
-        lateness: its waits.
-        rank: the late rank.
         recorded: without what lies before its recording.
     """
     charged = lateness.by_rank(lateness.charged_ns)[rank]

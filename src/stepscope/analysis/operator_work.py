@@ -105,7 +105,6 @@ class DeviceWork:
         """The parts of the rows of each key, in the order of their numbers.
 
         Args:
-            keys: what is numbered.
             group: the number of each row's key.
         """
         found: list[list[Part]] = [[] for _ in keys.of]

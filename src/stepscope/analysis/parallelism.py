@@ -82,9 +82,7 @@ def parallelism(
     """What a collective serves, by its group's description, else by where it was launched.
 
     Args:
-        description: of its process group.
         within: a name of `WITHIN`.
-        operation: what it does.
         module_class: class of the module that it was launched in.
         chain: whether ranks of its group send and receive as stages of a pipeline do (`pipeline.chains`).
     """

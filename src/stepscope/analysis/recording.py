@@ -76,7 +76,6 @@ def asked_times(scope: Scope, whole: Scope, device: Recordings, ranks: str) -> R
     None where all that was recorded is asked for. A stretch reaches no farther than the recording.
 
     Args:
-        scope: what was asked.
         whole: its ranks with everything (`every_step`).
         device: their work, as `device_work` gives it.
         ranks: the SQL condition on ranks that it was asked with.

@@ -18,7 +18,6 @@ def inner_calls(
     """The calls that an alike call encloses, at whatever distance: their `rank` and `id`, as lists.
 
     Args:
-        scope: where to look.
         calls: SQL condition on `host_event` for the calls that are compared, operators or ranges.
         key: SQL list of what makes calls alike; `name` and what narrows it down.
         tables: SQL of the tables that the key is taken from, `host_event` among them.

@@ -91,11 +91,8 @@ def heaviest_calls(
     Time is that on the device where any of them has some, else that on the host.
 
     Args:
-        scope: what was asked.
-        kind: what the pattern names.
         pattern: a name, one with `*` and `?`, or `/a regular expression/`; of an operator `mm` is
             `aten::mm`, of a kernel its short name will do.
-        top: how many at most.
 
     Raises:
         UsageError: nothing is named so, or no operator of torch with recorded inputs encloses it.

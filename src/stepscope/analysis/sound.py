@@ -73,7 +73,6 @@ def sound_recordings(
     """Recordings without damaged ranks, and a sentence on these.
 
     Args:
-        recordings: as they were read.
         alike: a rank of one is the same as that of another, so that what is damaged in one is left out of all.
     """
     damaged = [damaged_ranks(one.scope) for one in recordings]

@@ -47,7 +47,6 @@ def find_trend(time: ArrayLike, value: ArrayLike) -> Trend | None:
 
     Args:
         time: when, in any order and unit.
-        value: what.
 
     >>> trend = find_trend(range(10), [5, 5, 6, 6, 7, 7, 8, 8, 9, 9])
     >>> round(trend.change, 1), trend.first, trend.last, trend.sure

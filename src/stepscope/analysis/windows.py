@@ -51,7 +51,6 @@ def devices_in_windows(
     """Each device of each rank and span that has steps, with the windows that were asked for.
 
     Args:
-        scope: what was asked about.
         whole: the same with all of its work (`every_step`).
         by: as `windows` takes it.
         work_of: reads the device events of some ranks, by rank and span.

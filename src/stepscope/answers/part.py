@@ -94,7 +94,6 @@ class Part:
         """Refuses filters with which the question's answer would not be true.
 
         Args:
-            question: what is asked.
             by: the form of the answer, where it has several.
 
         Raises:

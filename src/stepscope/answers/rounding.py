@@ -18,7 +18,6 @@ def whole_parts(parts: Sequence[Fraction], total: int | None = None) -> list[int
     Each is rounded down or up: those with the largest remainders are rounded up, as many as it takes.
 
     Args:
-        parts: the parts.
         total: their sum as it was rounded, down or up, by someone else; by default to the nearest.
 
     >>> whole_parts([Fraction(3, 2), Fraction(3, 2), Fraction(1, 4)])

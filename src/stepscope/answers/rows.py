@@ -80,7 +80,6 @@ def noted(rows: pa.Table, note: str, *, rests_on: Iterable[str] | None = None) -
 
     Args:
         rows: the rows of an answer.
-        note: the note.
         rests_on: the evidence that this form of the answer rests on; as declared for None.
     """
     told = {"note": note} | ({} if rests_on is None else {"rests_on": ",".join(rests_on)})

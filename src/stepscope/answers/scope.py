@@ -77,7 +77,6 @@ class Scope:
         """Narrows the tables.
 
         Args:
-            store: the tables.
             ranks: the ranks to keep; all by default.
             steps: the steps to keep; by default those that the store was narrowed to, else all.
             part: the events to keep of these.

@@ -37,7 +37,6 @@ def answer_query(scope: Scope, text: str, *, top: int | None = None) -> Table:
 
     Args:
         scope: what it is asked of.
-        text: the statement.
         top: the first so many rows alone; no more are computed than are needed for them.
 
     Raises:

@@ -28,7 +28,6 @@ def heaviest_kernels(trace: Trace, *, top: int, source: str) -> tuple[str, ...]:
     """Names of the kernels of a recording with the most device time, the heaviest first.
 
     Args:
-        trace: the recording.
         top: how many names at most.
         source: what errors call the recording.
 

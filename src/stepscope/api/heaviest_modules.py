@@ -50,7 +50,6 @@ def heaviest_modules(trace: Trace, *, top: int, source: str) -> HeaviestModules:
     """The modules of a recording that take the most themselves, not counting modules inside.
 
     Args:
-        trace: the recording.
         top: how many modules at most.
         source: what errors call the recording.
 

@@ -94,7 +94,6 @@ def record_example(folder: Path, *, steps: int, device: str) -> Recorded:
     """Runs the example twice, as `stepscope record --inline` and `stepscope record --trace` do.
 
     Args:
-        folder: where the recordings go.
         steps: how many steps are traced.
         device: `cpu`, `cuda`, or `auto` for a GPU where there is one.
 

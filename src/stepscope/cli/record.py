@@ -534,8 +534,6 @@ def _show(
     """Shows what some files have; whether it could.
 
     Args:
-        question: which one.
-        sources: the files.
         typed: what has the same in it, for command lines; None for the files.
         one_rank: in as few rows as of one rank, of a folder of several.
     """

@@ -133,8 +133,6 @@ def judge(gate: Gate, compare: Compare, by: str | None) -> Judged:
     """What becomes of a gate on two recordings.
 
     Args:
-        gate: the gate.
-        compare: compares the recordings.
         by: what the comparison is about when the gate does not say.
 
     Raises:

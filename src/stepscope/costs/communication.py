@@ -71,7 +71,6 @@ def collective(
             `send_recv`, `gather` or `scatter` (or a spelling that `collective_name` knows).
         dtype: element type, by its canonical name.
         elements_in: elements that this rank gives.
-        elements_out: elements that it gets.
         group_size: ranks that take part; None where not recorded.
 
     Returns:

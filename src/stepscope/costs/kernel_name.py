@@ -233,7 +233,6 @@ def class_of(family: str | None, kernel: str) -> str:
 
     Args:
         family: family of the operator's work, where it has a model.
-        kernel: name of the kernel.
     """
     by_name = kernel_class(kernel)
     if by_name == "communication" or kernel.startswith(("Memcpy", "Memset")):

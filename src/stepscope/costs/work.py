@@ -223,7 +223,6 @@ class Models(list[Model]):
         """Declares the decorated function as the formula of some operators.
 
         Args:
-            formula: name of the formula.
             names: the operators, as `aten` takes them, or their full names.
             composites: those of them that hand their work on, as `aten` takes them.
             **more: the rest of `Model`.

@@ -51,7 +51,6 @@ def did_you_mean(name: str, known: Iterable[str], *, most_listed: int = 0) -> st
     """A hint for a name that is none of those known: the nearest, and which there are.
 
     Args:
-        name: what was typed.
         known: the names that there are.
         most_listed: so many of them are listed beside the nearest; where none is near, a few always are.
 

@@ -12,7 +12,6 @@ def regular_file_bytes(path: Path, most: int) -> bytes:
     """The bytes of a regular file, or of the one that a link leads to.
 
     Args:
-        path: the file.
         most: how large it may be (bytes).
 
     Raises:

@@ -148,8 +148,6 @@ def check_strict(label: str, damage: Iterable[str], *, lost: bool) -> None:
     """What `--strict` asks for.
 
     Args:
-        label: the file.
-        damage: classes of its damage.
         lost: whether events were repaired or dropped, or the file ends too early.
 
     Raises:

@@ -65,7 +65,6 @@ def bears_on(affects: str, rests_on: Iterable[str]) -> bool:
 
     Args:
         affects: kinds of evidence separated by commas, as in `data_check.affects`.
-        rests_on: kinds of evidence.
 
     Example:
         >>> bears_on("host-times,device-times", ["device-times", "clocks"])

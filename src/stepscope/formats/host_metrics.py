@@ -32,13 +32,10 @@ def host_metrics_of(
     """The recording of a file that holds metrics of the host and nothing else.
 
     Args:
-        member: the file.
         facts: what it says of its origin.
         report: how it was read; its kept rows are counted here.
         rows: of `host_metric`.
         lacks: what is wrong where there are none.
-        hint: what to do then.
-        slug: of that error.
 
     Raises:
         SourceError: there is no row.

@@ -71,7 +71,6 @@ def load(stream: Readable, label: str, take: Callable[[dict[Any, Any]], Any]) ->
     """The value that a pickle holds.
 
     Args:
-        stream: the pickle.
         label: how the file is called in messages.
         take: gets each dictionary of two or more entries when they are complete, inner ones first, and
             returns what is to stand for it: itself, or whatever is smaller.

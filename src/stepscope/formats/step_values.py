@@ -19,7 +19,6 @@ def step_values(
 
     Args:
         values: name to a list of [number of the step, value], as our recorders write it; None for nothing.
-        report: where it is counted.
         numbered: which column has the numbers.
     """
     rows = []

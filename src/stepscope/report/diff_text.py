@@ -44,7 +44,6 @@ def diff_lines(table: Table, *, width: int, most: int | None) -> list[Line]:
     """The answer of `diff` as lines.
 
     Args:
-        table: the answer.
         width: columns of text to fit into.
         most: rows to show at most; None for all.
     """

@@ -24,7 +24,6 @@ def inline_lines(table: Table, *, width: int, most: int | None, bars: bool) -> l
     """The answer of `inline` as lines.
 
     Args:
-        table: the answer.
         width: columns of text to fit into.
         most: rows to show at most; None for all.
         bars: draw shares as bars where there is room.

@@ -38,7 +38,6 @@ def markdown_text(table: Table, *, most: int | None) -> str:
     """The answer as Markdown: what it comes to, the rows, how they were made and how far to trust them.
 
     Args:
-        table: the answer.
         most: rows to show at most; None for all.
     """
     rows = table.rows()

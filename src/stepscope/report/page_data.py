@@ -200,7 +200,6 @@ def reply(table: Table, *, most: int | None = None) -> dict[str, Any]:
     """An answer for the page: its JSON, how many rows there are in all, and short names of kernels.
 
     Args:
-        table: the answer.
         most: its first rows alone; all by default.
     """
     rows = len(table)

@@ -15,7 +15,6 @@ def write_report(shown: Sequence[Shown], target: Path, *, with_places: bool = Fa
 
     Args:
         shown: the recordings; the first is the one that others are compared with.
-        target: the file.
         with_places: keep the names of hosts and the paths of files.
 
     Raises:

@@ -38,7 +38,6 @@ def scaling_chart(
         results: a result of `parse_result`, a path or an open trace for each run; or a table of
             `scaling`.
         names: what to call the runs.
-        title: above the chart.
 
     Returns:
         A matplotlib `Figure`; a notebook shows it, and `figure.savefig(path)` keeps it.

@@ -22,7 +22,6 @@ def scaling_lines(table: Table, *, width: int) -> list[Line]:
     """The answer of `scaling` as lines.
 
     Args:
-        table: the answer.
         width: columns of text to fit into.
     """
     lines = table.lines(width=width, most=None)

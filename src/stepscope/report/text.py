@@ -79,7 +79,6 @@ def answer_lines(
     """An answer as lines, drawn the way its question declares.
 
     Args:
-        table: the answer.
         width: columns of text to fit into.
         most: rows to show at most; None for all.
         whole: show every column that the answer has.

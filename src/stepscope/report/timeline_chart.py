@@ -129,7 +129,6 @@ def _nested(rows: Sequence[Row], offset: float, start: float, room: float) -> li
     Args:
         rows: the events, in order of their starts.
         offset: median offset of the event around them (ns).
-        start: where it is drawn.
         room: how long it is drawn.
     """
     outer: list[list[Row]] = []

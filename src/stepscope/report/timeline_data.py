@@ -43,7 +43,6 @@ def timeline_data(
     """What a report needs for a recording's timeline.
 
     Args:
-        timeline: the recording's.
         scrub: leaves out of texts what tells where the job ran.
         most: events that it may hold.
 

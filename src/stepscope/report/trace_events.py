@@ -69,7 +69,6 @@ def write_trace_events(scope: Scope, target: Path, progress: Progress = SILENT) 
     """Writes the events of a scope, all its ranks on one time line.
 
     Args:
-        scope: what is written.
         target: the file; compressed where its name ends in `.gz`.
         progress: told how far it is, in events.
 

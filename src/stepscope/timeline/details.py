@@ -113,7 +113,6 @@ def details(timeline: Timeline, track: Track, event: int) -> dict[str, Any]:
     """What is known of an event.
 
     Args:
-        timeline: the recording's.
         track: a track that it is on.
         event: its number, as tiles have it.
 

@@ -188,7 +188,6 @@ class Timeline:
         Args:
             level: the zoom: the tile has `BINS` bins of 2^level ns.
             index: which tile, counted from the start of the run.
-            tracks: their ids.
 
         Returns:
             `names`, and for each of the `tracks` what `tile` or `curve_tile` makes, and how many `rows`

@@ -58,10 +58,8 @@ def tile(lanes: Lanes, level: int, index: int, names: Names) -> dict[str, list[i
     """One track of a tile, as columns of one length, one row for each block.
 
     Args:
-        lanes: of the track.
         level: of the zoom, 0 to `MOST_LEVEL`.
         index: which tile: it starts at `index` · `BINS` · 2^level ns.
-        names: takes the names.
 
     Returns:
         `lane` from the top, `start` and `end` from the tile's start (ns), `count` of events, `busy`, their

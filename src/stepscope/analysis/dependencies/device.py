@@ -309,9 +309,7 @@ def add_streams(
     """Adds what device work and the calls that wait for it come after.
 
     Args:
-        net: the graph.
         events: the events of a recording.
-        waits: what they waited for.
         threads: the nodes of its threads.
         work: the node at which each piece of work starts.
         leaving: the node at which each ends where it is a matched collective; -1 for others, which end when they have

@@ -38,7 +38,6 @@ def lacks(graphs: Sequence[Graph], unmatched: str) -> str:
     """What the recordings lack, and what that means.
 
     Args:
-        graphs: the graphs.
         unmatched: what it means that collectives were not matched across ranks.
     """
     notes = []

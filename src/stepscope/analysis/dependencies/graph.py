@@ -226,7 +226,6 @@ def assembled(
     """The graph of nodes and edges. Edges that lead back in time are left out and counted.
 
     Args:
-        net: the nodes and edges.
         stretch: the time that is looked at.
         ends: the nodes at which it is done.
         begins: the nodes at which the step before was done.

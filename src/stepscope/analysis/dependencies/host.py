@@ -68,9 +68,7 @@ def add_threads(
     """Adds the moments at which threads meet others or the device, and the order of each thread's own.
 
     Args:
-        net: the graph.
         recording: the number of the recording.
-        events: its events.
         own: of each call, what it takes where it need not wait (ns); -1 for all of its time.
         alone: the same of each collective of the host.
         since: when the stretch of time starts that is looked at (ns).

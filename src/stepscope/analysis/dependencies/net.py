@@ -43,7 +43,6 @@ class Net:
         """Adds nodes and returns their numbers.
 
         Args:
-            kind: HOST, ...
             recording: the number of the recording.
             times: when they were (ns).
             places: the thread of a moment of the host; else the row of the recording's work.

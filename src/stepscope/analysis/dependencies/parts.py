@@ -87,7 +87,6 @@ def pieces_of(scope: Scope, graph: Graph) -> Pieces:
 
     Args:
         scope: the ranks of the graph with all their events.
-        graph: the graph.
     """
     start, end, kind, recording, place = _raw(graph)
     start, end = (np.clip(edge, graph.stretch.start, graph.stretch.end) for edge in (start, end))

@@ -54,7 +54,6 @@ def stretches(scope: Scope, whole: Scope) -> list[Stretch]:
     """The steps that were asked for, or those that count, of each recording.
 
     Args:
-        scope: what was asked.
         whole: its ranks with all steps (`every_step`).
     """
     chosen = counted_steps()

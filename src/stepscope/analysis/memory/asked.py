@@ -25,7 +25,6 @@ def asked_memory(scope: Scope, whole: Scope) -> Iterator[Asked]:
     """The memory of each device, with the states that lie in the steps and the stretch of time asked for.
 
     Args:
-        scope: what was asked.
         whole: its ranks with everything (`recording.every_step`).
     """
     steps = None if scope.steps is None else scope.sql(_ASKED).to_pylist()

@@ -47,7 +47,6 @@ def failures(scope: Scope, memories: Sequence[Memory]) -> list[Failure]:
     """The failures of the ranks, steps and time that a scope is narrowed to, in order of time by device.
 
     Args:
-        scope: what was asked.
         memories: the memory of its ranks.
     """
     of = {(one.rank, one.span, one.kind, one.device): one for one in memories}

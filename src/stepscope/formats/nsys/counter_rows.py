@@ -34,7 +34,6 @@ def counters(
     """Table `counter`, with the times as recorded.
 
     Args:
-        database: the export.
         process: the process that is read.
         used: devices that its work ran on, as it numbers them.
         report: told what has no time.

@@ -194,7 +194,6 @@ def stated_rank(database: Database, process: int | None, *, alone: bool) -> Stat
     """The rank of a process: as recording with --nvtx wrote it, by MPI, which was traced, or by its launcher.
 
     Args:
-        database: the export.
         process: the process; None where the file names none.
         alone: whether it is the only process of the file that can be a rank. The environment is that of
             the command that was profiled, which for several is their launcher and no rank.

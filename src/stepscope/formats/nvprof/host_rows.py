@@ -84,7 +84,6 @@ def host_rows(database: Database, report: ReadReport, *, python_stack: bool = Tr
 
     Args:
         database: where it is read from.
-        report: told what is damaged.
         python_stack: whether Python functions and call stacks are kept.
     """
     threads = Threads()
