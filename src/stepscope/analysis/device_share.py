@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
@@ -14,15 +13,10 @@ from stepscope.analysis.recording import (
     NEVER,
     Array,
     Columns,
-    asked_times,
-    device_work,
     extent,
-    groups,
-    rank_batches,
-    steps_of,
     union_of,
 )
-from stepscope.answers.scope import Scope
+from stepscope.analysis.windows import DeviceWindows
 from stepscope.link.intervals import Intervals, covered, intersect, split
 
 _SORT: Final = "stable"
@@ -81,10 +75,10 @@ def share_device(work: Columns, window_start: Array, window_end: Array) -> Devic
     )
 
 
-def device_totals(work: Columns, steps: Columns | None) -> dict[str, int]:
-    """What a device did from its first start to its last end, or in the given steps together."""
-    if steps is not None:
-        return share_device(work, steps["start_ns"], steps["end_ns"]).total()
+def device_totals(work: Columns, windows: tuple[Array, Array] | None) -> dict[str, int]:
+    """What a device did from its first start to its last end, or in windows (starts and ends) together."""
+    if windows is not None:
+        return share_device(work, *windows).total()
     share = share_device(work, *extent(work)).total()
     share["events"] = len(
         work["start_ns"]
@@ -114,53 +108,10 @@ def _running(start: Array, end: Array, window_start: Array, window_end: Array) -
     return np.subtract(begun, over)
 
 
-class LookedAt(NamedTuple):
-    """A device, its work, and the time over which it is looked at.
-
-    Args:
-        rank, span, device: which.
-        work: its work, as `device_work` gives it.
-        steps: of each window the step; None for windows that are no step.
-        start, end: windows that do not overlap (ns).
-    """
-
-    rank: int
-    span: int
-    device: int
-    work: Columns
-    steps: list[int | None]
-    start: Array
-    end: Array
-
-
-def devices_looked_at(scope: Scope, whole: Scope, *, each_step: bool) -> Iterator[LookedAt]:
-    """The devices of a scope over the time that `device-time` looks at.
-
-    Args:
-        whole: its ranks with everything (`every_step`).
-        each_step: whether each step is a window; else the asked ones, or all that the device did.
-    """
-    for ranks in rank_batches(scope.ranks):
-        steps, device = steps_of(scope, ranks), device_work(whole, ranks)
-        asked = asked_times(scope, whole, device, ranks)
-        for key, work in device.items():
-            for (index,), own in groups(work, "device").items():
-                if each_step and key in steps:
-                    numbers = steps[key]["step"].tolist()
-                    times = steps[key]["start_ns"], steps[key]["end_ns"]
-                    yield LookedAt(*key, index, own, numbers, *times)
-                elif not each_step and (asked is None or key in asked):
-                    chosen = None if asked is None else asked[key]
-                    times = (
-                        extent(own) if chosen is None else (chosen["start_ns"], chosen["end_ns"])
-                    )
-                    yield LookedAt(*key, index, own, [None] * len(times[0]), *times)
-
-
 TYPES = ("computation", "communication", "copy")
 
 
-def types_together(one: LookedAt) -> dict[tuple[str, ...], Array]:
+def types_together(one: DeviceWindows) -> dict[tuple[str, ...], Array]:
     """How long just these types of work ran at once in each window (ns); the empty one is idle time.
 
     All of them together are the windows' lengths. Fills count as computation.

@@ -178,8 +178,8 @@ def _measure(scope: Scope) -> Times:
 
 
 def _add_devices(times: Times, scope: Scope, rank: int, work: Any, steps: Any) -> None:
-    chosen = None if scope.steps is None else steps
-    windows = whole_window(steps) if chosen is None else (steps["start_ns"], steps["end_ns"])
+    chosen = None if scope.steps is None else (steps["start_ns"], steps["end_ns"])
+    windows = whole_window(steps) if chosen is None else chosen
     for own in groups(work, "device").values():
         for name, value in device_totals(own, chosen).items():
             times.device[name] = times.device.get(name, 0) + value

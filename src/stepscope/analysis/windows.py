@@ -10,6 +10,9 @@ import numpy as np
 from stepscope.analysis.recording import (
     Array,
     Columns,
+    asked_times,
+    device_work,
+    extent,
     groups,
     rank_batches,
     recorded_times,
@@ -66,6 +69,29 @@ def devices_in_windows(
             found = windows(by, chosen[key], recorded.get(key), all_steps=everything)
             for (index,), own in groups(work, "device").items():
                 yield DeviceWindows(key, index, own, *found)
+
+
+def devices_looked_at(scope: Scope, whole: Scope, *, each_step: bool) -> Iterator[DeviceWindows]:
+    """The devices of a scope over the time that `device-time` looks at.
+
+    Args:
+        whole: its ranks with everything (`every_step`).
+        each_step: whether each step is a window; else the asked ones, or all that the device did.
+    """
+    for ranks in rank_batches(scope.ranks):
+        device = device_work(whole, ranks)
+        asked = steps_of(scope, ranks) if each_step else asked_times(scope, whole, device, ranks)
+        for key, work in device.items():
+            if asked is not None and key not in asked:
+                continue
+            for (index,), own in groups(work, "device").items():
+                times = extent(own)
+                if asked is not None:
+                    times = asked[key]["start_ns"], asked[key]["end_ns"]
+                numbers = (
+                    asked[key]["step"].tolist() if each_step and asked else [None] * len(times[0])
+                )
+                yield DeviceWindows(key, index, own, numbers, *times)
 
 
 def windows(

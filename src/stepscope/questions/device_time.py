@@ -11,7 +11,6 @@ from stepscope.answers.rows import answer_rows
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.analysis.recording import Columns
     from stepscope.answers.scope import Scope
 
 _COLUMNS = (
@@ -69,44 +68,27 @@ def device_time(scope: Scope, by: str = "device") -> pa.Table:
     from the span by rounding. Holistic Trace Analysis's temporal breakdown rounds times to whole
     microseconds first and takes everything that does not compute for one part.
     """
-    from stepscope.analysis.device_share import device_totals
-    from stepscope.analysis.recording import (
-        asked_times,
-        device_work,
-        every_step,
-        groups,
-        rank_batches,
-        steps_of,
-    )
+    from stepscope.analysis.device_share import device_totals, share_device
+    from stepscope.analysis.recording import every_step
+    from stepscope.analysis.windows import devices_looked_at
+
+    entire = scope.steps is None and scope.part.window is None
 
     def rows(whole: Scope) -> Iterator[list[Any]]:
-        for ranks in rank_batches(scope.ranks):
-            steps, device = steps_of(scope, ranks), device_work(whole, ranks)
-            asked = asked_times(scope, whole, device, ranks)
-            for key, work in device.items():
-                for (index,), own in groups(work, "device").items():
-                    if by == "step":
-                        yield from _step_rows((*key, index), own, steps.get(key))
-                    elif asked is None or key in asked:
-                        chosen = None if asked is None else asked[key]
-                        yield [*key, index, *_figures(device_totals(own, chosen))]
+        for one in devices_looked_at(scope, whole, each_step=by == "step"):
+            windows = one.start, one.end
+            if by == "device":
+                total = device_totals(one.work, None if entire else windows)
+                yield [*one.key, one.device, *_figures(total)]
+                continue
+            share = share_device(one.work, *windows)
+            for row, step in enumerate(one.numbers):
+                figures = {name: int(getattr(share, name)[row]) for name in share.__slots__}
+                yield [*one.key, one.device, step, *_figures(figures)]
 
     with every_step(scope) as whole:
         names = [c.name for c in _COLUMNS if by == "step" or c.name != "step"]
         return answer_rows(_COLUMNS, names, rows(whole))
-
-
-def _step_rows(
-    key: tuple[int, int, int], work: Columns, steps: Columns | None
-) -> Iterator[list[Any]]:
-    from stepscope.analysis.device_share import share_device
-
-    if steps is None:
-        return
-    share = share_device(work, steps["start_ns"], steps["end_ns"])
-    for row, step in enumerate(steps["step"].tolist()):
-        figures = {name: int(getattr(share, name)[row]) for name in share.__slots__}
-        yield [*key, step, *_figures(figures)]
 
 
 def _figures(share: dict[str, int]) -> list[Any]:

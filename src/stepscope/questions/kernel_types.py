@@ -54,15 +54,16 @@ def kernel_types(scope: Scope, by: str = "all") -> pa.Table:
     Holistic Trace Analysis has the same table (`get_gpu_kernel_breakdown`), on times rounded to
     microseconds and with the names of NVIDIA's kernels.
     """
-    from stepscope.analysis.device_share import devices_looked_at, types_together
+    from stepscope.analysis.device_share import types_together
     from stepscope.analysis.recording import every_step
+    from stepscope.analysis.windows import devices_looked_at
 
     sums: dict[tuple[Any, ...], dict[tuple[str, ...], int]] = {}
     with every_step(scope) as whole:
         for one in devices_looked_at(scope, whole, each_step=by == "step"):
             for types, times in types_together(one).items():
-                for step, ns in zip(one.steps, times.tolist(), strict=True):
-                    key = (one.rank, one.span, one.device, step)[: len(_FORMS[by])]
+                for step, ns in zip(one.numbers, times.tolist(), strict=True):
+                    key = (*one.key, one.device, step)[: len(_FORMS[by])]
                     own = sums.setdefault(key, {})
                     own[types] = own.get(types, 0) + ns
     rows = []

@@ -78,8 +78,9 @@ def overlap(scope: Scope, by: str = "device") -> pa.Table:
     """
     if by == "kernel":
         return _kernels(scope)
-    from stepscope.analysis.device_share import devices_looked_at, share_device
+    from stepscope.analysis.device_share import share_device
     from stepscope.analysis.recording import every_step
+    from stepscope.analysis.windows import devices_looked_at
 
     rows: list[list[Any]] = []
     with every_step(scope) as whole:
@@ -88,11 +89,11 @@ def overlap(scope: Scope, by: str = "device") -> pa.Table:
             times = (share.communication_ns, share.exposed_communication_ns, share.computation_ns)
             if by != "step":
                 times = tuple(ns.sum(keepdims=True) for ns in times)
-            for step, *ns in zip(one.steps, *(column.tolist() for column in times), strict=False):
+            for step, *ns in zip(one.numbers, *(column.tolist() for column in times), strict=False):
                 communication, exposed, computation = ns
                 hidden = communication - exposed
                 rows.append(
-                    [one.rank, one.span, one.device, *([step] if by == "step" else []), communication,
+                    [*one.key, one.device, *([step] if by == "step" else []), communication,
                      hidden, exposed, hidden / communication if communication else None, computation,
                      hidden / computation if computation else None]
                 )  # fmt: skip
