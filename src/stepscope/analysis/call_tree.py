@@ -58,7 +58,7 @@ def call_tree(parent: Array, code: Array, own: Array) -> CallTree:
         parents.append(distinct // kinds - 1)
         codes.append(distinct % kinds)
         count += len(distinct)
-    return CallTree(_joined(parents), _joined(codes), _added(place, own, count))
+    return CallTree(_joined(parents), _joined(codes), added(place, own, count))
 
 
 def call_tree_of_stacks(frames: Array, lengths: Array, own: Array) -> CallTree:
@@ -110,7 +110,7 @@ def from_below(tree: CallTree) -> CallTree:
         ends = tree.parent[at] < 0
         parents.append(distinct // kinds - 1)
         codes.append(distinct % kinds)
-        values.append(_added(which[ends], own[ends], len(distinct)))
+        values.append(added(which[ends], own[ends], len(distinct)))
         goes = ~ends
         below, own, at = count + which[goes], own[goes], tree.parent[at[goes]]
         count += len(distinct)
@@ -130,7 +130,8 @@ def _joined(parts: list[Array]) -> Array:
     return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
 
 
-def _added(place: Array, values: Array, count: int) -> Array:
-    added = np.zeros((count, values.shape[1]), dtype=np.int64)
-    np.add.at(added, place, values)
-    return added
+def added(place: Array, values: Array, count: int) -> Array:
+    """The rows of values that go to each of `count` places, added up."""
+    sums = np.zeros((count, values.shape[1]), dtype=np.int64)
+    np.add.at(sums, place, values)
+    return sums

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepscope.analysis.recording import WORK, Array, Columns, groups
-from stepscope.analysis.tree import parents_first
+from stepscope.analysis.tree import listed
 from stepscope.answers.declare import Column, Parameter, by_form, question
 from stepscope.link.intervals import covered, union
 
@@ -132,7 +132,7 @@ def named_ranges(scope: Scope, by: str = "name", all: bool = False) -> pa.Table:
     largest = [("device_busy_ns", "descending"), ("host_total_ns", "descending")]
     order = pc.sort_indices(answer, sort_keys=[*largest, *((name, "ascending") for name in _KEY)])
     if by == "path":
-        order = _below_their_parents(order.to_numpy(), above)
+        order, _ = listed(order.to_numpy(), above)
     answer = answer.take(order)
     return answer.filter(pc.greater(answer.column("calls"), 0))
 
@@ -183,14 +183,6 @@ def _places(names: Any, above: Array) -> tuple[list[str], list[int]]:
         paths.append(name if parent < 0 else f"{paths[parent][-_LONGEST_PATH:]}/{name}")
         depths.append(0 if parent < 0 else depths[parent] + 1)
     return paths, depths
-
-
-def _below_their_parents(order: Array, above: Array) -> Array:
-    """Ordered rows as a tree: each below its parent, and siblings as they were ordered."""
-    place = np.empty(len(order), dtype=np.int64)
-    place[order] = np.arange(len(order))
-    parents = np.where(above[order] >= 0, place[above[order]], -1)
-    return order[parents_first(parents.tolist())]
 
 
 def _host_time(ranges: Columns, count: int) -> dict[str, Array]:

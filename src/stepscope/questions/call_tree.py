@@ -8,7 +8,7 @@ import numpy as np
 
 from stepscope.analysis.call_tree import CallTree, call_tree, from_below, heaviest
 from stepscope.analysis.recording import WORK, Array, rank_batches
-from stepscope.analysis.tree import parents_first
+from stepscope.analysis.tree import listed
 from stepscope.answers.declare import Column, Parameter, by_form, question
 from stepscope.answers.rows import noted
 
@@ -139,19 +139,12 @@ def calls(scope: Scope, by: str = "top-down", most: int = 1000) -> pa.Table:
     sums = total[tree.parent < 0].sum(axis=0)
     weights = np.maximum(*(total[:, one] / max(int(sums[one]), 1) for one in (_HOST, _DEVICE)))
     if by == "bottom-up":
-        weights /= (
-            depth + 1
-        )  # or the chains above a few functions would leave no room for the others
-    (kept,) = np.nonzero(heaviest(weights, depth, most))
-    kept = kept[np.lexsort((kept, -total[kept, _HOST]))]
-    place = np.full(len(tree.parent), -1)
-    place[kept] = np.arange(len(kept))
-    order = parents_first(_above(tree, kept, place))
-    rows = kept[order]
-    number = np.full(len(tree.parent), -1)
-    number[rows] = np.arange(len(rows))
-    above = _above(tree, rows, number)
+        # Or the chains above a few functions would leave no room for the others.
+        weights /= depth + 1
+    kept = np.flatnonzero(heaviest(weights, depth, most))
+    rows, above = listed(kept[np.lexsort((kept, -total[kept, _HOST]))], tree.parent)
     is_thread = tree.code[rows] >= names.num_rows
+    nothing = [None] * len(rows)
     columns: dict[str, Any] = {
         "name": [texts[code] for code in tree.code[rows].tolist()],
         "kind": [kinds[code] for code in tree.code[rows].tolist()],
@@ -164,9 +157,9 @@ def calls(scope: Scope, by: str = "top-down", most: int = 1000) -> pa.Table:
         measured = name == "host" or bool(sums[one])
         shares = total[rows, one] / sums[one] if sums[one] else None
         columns |= {
-            f"{name}_total_ns": total[rows, one] if measured else _nothing(rows),
-            f"{name}_share_ratio": _nothing(rows) if shares is None else shares,
-            f"{name}_self_ns": tree.own[rows, one] if measured else _nothing(rows),
+            f"{name}_total_ns": total[rows, one] if measured else nothing,
+            f"{name}_share_ratio": nothing if shares is None else shares,
+            f"{name}_self_ns": tree.own[rows, one] if measured else nothing,
         }
     answer = pa.table(columns)
     if len(rows) == len(tree.parent):
@@ -174,16 +167,6 @@ def calls(scope: Scope, by: str = "top-down", most: int = 1000) -> pa.Table:
     return noted(
         answer, f"The {len(rows)} of {len(tree.parent)} rows with most time; --most lists more."
     )
-
-
-def _nothing(rows: Array) -> list[None]:
-    return [None] * len(rows)
-
-
-def _above(tree: CallTree, rows: Array, number: Array) -> list[int]:
-    parents = tree.parent[rows]
-    above: list[int] = np.where(parents >= 0, number[parents], -1).tolist()
-    return above
 
 
 def _tree_of(calls: dict[str, Array], threads: dict[tuple[int, int, int], int]) -> CallTree:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepscope.analysis.call_tree import from_below, outermost
+from stepscope.analysis.call_tree import added, from_below, outermost
 from stepscope.analysis.host_time import FIGURES, HostTime, host_times
 from stepscope.analysis.recording import Array
-from stepscope.analysis.tree import parents_first
+from stepscope.analysis.tree import listed
 from stepscope.answers.declare import Column, Parameter, by_form, question
 from stepscope.answers.rows import noted
 from stepscope.formats.frames import UNKNOWN, Frame
@@ -228,7 +228,7 @@ def _flat(
     tree, first = time.regrouped(names)
     everything = tree.own.sum(axis=0)
     total = tree.totals * outermost(tree)[:, None]
-    own, below = (_by_key(values, tree.code, len(first)) for values in (tree.own, total))
+    own, below = (added(tree.code, values, len(first)) for values in (tree.own, total))
     basis = _basis(time)
     # Where no stack has two frames, nothing tells what a function called.
     called = bool((tree.parent >= 0).any())
@@ -240,12 +240,6 @@ def _flat(
         named = {"function": names[first[key]]} if by == "library" else _named(frame)
         figures = _figures(time, own[key], below[key] if called else None, everything)
         yield named | {"line": frame.line} | figures
-
-
-def _by_key(values: Array, key: Array, count: int) -> Array:
-    sums = np.zeros((count, values.shape[1]), np.int64)
-    np.add.at(sums, key, values)
-    return sums
 
 
 def _threads(time: HostTime, names: dict[tuple[int, int, int], Row]) -> Iterator[Row]:
@@ -270,24 +264,16 @@ def _tree(time: HostTime, least_ratio: float, *, first: int, upside_down: bool) 
     total = tree.totals
     basis = _basis(time)
     kept = np.flatnonzero(total[:, basis] >= max(least_ratio * everything[basis], 1))
-    # Heaviest first among those below one node; a node is at least as heavy as those below it.
-    kept = kept[np.lexsort((kept, -total[kept, basis]))]
-    kept = kept[np.argsort(tree.depth[kept], kind="stable")]
-    place = np.full(len(tree.parent) + 1, -1, np.int64)
-    place[kept] = np.arange(len(kept))
-    above = place[tree.parent[kept]]
-    depth = tree.depth[kept]
-    order = parents_first(above.tolist())
-    number = {at: first + row for row, at in enumerate(order)}
-    for at in order:
-        node = kept[at]
+    rows, above = listed(kept[np.lexsort((kept, -total[kept, basis]))], tree.parent)
+    depth = tree.depth[rows].tolist()
+    for place, node in enumerate(rows.tolist()):
         own = total[node] if upside_down else tree.own[node]
         yield (
             _named(time.frames[frame_of[tree.code[node]]])
             | _figures(time, own, None if upside_down else total[node], everything)
             | {
-                "depth": int(depth[at]),
-                "node": number[at],
-                "parent": number.get(int(above[at])),
+                "depth": depth[place],
+                "node": first + place,
+                "parent": None if above[place] < 0 else first + above[place],
             }
         )
