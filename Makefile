@@ -24,7 +24,7 @@ help:
 	@echo "make check    lint, format, types, import layers"
 	@echo "make format   repair what the linter and the formatter can"
 	@echo "make page     build the page's script and style from web/"
-	@echo "make bench    measure StepScope beside json.load, DuckDB, HTA and TraceLens (benchmarks/RESULTS.md), and the timeline's tiles"
+	@echo "make bench    measure StepScope beside json.load, DuckDB, HTA and TraceLens (benchmarks/RESULTS.md), and the page"
 	@echo "make gpu      show on a GPU what is claimed of GPUs, within ten minutes   (GPU_FLAGS='--list')"
 	@echo "make wheels   download what make gpu needs, for a machine without a network"
 	@echo "make docs     regenerate the documentation pages that are made from the code"
@@ -74,9 +74,8 @@ format: $(VENV)/.developer
 page: $(VENV)/.developer
 	@$(BIN)/python scripts/page.py build
 
-bench: $(VENV)/.user $(HTA)/.installed
+bench: $(VENV)/.developer $(HTA)/.installed
 	@$(BIN)/python benchmarks/run.py --hta-python $(HTA)/bin/python $(BENCH_FLAGS)
-	@$(BIN)/python benchmarks/timeline_tiles.py
 
 # With the Python that is named and its own torch, which an environment would hide.
 gpu:

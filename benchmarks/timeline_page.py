@@ -1,9 +1,9 @@
-"""Measures the page in Chromium over a store: the overview, or the timeline's first picture and the tab's memory.
+"""Measures the page in Chromium over a store: the overview, or the timeline's first picture, walking over it, and memory.
 
     python benchmarks/timeline_page.py STORE [--overview]
 
-STORE for the timeline is what `timeline_tiles.py --store STORE` makes. Needs Playwright and Debian's `chromium`;
-painting is software's.
+STORE for the timeline is what `timeline_tiles.py --store STORE` makes. The server is `stepscope view`. Needs Playwright
+and Debian's `chromium`; painting is software's.
 """
 
 from __future__ import annotations
@@ -11,22 +11,20 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import threading
+import subprocess
+import sys
 import time
 from pathlib import Path
-from typing import Any
 
 from playwright.sync_api import CDPSession, Page, sync_playwright
 
-from stepscope.api.trace import open_trace
-from stepscope.report.page_data import Shown
-from stepscope.serve.asking import Recordings
-from stepscope.serve.policy import Policy
-from stepscope.serve.running import listen, serve
-
 COMPLETE = ".timeline[data-complete=yes]"
+OVERVIEW = "main:not(:has(.waiting)) .overview"
 MOVES = ("d", "d", "w", "w", "a", "s", "s", "s", "d", "w", "w", "w", "0", "w", "w", "d", "s")
 ROUNDS = 6
+PAINTED = """() => new Promise((done) =>
+    requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now() / 1000))))"""
+"""Seconds since the page was navigated to, when what it shows was painted."""
 
 
 def renderer(page: Page) -> int:
@@ -45,38 +43,38 @@ def memory(process: int) -> tuple[int, int]:
     return int(told["Rss:"]) << 10, int(told["Pss:"]) << 10
 
 
+def peak(process: int) -> int:
+    """The most resident memory that a process had (bytes)."""
+    lines = Path(f"/proc/{process}/status").read_text(encoding="ascii").splitlines()
+    return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) << 10
+
+
+def processor(process: int) -> float:
+    """Seconds of processor time that a process took."""
+    fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def heap(session: CDPSession) -> int:
     """What the page's script holds (bytes)."""
     metrics = session.send("Performance.getMetrics")["metrics"]
     return int(next(one["value"] for one in metrics if one["name"] == "JSHeapUsedSize"))
 
 
-def timed(page: Page, view: str, complete: str) -> tuple[float, float]:
-    """Seconds by the clock until a view is complete, and of this process's processor time: the server's."""
-    began, processor = time.perf_counter(), time.process_time()
-    page.goto(f"{page.url}{view}")
-    page.wait_for_selector(complete, timeout=120_000)
-    return time.perf_counter() - began, time.process_time() - processor
-
-
-def overview(page: Page, link: str) -> dict[str, Any]:
-    """Opens the first view."""
-    page.goto("about:blank")
-    began, processor = time.perf_counter(), time.process_time()
+def opened(page: Page, server: int, link: str, complete: str) -> dict[str, float]:
+    """From navigation to the painted view: seconds by the clock, and of the processors."""
+    before = processor(server)
     page.goto(link)
-    page.wait_for_selector("main:not(:has(.waiting)) .overview", timeout=120_000)
-    return {
-        "overview_s": time.perf_counter() - began,
-        "overview_server_s": time.process_time() - processor,
-    }
+    page.wait_for_selector(complete, timeout=120_000)
+    painted_s = page.evaluate(PAINTED)
+    server_s = processor(server) - before
+    return {"picture_s": painted_s, "server_s": server_s, "renderer_s": processor(renderer(page))}
 
 
-def measured(page: Page, link: str) -> dict[str, Any]:
-    """Opens the timeline and walks over it."""
+def walked(page: Page) -> dict[str, float]:
+    """Walks over the timeline."""
     session = page.context.new_cdp_session(page)
     session.send("Performance.enable")
-    page.goto(link)
-    first, first_processor = timed(page, "#/timeline", COMPLETE)
     process = renderer(page)
     at_first = memory(process)
     page.locator("canvas").focus()
@@ -90,8 +88,6 @@ def measured(page: Page, link: str) -> dict[str, Any]:
             times.append(time.perf_counter() - began)
             most, most_heap = max(most, memory(process)), max(most_heap, heap(session))
     return {
-        "first_picture_s": first,
-        "first_picture_server_s": first_processor,
         "move_median_s": sorted(times)[len(times) // 2],
         "move_p95_s": sorted(times)[int(0.95 * len(times))],
         "renderer_first_mb": at_first[0] / 1e6,
@@ -108,35 +104,25 @@ def main() -> None:
     parser.add_argument("--overview", action="store_true")
     parser.add_argument("-o", "--output", type=Path)
     given = parser.parse_args()
-    bound = listen(0)
-    policy = Policy(bound.getsockname()[1])
-    trace = open_trace(given.store)
-    ends: list[Any] = []
-    ready = threading.Event()
-
-    def started(end: Any) -> None:
-        ends.append(end)
-        ready.set()
-
-    recordings = Recordings([Shown("generated", trace)])
-    thread = threading.Thread(
-        target=serve, args=[recordings, policy, bound], kwargs={"limit_s": 120, "ready": started}
-    )
-    thread.start()
-    ready.wait(20)
     print(f"load before {os.getloadavg()[0]:.1f}")
-    try:
-        with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(
-                executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"]
-            )
-            page = browser.new_page(viewport={"width": 1440, "height": 900})
-            told = (overview if given.overview else measured)(page, policy.link)
-            browser.close()
-    finally:
-        ends[0]()
-        thread.join(20)
-        trace.close()
+    command = [sys.executable, "-m", "stepscope", "view", str(given.store), "--no-browser"]
+    view, complete = ("overview", OVERVIEW) if given.overview else ("timeline", COMPLETE)
+    with (
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server,
+        sync_playwright() as playwright,
+    ):
+        assert server.stdout is not None
+        link = server.stdout.readline().strip()
+        browser = playwright.chromium.launch(
+            executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"]
+        )
+        page = browser.new_page(viewport={"width": 1440, "height": 900})
+        told = opened(page, server.pid, f"{link}#/{view}", complete)
+        if not given.overview:
+            told |= {"server_first_mb": peak(server.pid) / 1e6} | walked(page)
+        told |= {"server_most_mb": peak(server.pid) / 1e6}
+        browser.close()
+        server.terminate()
     for name, value in told.items():
         print(f"{name:24} {value:10.2f}")
     print(f"load after {os.getloadavg()[0]:.1f}")

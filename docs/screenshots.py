@@ -55,8 +55,8 @@ its step on the timeline.""",
 Each finding has what a cure saves, what to do, and what that costs elsewhere. Its evidence opens the rows, the place on the
 timeline that it speaks of, and the command that gives its number again.""",
     "steps": """\
-A moment belongs to the first part that goes on, so that the parts of a step add up to it. Steps that the recording cut off
-are pale. By mean, ranks stand beside each other.""",
+A moment belongs to the first part that goes on, so that the parts of a step add up to it. Steps that no mean counts are
+pale: those that the recording cut off, and a slow first one. By mean, ranks stand beside each other.""",
     "operators": """\
 A bar filters the table to its row; a row opens with
 all its values, and a way to the timeline.""",

@@ -72,6 +72,16 @@ def test_each_metric_has_one_name_its_unit_and_the_names_of_the_tools(diff):
     )  # fmt: skip
 
 
+def test_counters_alone_were_joined_to_nothing_that_could_be_counted(diff):
+    measured = rows_of(launch(0, "relu", memory=("memory_throughput", 95.0, "%")))
+    diff("metrics", measured, "kernel,count,measured\nrelu,,1")
+    diff(
+        "metrics",
+        measured | {"device_event": [kernel(1, GEMM, 70)]},
+        "kernel,count,measured\nrelu,0,1",
+    )
+
+
 def test_nothing_measured_is_no_row(answer):
     assert len(answer("metrics", {"device_event": [kernel(1, GEMM, 70)]})) == 0
 

@@ -197,6 +197,20 @@ def test_the_mean_leaves_out_an_incomplete_last_step(diff: Any) -> None:
     )
 
 
+def test_a_step_that_no_mean_counts_is_told_whatever_the_reason(diff: Any) -> None:
+    ends = (0, 40, 50, 60, 70, 80)
+    rows = {
+        "step": [
+            {"step": step, "start_ns": start, "end_ns": end, "complete": step < 5}
+            for step, (start, end) in enumerate(pairwise(ends), 1)
+        ]
+    }
+    expected = (
+        "step,complete,counted\n1,True,False\n2,True,True\n3,True,True\n4,True,True\n5,False,False"
+    )
+    diff("steps", rows, expected)
+
+
 def test_a_mean_of_no_complete_step_is_that_of_all(diff: Any) -> None:
     rows = {"step": [{"end_ns": 10, "complete": False}]}
     diff("steps", rows, "steps,other_ns,total_ns\n1,10,10", by="mean")

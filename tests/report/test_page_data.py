@@ -6,11 +6,12 @@ import zlib
 
 import pytest
 
+from stepscope.answers.scope import Scope
 from stepscope.api.trace import Trace
 from stepscope.questions import every, find
 from stepscope.report import page_data as made
 from stepscope.report.page import page
-from stepscope.report.page_data import Form, Shown, forms, key, page_data, reply
+from stepscope.report.page_data import Form, Shown, forms, holds, key, page_data, reply
 from stepscope.store.open import Store
 
 ROWS = {
@@ -50,6 +51,13 @@ def test_every_question_of_one_recording_is_in_it_as_its_json_has_it(shown):
             own = json.loads(shown.trace.ask(question.name).to_json())
             assert unpacked(data, question.name)["answer"] == own
     assert [d["name"] for d in data["declarations"]] == [q.name for q in every()]
+
+
+def test_what_a_recording_holds_tells_counters_of_a_known_kind_apart():
+    for kind in ("sm_active", None):
+        counter = {"track": "gpu", "series": "a", "time_ns": 1, "value": 2.0, "kind": kind}
+        with Store.from_rows({"counter": [counter]}) as store, Scope(store) as scope:
+            assert ("counter kind" in holds(scope)) == (kind is not None)
 
 
 def test_every_form_is_asked_after_all_defaults():

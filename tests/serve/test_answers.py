@@ -1,6 +1,7 @@
 """What the server answers: the page, and for each question what the command line prints."""
 
 import json
+import socket
 import threading
 
 import pytest
@@ -13,6 +14,7 @@ from stepscope.cli.main import main
 from stepscope.questions import OURS
 from stepscope.report.page_data import Shown
 from stepscope.serve.asking import Recordings
+from stepscope.serve.running import listen
 from stepscope.serve.tasks import AT_ONCE
 
 
@@ -106,6 +108,11 @@ def test_the_page_is_opened_by_its_link_alone(server):
             "data_check", "host_event operator", "device_event computation",
         ]} for number in "12"
     ]  # fmt: skip
+
+
+def test_the_end_of_an_answer_waits_for_no_acknowledgement():
+    with listen(0) as bound:
+        assert bound.proto == socket.IPPROTO_TCP  # else asyncio leaves Nagle's algorithm on
 
 
 def test_questions_are_the_declarations(server):

@@ -85,6 +85,15 @@ def test_the_rooms_are_all_that_an_import_runs(trace, tmp_path):
     assert used - {"progress", "without_pandas"} == set(ROOMS)
 
 
+def test_what_is_worked_out_of_a_store_is_no_change_of_it(tmp_path):
+    (tmp_path / "store.json").touch()
+    before = cache_key(tmp_path, {})
+    (tmp_path / "kept.bin").touch()
+    assert cache_key(tmp_path, {}) == before
+    (tmp_path / "store.json").unlink()
+    assert cache_key(tmp_path, {}) != before
+
+
 def test_a_file_that_changed_behind_its_size_and_time_is_read_again(trace):
     before, at = cache_key(trace, {}), trace.stat().st_mtime_ns
     assert cache_key(trace, {}) == before

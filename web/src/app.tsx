@@ -79,48 +79,31 @@ function Side() {
   const link = useLink();
   const recording = useRecording();
   const others = otherQuestions(declarations);
-  const current = (id: string) => (address.view === id ? "page" : undefined);
+  const entry = (id: string, title: string, why: string | null, shows: string) => (
+    <li key={id}>
+      <a
+        href={link(id)}
+        aria-current={address.view === id ? "page" : undefined}
+        class={why === null ? undefined : "unfilled"}
+        title={why ?? shows}
+      >
+        {title}
+      </a>
+    </li>
+  );
   return (
     <div class="side">
       <p class="brand">StepScope</p>
       <RecordingChoice />
       <Following />
       <nav aria-label="Views">
-        <ul>
-          {VIEWS.map((one) => {
-            const why = emptyOf(one, page, recording);
-            return (
-              <li key={one.id}>
-                <a
-                  href={link(one.id)}
-                  aria-current={current(one.id)}
-                  class={why === null ? undefined : "unfilled"}
-                  title={why ?? one.shows}
-                >
-                  {one.title}
-                </a>
-              </li>
-            );
-          })}
-        </ul>
+        <ul>{VIEWS.map((one) => entry(one.id, one.title, emptyOf(one, page, recording), one.shows))}</ul>
         <details open={others.some((one) => one.name === address.view)}>
           <summary>All other questions</summary>
           <ul class="small">
-            {others.map((one) => {
-              const why = emptyQuestion(one, page.recordings, recording);
-              return (
-                <li key={one.name}>
-                  <a
-                    href={link(one.name)}
-                    aria-current={current(one.name)}
-                    class={why === null ? undefined : "unfilled"}
-                    title={why ?? one.asks}
-                  >
-                    {one.name}
-                  </a>
-                </li>
-              );
-            })}
+            {others.map((one) =>
+              entry(one.name, one.name, emptyQuestion(one, page.recordings, recording), one.asks),
+            )}
           </ul>
         </details>
       </nav>

@@ -54,6 +54,8 @@ export type Rows = {
     readonly total_ns?: number | null;
     /** false for a step that the recording cut off, a last one at its end, say */
     readonly complete?: boolean | null;
+    /** false for a step that means leave out: cut off, or slow because it was the first */
+    readonly counted?: boolean | null;
   };
   /** How much of each device's time was computation, exposed communication, exposed copies or idle? */
   "device-time": {
@@ -1423,7 +1425,7 @@ export type Rows = {
     readonly block?: string | null;
     /** operator of the recording that spends most time in it */
     readonly operator?: string | null;
-    /** kernels of the recording that it was joined to; 0 without any (count) */
+    /** kernels of the recording that it was joined to; empty where that has none (count) */
     readonly count?: number | null;
     /** summed duration of these; where there are none, of the measured launches, which ran alone with the tool's clocks (ns) */
     readonly device_ns?: number | null;

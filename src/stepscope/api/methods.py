@@ -67,7 +67,8 @@ class QuestionMethods(ABC):
                 count.
 
         Columns: rank, span, step, steps, start_ns, kernel_ns, memcpy_ns, memset_ns,
-        communication_ns, runtime_ns, dataloader_ns, cpu_exec_ns, other_ns, total_ns, complete.
+        communication_ns, runtime_ns, dataloader_ns, cpu_exec_ns, other_ns, total_ns, complete,
+        counted.
         """
         return self.ask("steps", by=by, **asked)
 

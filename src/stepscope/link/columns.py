@@ -36,14 +36,16 @@ def small_numbers(table: pa.Table, name: str, *, missing: int = -1) -> NDArray[n
 
 
 def _filled(table: pa.Table, name: str, dtype: np.dtype[Any], missing: int) -> NDArray[Any]:
-    values = np.full(table.num_rows, missing, dtype=dtype)
     if name not in table.column_names or pa.types.is_null(table.schema.field(name).type):
-        return values
+        return np.full(table.num_rows, missing, dtype=dtype)
+    values = np.empty(table.num_rows, dtype=dtype)
     at = 0
     for chunk in table.column(name).chunks:
-        if chunk.null_count < len(chunk):
-            known = chunk.fill_null(missing) if chunk.null_count else chunk
-            values[at : at + len(chunk)] = known.to_numpy(zero_copy_only=False)
+        known = chunk.fill_null(missing) if 0 < chunk.null_count < len(chunk) else chunk
+        is_absent = 0 < chunk.null_count == len(chunk)
+        values[at : at + len(chunk)] = (
+            missing if is_absent else known.to_numpy(zero_copy_only=False)
+        )
         at += len(chunk)
     return values
 

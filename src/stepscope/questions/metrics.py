@@ -24,7 +24,7 @@ _KERNEL = (
     Column("grid", "text", "blocks of the grid, x,y,z", shown=False),
     Column("block", "text", "threads of a block, x,y,z", shown=False),
     Column("operator", "text", "operator of the recording that spends most time in it", shown=False),
-    Column("count", "int", "kernels of the recording that it was joined to; 0 without any", "count"),
+    Column("count", "int", "kernels of the recording that it was joined to; empty where that has none", "count"),
     Column("device_ns", "int", "summed duration of these; where there are none, of the measured launches, which ran alone "
         "with the tool's clocks", sums=True),
     Column("share_ratio", "float", "part of the time of all computing kernels of the recording"),
@@ -114,7 +114,8 @@ def metrics(scope: Scope, by: str = "kernel") -> pa.Table:
 def _head(one: MeasuredKernel, joined: Joined) -> list[Any]:
     share = one.device_ns / joined.ran_ns if one.rule and one.device_ns and joined.ran_ns else None
     return [
-        one.name, one.grid, one.block, one.operator, one.count, one.device_ns, share, one.launches,
+        one.name, one.grid, one.block, one.operator, one.count if joined.ran else None, one.device_ns,
+        share, one.launches,
     ]  # fmt: skip
 
 

@@ -49,6 +49,12 @@ _COLUMNS = (
         "false for a step that the recording cut off, a last one at its end, say",
         shown=False,
     ),
+    Column(
+        "counted",
+        "bool",
+        "false for a step that means leave out: cut off, or slow because it was the first",
+        shown=False,
+    ),
 )
 
 
@@ -135,7 +141,7 @@ def steps(scope: Scope, by: str = "step") -> pa.Table:
     return noted(answer, " ".join(filter(None, words)))
 
 
-_LEFT_OUT = {"step": ("steps",), "mean": ("step", "start_ns", "complete")}
+_LEFT_OUT = {"step": ("steps",), "mean": ("step", "start_ns", "complete", "counted")}
 
 
 def _step_rows(broken: Breakdown) -> Iterator[list[Any]]:
@@ -149,6 +155,7 @@ def _step_rows(broken: Breakdown) -> Iterator[list[Any]]:
             *_measured(parts, broken.measured),
             sum(parts),
             step["complete"],
+            step["counted"],
         ]
 
 

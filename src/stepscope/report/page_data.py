@@ -119,13 +119,19 @@ def page_data(shown: Sequence[Shown], *, with_places: bool = False) -> dict[str,
 
 
 def holds(scope: Scope) -> list[str]:
-    """What a recording has rows of: its tables, and of events each kind, as in `host_event python`."""
+    """What a recording has rows of: its tables, of events each kind, as in `host_event python`, and `counter kind`
+    where counters are of a known one."""
     return [*scope.store.filled(), *scope.sql(_KINDS)["held"].to_pylist()]
 
 
 _KINDS = " UNION ALL ".join(
-    f"SELECT DISTINCT '{table} ' || kind AS held FROM {table}"
-    for table in ("host_event", "device_event")
+    (
+        *(
+            f"SELECT '{table} ' || kind AS held FROM (SELECT DISTINCT kind FROM {table})"
+            for table in ("host_event", "device_event")
+        ),
+        "SELECT 'counter kind' WHERE EXISTS (FROM counter WHERE kind IS NOT NULL AND value IS NOT NULL)",
+    )
 )
 
 

@@ -92,11 +92,11 @@ def make_app(recordings: Recordings, policy: Policy, tasks: Tasks) -> ASGIApp:
             },
         )
 
-    async def list_recordings(_: Request) -> Response:
-        return JSONResponse(recordings.for_page())
+    async def list_recordings(request: Request) -> Response:
+        return await _told_of(request, recordings.for_page)
 
-    async def list_questions(_: Request) -> Response:
-        return JSONResponse([page_declaration(question) for question in every()])
+    async def list_questions(request: Request) -> Response:
+        return await _told_of(request, lambda: [page_declaration(one) for one in every()])
 
     async def tell_state(_: Request) -> Response:
         return JSONResponse(recordings.state())
@@ -126,7 +126,7 @@ def make_app(recordings: Recordings, policy: Policy, tasks: Tasks) -> ASGIApp:
     async def _answered(request: Request, ask: Callable[[], Table], most: int | None) -> Response:
         return await _told_of(request, lambda: reply(ask(), most=most))
 
-    async def _told_of(request: Request, ask: Callable[[], dict[str, Any]]) -> Response:
+    async def _told_of(request: Request, ask: Callable[[], Any]) -> Response:
         def work() -> bytes:
             # In the thread: an answer of many rows takes longer to write than to compute.
             return json.dumps(ask(), separators=(",", ":")).encode()

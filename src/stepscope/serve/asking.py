@@ -13,7 +13,7 @@ from stepscope.answers.selection import parse_numbers
 from stepscope.api.several import ask_of_several
 from stepscope.floor.errors import UsageError
 from stepscope.floor.known_names import check_name
-from stepscope.questions import find
+from stepscope.questions import every, find
 from stepscope.report.page_data import Shown, holds
 from stepscope.serve.growing import Growing, Reopen
 from stepscope.timeline.recording import Timeline
@@ -42,6 +42,7 @@ class Recordings:
         """Takes them as they are now; with `reopen`, they follow their `sources` (`Growing`)."""
         self._growing = Growing(shown, sources, reopen)
         self._timelines: WeakKeyDictionary[Trace, Timeline] = WeakKeyDictionary()
+        self._holds: WeakKeyDictionary[Trace, list[str]] = WeakKeyDictionary()
 
     def listed(self) -> list[dict[str, str]]:
         """Their ids and names."""
@@ -53,9 +54,16 @@ class Recordings:
         told: list[dict[str, Any]] = []
         with self._growing.now() as all_shown:
             for number, one in all_shown.items():
-                with one.trace.scope() as scope:
-                    told.append({"id": number, "name": one.name, "holds": holds(scope)})
+                if one.trace not in self._holds:
+                    with one.trace.scope() as scope:
+                        self._holds[one.trace] = holds(scope)
+                told.append({"id": number, "name": one.name, "holds": self._holds[one.trace]})
         return told
+
+    def prepare(self) -> None:
+        """Works out ahead what takes long the first time: what is held, and the declarations."""
+        self.for_page()
+        every()
 
     def state(self) -> dict[str, Any]:
         """How often they were opened again because their files changed, and what went wrong with that."""

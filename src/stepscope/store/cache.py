@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from stepscope.floor.home import user_folder
-from stepscope.store.manifest import UNFINISHED, holds_only_a_store, is_store
+from stepscope.store.manifest import KEPT, STORE_FILE, UNFINISHED, holds_only_a_store, is_store
 
 DEFAULT_BYTES = 20 << 30
 ROOMS = ("floor", "schema", "formats", "link", "store")
@@ -67,6 +67,10 @@ def cache_key(path: Path, options: dict[str, Any], *, beside: Sequence[Path] = (
     for source in sources:
         if source.is_dir():
             for folder, _, names in os.walk(source):
+                if (
+                    STORE_FILE in names
+                ):  # what is worked out of a store is written into it, and is no part of it
+                    names = [name for name in names if not KEPT.fullmatch(name)]
                 files += [_state(Path(folder) / name) for name in sorted(names)]
         else:
             files.append(_state(source))

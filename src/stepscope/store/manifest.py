@@ -39,7 +39,8 @@ _FILE = re.compile(r"rank=(\d{1,9})/([a-z_]+)\.(\d{1,9})(?:\.(\d{1,9}))?\.parque
 """Rank, table, span; a long table goes on in table.span.1.parquet, and so on."""
 _BEING_MADE = re.compile(_FILE.pattern.removesuffix("parquet") + "(parquet|arrow)", re.ASCII)
 """The same while a store is made."""
-_KEPT = re.compile(rf"{re.escape(KEPT_FILE)}|\.{re.escape(KEPT_FILE)}\.\d+\.part", re.ASCII)
+KEPT = re.compile(rf"{re.escape(KEPT_FILE)}|\.{re.escape(KEPT_FILE)}\.\d+\.part", re.ASCII)
+"""The name of that file, complete or being written."""
 _RANK_FOLDER = re.compile(r"rank=\d{1,9}", re.ASCII)
 _BLOCK = 1 << 20
 _MOST_BYTES = 256 << 20
@@ -287,7 +288,7 @@ def holds_only_a_store(directory: Path) -> bool:
                             return False
             elif (
                 is_folder
-                or not (entry.name == STORE_FILE or _KEPT.fullmatch(entry.name))
+                or not (entry.name == STORE_FILE or KEPT.fullmatch(entry.name))
                 or not _is_ours(directory)
             ):
                 return False

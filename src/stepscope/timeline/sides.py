@@ -17,12 +17,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from stepscope.link.columns import codes, numbers
+from stepscope.link.columns import codes
 from stepscope.link.device import KINDS as WORK_KINDS
 from stepscope.link.lanes import in_lanes
 from stepscope.store.columns import read_columns
 from stepscope.store.write import placed
-from stepscope.timeline.lanes import Columns, Lane, Lanes, Merged, laid_out, put
+from stepscope.timeline.lanes import Columns, Int64s, Lane, Lanes, Merged, laid_out, put
 
 if TYPE_CHECKING:
     from stepscope.store.open import Store
@@ -99,7 +99,7 @@ class Table:
         self, rows: pa.Table, kind: NDArray[np.int8], tracks: Sequence[Track]
     ) -> NDArray[np.int16]:
         """Which of the tracks each row is on; 0 where on none."""
-        one, other = (numbers(rows, name, missing=-1) for name in self.keys)
+        one, other = (_values(rows, name) for name in self.keys)
         works = kind < len(WORK_KINDS)
         number = np.zeros(rows.num_rows, np.int16)
         for place, track in enumerate(tracks):
@@ -150,7 +150,7 @@ class Side:
         self._words = Words()
         self._latest: tuple[int, int, Mapping[str, Lanes]] | None = None
         blocks = self._blocks()
-        spans, bins = numbers(blocks, "span"), numbers(blocks, "bin_ns")
+        spans, bins = _values(blocks, "span"), _values(blocks, "bin_ns")
         self._bins = {
             span: int(bins[np.argmax(spans == span)])
             for span in {placed(path)[0] for path in store.files(table.blocks, rank)}
@@ -159,7 +159,7 @@ class Side:
         self.level = max((one.bit_length() - 1 for one in self._bins.values()), default=-1)
         """Up to this zoom blocks are too coarse; -1 where there are none."""
         self._places: dict[tuple[int, ...], int] = {}
-        self._lanes, self._counts = self._laid_out(blocks)
+        self._lanes, self._counts = self._laid_out(blocks, bins)
         self._groups = self._row_groups()
         self._beside = self._further_lanes()
 
@@ -213,7 +213,7 @@ class Side:
         of += ["depth", "role"] if self._table.name == "host_event" else []
         return read_columns(self._store, self._table.blocks, self._rank, [*of, *_BLOCK_COLUMNS])
 
-    def _laid_out(self, blocks: pa.Table) -> tuple[dict[str, Lanes], list[int]]:
+    def _laid_out(self, blocks: pa.Table, bins: Int64s) -> tuple[dict[str, Lanes], list[int]]:
         own = ["id", "kind", "name", *self._table.keys, "start_ns", "dur_ns"]
         own += ["role", "depth"] if self._table.name == "host_event" else []
         rows = read_columns(
@@ -221,14 +221,14 @@ class Side:
         )
         kind = self._table.kinds(rows)
         track = self._table.tracks(rows, kind, self._tracks)
-        start = numbers(rows, "start_ns")
+        start = _values(rows, "start_ns")
         events = Columns(
-            start, start + numbers(rows, "dur_ns"), self._words.codes(rows["name"]), kind,
-            numbers(rows, "id"),
+            start, start + _values(rows, "dur_ns"), self._words.codes(rows["name"]), kind,
+            _values(rows, "id"),
         )  # fmt: skip
-        depth = numbers(rows, "depth")
+        depth = _values(rows, "depth")
         if self._bins:
-            made = self._with_blocks(events, track, depth, blocks)
+            made = self._with_blocks(events, track, depth, blocks, bins)
         else:
             made = laid_out(events, track, depth, len(self._tracks))
         names = self._words.array
@@ -241,16 +241,17 @@ class Side:
         track: NDArray[np.int16],
         depth: NDArray[np.int64],
         blocks: pa.Table,
+        bins: Int64s,
     ) -> list[tuple[Lane, ...]]:
         """The lanes of blocks, and on them the events of recordings that have none."""
         kind = self._table.kinds(blocks)
         block = Columns(
-            numbers(blocks, "start_ns"), numbers(blocks, "end_ns"), self._words.codes(blocks["name"]),
-            kind, numbers(blocks, "longest_id"),
+            _values(blocks, "start_ns"), _values(blocks, "end_ns"), self._words.codes(blocks["name"]),
+            kind, _values(blocks, "longest_id"),
         )  # fmt: skip
-        count, longest = numbers(blocks, "events"), numbers(blocks, "longest_ns")
-        alone = (count == 1) & (longest >= numbers(blocks, "bin_ns"))
-        merged = Merged(count, numbers(blocks, "busy_ns"), longest, alone)
+        count, longest = _values(blocks, "events"), _values(blocks, "longest_ns")
+        alone = (count == 1) & (longest >= bins)
+        merged = Merged(count, _values(blocks, "busy_ns"), longest, alone)
         length = events.end - events.start
         single = np.ones(len(events), np.int64)
         both = Merged(*_joined(merged, (single, length, length, single.astype(bool))))
@@ -260,8 +261,8 @@ class Side:
             beside[rows] = lane
         place = (
             self._table.tracks(blocks, kind, self._tracks),
-            numbers(blocks, "depth"),
-            numbers(blocks, "lane"),
+            _values(blocks, "depth"),
+            _values(blocks, "lane"),
         )
         known, number = _distinct(*_joined(place, (track, depth, beside)))
         self._places = {tuple(one): at for at, one in enumerate(known.tolist())}
@@ -294,7 +295,7 @@ class Side:
         if not self._bins:
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
         rows = read_columns(self._store, "event_lane", self._rank, ["event_id", "lane"])
-        events, lane = numbers(rows, "event_id"), numbers(rows, "lane")
+        events, lane = _values(rows, "event_id"), _values(rows, "lane")
         order = np.argsort(events, kind="stable")
         return events[order], lane[order]
 
@@ -308,17 +309,17 @@ class Side:
         rows = group.file.read_row_group(group.number, columns=names)
         kind = self._table.kinds(rows)
         track = self._table.tracks(rows, kind, self._tracks)
-        start = numbers(rows, "start_ns") + self._store.shift_ns(self._rank, group.span)
-        ids = numbers(rows, "id")
+        start = _values(rows, "start_ns") + self._store.shift_ns(self._rank, group.span)
+        ids = _values(rows, "id")
         events = Columns(
-            start, start + numbers(rows, "dur_ns"), self._words.codes(rows["name"]), kind, ids
+            start, start + _values(rows, "dur_ns"), self._words.codes(rows["name"]), kind, ids
         )
         further = np.zeros(len(ids), np.int64)
         known, lane = self._beside
         if len(known):
             at = np.minimum(np.searchsorted(known, ids), len(known) - 1)
             further = np.where(known[at] == ids, lane[at], 0)
-        distinct, which = _distinct(track, numbers(rows, "depth"), further)
+        distinct, which = _distinct(track, _values(rows, "depth"), further)
         numbers_of = np.array(
             [self._places.get(tuple(one), 0) for one in distinct.tolist()], np.int32
         )
@@ -330,10 +331,23 @@ class Side:
 
 
 _EVER = 1 << 62
+
+
+def _values(rows: pa.Table, name: str) -> NDArray[Any]:
+    """A column of numbers as it lies there, since a copy of millions takes time; zeros where the table has none such."""
+    if name not in rows.column_names:
+        return np.zeros(rows.num_rows, np.int16)
+    column = rows[name]
+    read: NDArray[Any] = (column.chunk(0) if column.num_chunks == 1 else column).to_numpy()
+    return read
+
+
 _MANY = 1 << 22
 
 
-def _joined(one: Sequence[NDArray[Any]], other: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+def _joined(one: Sequence[NDArray[Any]], other: Sequence[NDArray[Any]]) -> Sequence[NDArray[Any]]:
+    if not len(other[0]):
+        return one  # as it is: copies of millions of rows take time
     return [np.concatenate(pair) for pair in zip(one, other, strict=True)]
 
 

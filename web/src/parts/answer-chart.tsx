@@ -11,7 +11,7 @@ import { columnsOf, heads } from "../table/columns";
 import { Bandwidth } from "./bandwidth";
 import { Bars } from "./bars";
 import { HeatMap } from "./heat-map";
-import { hasOwnChart, OwnChart } from "./own-charts";
+import { ownChart } from "./own-charts";
 import { axes, LINE_COLOURS, Plot } from "./plot";
 
 const MOST_BARS = 10;
@@ -40,7 +40,8 @@ function MainChart({ reply, leads }: { readonly reply: Reply; readonly leads: st
     () => chartOf(columns, answer.rows, declared?.drawing ?? "table"),
     [columns, answer, declared],
   );
-  if (hasOwnChart(reply)) return <OwnChart reply={reply} />;
+  const own = ownChart(reply);
+  if (own !== null) return own;
   if (chart.kind === "map") return <HeatMap reply={reply} />;
   if (chart.kind === "bars") return <LargestRows chart={chart} reply={reply} leads={leads} />;
   if (chart.kind === "lines") {

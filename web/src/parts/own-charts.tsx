@@ -162,7 +162,7 @@ const SPREADS: Readonly<Record<string, readonly Spread[]>> = {
 };
 
 /** The chart of a question that has one of its own; null where the generic one does. */
-export function OwnChart({ reply }: { readonly reply: Reply }) {
+export function ownChart(reply: Reply) {
   const { question, columns, rows } = reply.answer;
   const has = (column: string) => columns.some((one) => one.name === column);
   const stack = STACKS[question];
@@ -187,17 +187,6 @@ export function OwnChart({ reply }: { readonly reply: Reply }) {
     );
   }
   return question === "scaling" ? <Scaling rows={rows} /> : null;
-}
-
-export function hasOwnChart({ answer }: Reply): boolean {
-  const has = (column: string) => answer.columns.some((one) => one.name === column);
-  const stack = STACKS[answer.question];
-  const spreads = SPREADS[answer.question] ?? [];
-  return (
-    (stack !== undefined && has(stack.needs) && answer.rows.some((row) => isStacked(stack, row))) ||
-    spreads.some((one) => has(one.columns.value) && has(one.columns.high)) ||
-    answer.question === "scaling"
-  );
 }
 
 /** Whether there is anything of a row to draw. */

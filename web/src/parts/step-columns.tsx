@@ -53,8 +53,14 @@ export function stepColumns(
         colour: part.colour,
         value: Number((row as Record<string, unknown>)[`${part.id}_ns`] ?? 0),
       })),
-      aside: row.complete === false ? "cut off by the recording" : undefined,
+      aside: asideOf(row),
       href: doorOf(row),
     };
   });
+}
+
+/** Why no mean counts a step. */
+function asideOf({ complete, counted }: StepRow): string | undefined {
+  if (counted !== false) return undefined;
+  return complete === false ? "cut off by the recording: in no mean" : "slow first step: in no mean";
 }

@@ -104,7 +104,7 @@ export function Board({ layout, recording, onWrite }: Props) {
   }, []);
   const colours = useMemo(palette, [dark]);
   const level = levelOf(range, width);
-  const indices = tilesOf(range, level, layout.bins);
+  const indices = tilesOf(range, level, layout);
   const wanted = visibleRows(scene).flatMap((row) => (row.track === null ? [] : [row.track.id]));
   const isComplete = width > 0 && height > 0 && tiles.has(wanted, level, indices);
   useEffect(() => {

@@ -102,7 +102,7 @@ function drawRow(pen: Pen, scene: Scene, palette: Palette, row: Row) {
   pen.fillStyle = palette.line;
   pen.fillRect(0, y + row.height - 1, scene.width, 1);
   const level = levelOf(scene.range, scene.width);
-  const pieces = tilesOf(scene.range, level, scene.layout.bins).map(
+  const pieces = tilesOf(scene.range, level, scene.layout).map(
     (index) => [index, scene.tiles.drawn(row.id, level, index)] as const,
   );
   const curves = pieces.flatMap(([, some]) => some.filter((one) => isCurve(one.data)));

@@ -25,7 +25,9 @@ describe("time on a line", () => {
   it("asks for tiles whose bins are a pixel or less", () => {
     expect(levelOf({ from: 0, to: 1_000_000 }, 1000)).toBe(9);
     expect(levelOf({ from: 0, to: 100 }, 1000)).toBe(0);
-    expect(tilesOf({ from: -5, to: 600_000 }, 9, 512)).toEqual([-1, 0, 1, 2]);
+    const there = { bins: 512, start_ns: -600_000, end_ns: 1_000_000 };
+    expect(tilesOf({ from: -5, to: 600_000 }, 9, there)).toEqual([-1, 0, 1, 2]);
+    expect(tilesOf({ from: -5, to: 600_000 }, 9, { ...there, start_ns: 0, end_ns: 300_000 })).toEqual([0, 1]);
   });
 
   it("marks round times, told apart by their digits", () => {

@@ -1,5 +1,7 @@
 /** The arithmetic of time on a line of pixels: zooming, moving, tiles, and the marks of the axis. */
 
+import type { Layout } from "../source/timeline";
+
 export interface Range {
   readonly from: number;
   readonly to: number;
@@ -43,12 +45,16 @@ export function levelOf(range: Range, width: number): number {
   return Math.max(0, Math.floor(Math.log2((range.to - range.from) / Math.max(width, 1))));
 }
 
-/** Which tiles of a level a range touches. */
-export function tilesOf(range: Range, level: number, bins: number): number[] {
+/** Which tiles of a level a range touches, of those that have something of the recording. */
+export function tilesOf(
+  range: Range,
+  level: number,
+  { bins, start_ns, end_ns }: Pick<Layout, "bins" | "start_ns" | "end_ns">,
+): number[] {
   const size = bins * 2 ** level;
-  const first = Math.floor(range.from / size);
-  const last = Math.floor(range.to / size);
-  return Array.from({ length: last - first + 1 }, (_, place) => first + place);
+  const first = Math.floor(Math.max(range.from, start_ns) / size);
+  const last = Math.floor(Math.min(range.to, end_ns) / size);
+  return Array.from({ length: Math.max(0, last - first + 1) }, (_, place) => first + place);
 }
 
 export interface Tick {

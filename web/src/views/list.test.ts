@@ -15,6 +15,11 @@ describe("questions that stand under no view", () => {
     expect(emptyQuestion(asked("idle"), [1], holding())).toBeNull();
   });
 
+  it("need counters of a kind they know", () => {
+    expect(emptyQuestion(asked("device-metrics"), [1], holding("counter"))).not.toBeNull();
+    expect(emptyQuestion(asked("device-metrics"), [1], holding("counter", "counter kind"))).toBeNull();
+  });
+
   it("need both sides where they have two", () => {
     const two = asked("metrics-diff", "two");
     expect(emptyQuestion(two, [1], holding("kernel_metric"))).toContain("needs two");

@@ -159,7 +159,7 @@ function lacking(
 /** What some of the questions that stand under no view are made from. */
 const MADE_FROM: Readonly<Record<string, readonly string[]>> = {
   counters: ["counter", "kernel_metric"],
-  "device-metrics": ["counter"],
+  "device-metrics": ["counter kind"],
   "host-metrics": ["host_metric"],
   "metrics-diff": ["kernel_metric"],
   onednn: ["primitive"],

@@ -61,6 +61,7 @@ function Chart({ rows }: { readonly rows: readonly StepRow[] }) {
       </ul>
       <p class="muted small">
         A moment belongs to the first of these that goes on.{" "}
+        {columns.some((one) => one.aside !== undefined) && "Pale steps are in no mean. "}
         {isMean ? "" : "Press a step to see it on the timeline. "}
         <a href={link("overview")}>What they add up to</a>
       </p>
@@ -81,7 +82,7 @@ function partOf(row: StepRow, part: string): number | null {
 
 /** The shortest and the longest step, and those that are far from the others. */
 function spread(rows: readonly StepRow[]): string {
-  const times = rows.flatMap((row) => (row.complete === false || !row.total_ns ? [] : [row.total_ns]));
+  const times = rows.flatMap((row) => (row.counted === false || !row.total_ns ? [] : [row.total_ns]));
   const ordered = [...times].sort((a, b) => a - b);
   const first = ordered[0];
   const last = ordered.at(-1);
