@@ -88,7 +88,9 @@ def command(
             if not no_browser and _has_browser():
                 _open(policy.link, stack)
 
-        serve(recordings, policy, bound, limit_s=time_limit, ready=ready)
+        serve(
+            recordings, policy, bound, limit_s=time_limit, ready=ready, meanwhile=recordings.prepare
+        )
     say("stepscope view: ended")
 
 

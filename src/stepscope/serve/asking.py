@@ -61,7 +61,7 @@ class Recordings:
         return told
 
     def prepare(self) -> None:
-        """Works out ahead what takes long the first time: what is held, and the declarations."""
+        """Works out what every page asks first: what is held, and the declarations."""
         self.for_page()
         every()
 

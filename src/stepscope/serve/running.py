@@ -67,6 +67,7 @@ def serve(
     *,
     limit_s: float,
     ready: Callable[[Callable[[], object]], None] = lambda _: None,
+    meanwhile: Callable[[], object] = lambda: None,
 ) -> None:
     """Answers requests until a signal comes, or somebody calls what `ready` was given.
 
@@ -76,8 +77,9 @@ def serve(
         bound: where; closed at the end.
         limit_s: how long one answer may take (seconds).
         ready: called when requests are answered, with what ends the server.
+        meanwhile: done then, in a thread, while a browser starts.
     """
-    asyncio.run(_serve(recordings, policy, bound, limit_s, ready))
+    asyncio.run(_serve(recordings, policy, bound, limit_s, ready, meanwhile))
 
 
 async def _serve(
@@ -86,6 +88,7 @@ async def _serve(
     bound: socket.socket,
     limit_s: float,
     ready: Callable[[Callable[[], object]], None],
+    meanwhile: Callable[[], object],
 ) -> None:
     tasks = Tasks(limit_s)
     server = _Server(
@@ -114,12 +117,11 @@ async def _serve(
             loop.add_signal_handler(number, end)
     serving = asyncio.ensure_future(server.serve([bound]))
     ready(lambda: loop.call_soon_threadsafe(end))
-    # What every page asks first is there when a browser has been opened.
-    prepared = asyncio.ensure_future(tasks.do(recordings.prepare, loop.create_future()))
+    done = asyncio.ensure_future(tasks.do(meanwhile, loop.create_future()))
     try:
         await serving
     finally:
-        prepared.cancel()
-        with contextlib.suppress(Exception, asyncio.CancelledError):  # who asks is told
-            await prepared
+        done.cancel()
+        with contextlib.suppress(Exception, asyncio.CancelledError):  # who asks for it is told
+            await done
         await tasks.close()
