@@ -1,0 +1,81 @@
+"""A plan from a recording: its modules, those with the most work of their own first."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from stepscope.api.several import check_one_job
+from stepscope.api.trace import open_trace
+from stepscope.floor.errors import SourceError
+from stepscope.record.labels import parse_label
+from stepscope.record.planning.rounds import Listed
+
+_WHOLE = ("input_wait", "forward", "backward", "optimizer.step")
+
+# torch.profiler's own names for modules, which no model has.
+_BY_CLASS = re.compile(r"[A-Z]\w*_\d+")
+
+ERRORS = {
+    "no-modules": (
+        "`stepscope plan` was given a recording that names no modules of the model, or names them "
+        "only by their classes (`Linear_3`). `stepscope record --trace` keeps their paths; or "
+        "name the script itself."
+    ),
+}
+
+
+def recorded_plan(source: str, top: int) -> tuple[list[Listed], list[str]]:
+    """What a plan of a recording lists, and the lines to put above it.
+
+    Args:
+        top: how many modules at most.
+
+    Raises:
+        SourceError: it names no modules, or only by their classes.
+    """
+    with open_trace(source) as trace:
+        check_one_job(trace)
+        rows = _parts_of_the_model(trace.ask("modules").rows())
+    if not rows:
+        raise _no_modules(f"{source}: the recording names no modules")
+    if all(_BY_CLASS.fullmatch(part) for row in rows for part in row["path"].split(".")):
+        path = rows[-1]["path"]
+        raise _no_modules(f"{source}: the recording names modules by their classes ({path})")
+    on_device = any(row["device_self_ns"] for row in rows)
+    kind, work = ("device", "device work") if on_device else ("host", "host time")
+    rows.sort(key=lambda row: -(row[f"{kind}_self_ns"] or 0))
+    found = [Listed(label) for label in _WHOLE]
+    for row in rows[:top]:
+        path = row["path"]
+        found.append(Listed(f"{path}.forward", time_ns=row[f"forward_{kind}_ns"]))
+        if row[f"backward_{kind}_ns"]:
+            found.append(Listed(f"{path}.backward", time_ns=row[f"backward_{kind}_ns"]))
+    return [one for one in found if _is_label(one.label)], [
+        f"The modules of {source}, those with the most {work} of their own first.",
+        f"Times are all {work} over the complete recording, with that of the modules inside.",
+    ]
+
+
+def _parts_of_the_model(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    # Also without the row of what belongs to no module.
+    named = [row for row in rows if row["path"] and "(" not in row["path"]]
+    outermost = [row for row in named if row["depth"] == 0]
+    # A single one is the model itself, whose path is empty in the program.
+    return [row for row in named if len(outermost) > 1 or row["depth"] != 0]
+
+
+def _no_modules(message: str) -> SourceError:
+    return SourceError(
+        message,
+        hint="record with stepscope record --trace, which keeps their paths, or name the script",
+        slug="no-modules",
+    )
+
+
+def _is_label(text: str) -> bool:
+    try:
+        parse_label(text)
+    except ValueError:
+        return False
+    return text.isprintable()
