@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import os
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +18,16 @@ from stepscope.floor.errors import StepScopeError, UsageError
 
 if TYPE_CHECKING:
     from stepscope.record.planning.rounds import Listed
+
+_WHOLE = ("input_wait", "forward", "backward", "optimizer.step")
+
+ERRORS = {
+    "no-model": (
+        "`stepscope plan` takes a script, a recording, or a model as `train.py:Model` or "
+        "`package.module:Model`, where `Model` is a module or makes one when it is called without "
+        "arguments."
+    ),
+}
 
 
 class _Plan(click.Command):
@@ -35,7 +48,9 @@ class _Plan(click.Command):
 @click.command(
     name="plan", cls=_Plan, short_help="Writes a plan of what can be measured, to cut down."
 )
-@click.argument("source", metavar="SRC | -- SCRIPT [ARGS]...", nargs=-1, type=click.UNPROCESSED)
+@click.argument(
+    "source", metavar="SRC | MODEL | -- SCRIPT [ARGS]...", nargs=-1, type=click.UNPROCESSED
+)
 @click.option(
     "-o",
     "--output",
@@ -79,7 +94,7 @@ def command(
 ) -> None:
     """Writes a plan for `stepscope record --inline`: labels to cut down, one per line.
 
-    It is made from one of two:
+    It is made from one of three:
 
     A script, with its arguments: `stepscope plan -- train.py ARGS`, or `-- -m MODULE ARGS`, under
     torchrun, mpiexec or srun as well. It is run as `stepscope record` runs it, some of its iterations are
@@ -87,8 +102,12 @@ def command(
     What the script prints goes to stderr.
 
     A recording with modules (a trace file, a folder, a store), whose modules come heaviest first.
+
+    A model as FILE.py:NAME or PACKAGE.MODULE:NAME, whose modules come in the order of their definition.
+    NAME is a module, or something that makes one when it is called.
     """
     from stepscope.record.planning.listing import plan_json, plan_text
+    from stepscope.record.planning.rounds import Listed
 
     def write(found: list[Listed], header: list[str]) -> None:
         if output is not None and output.suffix.lower() == ".json":
@@ -106,8 +125,8 @@ def command(
     if not source:
         raise UsageError(
             "nothing was given to make a plan of",
-            hint="name a script or a recording",
-            slug="no-script",
+            hint="name a script, a recording, or a model as train.py:Model",
+            slug="no-model",
         )
     if _is_script(source):
         from stepscope.cli.script_plan import ScriptPlan, stdout_apart
@@ -118,9 +137,12 @@ def command(
         script = source[1:] if module else source
         ScriptPlan(script, module, write, top, iterations, repetitions).make()
         return
-    from stepscope.cli.recorded_plan import recorded_plan
-
-    write(*recorded_plan(source[0], top))
+    if Path(source[0]).exists():
+        labels, header = _from_recording(source[0], top)
+    else:
+        labels, header = _from_model(source[0], top), []
+    whole = [Listed(label) for label in _WHOLE]
+    write([*whole, *(one for one in labels if _is_label(one.label))], header)
 
 
 def _is_script(source: Sequence[str]) -> bool:
@@ -153,3 +175,105 @@ def _check_writable(output: Path | None) -> None:
             slug="cannot-write",
         )
     check_output(output)
+
+
+def _is_label(text: str) -> bool:
+    from stepscope.record.labels import parse_label
+
+    try:
+        parse_label(text)
+    except ValueError:
+        return False
+    return text.isprintable()
+
+
+def _from_recording(source: str, top: int) -> tuple[list[Listed], list[str]]:
+    from stepscope.api.heaviest_modules import heaviest_modules
+    from stepscope.api.several import check_one_job
+    from stepscope.api.trace import open_trace
+    from stepscope.record.planning.rounds import Listed
+
+    with open_trace(source) as trace:
+        check_one_job(trace)
+        heaviest = heaviest_modules(trace, top=top, source=source)
+    found = []
+    for module in heaviest.modules:
+        found.append(Listed(f"{module.path}.forward", time_ns=module.forward_ns))
+        if module.backward_ns is not None:
+            found.append(Listed(f"{module.path}.backward", time_ns=module.backward_ns))
+    work = "device work" if heaviest.on_device else "host time"
+    header = [
+        f"The modules of {source}, those with the most {work} of their own first.",
+        f"Times are all {work} over the complete recording, with that of the modules inside.",
+    ]
+    return found, header
+
+
+def _from_model(source: str, top: int) -> list[Listed]:
+    from stepscope.record.planning.rounds import Listed
+
+    place, colon, name = source.rpartition(":")
+    if not colon or not place or not name:
+        raise UsageError(
+            f"{source}: no such file, and no model",
+            hint="name a recording, or a model as train.py:Model",
+            slug="no-model",
+        )
+    found = _imported(place)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+        if found is None:
+            raise UsageError(
+                f"{place} has no {name}", hint="name a model that it defines", slug="no-model"
+            )
+    model = found if _is_model(found) else _made(found, source)
+    paths = [path for path, _ in model.named_modules() if path]
+    return [Listed(f"{path}.{way}") for path in paths[:top] for way in ("forward", "backward")]
+
+
+def _imported(place: str) -> Any:
+    path = Path(place)
+    try:
+        if path.suffix == ".py":
+            if not path.is_file():
+                raise UsageError(f"there is no file {path}", hint="check the path", slug="no-model")
+            sys.path.insert(0, str(path.resolve().parent))
+            spec = importlib.util.spec_from_file_location(path.stem, path)
+            if spec is None or spec.loader is None:
+                raise ImportError(f"{path} is no Python file")
+            module = importlib.util.module_from_spec(spec)
+            sys.modules[path.stem] = module
+            spec.loader.exec_module(module)
+            return module
+        sys.path.insert(0, "")
+        return importlib.import_module(place)
+    except StepScopeError:
+        raise
+    except Exception as error:
+        raise _no_model(place, error) from error
+
+
+def _made(make: Callable[[], Any], source: str) -> Any:
+    try:
+        model = make()
+    except Exception as error:
+        raise _no_model(source, error) from error
+    if not _is_model(model):
+        raise UsageError(
+            f"{source} makes a {type(model).__name__}, which is no module",
+            hint="name a torch.nn.Module, or a function without arguments that returns one",
+            slug="no-model",
+        )
+    return model
+
+
+def _no_model(source: str, error: Exception) -> UsageError:
+    return UsageError(
+        f"{source}: {type(error).__name__}: {error}",
+        hint="name a torch.nn.Module, or a function without arguments that returns one",
+        slug="no-model",
+    )
+
+
+def _is_model(value: Any) -> bool:
+    return not isinstance(value, type) and hasattr(value, "named_modules")
