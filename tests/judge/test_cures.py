@@ -200,3 +200,10 @@ def test_things_have_the_names_that_the_vendor_gives_them(
     known: Any = Known(platform)
     assert (graphs(known), matrix_units(known), processors(known), device_tool(known)) == named
     assert graphs(known) in launch_less(known)
+
+
+@pytest.mark.parametrize(("name", "compiled"), [("triton_poi_fused_add_0", True), (SHORT, False)])
+def test_who_compiles_already_is_not_told_to(findings: Any, name: str, compiled: bool) -> None:
+    made = job(A100, trains=False).kernel(name, 2_000, count=200).kernel("work", 500_000)
+    (row,) = findings(made.rows(), "small-kernels")
+    assert ("torch.compile for what is not compiled yet" in row["advice"]) is compiled

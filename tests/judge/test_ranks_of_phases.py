@@ -99,7 +99,9 @@ def test_ranks_without_a_recording_are_said(answer):
         "rank": [{"rank": rank, "world_size": 8} for rank in (0, 1)],
     }
     note = answer("phases", rows).note.splitlines()
-    assert note[1:] == ["No recording of ranks 2-7: the others may wait for one of them."]
+    assert note[1:] == ["No phases of ranks 2-7 are recorded: the others may wait for one of them."]
+    trace = {"device_event": [{"id": 1, "start_ns": 0, "dur_ns": 5}], "rank": rows["rank"]}
+    assert "Record with" in answer("phases", trace).note, "nobody has phases: no rank is missing"
     assert len(answer("phases", rows, ranks=(0,)).note.splitlines()) == 1
 
 

@@ -329,3 +329,45 @@ def test_pinned_copies_at_two_fifths_of_the_link_are_slow(findings: Any) -> None
 )
 def test_other_copies_are_not(findings: Any, rows: Any) -> None:
     assert findings(rows, "slow-pinned-copies") == []
+
+
+def test_operators_that_launch_long_kernels_late_should_launch_less_too(findings: Any) -> None:
+    rows = Job().event("aten::addmm", 0, 1_000_000, device_ns=744_000)
+    rows = rows.kernel("work", 12_000, gap_ns=4_000, count=62, late=True).rows()
+    (row,) = findings(rows, "host-bound")
+    assert "launches 122 kernels, 49.2 % of them below 10 µs" in row["title"]
+    assert "CUDA graphs" in row["advice"]
+
+
+def paced_by_its_host(*, late: bool) -> dict[str, Any]:
+    """In each step of 1 ms a product of 0.4 ms after 0.5 ms of Python, and 20 µs in which the host waits for it."""
+    job = Job(device=V100).event("python", 0, 1_000_000, kind="python")
+    job.event("cudaStreamSynchronize", 880_000, 20_000, **SYNC)
+    job.event("cudaEventRecord", 10_000, 20_000, kind="runtime", role="event")
+    floats = {"operator": "aten::mm", "types": ["float", "float"]}
+    return job.kernel("volta_sgemm_128x64_nn", 400_000, gap_ns=500_000, late=late, **floats).rows()
+
+
+def test_where_the_host_sets_the_pace_it_is_said_what_shorter_kernels_save(findings: Any) -> None:
+    (row,) = findings(paced_by_its_host(late=True), "amp-off")
+    assert row["advice"].endswith(
+        " But in every step here the device runs out of work and waits for the host, which waits for the device for "
+        "20.00 µs at most: until the host is faster, shorter device work saves hardly more than that."
+    )
+    assert row["saving_high_ns"] > 300_000
+
+
+def test_it_is_not_where_work_is_carried_over_or_the_host_may_poll(findings: Any) -> None:
+    rows = paced_by_its_host(late=True)
+    last = max(row["id"] for row in rows["host_event"])
+    polls = [
+        {"id": last + n, "name": "cudaEventQuery", "kind": "runtime", "role": "synchronize", "start_ns": 1_000 + n,
+         "dur_ns": 1, "step": 0}
+        for n in range(1, 300)
+    ]  # fmt: skip
+    for other in (
+        paced_by_its_host(late=False),
+        rows | {"host_event": [*rows["host_event"], *polls]},
+    ):
+        (row,) = findings(other, "amp-off")
+        assert "until the host is faster" not in row["advice"]

@@ -82,6 +82,23 @@ def test_work_launched_outside_or_on_another_thread_or_span_or_rank_is_not_in_th
     )
 
 
+def test_a_range_around_backward_is_said_to_lack_its_work(answer):
+    rows = {
+        "host_event": [
+            {"id": 0, "kind": "annotation", "name": "backward", "start_ns": 0, "dur_ns": 40},
+            launch(1, 10, thread=1),
+        ],
+        "device_event": [
+            {"id": 10, "launch_id": 1, "start_ns": 50, "dur_ns": 10, "direction": "backward"}
+        ],
+    }
+    found = answer("annotations", rows)
+    assert found.rows()[0]["device_busy_ns"] == 0
+    assert found.note.startswith("Threads of autograd launch the backward pass")
+    rows["device_event"][0]["direction"] = "forward"
+    assert not answer("annotations", rows).note
+
+
 def test_recursion_counts_once(diff):
     diff(
         "annotations",

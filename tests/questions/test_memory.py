@@ -145,15 +145,19 @@ def test_a_stretch_of_time_has_a_peak_of_its_own(answer):
     assert found.to_csv() == "peak_bytes\n160\n"
 
 
-def test_without_addresses_totals_remain_and_nothing_is_told_of_parts(diff):
+def test_without_addresses_totals_remain_and_nothing_is_told_of_parts(diff, answer):
     rows = {
         "memory_event": [
             event(1, 0, 5, 5) | {"address": None},
             event(2, 0, 7, 12) | {"address": None},
         ]
     }
-    diff("memory", rows, "peak_bytes,made\n12,0")
-    diff("memory", rows, "operator,bytes\n(addresses were not recorded),12", by="operator")
+    diff("memory", rows, "peak_bytes,allocations,made\n12,,")
+    diff("memory", rows, "operator,bytes,made\n(addresses were not recorded),12,", by="operator")
+    assert not answer("memory", rows).note
+    for row in rows["memory_event"]:
+        row["total_allocated_bytes"] = None
+    assert "The totals of the device start at 0" in answer("memory", rows).note
 
 
 def test_lost_events_leave_a_part_that_nothing_explains(diff):

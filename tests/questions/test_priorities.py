@@ -28,3 +28,19 @@ def test_a_kernel_at_its_limit_has_nothing_to_gain(answer):
     rows = calls([("aten::mm", [[1024, 1024]] * 2, ["c10::BFloat16"] * 2, 100, {})])
     (row,) = answer("priorities", rows).rows()
     assert (row["priority"], row["saving_ns"], row["attainable_ratio"]) == (0, 0, 1.0)
+
+
+def test_a_full_device_is_no_proof_that_a_kernel_is_at_its_limit(answer):
+    rows = calls(
+        [
+            ("my::own", [[4]], ["float"], 10_000, {"name": "full", "occupancy_ratio": 1.0}),
+            ("my::own", [[4]], ["float"], 10_000, {"name": "untold"}),
+        ]
+    )
+    for row in answer("priorities", rows).rows():
+        assert (row["priority"], row["basis"]) == (100, "time")
+
+
+def test_without_device_work_it_is_said_how_to_record_some(answer):
+    for question in ("priorities", "efficiency"):
+        assert answer(question, {}).note.startswith("The recording has no device events. Record")

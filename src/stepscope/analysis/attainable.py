@@ -184,7 +184,7 @@ def roofs_of(variants: tuple[Variant, ...], limits: str, asked: Conventions) -> 
 
     return Roofs(
         of=found,
-        note=limiter.note(asked),
+        note=limiter.note(asked) if variants else "",
         flops=column([nan if w is None else w.flops for w in works]),
         matrix_flops=column([nan if w is None else w.flops * (w.unit == "matrix") for w in works]),
         bytes=column([nan if w is None or w.bytes is None else w.bytes for w in works]),

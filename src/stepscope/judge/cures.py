@@ -20,6 +20,11 @@ def graphs(facts: Facts) -> str:
     return names.get(facts.platform, "")
 
 
+def compile_it(facts: Facts) -> str:
+    """torch.compile, for what it has not compiled yet."""
+    return "torch.compile" + (" for what is not compiled yet" if facts.has_compiled else "")
+
+
 def launch_less(facts: Facts) -> str:
     """What makes fewer launches, as a sentence after the command that shows their cost."""
     captured = graphs(facts)

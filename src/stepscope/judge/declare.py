@@ -147,6 +147,7 @@ class Rule:
     silent_without: tuple[Evidence, ...]
     trade_off: str
     explanation: str
+    shortens_device: bool = False
 
     def __post_init__(self) -> None:
         """Refuses evidence that no check can damage.
@@ -166,6 +167,7 @@ def rule(
     trade_off: str = "",
     rests_on: tuple[Evidence, ...] = (),
     silent_without: tuple[Evidence, ...] = (),
+    shortens_device: bool = False,
 ) -> Callable[[Callable[[Facts], Iterator[Finding]]], Rule]:
     """Declares the decorated function as a rule.
 
@@ -177,6 +179,8 @@ def rule(
             finding, since the bounds of the saving do not count it.
         rests_on: evidence whose damage, by a failing check, makes its findings no more than a hint.
         silent_without: evidence whose damage would make it wrong.
+        shortens_device: whether its cure makes device work shorter and leaves the host what it does, so that it saves
+            little where the host sets the pace (`judge/host_pace.py`), which is then said with it.
 
     The function's docstring becomes the explanation: what counts, and how the saving is bounded.
 
@@ -194,10 +198,11 @@ def rule(
             silent_without=silent_without,
             trade_off=trade_off,
             explanation=find.__doc__ or "",
+            shortens_device=shortens_device,
         )
 
     return declare
 
 
-kernel_rule = partial(rule, rests_on=("stream-order", "device-times"))
+kernel_rule = partial(rule, rests_on=("stream-order", "device-times"), shortens_device=True)
 """Declares a rule about kernels that could be shorter or fewer."""

@@ -123,6 +123,8 @@ def _judged(facts: Facts, rule: Rule, finding: Finding) -> Found:
         advice = finding.advice
         if time_text(most) != time_text(lost):
             advice += _WITH_OTHERS
+        if rule.shortens_device:
+            advice += _host_first(facts, lost)
         least = finding.at_least
         # One step says nothing of the next, and a bound that meets the other would be a promise.
         if least is not None and (
@@ -134,6 +136,17 @@ def _judged(facts: Facts, rule: Rule, finding: Finding) -> Found:
         finding = replace(finding, confidence="low")
     severity = finding.severity or _severity(_share(lost, step_ns))
     return Found(rule, finding, severity, checks, step_ns, per, -1.0 if lost is None else lost)
+
+
+def _host_first(facts: Facts, lost_ns: float) -> str:
+    """What shorter device work saves where the host sets the pace, if that is less."""
+    held_ns = facts.host_held_ns
+    if held_ns is None or held_ns >= lost_ns:
+        return ""
+    return (
+        f" But in every {facts.per} here the device runs out of work and waits for the host, which waits for the device for "
+        f"{time_text(held_ns)} at most: until the host is faster, shorter device work saves hardly more than that."
+    )
 
 
 def _share(ns: float | None, step_ns: float) -> float | None:

@@ -109,11 +109,26 @@ class Facts:
         `straggling-rank`, and no communication. 0 where phases tell, whose times leave it out already."""
         if self.late is None or self.lateness is None:
             return 0.0
-        whole = int(self.lateness.wait_ns[self.lateness.asked].sum())
-        exposed = int(self.lateness.exposed_ns[self.lateness.asked].sum()) / max(1, whole)
-        ranks = len(self.lateness.ranks)
         charged = recorded_lateness(self.lateness)
-        return sum(charged[rank] for rank in self.late.ranks) * exposed * (ranks - 1) / ranks
+        return self._exposed_of(self.lateness, sum(charged[rank] for rank in self.late.ranks))
+
+    @cached_property
+    def waited_unrecorded_ns(self) -> float:
+        """The exposed time in which ranks wait for what late ones did before their recordings start, in a mean step (ns)."""
+        if self.lateness is None:
+            return 0.0
+        from stepscope.analysis.lateness import CAUSES
+
+        before = self.lateness.charged_ns[:, CAUSES.index("before the recording")].sum()
+        return self._exposed_of(self.lateness, self.lateness.per_step(float(before)))
+
+    @staticmethod
+    def _exposed_of(lateness: Lateness, waited_ns: float) -> float:
+        """The exposed part of what one of the others waits (ns), in the mean of all ranks."""
+        whole = int(lateness.wait_ns[lateness.asked].sum())
+        exposed = int(lateness.exposed_ns[lateness.asked].sum()) / max(1, whole)
+        ranks = len(lateness.ranks)
+        return waited_ns * exposed * (ranks - 1) / ranks
 
     @cached_property
     def phases_alone(self) -> PhaseMeans | None:
@@ -374,6 +389,13 @@ class Facts:
 
         return sort_waits(self.scope, self.times, self._late_ns)
 
+    @cached_property
+    def host_held_ns(self) -> float | None:
+        """How long the host may wait for its devices in a mean step (ns), where it sets the pace; else None."""
+        from stepscope.judge.host_pace import held_ns
+
+        return held_ns(self)
+
     @property
     def _late_ns(self) -> dict[str, int]:
         return self.idle_ns("host wait", "no work follows")
@@ -473,6 +495,12 @@ class Facts:
         """Whether an optimizer is recorded, and nothing of it that works on many tensors at once."""
         joint = "SELECT EXISTS (SELECT 1 FROM device_event WHERE contains(name, 'multi_tensor'))"
         return self.optimizes and not self.scope.value(joint)
+
+    @cached_property
+    def has_compiled(self) -> bool:
+        """Whether a kernel that Inductor made is recorded, so that torch.compile is in use."""
+        made = "SELECT EXISTS (SELECT 1 FROM device_event WHERE regexp_matches(name, '^triton_(poi|per|red|tem|for)_'))"
+        return bool(self.scope.value(made))
 
     @cached_property
     def trains(self) -> bool:

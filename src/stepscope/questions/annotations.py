@@ -9,6 +9,7 @@ import numpy as np
 from stepscope.analysis.recording import WORK, Array, Columns, groups
 from stepscope.analysis.tree import listed
 from stepscope.answers.declare import Column, Parameter, by_form, question
+from stepscope.answers.rows import noted
 from stepscope.link.intervals import covered, union
 
 if TYPE_CHECKING:
@@ -33,6 +34,11 @@ asked for, as its window cuts them."""
 _KEY = ("name", "domain", "category")
 _FORMS = ("name", "path")
 _LONGEST_PATH = 2000
+_BACKWARD = "SELECT EXISTS (SELECT 1 FROM device_event WHERE direction = 'backward')"
+_OF_AUTOGRAD = (
+    "Threads of autograd launch the backward pass: its work is in no range of another thread, also where that encloses "
+    "loss.backward(). `stepscope modules` and `stepscope classes` have it."
+)
 _FARTHEST = 2**62
 """Times are moved no farther than this (ns), to stay within 64 bits."""
 
@@ -134,7 +140,8 @@ def named_ranges(scope: Scope, by: str = "name", all: bool = False) -> pa.Table:
     if by == "path":
         order, _ = listed(order.to_numpy(), above)
     answer = answer.take(order)
-    return answer.filter(pc.greater(answer.column("calls"), 0))
+    answer = answer.filter(pc.greater(answer.column("calls"), 0))
+    return noted(answer, _OF_AUTOGRAD) if len(answer) and scope.value(_BACKWARD) else answer
 
 
 def _nested(

@@ -180,7 +180,11 @@ def memory(scope: Scope, by: str = "device", at_ns: int | None = None) -> pa.Tab
             rows = list(_device_rows(scope, whole, asked, at_ns))
     names = _OF[by]
     answer = answer_dicts(_COLUMNS, names, rows)
-    lines = [_sizes(asked), _before(asked, at_ns) if by == "category" else ""]
+    lines = [_sizes(asked)]
+    if by == "category":
+        lines.append(_before(asked, at_ns))
+    if by in ("category", "device"):
+        lines.append(_from_0(asked))
     return noted(answer, "\n".join(filter(None, lines))) if rows else answer
 
 
@@ -191,10 +195,18 @@ def _sizes(asked: list[Asked]) -> str:
     return "Sizes of a snapshot are those asked for, before the allocator rounds them up."
 
 
-_STARTS_AT_0 = (
-    "The totals of the host start at 0 with the recording: what was there before, such as the parameters of a model "
-    "that was made earlier, is in no row."
-)
+def _from_0(asked: list[Asked]) -> str:
+    """Whose totals are counted from the recording's start, because it does not have them."""
+    from_0 = [one.memory for one in asked if one.memory.counted and not one.memory.allocated[0]]
+    of_host = any(memory.kind == "cpu" for memory in from_0)
+    of_device = any(memory.kind != "cpu" for memory in from_0)
+    whose = " and ".join(["the device"] * of_device + ["the host"] * of_host)
+    return (
+        f"The totals of {whose} start at 0 with the recording: what was there before, such as the parameters of a "
+        "model that was made earlier, is in no row."
+        if whose
+        else ""
+    )
 
 
 def _before(asked: list[Asked], at_ns: int | None) -> str:
@@ -211,8 +223,7 @@ def _before(asked: list[Asked], at_ns: int | None) -> str:
         if memory.rest[state] and memory.rest_name(state) == BEFORE:
             older += int(memory.rest[state])
     if not older:
-        of_host = any(one.memory.kind == "cpu" and not one.memory.allocated[0] for one in asked)
-        return _STARTS_AT_0 if of_host else ""
+        return ""
     return (
         f"Of what is unknown, {bytes_text(older)} was there before the recording started; one that starts before "
         "the model is made knows what it is for."
@@ -267,12 +278,11 @@ def _device_rows(
         row = _place(memory) | _moment(memory, state, at_ns)
         row |= {
             "peak_bytes": int(memory.allocated[state]),
-            "allocations": len(memory.alive(state)),
+            "allocations": len(memory.alive(state)) if memory.addressed else None,
             "device_bytes": sizes.get((memory.rank, memory.device)),
             "start_bytes": int(memory.allocated[states[0]]),
             "end_bytes": int(memory.allocated[states[-1]]),
-            "made": len(made),
-            "made_bytes": int(memory.bytes[made].sum()),
+            **_number_made(memory, made),
             "out_of_memory": failed.count(_key(row)),
         }
         if memory.reserved is not None:
@@ -287,6 +297,13 @@ def _device_rows(
                 "peak_reserved_bytes": int(memory.reserved[states].max()),
             }
         yield row
+
+
+def _number_made(memory: Memory, made: Any) -> dict[str, int | None]:
+    """How many allocations were made, and their bytes; None where no address tells one from another."""
+    if not memory.addressed:
+        return {"made": None, "made_bytes": None}
+    return {"made": len(made), "made_bytes": int(memory.bytes[made].sum())}
 
 
 def _key(row: dict[str, Any]) -> tuple[Any, ...]:
@@ -325,11 +342,12 @@ def _part_rows(asked: Asked, by: str, at_ns: int | None) -> Iterator[dict[str, A
         }
     if rest:
         name = UNKNOWN if by == "category" else memory.rest_name(state)
-        row = rows.setdefault(name, {by: name, "bytes": 0, "made": 0, "made_bytes": 0})
+        made_here = {"made": 0, "made_bytes": 0} if memory.addressed else {}
+        row = rows.setdefault(name, {by: name, "bytes": 0, **made_here})
         row["bytes"] += rest
     shared = _place(memory) | _moment(memory, state, at_ns)
     for row in sorted(
-        rows.values(), key=lambda one: (-one["bytes"], -one["made_bytes"], one[by] or "")
+        rows.values(), key=lambda one: (-one["bytes"], -one.get("made_bytes", 0), one[by] or "")
     ):
         yield shared | row | {"share_ratio": row["bytes"] / total if total else None}
 
@@ -357,9 +375,10 @@ def _step_rows(asked: Asked) -> Iterator[dict[str, Any]]:
             "start_bytes": int(memory.allocated[states[0]]),
             "end_bytes": end,
             "growth_bytes": None if before is None else end - before,
-            "made": len(made),
-            "made_bytes": int(memory.bytes[made].sum()),
-            "kept_bytes": int(memory.bytes[made][memory.end[made] > last].sum()),
+            **_number_made(memory, made),
+            "kept_bytes": int(memory.bytes[made][memory.end[made] > last].sum())
+            if memory.addressed
+            else None,
         }
         before = end
 

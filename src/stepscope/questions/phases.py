@@ -195,7 +195,9 @@ def _note(scope: Scope, found: list[Found]) -> list[str]:
     missing = _missing_ranks(scope)
     if missing:
         one = "it" if len(missing) == 1 else "one of them"
-        lines.append(f"No recording of {ranks_text(missing)}: the others may wait for {one}.")
+        lines.append(
+            f"No phases of {ranks_text(missing)} are recorded: the others may wait for {one}."
+        )
     return lines
 
 
@@ -227,13 +229,14 @@ def _timing(scope: Scope) -> list[str]:
 
 
 def _missing_ranks(scope: Scope) -> tuple[int, ...]:
-    """Ranks of the job whose files are not there; none where ranks were chosen."""
+    """Ranks of the job whose phases are not there; none where ranks were chosen, or no rank has any."""
     if scope.ranks != scope.store.ranks:
         return ()
     size = scope.value("SELECT max(world_size) FROM rank") or 0
     recorded = {row["rank"] for row in scope.sql("SELECT DISTINCT rank FROM phase").to_pylist()}
     # A file may say anything: a job of more ranks than could be listed says nothing.
-    return tuple(rank for rank in range(size) if rank not in recorded) if size < 1 << 20 else ()
+    told = recorded and size < 1 << 20
+    return tuple(rank for rank in range(size) if rank not in recorded) if told else ()
 
 
 def _words(one: Found) -> str:

@@ -68,9 +68,10 @@ def priorities(scope: Scope, limits: str = "datasheet", causal: str = "masked") 
       roofline's attainable time;
     * else, where hardware counters of it lie beside the recording (`counters`), what is left to the peak of the
       part of the device that is closest to its peak, `limiter` (`metrics` has them);
-    * else, where its occupancy is known (`occupancy`), 1 less the occupancy: a full device may
-      still be slow, so this ranks and promises nothing;
-    * else (`time`), three tenths, TraceLens' estimate for operators of unknown efficiency.
+    * else, where its occupancy is known and is less than seven tenths (`occupancy`), 1 less the
+      occupancy, which ranks and promises nothing;
+    * else (`time`), three tenths, TraceLens' estimate for operators of unknown efficiency: a full device
+      may still be slow, as one that moves a tensor from one layout to another is.
 
     A kernel may be at the peak of a memory and still move more than it must: counters do not see that, so a limit
     comes before them. Occupancy is the measured one where counters have it.
@@ -118,7 +119,9 @@ def priorities(scope: Scope, limits: str = "datasheet", causal: str = "masked") 
         if "achieved_occupancy" in told:
             occupancy = told["achieved_occupancy"] / 100
         closest = limiter(told)
-        gap, basis = (UNKNOWN_GAP, "time") if occupancy is None else (1 - occupancy, "occupancy")
+        gap, basis = UNKNOWN_GAP, "time"
+        if occupancy is not None and 1 - occupancy > UNKNOWN_GAP:
+            gap, basis = 1 - occupancy, "occupancy"
         if closest is not None:
             gap, basis = 1 - closest[1] / 100, "counters"
         if total.attainable_ns is not None and total.bounded_ns:

@@ -109,7 +109,7 @@ def test_a_rank_that_ended_too_early_does_not_cost_the_others(tmp_path):
     assert [Path(path).name for path, _ in run.unreadable] == ["h.2.phases.json"]
     with open_trace(tmp_path, cache=False) as trace:
         assert trace.ask("phases").note == (
-            "No recording of ranks 1, 2: the others may wait for one of them."
+            "No phases of ranks 1, 2 are recorded: the others may wait for one of them."
         )
 
 

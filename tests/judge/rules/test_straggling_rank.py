@@ -70,3 +70,23 @@ def test_waiting_for_the_straggler_is_one_loss_and_no_communication_too(findings
     assert "beside waiting for rank 2 (22.50 ms)" in title
     (row,) = findings(job(30, 30, 30, 30, told=False).rows(), "communication-bound")
     assert row["value"] == (3 * 45 + 15) / 4 / 100
+
+
+def test_waiting_for_what_lies_before_a_recording_is_no_sure_communication(
+    findings: Findings,
+) -> None:
+    made = Meetings(400)
+    for rank, start in ((0, 10), (1, 120)):
+        made.compute(rank, start, start + 20)
+    made.meet({0: 30, 1: 140}, 150)
+    made.compute(1, 150, 155)
+    made.meet({0: 150, 1: 155}, 160)
+    (row,) = findings(made.rows(), "communication-bound")
+    assert row["title"].endswith(
+        "; 55.00 ms of it for what late ranks did before their recordings start"
+    )
+    assert row["confidence"] == "low"
+    assert (
+        "before their recordings"
+        not in findings(job(4, 4, 4, 4).rows(), "communication-bound")[0]["title"]
+    )

@@ -135,6 +135,7 @@ class Memory:
         operator, module, stack: what made each.
         steps: the steps whose memory this is, in order.
         addressed: whether the events say at which addresses.
+        counted: whether `allocated` is counted from the events, because no total was recorded.
     """
 
     rank: int
@@ -158,6 +159,7 @@ class Memory:
     stack: Texts
     steps: list[Step]
     addressed: bool
+    counted: bool
 
     @cached_property
     def rest(self) -> Int64s:
@@ -315,6 +317,7 @@ def _memory(
         **texts,
         steps=_steps(steps, marks, time_ns),
         addressed=bool(len(known)) or not len(address),
+        counted=not _has_totals(events, "allocated"),
     )  # fmt: skip
 
 
@@ -359,12 +362,17 @@ def _texts(of_event: pa.ChunkedArray, taken: Int64s, of_block: pa.ChunkedArray) 
 
 def _totals(events: pa.Table, name: str, size: Int64s, before: Int64s) -> Int64s:
     """What is allocated after each event: as recorded, else counted from what was there before."""
-    column = events[name]
-    if len(column) and not column.null_count and int(column.to_numpy().max()) > 0:
+    if _has_totals(events, name):
         return _numbers(events, name)
     counted: Int64s = int(before.sum()) + np.cumsum(size)
     # More is given back than was seen to be taken: so much at least was there before.
     return counted - min(0, int(counted.min(initial=0)))
+
+
+def _has_totals(events: pa.Table, name: str) -> bool:
+    """Whether a total was recorded with each event; recorders write 0 where they have none."""
+    column = events[name]
+    return bool(len(column)) and not column.null_count and int(column.to_numpy().max()) > 0
 
 
 def _states(after: Int64s, size: Int64s) -> Int64s:
@@ -376,8 +384,7 @@ def _states(after: Int64s, size: Int64s) -> Int64s:
 
 
 def _reserved(events: pa.Table) -> Int64s | None:
-    column = events["reserved"]
-    if not len(column) or column.null_count or int(column.to_numpy().max()) <= 0:
+    if not _has_totals(events, "reserved"):
         return None
     after = _numbers(events, "reserved")
     states: Int64s = np.concatenate([after[:1], after])

@@ -19,6 +19,8 @@ _MEASURED = 0.9
 """The part of the collectives' time that must be measured for a word on waiting."""
 _UNSURE = 0.1
 """The part of it that may at most be hidden in what clocks are not known to."""
+_UNRECORDED = 0.05
+"""The part of it that is waiting for what no recording has, from which on that is said."""
 _EXCHANGES = frozenset({"all_to_all", "send_recv"})
 _SHARDED = frozenset({"all_gather", "reduce_scatter"})
 _INFERENCE = ("fewer ranks to a layer", "smaller types", "one part of the batch beside another")
@@ -38,7 +40,8 @@ def communication_bound(facts: Facts) -> Iterator[Finding]:
     computed or copied. It holds the transfer as well as waiting for ranks that are late, which one
     rank's recording cannot tell apart. Where all ranks were recorded and nine tenths of the collectives'
     time are matched over them, it says what part of that time was waiting for the last rank. Waiting for ranks that
-    `straggling-rank` names is that loss, and not counted here.
+    `straggling-rank` names is that loss, and not counted here. Profilers do not start at the same time on all ranks: waiting
+    for what a late rank did before its recording starts may be theirs; it is said, and where it is most, confidence is low.
 
     Of phases it is the part of backward that DDP's own timings found exposed, on the rank that waits
     least where all ranks have timings: more of it on another is waiting for late ranks.
@@ -60,10 +63,10 @@ def communication_bound(facts: Facts) -> Iterator[Finding]:
         share,
         "exposed communication, of the step",
         title=f"Communication-bound: for {facts.amount(exposed_ns)} ranks communicate, or wait for each "
-        f"other, with nothing to hide it{_beside(facts)}{source}{_most(facts, operations)}",
+        f"other, with nothing to hide it{_beside(facts)}{source}{_most(facts, operations)}{_before(facts, exposed_ns)}",
         saving_ns=exposed_ns,
         lost_on="job",
-        confidence=facts.confidence,
+        confidence="low" if 2 * facts.waited_unrecorded_ns > exposed_ns else facts.confidence,
         evidence=(*first(rows, 8), *first(operations)),
         rank=rows[0]["rank"] if len(rows) > 1 or source else None,
         advice=f"{facts.parts_command} for {_whose(facts)} part. {_less(facts, operations)} {_uneven(facts, operations)}",
@@ -77,6 +80,16 @@ def _beside(facts: Facts) -> str:
     if facts.late is None or not facts.waited_for_late_ns:
         return ""
     return f", beside waiting for {ranks_text(facts.late.ranks)} ({time_text(facts.waited_for_late_ns)})"
+
+
+def _before(facts: Facts, exposed_ns: float) -> str:
+    """What part of it has its cause before a recording starts, in words."""
+    unrecorded_ns = facts.waited_unrecorded_ns
+    if unrecorded_ns <= _UNRECORDED * exposed_ns:
+        return ""
+    return (
+        f"; {time_text(unrecorded_ns)} of it for what late ranks did before their recordings start"
+    )
 
 
 def _by_operation(facts: Facts) -> list[Row]:

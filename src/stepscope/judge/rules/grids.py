@@ -71,7 +71,7 @@ def small_grids(facts: Facts) -> Iterator[Finding]:
         facts,
         lambda group: group.kind == "computation" and (group.idle_sm_ns or 0) > 0,
         _EMPTY,
-        title=f"Kernels with fewer blocks than {processors(facts)} leave {{}} of the device empty",
+        title=f"Kernels with fewer blocks than {processors(facts)} leave the others idle: as if all of the device were idle for {{}}",
         metric="kernels' time times the part of multiprocessors without a block, per step",
         saving=1,
         confidence="low",

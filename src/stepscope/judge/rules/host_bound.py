@@ -8,7 +8,7 @@ from stepscope.floor.units import count_text, ratio_text
 from stepscope.judge.cures import launch_less, show_the_host
 from stepscope.judge.declare import AS_INPUT, Finding, Threshold, of_step, rule, worth
 from stepscope.judge.facts import Facts
-from stepscope.judge.rules.low_utilization import low_use
+from stepscope.judge.rules.low_utilization import low_use, operators_launch
 
 _SHARE = worth(
     "time in which the device waits for the host",
@@ -58,8 +58,9 @@ def host_bound(facts: Facts) -> Iterator[Finding]:
     operators, ranges and Python or in nothing that was recorded, and not in the DataLoader. Idle time
     before work that had been launched in time does not count: the device waited for another stream
     or rank. Neither do single long waits that make most of a step's (`single-gaps`, `cold-start`),
-    nor those in which the host waits itself (`unrecorded-work`). Where most kernels are short, an operator takes the host longer than its kernel takes
-    the device, and launching less is the cure.
+    nor those in which the host waits itself (`unrecorded-work`). Where most kernels are short, or operators that launch
+    work fill most of these waits, an operator takes the host longer than its kernel takes the device, and launching less
+    is the cure.
 
     Of phases, which have no idle time of the device, it is said where the device had run out of work
     in most steps; its share is what the host spends in forward, backward and optimizer.
@@ -83,7 +84,7 @@ def host_bound(facts: Facts) -> Iterator[Finding]:
         "move logging, metrics and data preparation out of the step, avoid Python ",
     )
     advice += "loops over tensors, launch ahead of the device."
-    if short >= _SHORT.value and facts.enough_work:
+    if facts.enough_work and (short >= _SHORT.value or operators_launch(facts)):
         launching = (
             f", which launches {count_text(round(kernels['kernels'] / facts.steps))} kernels, "
             f"{ratio_text(short)} of them below 10 µs"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from stepscope.analysis.gaps import KERNEL_WAIT_NS
 from stepscope.floor.units import time_text
-from stepscope.judge.cures import graphs, joined
+from stepscope.judge.cures import compile_it, graphs, joined
 from stepscope.judge.declare import AS_INPUT, Finding, Threshold, of_step, rule, worth
 from stepscope.judge.facts import Facts, Row, first
 from stepscope.judge.rules.low_utilization import low_use
@@ -67,7 +67,7 @@ def gap_bound(facts: Facts) -> Iterator[Finding]:
         metric=_GAPS.name,
         title="Gap-bound: for {} the device is between two pieces of work that were launched in time, "
         f"each gap shorter than {time_text(KERNEL_WAIT_NS)}",
-        advice=f"`stepscope kernels`: fewer, longer ones ({joined('fused operators', 'torch.compile', graphs(facts))}) "
+        advice=f"`stepscope kernels`: fewer, longer ones ({joined('fused operators', compile_it(facts), graphs(facts))}) "
         "leave fewer gaps.",
     )
 

@@ -25,14 +25,14 @@ _LAUNCHING = Threshold(
     "ours: a larger batch does not lengthen them, as it does preprocessing and long single waits",
 )
 
-_OWN_WORK = """
+_OUTERMOST = """
     SELECT own.rank, own.span, own.start_ns, own.start_ns + own.dur_ns AS end_ns
     FROM (SELECT * FROM host_event
-        WHERE kind = 'operator' AND device_ns IS NULL AND {counted}) AS own
+        WHERE kind = 'operator' AND device_ns IS {launching} NULL AND {counted}) AS own
     LEFT JOIN host_event AS above ON above.rank = own.rank AND above.id = own.parent_id
     WHERE coalesce(above.kind, '') <> 'operator'
 """
-"""Operators that launch nothing and that no other operator called."""
+"""Operators that no other operator called: those that launch nothing, or those that launch something."""
 
 
 @rule(
@@ -57,7 +57,7 @@ def low_utilization(facts: Facts) -> Iterator[Finding]:
         return
     if facts.share("dataloader", "communication") > _OTHER.value:
         return
-    launching_ns = facts.host_waits.many_ns - _own_work_ns(facts)
+    launching_ns = facts.host_waits.many_ns - _operators_ns(facts, launching=False)
     if facts.part_of_step(launching_ns) < _LAUNCHING.value * (1 - use):
         return
     rows = [
@@ -78,17 +78,23 @@ def low_utilization(facts: Facts) -> Iterator[Finding]:
     )
 
 
-def _own_work_ns(facts: Facts) -> float:
-    """How long operators that launch nothing ran while the device waited for the host, per step (ns)."""
-    return facts.scope.kept("operators' own work in waits", lambda: _measure(facts))
+def operators_launch(facts: Facts) -> bool:
+    """Whether operators that launch work fill most of the short waits for the host."""
+    return 2 * _operators_ns(facts, launching=True) > facts.host_waits.many_ns
 
 
-def _measure(facts: Facts) -> float:
+def _operators_ns(facts: Facts, *, launching: bool) -> float:
+    """How long operators that launch work, or those that do not, ran while the device waited for the host, per step (ns)."""
+    key = f"operators {'that launch' if launching else 'without work'} in waits"
+    return facts.scope.kept(key, lambda: _measure(facts, launching=launching))
+
+
+def _measure(facts: Facts, *, launching: bool) -> float:
     waits = {(broken.rank, broken.span): broken.waits for broken in facts.times.broken}
     total_ns = 0
-    for key, own in recordings(
-        facts.scope.numpy(_OWN_WORK.replace("{counted}", facts.counted))
-    ).items():
+    query = _OUTERMOST.replace("{counted}", facts.counted)
+    query = query.replace("{launching}", "NOT" if launching else "")
+    for key, own in recordings(facts.scope.numpy(query)).items():
         if (of := waits.get(key)) is not None:
             total_ns += int(covered(union_of(own), of.start, of.end).sum())
     return total_ns / facts.times.idle_over

@@ -36,6 +36,7 @@ _WHERE = f"""
     _SIZE,
     trade_off="Ranks that are bound to one processor share its cores and its memory.",
     rests_on=("device-times", "stream-order"),
+    shortens_device=True,
 )
 def slow_pinned_copies(facts: Facts) -> Iterator[Finding]:
     """Large copies from pinned memory whose summed bytes over summed time are less than half of what

@@ -1,0 +1,48 @@
+"""Whether the host sets the pace of the steps, and how long it waits for its devices meanwhile.
+
+Where the devices have nothing left to do at some moment of every step, and wait for the host, no work is carried over from
+step to step: a step is as long as the host takes for it. Shorter device work then makes a step shorter by what the host
+waits for it, and no more.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.analysis.gaps import COMMUNICATES, KERNEL_WAIT_NS, WAITS_FOR_DEVICE
+from stepscope.analysis.recording import recordings, union_of
+
+if TYPE_CHECKING:
+    from stepscope.judge.facts import Facts
+
+_HELD = f"""
+    SELECT rank, span, start_ns, start_ns + dur_ns AS end_ns FROM host_event
+    WHERE {{counted}} AND (
+        {COMMUNICATES}
+        OR kind = 'runtime' AND ({WAITS_FOR_DEVICE} OR dur_ns >= {KERNEL_WAIT_NS})
+    )
+"""
+"""Calls in which the host may wait for a device, or for other ranks: any call into the runtime that takes longer than one
+that only hands work over, since a full queue holds launches up and copies of pageable memory wait for what is before them."""
+_POLLS = "role = 'synchronize' AND contains(name, 'Query')"
+_MOST_POLLS = 100
+"""Polls a step from which on the host may be waiting in a loop of its own, and how long is not told."""
+
+
+def held_ns(facts: Facts) -> float | None:
+    """How long the host may wait for its devices in a mean step (ns); None unless it sets the pace of each counted step."""
+    if not facts.has_steps or not facts.has_host or facts.platform not in ("cuda", "rocm"):
+        return None
+    for broken in facts.times.broken:
+        waits = broken.waits
+        steps = len(broken.counted_windows["step"])
+        if waits is None or len(np.unique(waits.window[waits.launched])) < steps:
+            return None
+    (polls,) = facts.host(f"SELECT count(*) AS n FROM host_event WHERE {{counted}} AND {_POLLS}")
+    if polls["n"] > _MOST_POLLS * facts.steps:
+        return None
+    held = recordings(facts.scope.numpy(_HELD.replace("{counted}", facts.counted)))
+    calls = [union_of(own) for own in held.values()]
+    return float(sum(int((one.end - one.start).sum()) for one in calls)) / facts.steps
