@@ -10,6 +10,7 @@ from stepscope.analysis.sound import STEP_TIMES, without_ranks
 from stepscope.floor.units import time_text
 from stepscope.judge.declare import FILLED, HIGH, LEADING, MEDIUM, Finding, Rule, Severity
 from stepscope.judge.facts import Facts, ranks_text
+from stepscope.judge.host_pace import held
 from stepscope.judge.waiting import waiting
 
 _MOST_CHECKS_NAMED = 3
@@ -140,7 +141,7 @@ def _judged(facts: Facts, rule: Rule, finding: Finding) -> Found:
 
 def _host_first(facts: Facts, lost_ns: float) -> str:
     """What shorter device work saves where the host sets the pace, if that is less."""
-    held_ns = facts.host_held_ns
+    held_ns = held(facts)
     if held_ns is None or held_ns >= lost_ns:
         return ""
     return (

@@ -389,13 +389,6 @@ class Facts:
 
         return sort_waits(self.scope, self.times, self._late_ns)
 
-    @cached_property
-    def host_held_ns(self) -> float | None:
-        """How long the host may wait for its devices in a mean step (ns), where it sets the pace; else None."""
-        from stepscope.judge.host_pace import held_ns
-
-        return held_ns(self)
-
     @property
     def _late_ns(self) -> dict[str, int]:
         return self.idle_ns("host wait", "no work follows")

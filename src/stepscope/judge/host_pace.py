@@ -31,8 +31,12 @@ _MOST_POLLS = 100
 """Polls a step from which on the host may be waiting in a loop of its own, and how long is not told."""
 
 
-def held_ns(facts: Facts) -> float | None:
+def held(facts: Facts) -> float | None:
     """How long the host may wait for its devices in a mean step (ns); None unless it sets the pace of each counted step."""
+    return facts.scope.once(__name__, lambda: _held(facts))
+
+
+def _held(facts: Facts) -> float | None:
     if not facts.has_steps or not facts.has_host or facts.platform not in ("cuda", "rocm"):
         return None
     for broken in facts.times.broken:
@@ -43,6 +47,6 @@ def held_ns(facts: Facts) -> float | None:
     (polls,) = facts.host(f"SELECT count(*) AS n FROM host_event WHERE {{counted}} AND {_POLLS}")
     if polls["n"] > _MOST_POLLS * facts.steps:
         return None
-    held = recordings(facts.scope.numpy(_HELD.replace("{counted}", facts.counted)))
-    calls = [union_of(own) for own in held.values()]
+    found = recordings(facts.scope.numpy(_HELD.replace("{counted}", facts.counted)))
+    calls = [union_of(own) for own in found.values()]
     return float(sum(int((one.end - one.start).sum()) for one in calls)) / facts.steps
