@@ -28,9 +28,7 @@ ERRORS = {
 def command(
     sources: tuple[str, ...],
     job: str | None,
-    capture: tuple[str, ...],
-    no_cache: bool,
-    strict: bool,
+    reading: dict[str, Any],
     **form: Any,
 ) -> None:
     """Runs the data-quality checks of a recording and the invariants of its tables, after it has
@@ -42,16 +40,14 @@ def command(
     from stepscope.questions.invariants import invariants
 
     check_form(**form)
-    with open_watched(
-        *sources, job=job, capture=capture, cache=not no_cache, strict=strict
-    ) as trace:
+    with open_watched(*sources, job=job, **reading) as trace:
         trace.store.check_all_files()
         answer = ask(invariants, trace.store)
     put_answer(answer, **form)
     failed = [row["check"] for row in answer.rows() if row["severity"] == "error"]
     if failed:
         raise CheckFailedError(
-            f"{typed_sources(sources, job, capture)}: {', '.join(failed)} did not hold",
+            f"{typed_sources(sources, job, reading['capture'])}: {', '.join(failed)} did not hold",
             hint="answers that rest on it are marked; stepscope checks SRC says what was found",
             slug="check-failed",
         )

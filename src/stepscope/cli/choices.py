@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Sequence
+from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -159,12 +160,23 @@ capture_option = click.option(
     "modules from it. May be repeated.",
 )
 
-reading_options = together(
-    capture_option,
-    click.option("--no-cache", is_flag=True, help="Read the files again and keep nothing."),
-    click.option("--strict", is_flag=True, help="Treat any damage in a file as an error."),
-)
-"""What concerns the reading of files that are no store yet."""
+
+def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """What concerns the reading of files that are no store yet; a command gets it as `reading`, in the
+    words of `stepscope.open`.
+    """
+
+    @wraps(command)
+    def run(*, capture: tuple[str, ...], no_cache: bool, strict: bool, **given: Any) -> Any:
+        reading = {"capture": capture, "cache": not no_cache, "strict": strict}
+        return command(reading=reading, **given)
+
+    return together(
+        capture_option,
+        click.option("--no-cache", is_flag=True, help="Read the files again and keep nothing."),
+        click.option("--strict", is_flag=True, help="Treat any damage in a file as an error."),
+    )(run)
+
 
 window_option = click.option(
     "--window",

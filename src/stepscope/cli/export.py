@@ -54,9 +54,7 @@ def command(
     ranks: tuple[int, ...] | None,
     steps: tuple[int, ...] | None,
     window: tuple[int, int] | None,
-    capture: tuple[str, ...],
-    no_cache: bool,
-    strict: bool,
+    reading: dict[str, Any],
 ) -> None:
     """Writes a recording, all its ranks on one time line, as a trace that Perfetto (ui.perfetto.dev) and
     chrome://tracing open (--chrome), or a part of it as a store (--store).
@@ -73,8 +71,7 @@ def command(
         raise click.UsageError(
             "--window goes with --chrome; choose the steps of a store with --step"
         )
-    reading: dict[str, Any] = {"job": job, "cache": not no_cache, "strict": strict}
-    reading["capture"] = capture
+    reading["job"] = job
     if chrome is not None:
         _write_trace(sources, Path(chrome), ranks, steps, window, reading)
     elif directory is not None:

@@ -37,9 +37,7 @@ def command(
     job: str | None,
     compare: tuple[str, ...],
     time_limit: float,
-    capture: tuple[str, ...],
-    no_cache: bool,
-    strict: bool,
+    reading: dict[str, Any],
 ) -> None:
     """Answers an agent over standard input and output, by the Model Context Protocol. An agent's program
     starts it: name this command in its settings.
@@ -57,7 +55,6 @@ def command(
         ) from None
 
     with ExitStack() as stack:
-        reading: dict[str, Any] = {"capture": capture, "cache": not no_cache, "strict": strict}
         recordings = _opening(stack, sources, job, compare, **reading)
         with suppress(NotYet):
             recordings.result(_AT_ONCE_SECONDS)

@@ -47,9 +47,7 @@ def question_command(question: Question) -> click.Command:
         as_markdown: bool,
         parquet: str | None,
         width: int | None,
-        capture: tuple[str, ...],
-        no_cache: bool,
-        strict: bool,
+        reading: dict[str, Any],
         picture: str | None = None,
         gates: tuple[str, ...] = (),
         **asked: Any,
@@ -87,7 +85,7 @@ def question_command(question: Question) -> click.Command:
             shown["top"], most = None, top or most
         filters = {name: asked[name] for name in get_args(Filter)}
         part(**filters).check_allowed(question, complete.get("by"))
-        with _opened(question, asked, capture=capture, cache=not no_cache, strict=strict) as ask:
+        with _opened(question, asked, **reading) as ask:
             answer = ask(**shown, **parameters)
             if picture is not None:
                 # All of it is drawn, whatever part of it is shown.
@@ -103,7 +101,9 @@ def question_command(question: Question) -> click.Command:
             width=width,
             most=most,
             whole=whole,
-            source=typed_sources(asked["sources"], asked["job"], capture) if "job" in asked else "",
+            source=typed_sources(asked["sources"], asked["job"], reading["capture"])
+            if "job" in asked
+            else "",
         )
         if picture is not None:
             say(f"{picture}: drawn")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -46,9 +47,7 @@ def command(
     kernel: str | None,
     top: int,
     output: Path,
-    capture: tuple[str, ...],
-    no_cache: bool,
-    strict: bool,
+    reading: dict[str, Any],
 ) -> None:
     """Writes a short script that runs recorded operators alone, with the recorded shapes, types, strides and
     numbers, and times them. It needs torch and no StepScope: for a colleague, another GPU, or ncu.
@@ -63,16 +62,14 @@ def command(
     if (operator is None) == (kernel is None):
         raise click.UsageError("Give either --operator or --kernel.")
     check_output(output)
-    with open_watched(
-        *sources, job=job, capture=capture, cache=not no_cache, strict=strict
-    ) as trace:
+    with open_watched(*sources, job=job, **reading) as trace:
         check_one_job(trace)
         with trace.scope() as scope:
             if operator is not None:
                 calls = heaviest_calls(scope, "operator", operator, top)
             else:
                 calls = heaviest_calls(scope, "kernel", kernel or "", top)
-            script = replay_script(scope, calls, typed_sources(sources, job, capture))
+            script = replay_script(scope, calls, typed_sources(sources, job, reading["capture"]))
     with complete_output(output) as unfinished:
         unfinished.write_text(script.text, encoding="ascii")
     for words in script.left_out:

@@ -39,9 +39,7 @@ def command(
     output: Path,
     compare: tuple[str, ...],
     with_paths: bool,
-    capture: tuple[str, ...],
-    no_cache: bool,
-    strict: bool,
+    reading: dict[str, Any],
 ) -> None:
     """Writes a page with the answers to all questions into one HTML file of at most 15 MB. It opens from
     disk in any browser, without a network, and can be passed on: the names of hosts and the paths of files
@@ -55,7 +53,6 @@ def command(
 
     check_output(output)
     with ExitStack() as stack, progress_on() as progress:
-        reading: dict[str, Any] = {"capture": capture, "cache": not no_cache, "strict": strict}
         shown = opened_recordings(stack, sources, job, compare, **reading)
         progress.start("answering")
         size = write_report(shown, output, with_places=with_paths)

@@ -31,9 +31,7 @@ def command(
     name: str | None,
     under: str | None,
     window: tuple[int, int] | None,
-    capture: tuple[str, ...],
-    no_cache: bool,
-    strict: bool,
+    reading: dict[str, Any],
     **form: Any,
 ) -> None:
     """Runs one read-only SQL statement over the tables of a recording.
@@ -45,8 +43,6 @@ def command(
     are computed.
     """
     check_form(**form)
-    with open_watched(
-        *sources, job=job, capture=capture, cache=not no_cache, strict=strict
-    ) as trace:
+    with open_watched(*sources, job=job, **reading) as trace:
         answer = trace.sql(text, rank=ranks, step=steps, name=name, under=under, window=window)
     put_answer(answer, **form, whole=True)

@@ -51,9 +51,7 @@ def command(
     behind: str | None,
     no_browser: bool,
     time_limit: float,
-    capture: tuple[str, ...],
-    no_cache: bool,
-    strict: bool,
+    reading: dict[str, Any],
 ) -> None:
     """Shows the page of `stepscope report` from a server on this machine: more rows of an answer, and
     every parameter of a question. Programs can ask it too, in SQL as well. Ctrl-C ends it.
@@ -71,14 +69,13 @@ def command(
     with ExitStack() as stack:
         bound = stack.enter_context(listen(port))
         policy = Policy(bound.getsockname()[1], place)
-        reading: dict[str, Any] = {"capture": capture, "strict": strict}
-        shown = opened_recordings(stack, sources, job, compare, cache=not no_cache, **reading)
+        shown = opened_recordings(stack, sources, job, compare, **reading)
         # What the files were for a moment is not kept: a job would fill the cache with it.
         recordings = Recordings(
             shown,
             [Path(source) for source in (*sources, *compare)],
             lambda again: opened_recordings(
-                again, sources, job, compare, silent=True, cache=False, **reading
+                again, sources, job, compare, silent=True, **(reading | {"cache": False})
             ),
         )
         stack.callback(recordings.close)
