@@ -1687,6 +1687,8 @@ export type Rows = {
     readonly overhead_low_ratio?: number | null;
     /** 95 % interval of that, high end (ratio) */
     readonly overhead_high_ratio?: number | null;
+    /** for iterations: the event that costs most to measure was measured in one of so many at the end (count) */
+    readonly armed_every?: number | null;
     /** for iterations: models that were measured, one after the other; NULL where that was not recorded (count) */
     readonly models?: number | null;
     /** event or iteration */

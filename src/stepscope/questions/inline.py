@@ -31,6 +31,7 @@ _COST = """
     SELECT rank, span, (metadata->>'$.overhead.ratio')::DOUBLE AS ratio,
         (metadata->>'$.overhead.ratio_low')::DOUBLE AS low,
         (metadata->>'$.overhead.ratio_high')::DOUBLE AS high,
+        try_cast(metadata->>'$.armed_every' AS INTEGER) AS every,
         1 + json_array_length(metadata, '$.model_changes') AS models
     FROM source WHERE format = 'inline'
 """
@@ -58,7 +59,8 @@ _PER_RANK = f"""
         CASE WHEN kind = 'iteration' THEN cost.models END AS models,
         CASE WHEN kind = 'iteration' THEN cost.ratio END AS overhead_ratio,
         CASE WHEN kind = 'iteration' THEN cost.low END AS overhead_low_ratio,
-        CASE WHEN kind = 'iteration' THEN cost.high END AS overhead_high_ratio
+        CASE WHEN kind = 'iteration' THEN cost.high END AS overhead_high_ratio,
+        CASE WHEN kind = 'iteration' THEN cost.every END AS armed_every
     FROM bounded LEFT JOIN ({_COST}) AS cost USING (rank, span)
     ORDER BY kind = 'event', rank, span, start_index, bounded.label, occurrence, device, stream
 """
@@ -131,6 +133,13 @@ _OVER_RANKS = """
         ),
         Column("overhead_low_ratio", "float", "95 % interval of that, low end", shown=False),
         Column("overhead_high_ratio", "float", "95 % interval of that, high end", shown=False),
+        Column(
+            "armed_every",
+            "int",
+            "for iterations: the event that costs most to measure was measured in one of so many at the end",
+            "count",
+            shown=False,
+        ),
         Column(
             "models",
             "int",

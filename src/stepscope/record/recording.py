@@ -35,12 +35,15 @@ class Recording(ABC):
         driver: how the script drives the recording itself, if it does; `LoopFinder`, which can only
             guess where iterations are, is then silent.
         stopped: whether `stop` was called.
+        rests: of so many of the next iterations nothing is wanted: a loop counts one down where it would call `begin`,
+            and makes no other call for it.
         takes_batches: whether it makes use of `input_begins`, `input_ends`, `not_this_one` and `takes`.
     """
 
     guard: Guard
     driver: str | None = None
     stopped: bool = False
+    rests: int = 0
     takes_batches: bool = True
 
     @property

@@ -38,6 +38,15 @@ class Together(Recording):
         return self._session, self._tracer
 
     @property
+    def rests(self) -> int:
+        """Those of the session, once nothing is traced any more."""
+        return self._session.rests if self._tracer.over and not self._tracer.disturbs else 0
+
+    @rests.setter
+    def rests(self, iterations: int) -> None:
+        self._session.rests = iterations
+
+    @property
     def over(self) -> bool:
         """Whether neither has anything left to record."""
         return all(one.over for one in self._both)

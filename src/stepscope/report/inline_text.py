@@ -69,7 +69,11 @@ def _cost(whole: Row) -> str:
         return f"What measuring an event added to an iteration cannot be told yet {ends}."
     if low <= 0:
         return f"Measuring an event added nothing to an iteration that can be told from its scatter {ends}."
-    return f"Measuring an event added {ratio_text(whole['overhead_ratio'])} to an iteration {ends}."
+    told = f"Measuring an event added {ratio_text(whole['overhead_ratio'])} to an iteration {ends}"
+    every = whole["armed_every"] or 1
+    if every == 1:
+        return f"{told}."
+    return f"{told}, so that the one that costs most was measured in one of {every} in the end."
 
 
 def _whole(whole: Row, ranks: int) -> str:

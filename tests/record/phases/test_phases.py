@@ -437,7 +437,7 @@ def test_few_steps_are_timed_where_timing_them_takes_long() -> None:
         phases.settle()
     assert timed[:32] == list(range(1, 33))
     assert timed[32:] == list(range(40, 400, 8))  # 3 % of one in 8 are below 0.5 % of all
-    assert (phases.every, phases.own_ns, phases.steps) == (8, 30_000, 399)
+    assert (phases.budget.every, phases.budget.cost_ns, phases.steps) == (8, 30_000, 399)
     assert phases.timed_steps == len(timed) == phases.history.count
     assert phases.history.totals[1] == 1_000_000 * len(timed)
 
@@ -451,7 +451,7 @@ def test_every_step_of_long_ones_is_timed() -> None:
         phases.end(hours.now)
         phases.took(90_000)
         phases.settle()
-    assert (phases.every, phases.history.count) == (1, 99)
+    assert (phases.budget.every, phases.history.count) == (1, 99)
 
 
 @pytest.mark.thins
@@ -468,7 +468,7 @@ def test_ranks_that_time_different_steps_have_some_in_common() -> None:
             phases.end(1_000_000)
             phases.took(own_ns)
             phases.settle()
-        of_ranks.append((phases.every, {number for number in timed if number > 1000}))
+        of_ranks.append((phases.budget.every, {number for number in timed if number > 1000}))
     (few, seldom), (many, seldomer) = of_ranks
     assert (few, many) == (2, 16)
     assert seldomer <= seldom
@@ -477,7 +477,7 @@ def test_ranks_that_time_different_steps_have_some_in_common() -> None:
 def test_between_timed_steps_hooks_do_nothing() -> None:
     hours = Hours()
     phases = _phases(hours)
-    phases.every = 4
+    phases.budget.every = 4
     clock = FakeDeviceClock(hours)
     phases.clock = clock
     for number in (1, 2, 3):
@@ -494,7 +494,7 @@ def test_the_first_batch_of_an_epoch_is_noted_in_a_step_that_is_not_timed() -> N
     """The loop only knows that the loader starts over when it waits for the batch."""
     hours = Hours()
     phases = _phases(hours)
-    phases.every = 4
+    phases.budget.every = 4
     phases.begin(0, number=3)
     token = phases.open("input_wait")
     phases.not_this_one()

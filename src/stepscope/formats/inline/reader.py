@@ -35,6 +35,7 @@ _METADATA = (
     "repetitions",
     "iterations_run",
     "overhead",
+    "armed_every",
     "bookkeeping_ns_per_iteration",
     "not_measured",
     "model_changes",

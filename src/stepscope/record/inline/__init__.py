@@ -184,7 +184,18 @@ class _Iterate(Generic[T]):
         fresh = True
         batches: Iterator[T] | None = None
         try:
-            while not recording.stops_now():
+            while True:
+                if recording.rests and batches is not None:
+                    try:
+                        batch = next(batches)
+                    except StopIteration:
+                        return
+                    recording.rests -= 1
+                    running += 1
+                    yield batch
+                    continue
+                if recording.stops_now():
+                    return
                 if batches is not None and recording.over:
                     recording.end()
                     yield from batches

@@ -142,6 +142,7 @@ def inline_document(
         "ended": ended,
         "start_epoch_ns": started_epoch_ns,
         "overhead": cost,
+        "armed_every": measured.armed_every,
         "bookkeeping_ns_per_iteration": measured.bookkeeping_ns
         / max(measured.iterations_run - 1, 1),
         "iteration_statistics": {
@@ -234,8 +235,8 @@ def phases_document(
         "disturbed_steps": phases.disturbed_steps,
         "unobserved_steps": phases.unobserved_steps,
         "timed_steps": phases.timed_steps,
-        "timed_every": phases.every,
-        "timing_ns": phases.own_ns,
+        "timed_every": phases.budget.every,
+        "timing_ns": phases.budget.cost_ns,
         "warmup": phases.warmup,
         "backwards": phases.opened[PHASES.index("backward")],
         "optimizer_steps": phases.opened[PHASES.index("optimizer")],

@@ -45,6 +45,7 @@ class Measured:
         iterations_run: how many started.
         bookkeeping_ns: host time spent between iterations, in all of them.
         in_graph: whether something was measured inside a captured graph.
+        armed_every: the event whose measuring costs most was measured in one of so many iterations.
         observed: whether it is known what the job runs.
         done: whether no more is measured.
     """
@@ -57,6 +58,7 @@ class Measured:
     iterations_run: int
     bookkeeping_ns: int
     in_graph: bool
+    armed_every: int
     observed: bool
     done: bool
 

@@ -7,14 +7,16 @@ reads later what the clocks have reached. It knows no loop, no file and no comma
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from stepscope.floor.statistics import quantile
 from stepscope.record import annotate
+from stepscope.record.budget import Budget
 from stepscope.record.clock import Clock
 from stepscope.record.inline.events import Event, Measured, NotMeasured, not_measured_words
 from stepscope.record.inline.kept import Iterations
@@ -39,6 +41,10 @@ _OWN_GRAPH = (
 )
 _DRAIN_SECONDS = 5.0
 _REPLAY_SECONDS = 1.0
+_USUAL = 16
+"""Unarmed iterations that an armed one is compared with."""
+_APART = 4
+"""Armed iterations are so far from those in which phases are timed, where both are seldom: neighbours of either are untouched."""
 _READ_EVERY = 8
 """Iterations between two looks at what the clocks have reached; the ring holds eight times as many."""
 
@@ -80,6 +86,8 @@ class Recorder:
         self.in_graph = False
         """Whether something was measured inside a captured graph, where no iteration is unarmed."""
         self.watch: ObservingWatch | ArmedWatch | None = None
+        self._budgets: defaultdict[int | None, Budget] = defaultdict(lambda: Budget(scatters=True))
+        self._unarmed_ns: deque[int] = deque(maxlen=_USUAL)
         self.schedule = Schedule(
             # The first runs untouched, and what was not given is found in the second.
             warmup=max(plan.warmup, 1 if model is not None and self.optimizers else 2),
@@ -89,6 +97,7 @@ class Recorder:
             in_rounds=plan.mode == "in_rounds",
             survey=plan.is_own,
             left=self._left,
+            every=lambda event: self._budgets[event].every,
         )
         self._guard = guard
         self._shared = shared
@@ -99,6 +108,7 @@ class Recorder:
         self._armed_for: Turn | None = None
         self._armed_watch = ArmedWatch({})
         self._installed = False
+        self._armed_last = False
         self._captured_for: int | None = -1
         self._recaptures = False
         self._began_ns: int | None = None
@@ -132,6 +142,7 @@ class Recorder:
             iterations_run=self.iteration + 1,
             bookkeeping_ns=self.bookkeeping_ns,
             in_graph=self.in_graph,
+            armed_every=max((one.every for one in self._budgets.values()), default=1),
             observed=self.schedule.has_observed,
             done=self.done,
         )
@@ -196,13 +207,14 @@ class Recorder:
         measured = isinstance(watch, ArmedWatch) and self._collect(watch, turn)
         if turn.role == "observe" and isinstance(watch, ObservingWatch):
             self._disarm()
+            self._close_targets()
             self._observed(watch)
         if turn.role == "unarmed" or (measured and turn.counted):
             self.iterations.add((self.iteration, turn.role == "armed", time_ns), values)
         left = self._left()
         if left is not None and left <= 0:
             self.schedule.finish()
-        following = self.schedule.advance(measured=measured)
+        following = self.schedule.advance(measured=measured, following=self.iteration + 2 + _APART)
         if following.role == "armed" and following.event == turn.event:
             for target in self._targets:
                 target.rest()
@@ -211,7 +223,14 @@ class Recorder:
         # Not every time: code that a step has driven out of the processor's caches is slow code.
         if self.iteration % _READ_EVERY == 0:
             self._read()
-        self.bookkeeping_ns += time.perf_counter_ns() - now_ns
+        self._armed_last = turn.role == "armed"
+        own_ns = time.perf_counter_ns() - now_ns
+        self.bookkeeping_ns += own_ns
+        if turn.role == "unarmed":
+            self._unarmed_ns.append(time_ns)
+        elif measured and turn.counted and self._unarmed_ns:
+            usual_ns = round(quantile(sorted(self._unarmed_ns), 0.5))
+            self._budgets[turn.event].spent(time_ns - usual_ns + own_ns, usual_ns)
         return following.role == "done"
 
     def abandon(self, *, began: bool = True) -> None:
@@ -230,14 +249,26 @@ class Recorder:
         if isinstance(watch, ArmedWatch):
             watch.give_back()
 
+    def left_out(self, number: int) -> int:
+        """How many of the job's iterations from this one on are neither armed nor beside one that is."""
+        if self.schedule.turn.role != "unarmed" or self._armed_last:
+            return 0
+        budget = self._budgets[self.schedule.event]
+        return max(0, budget.left_out(number + _APART) - 1)
+
+    def passed(self, iterations: int) -> None:
+        """So many of them ran."""
+        self.iteration += iterations
+        self._began_ns = None
+
     def remove(self) -> None:
         """Takes everything out of the job, and lets go of the model."""
         self._began_ns = None
         self._disarm()
         if self._own is not None:
             self._own.remove()
+        self._close_targets()
         self._armed = []
-        self._targets = []
         self._let_go()
 
     def drain(self) -> None:
@@ -371,6 +402,7 @@ class Recorder:
         if not self.schedule.has_observed:
             return
         self.model_changes.append(self.iteration + 1)
+        self._close_targets()
         finder = Finder(model, self.optimizers, self.copies)
         self._armed, self._armed_for = self._targets_in(finder), None
         self._let_go()
@@ -430,6 +462,14 @@ class Recorder:
         annotate.stop_listening(self._open_region)
         for target in self._targets:
             target.remove()
+
+    def _close_targets(self) -> None:
+        for target in (
+            *self._targets,
+            *(target for target, _ in self._armed if target is not None),
+        ):
+            target.close()
+        self._targets = []
 
     def _collect(self, watch: ArmedWatch, turn: Turn) -> bool:
         """Puts an armed iteration's marks into the ring; returns whether it ran what was armed."""

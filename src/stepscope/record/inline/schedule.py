@@ -3,7 +3,8 @@
 After the warm-up, one iteration is observed: everything the plan names is watched without a clock,
 to learn what really runs, how often and in what order. Then each event is alone for R + 1
 iterations, of which the first is thrown away (new hooks, a captured graph made again, caches). Every
-few armed iterations one runs without any hook, so that the cost of measuring is measured too.
+few armed iterations one runs without any hook, so that the cost of measuring is measured too. Where that is more
+than a small part of an iteration, only every k-th is armed (see `Budget`).
 
 In rounds, each event has a few iterations in a row, those that take most of an iteration first, then all again, in
 longer turns, because of each turn the first is thrown away. A short job gets a little of what matters, and
@@ -44,11 +45,16 @@ class Turn:
 
 _WARMUP = Turn("warmup")
 _SURVEY = Turn("survey")
+_UNARMED = Turn("unarmed")
 _DONE = Turn("done")
 
 
 def _unknown() -> None:
     return None
+
+
+def _each(_event: int | None) -> int:
+    return 1
 
 
 class Schedule:
@@ -62,6 +68,7 @@ class Schedule:
         in_rounds: a few measurements of each event at a time, without end.
         survey: whether iterations are surveyed after the warm-up, until `surveyed`.
         left: in rounds, asked at the start of each: how many iterations are left, if that is known.
+        every: of an event (None in one-shot mode), every how many-th iteration is to measure it.
 
     An event that an iteration did not run is tried again, `repetitions + 1` times at most: a model
     whose control flow changes must not hold the schedule up.
@@ -87,6 +94,7 @@ class Schedule:
         in_rounds: bool = False,
         survey: bool = False,
         left: Callable[[], float | None] = _unknown,
+        every: Callable[[int | None], int] = _each,
     ) -> None:
         self._warmup_left = warmup
         self._repetitions = _FIRST_TURN // 2 if in_rounds else repetitions
@@ -95,6 +103,7 @@ class Schedule:
         self._in_rounds = in_rounds
         self._survey = survey
         self._left = left
+        self._every = every
         self._order: Sequence[int] | None = None
         self._place = 0
         self._kept = -1  # the first measurement of an event is thrown away
@@ -125,11 +134,12 @@ class Schedule:
         self._order = ()
         self.turn = _DONE
 
-    def advance(self, *, measured: bool) -> Turn:
+    def advance(self, *, measured: bool, following: int = 0) -> Turn:
         """Leaves the current iteration and returns the next one's turn.
 
         Args:
             measured: whether an armed iteration ran what it was to measure; else ignored.
+            following: the next one's number in the job, which decides whether it may be armed.
         """
         role = self.turn.role
         if role == "warmup":
@@ -148,12 +158,17 @@ class Schedule:
                 self._missed = 0
                 if self._in_rounds and self._place == len(self._order or ()):
                     self._next_round()
-        self.turn = self._decide()
+        self.turn = self._decide(following)
         return self.turn
 
     def start_again(self) -> None:
         """What the running event missed was not its own fault."""
         self._missed = 0
+
+    @property
+    def event(self) -> int | None:
+        """The event whose turn it is, or is next; None for all of them."""
+        return None if self._one_shot or not self._order else self._order[self._place]
 
     @property
     def has_observed(self) -> bool:
@@ -167,7 +182,8 @@ class Schedule:
         left = self._left()
         if left is not None and order:
             unarmed = 1 / self._unarmed_every if self._unarmed_every else 0
-            each = int(left / (1 + unarmed) / len(order)) - 1  # the first of a turn is thrown away
+            once = sum(max(self._every(event), 1 + unarmed) for event in order)
+            each = int(left / once) - 1  # the first of a turn is thrown away
             if self._place and each < 1:
                 self._order = ()
             # Nothing that would be too short for a turn of its own is left over.
@@ -177,7 +193,7 @@ class Schedule:
         self._repetitions = longest
         self._place = 0
 
-    def _decide(self) -> Turn:
+    def _decide(self, number: int = 0) -> Turn:
         if self.turn.role == "done":
             return _DONE
         if self._warmup_left > 0:
@@ -188,9 +204,11 @@ class Schedule:
             return Turn("observe")
         if self._place >= len(self._order):
             return _DONE
-        if self._unarmed_every and self._since_unarmed >= self._unarmed_every:
-            return Turn("unarmed")
-        event = None if self._one_shot else self._order[self._place]
+        event = self.event
+        every = self._every(event)
+        seldom = every > 1 and number % every
+        if seldom or (every == 1 and 0 < self._unarmed_every <= self._since_unarmed):
+            return _UNARMED
         turn, counted = self.turn, self._kept >= 0
         if turn.role == "armed" and turn.event == event and turn.counted == counted:
             return turn

@@ -34,6 +34,9 @@ _SAVE_EVERY_PART = 0.2
 killed loses a sixth of its run at most, and no more than a minute."""
 _ASK_DDP_FIRST, _ASK_DDP_EVERY = 16, 128
 """Steps: DDP times its first ten, and then one in a hundred."""
+_SELDOM = 8
+"""Where fewer steps than one in so many are timed, hooks are taken out between them: code that a step has driven out of
+the processor's caches costs microseconds even where it only returns."""
 
 
 class Session(Recording):
@@ -80,6 +83,8 @@ class Session(Recording):
         self._in_iteration = False
         self._values: dict[str, float] = {}
         self._iterations = 0
+        self._rested = 0
+        self._ask_ddp_at = _ASK_DDP_FIRST
         self._pid = os.getpid()
         self._survived = handled()
         self._started = time.monotonic()
@@ -131,8 +136,12 @@ class Session(Recording):
             return self._iterations
         if self.stopped or self._capturing():
             return self._iterations
+        if self.rests and not fresh:
+            self.rests -= 1
+            return self._iterations + self._rested - self.rests
         try:
             now_ns = time.perf_counter_ns()
+            self._wake()
             if self._in_iteration:
                 self._end(now_ns)
                 now_ns = time.perf_counter_ns()
@@ -147,20 +156,68 @@ class Session(Recording):
                 self._recorder.begin(now_ns, fresh=fresh)
             if self._phases is not None:
                 self._phases.begin(now_ns, fresh=fresh, number=self._iterations)
+                if not self._phases.resting:
+                    self._listeners.resume()
                 if self._recorder is not None and self._recorder.surveys:
                     self._phases.disturbed()
                 self._phases.took(time.perf_counter_ns() - now_ns)
+            self._rest(self._iterations, 1)
         except Exception as error:
             self.guard.trip(error)
         return self._iterations
 
+    def _rest(self, number: int, runs: int = 0) -> None:
+        """Asks for no call while nothing is measured, in iteration `number` and those that follow; `runs` of them run already."""
+        phases, recorder = self._phases, self._recorder
+        if (
+            self.guard.tripped
+            or self._trained.looks
+            or (self._plan is not None and self._plan.stop_after is not None)
+            or (phases is not None and (self._stacks is None or (runs and not phases.resting)))
+        ):
+            return
+        left = [] if phases is None else [phases.budget.left_out(number)]
+        if recorder is not None and not self._recorder_over:
+            left.append(recorder.left_out(number))
+        if left:
+            self.rests = self._rested = max(0, min(left) - runs)
+        if phases is not None and self.rests:
+            phases.resting = True
+            self._take_out_hooks(phases)
+
+    def _take_out_hooks(self, phases: Phases) -> None:
+        if phases.budget.every >= _SELDOM:
+            self._listeners.rest()
+
+    def _wake(self) -> None:
+        """Counts the iterations that ran without a call. The last of them still runs, but in a loop of ours."""
+        if not self._rested:
+            return
+        ran = self._rested - self.rests
+        self.rests = self._rested = 0
+        phases, in_iteration = self._phases, self._in_iteration
+        self._in_iteration = in_iteration or (ran > 0 and self.driver != "iterate")
+        if phases is not None and ran and in_iteration:
+            phases.end(0)  # of one that is not timed, either
+        if phases is not None:
+            phases.passed(ran, runs=self._in_iteration)
+        if ran:
+            self._iterations += ran
+            if self._recorder is not None:
+                self._recorder.passed(ran)
+
     def end(self) -> None:
         """The iteration has ended."""
+        if self.rests:
+            return
+        self._wake()
         if self._in_iteration:
             self.guard.ask(self._end, time.perf_counter_ns())
+            self.guard.ask(self._rest, self._iterations + 1)
 
     def abandon(self, iteration: int | None = None, *, began: bool = True) -> None:
         """The iteration broke off; nothing of it counts."""
+        self._wake()
         if self.guard.tripped or not self._in_iteration:
             return
         if iteration is not None and iteration != self._iterations:
@@ -178,6 +235,7 @@ class Session(Recording):
 
     def missed(self, iterations: int) -> None:  # noqa: ARG002 - which ones does not matter
         """Another optimizer drives the loop now: perhaps it is another model's."""
+        self._wake()
         if self._iterations:
             self._trained.look_again()
 
@@ -224,6 +282,7 @@ class Session(Recording):
 
     def input_begins(self) -> tuple[Any, Any]:
         """The wait for a batch starts."""
+        self._wake()
         phase = watched = None
         if self._in_iteration and not self.guard.tripped:
             if self._phases is not None:
@@ -298,10 +357,12 @@ class Session(Recording):
         if self._phases is not None:
             began_ns = time.perf_counter_ns()
             self._phases.end(now_ns, self._values)
+            self._take_out_hooks(self._phases)
             self._phases.took(time.perf_counter_ns() - began_ns)
             self._trained.end(self._iterations, self._phases.occurrences)
             # The model may be gone when the recording ends: a script's main() has returned by then.
-            if self._phases.steps % _ASK_DDP_EVERY == _ASK_DDP_FIRST:
+            if self._phases.steps >= self._ask_ddp_at:
+                self._ask_ddp_at = self._phases.steps + _ASK_DDP_EVERY
                 self._files.ask_ddp(self._trained.model)
             self._phases.settle()
             if self._stacks is None and self._phases.history.count:

@@ -138,15 +138,22 @@ class LoopFinder:
         def step(*args: Any, **kwargs: Any) -> Any:
             result = function(*args, **kwargs)
             # A step inside compiled or captured code is the code being made, not an iteration.
-            if is_compiling() or self._guard.tripped or self._recording.driver is not None:
+            if is_compiling():
+                return result
+            recording = self._recording
+            if recording.rests and recording.driver is None and not self._missed:
+                self._started_over_before, self._starts_over = self._starts_over, False
+                recording.rests -= 1
+                return result
+            if self._guard.tripped or recording.driver is not None:
                 return result
             # Another one may have taken its place.
             if not self._capturing() and (of_adopted is None or of_adopted() is self._optimizer()):
                 missed, self._missed = self._missed, 0
                 if missed:
-                    self._recording.missed(missed)
+                    recording.missed(missed)
                 self._started_over_before, self._starts_over = self._starts_over, False
-                self._recording.begin()
+                recording.begin()
             return result
 
         return step if owner is None else _Step(step, original)
@@ -156,6 +163,8 @@ class LoopFinder:
         def following(batches: Any) -> Any:
             recording = self._recording
             first = getattr(batches, "_num_yielded", None) == 0
+            if recording.rests and not first:
+                return original(batches)
             if first:
                 self._guard.ask(note_loader, batches)
             if self._guard.tripped or recording.driver is not None or recording.over:

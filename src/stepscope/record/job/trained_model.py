@@ -66,6 +66,11 @@ class TrainedModel:
         """The model; None while it is not known, and when the job has freed it."""
         return self._model()
 
+    @property
+    def looks(self) -> bool:
+        """Whether it looks for the model, or will in the next iteration."""
+        return self._looks_again or self._discovery is not None
+
     def begin(self, iterations: int) -> FoundModel | None:
         """An iteration starts; what is known from now on, or None.
 

@@ -30,6 +30,7 @@ class PhaseListeners:
         self._phases = phases
         self._guard = guard
         self._installed = False
+        self._resting = False
         self._forwards: list[Target] = []
         self._others: list[Target] = []
 
@@ -41,6 +42,7 @@ class PhaseListeners:
             roots: the modules whose calls are the forward. Called again, they take the place of the
                 first ones, and all else stays.
         """
+        self.resume()
         if not self._installed:
             self._installed = True
             self._install(model)
@@ -50,10 +52,24 @@ class PhaseListeners:
         for target in self._forwards:
             self._listen_to("forward", target)
 
-    def remove(self) -> None:
-        """Takes everything out of the job."""
+    def rest(self) -> None:
+        """Takes out what listens for the phases, for steps that are not timed."""
+        if self._resting:
+            return
+        self._resting = True
         for target in (*self._forwards, *self._others):
             target.remove()
+
+    def resume(self) -> None:
+        """Puts it in again, where it was taken out."""
+        if self._resting and self._phases is not None:
+            self._resting = False
+            for target in (*self._forwards, *self._others):
+                target.install(self._phases, self._guard)
+
+    def remove(self) -> None:
+        """Takes everything out of the job."""
+        self.rest()
         self._forwards, self._others = [], []
         if self.copies is not None:
             self.copies.detach()

@@ -7,8 +7,7 @@ Where the model works on a device, marks on its stream tell how long the device 
 and whether it had already finished when the host came to ask: then it waits for the host.
 
 Timing a step takes some ten microseconds. Where that is more than a small part of the step, only every k-th is
-timed; in between, hooks return at once. k is a power of two and counts the job's steps, so that ranks
-whose k differ have timed steps in common without talking to each other.
+timed (see `Budget`); in between, hooks return at once.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import Any
 
+from stepscope.record.budget import Budget
 from stepscope.record.clock import Clock
 from stepscope.record.memory import MemoryReader
 from stepscope.record.phases.history import History
@@ -50,10 +50,6 @@ _OPTIMIZER = _NUMBER["optimizer"]
 _WAITS = -1
 """The token of a wait for a batch in a step that is not timed."""
 
-_JUDGED_STEPS = 32
-"""Timed steps after which it is looked at what timing them took."""
-_MOST_OWN_PART = 0.005
-_MOST_EVERY = 1024
 _MOST_HELD = 64
 
 
@@ -72,13 +68,10 @@ class Phases:
         """Whether the running step is one that is not timed."""
         self.steps = 0
         self.timed_steps = 0
-        self.every = 1
-        """Every how many-th step is timed."""
-        self.own_ns: int | None = None
-        """What timing a step took, of its own time, when it was looked at last; the median."""
+        self.budget = Budget()
+        """Which steps are timed, by what of their time was our own."""
         self._own_ns = 0
         self._counted_ns: int | None = None
-        self._judged: list[tuple[int, int]] = []
         self.disturbed_steps = 0
         """Steps that do not count: a profiler ran in them, its file was made, or everything in them was watched."""
         self.unobserved_steps = 0
@@ -137,7 +130,7 @@ class Phases:
             number: its number in the job.
         """
         number = self.steps + 1 if number is None else number
-        self.resting = not fresh and number % self.every != 0
+        self.resting = not fresh and not self.budget.due(number)
         self._fresh = fresh
         self._wait_ns = self._first_wait_ns = None
         self._thread = threading.get_ident()
@@ -155,6 +148,14 @@ class Phases:
             self._give_back()
             self._backward_stop = self._device_idle = None
             self._origin = clock.mark()
+
+    def passed(self, steps: int, *, runs: bool) -> None:
+        """So many steps were not timed, without a call; the last of them, or else the one before, still `runs`."""
+        if steps:
+            self.steps += steps - runs
+            self._fresh = False
+            self._wait_ns = self._first_wait_ns = None
+        self.resting = runs
 
     def not_this_one(self) -> None:
         """The running step turns out not to count: a loader has just started over in it."""
@@ -216,19 +217,8 @@ class Phases:
     def settle(self) -> None:
         """Between steps: sets how many are timed, by what timing the last ones took."""
         if self._counted_ns is not None:
-            self._judged.append((self._own_ns, self._counted_ns))
+            self.budget.spent(self._own_ns, self._counted_ns)
             self._counted_ns = None
-        if len(self._judged) < _JUDGED_STEPS:
-            return
-        own, times = zip(*self._judged, strict=True)
-        self._judged.clear()
-        self.own_ns, time_ns = sorted(own)[len(own) // 2], sorted(times)[len(times) // 2]
-        every = 1
-        while self.own_ns > _MOST_OWN_PART * every * time_ns and every < _MOST_EVERY:
-            every *= 2
-        # Not back and forth between two of them.
-        if every > self.every or 2 * every < self.every:
-            self.every = every
 
     def abandon(self) -> None:
         """The step broke off and does not count."""

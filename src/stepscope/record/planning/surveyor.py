@@ -172,7 +172,7 @@ class Surveyor:
         self.watch = None
         annotate.stop_listening(self._open_region)
         for target in self._targets:
-            target.remove()
+            target.close()
         self._targets = []
 
     def reached(self) -> bool:

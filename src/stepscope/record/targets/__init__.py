@@ -25,3 +25,7 @@ class Target(ABC):
     @abstractmethod
     def remove(self) -> None:
         """Takes the hooks out; safe to call twice."""
+
+    def close(self) -> None:
+        """Takes out what stays from one iteration to another, too: it is not installed again."""
+        self.remove()

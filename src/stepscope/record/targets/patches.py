@@ -1,7 +1,7 @@
 """An attribute replaced for a while, and put back exactly as it was.
 
-Only attributes of single objects and modules are replaced. A class such as `torch.Tensor` is changed
-once per recording at most, never per iteration: CPython stops caching a type's attributes after it
+Only attributes of single objects and modules are replaced in an iteration. A class such as `torch.Tensor` is changed
+once per recording, with what is looked for in it: CPython stops caching a type's attributes after it
 has been changed a thousand times, which would slow the job.
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 from stepscope.record.compiling import compiling_check
@@ -85,31 +84,14 @@ def _unset(owner: Any, name: str) -> None:
         del vars(owner)[name]
 
 
-class _Method:
-    """A replaced method of one object; in a copy of the object it is the copy's own method."""
-
-    def __init__(self, call: Callable[..., Any], owner: Any, name: str) -> None:
-        functools.update_wrapper(self, call)
-        self._call = call
-        self._owner = owner
-        self._name = name
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._call(*args, **kwargs)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        return getattr(memo.get(id(self._owner), self._owner), self._name)
-
-    def __reduce__(self) -> tuple[Any, tuple[Any, str]]:
-        return getattr, (self._owner, self._name)
-
-
 class Calls(Target):
-    """The calls of functions that are attributes of something, all under one label.
+    """The calls of functions of modules, and of methods of objects, all under one label.
+
+    A method is replaced in its class, until `close`: an attribute of the object itself would be copied and saved with it.
 
     Args:
         label: what the watch gets.
-        places: (owner, attribute) pairs; all of them count.
+        places: (owner, attribute) pairs; all of them count. Owners are not kept alive.
         finished: whether a call that returned this value is over (an asynchronous one is not).
     """
 
@@ -123,25 +105,35 @@ class Calls(Target):
         self._finished = finished
         self._watch: Watch | None = None
         self._guard: Guard | None = None
-        self._patches = [Patch(owner, name, self._maker(owner, name)) for owner, name in places]
+        classes = [_class_with(*place) for place in places]
+        functions = [place for place, one in zip(places, classes, strict=True) if one is None]
+        methods = {(one, name) for (_, name), one in zip(places, classes, strict=True) if one}
+        self._owners = [
+            _held(owner) for (owner, _), one in zip(places, classes, strict=True) if one
+        ]
+        self._functions = [Patch(*place, self._listening) for place in functions]
+        self._methods = [Patch(*place, self._listening) for place in methods]
 
     def install(self, watch: Watch, guard: Guard) -> None:
         """Replaces the functions."""
         self._watch, self._guard = watch, guard
-        for patch in self._patches:
+        for patch in (*self._functions, *self._methods):
             patch.install()
 
     def remove(self) -> None:
-        """Puts them back; a call that is still running ends unobserved."""
+        """Puts functions back; a call that is still running ends unobserved."""
         self._watch = None
-        for patch in self._patches:
+        for patch in self._functions:
             patch.remove()
 
-    def _maker(self, owner: Any, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        if isinstance(owner, ModuleType):
-            return self._listening
-        held = _held(owner)
-        return lambda original: _Method(self._listening(original), held(), name)
+    def close(self) -> None:
+        """Puts everything back."""
+        self.remove()
+        for patch in self._methods:
+            patch.remove()
+
+    def _is_one(self, args: tuple[Any, ...]) -> bool:
+        return not self._owners or any(args[0] is owner() for owner in self._owners)
 
     def _listening(self, original: Callable[..., Any]) -> Callable[..., Any]:
         is_compiling = compiling_check()
@@ -152,7 +144,7 @@ class Calls(Target):
             if is_compiling():
                 return original(*args, **kwargs)
             watch, guard = self._watch, self._guard
-            if watch is None or guard is None or watch.resting:
+            if watch is None or guard is None or watch.resting or not self._is_one(args):
                 return original(*args, **kwargs)
             token = guard.ask(watch.open, self._label)
             result = None
@@ -165,3 +157,8 @@ class Calls(Target):
             return result
 
         return call
+
+
+def _class_with(owner: Any, name: str) -> type | None:
+    """The class that has the method; None for a function, which the owner has itself."""
+    return next((one for one in type(owner).__mro__ if name in vars(one)), None)

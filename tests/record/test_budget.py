@@ -1,0 +1,160 @@
+"""How often a step is measured, and that nothing of ours is in those between."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.record.small_job import batches, events_in, make_model, train, untouched
+
+from stepscope.api.inline_profiles import parse_result
+from stepscope.record import inline
+from stepscope.record.budget import Budget
+from stepscope.record.inline.schedule import Schedule
+from stepscope.record.job.loop import LoopFinder
+
+
+@pytest.mark.thins
+def test_after_32_measured_steps_k_follows_what_they_took() -> None:
+    budget = Budget()
+    measured = []
+    for step in range(200):
+        if budget.due(step):
+            measured.append(step)
+            budget.spent(30_000, 1_000_000)  # 3 %
+    assert measured == [*range(32), *range(32, 200, 8)]
+    assert (budget.every, budget.cost_ns) == (8, 30_000)
+
+
+@pytest.mark.thins
+def test_what_takes_longer_when_it_is_seldom_is_judged_again_soon() -> None:
+    budget = Budget()
+    for _ in range(32):
+        budget.spent(30_000, 1_000_000)
+    for _ in range(8):
+        budget.spent(200_000, 1_000_000)
+    assert budget.every == 64
+    for _ in range(31):
+        budget.spent(1_000, 1_000_000)
+    assert budget.every == 64  # a few cheap ones are no reason
+    for _ in range(9):
+        budget.spent(1_000, 1_000_000)
+    assert budget.every == 1
+
+
+@pytest.mark.thins
+def test_a_scatter_of_the_steps_is_no_cost_of_measuring() -> None:
+    scattered = Budget(scatters=True)
+    for step in range(320):
+        scattered.spent((step % 11 - 5) * 20_000, 1_000_000)  # between -10 and 10 %
+    assert scattered.every == 1
+    certain = Budget(scatters=True)
+    for step in range(32):
+        certain.spent(300_000 + (step % 11 - 5) * 20_000, 1_000_000)
+    assert certain.every == 64
+
+
+def test_an_event_that_costs_much_is_armed_in_every_kth_iteration() -> None:
+    every = {0: 1, 1: 8}
+    schedule = Schedule(
+        warmup=0, repetitions=2, unarmed_every=2, every=lambda event: every[event or 0]
+    )
+    schedule.observed(2)
+    armed = []
+    for number in range(40):
+        turn = schedule.advance(measured=True, following=number)
+        if turn.role == "armed":
+            armed.append((turn.event, number))
+    assert armed == [(0, 0), (0, 1), (0, 3), (1, 8), (1, 16), (1, 24)]
+
+
+@pytest.fixture
+def _measures_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stepscope.record.budget.MOST_PART", 1e-12)
+    monkeypatch.setattr("stepscope.record.budget._MOST_EVERY", 16)
+
+
+def _phases(out: Path) -> Any:
+    return json.loads(next(out.glob("*.phases.json")).read_text())
+
+
+@pytest.mark.torch
+@pytest.mark.thins
+@pytest.mark.usefixtures("_measures_seldom")
+def test_between_timed_steps_no_hook_is_left_in_the_job(tmp_path: Path) -> None:
+    plain = train(make_model(), batches(150))
+    model = make_model()
+    untouched_in = []
+
+    def inside(number: int) -> None:
+        if untouched(model):
+            untouched_in.append(number + 1)
+
+    inline.start(None, model=model, out=tmp_path)
+    losses = train(model, inline.iterate(batches(100)), inside=inside)
+    losses += train(
+        model, inline.iterate(batches(50))
+    )  # an epoch that starts between two timed steps
+    inline.stop()
+    assert losses[:100] == plain[:100]
+    assert untouched(model)
+    seldom = [number for number in range(38, 101) if number not in untouched_in]
+    assert seldom == [48, 64, 80, 96]
+    found = _phases(tmp_path)
+    assert (found["steps"], found["timed_every"]) == (150, 16)
+    # The first step of an epoch is timed whenever it is, and counts for nothing.
+    assert found["timed_steps"] == 37 + 4 + 4
+    assert len(found["first_batch_ns"]) == 2
+
+
+@pytest.mark.torch
+@pytest.mark.thins
+@pytest.mark.usefixtures("_measures_seldom")
+def test_a_script_that_is_left_alone_between_timed_steps_loses_no_epoch(tmp_path: Path) -> None:
+    from torch.utils.data import DataLoader
+
+    model = make_model()
+    session = inline.begin(None, out=tmp_path)
+    session.start(lead_in=True)
+    finder = LoopFinder(session)
+    finder.install()
+    import torch
+
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    try:
+        for _ in range(3):
+            train(model, DataLoader(batches(90)), optimizer)  # type: ignore[arg-type]
+    finally:
+        finder.remove()
+        session.stop()
+    assert untouched(model)
+    found = _phases(tmp_path)
+    # The first call of the optimizer's step goes by, and after the last one nothing is known to end.
+    assert (found["steps"], found["timed_every"]) == (268, 16)
+    assert len(found["first_batch_ns"]) == 2  # of the epochs that started while it listened
+
+
+@pytest.mark.torch
+@pytest.mark.thins
+@pytest.mark.usefixtures("_measures_seldom")
+def test_seldom_armed_iterations_are_numbered_right_and_have_unarmed_neighbours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stepscope.record.budget.median_interval", lambda costs: (1.0, 1.0))
+    plain = train(make_model(), batches(300))
+    model = make_model()
+    plan = {"warmup": 1, "repetitions": 40, "events": ["2.backward.aten::mm#0"]}
+    inline.start(plan, model=model, out=tmp_path, phases=False)
+    assert train(model, inline.iterate(batches(300))) == plain
+    inline.stop()
+    (event,) = events_in(tmp_path)
+    iterations = [row[0] for row in event["samples"]]
+    late = [number for number in iterations if number > 60]
+    # The twelfth of sixteen, counting from 1: phases are timed in the sixteenth.
+    assert late
+    assert all(number % 16 == 11 for number in late), late
+    (profile,) = parse_result(tmp_path)
+    unarmed = {number for number, armed, _ in profile["iterations"] if not armed}
+    assert all({number - 1, number + 1} <= unarmed for number in late[:-1])
+    assert (profile["armed_every"], len(iterations)) == (16, 40)
+    assert max(iterations) == profile["iterations_run"] - 1
