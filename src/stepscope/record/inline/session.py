@@ -152,15 +152,16 @@ class Session(Recording):
             self._survived = handled()
             self._in_iteration = True
             self._values = {}
+            if self._phases is not None and self._phases.times(self._iterations, fresh=fresh):
+                self._listeners.resume()
+            own_ns, now_ns = time.perf_counter_ns() - now_ns, time.perf_counter_ns()
             if self._recorder is not None and not self._recorder.done:
                 self._recorder.begin(now_ns, fresh=fresh)
             if self._phases is not None:
                 self._phases.begin(now_ns, fresh=fresh, number=self._iterations)
-                if not self._phases.resting:
-                    self._listeners.resume()
                 if self._recorder is not None and self._recorder.surveys:
                     self._phases.disturbed()
-                self._phases.took(time.perf_counter_ns() - now_ns)
+                self._phases.took(own_ns + time.perf_counter_ns() - now_ns)
             self._rest(self._iterations, 1)
         except Exception as error:
             self.guard.trip(error)

@@ -121,6 +121,10 @@ class Phases:
         self._held: list[tuple[tuple[int, ...], Mapping[str, float]]] = []
         """Counted steps with a backward and no forward of the model that is known: perhaps another model's."""
 
+    def times(self, number: int, *, fresh: bool) -> bool:
+        """Whether a step is timed, by its number; the first of an epoch always is, for its first batch."""
+        return fresh or self.budget.due(number)
+
     def begin(self, now_ns: int, *, fresh: bool = False, number: int | None = None) -> None:
         """A step starts.
 
@@ -130,7 +134,7 @@ class Phases:
             number: its number in the job.
         """
         number = self.steps + 1 if number is None else number
-        self.resting = not fresh and not self.budget.due(number)
+        self.resting = not self.times(number, fresh=fresh)
         self._fresh = fresh
         self._wait_ns = self._first_wait_ns = None
         self._thread = threading.get_ident()
