@@ -1,5 +1,6 @@
 """Files on their way to an answer: imported to keep, cached, or read and forgotten."""
 
+import csv
 import json
 import tempfile
 from pathlib import Path
@@ -33,15 +34,18 @@ def test_a_file_alone_has_the_rank_that_its_name_states(run, tmp_path):
 
 
 def test_import_says_what_became_of_each_file(run, traces, tmp_path):
+    (traces / "twice.json").write_bytes((traces / "trace.json").read_bytes())
     ran = run("import", str(traces), "-o", str(tmp_path / "store"), "--csv")
     assert ran.code == 0
-    head, row = ran.out.splitlines()
-    told = dict(zip(head.split(","), row.split(","), strict=True))
+    told, picture, copy = csv.DictReader(ran.out.splitlines())
     assert told["path"].endswith("trace.json")
     assert (told["rank"], told["rank_rule"]) == ("0", "single")
     assert (told["events_kept"], told["events_repaired"], told["events_dropped"]) == ("3", "0", "0")
-    assert "skipped" in ran.err
-    assert "picture.json" in ran.err
+    assert not told["left_out"]
+    assert copy["left_out"] == f"a copy of {told['path']}"
+    assert (picture["left_out"], picture["rank"]) == ("not a recording (picture)", "")
+    text = run("sources", str(tmp_path / "store")).out
+    assert "2 files were left out; `--sort left_out` lists such files first." in text
 
 
 def test_an_imported_store_answers_like_its_source(run, traces, tmp_path):

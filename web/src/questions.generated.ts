@@ -701,7 +701,7 @@ export type Rows = {
     readonly value_ns?: number | null;
     /** the part of the step that this is; of several devices, of theirs (ratio) */
     readonly share_ratio?: number | null;
-    /** whether means are made of the step */
+    /** whether means are made of the step; of no step of a damaged rank */
     readonly counted?: boolean | null;
   };
   /** Which ranks do the others wait for in collectives, and why are these late? */
@@ -1965,7 +1965,7 @@ export type Rows = {
     /** JSON object: class of damage to number */
     readonly damage?: string | null;
   };
-  /** Which files were read, and how many events were kept, repaired or dropped? */
+  /** Which files were read, how many events were kept, repaired or dropped, and which files were left out? */
   "sources": {
     /** where the file was */
     readonly path?: string | null;
@@ -1981,6 +1981,8 @@ export type Rows = {
     readonly events_repaired?: number | null;
     /** events that could not be read (count) */
     readonly events_dropped?: number | null;
+    /** why the file is in no answer; empty for one that is */
+    readonly left_out?: string | null;
     /** the file ends before its JSON does */
     readonly truncated?: boolean | null;
     /** byte of the uncompressed file where damage starts */

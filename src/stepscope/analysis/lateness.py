@@ -34,9 +34,9 @@ from stepscope.analysis.recording import (
     steps_of,
     union_of,
 )
-from stepscope.analysis.sound import sound_ranks
 from stepscope.answers.kernel_names import short_names
 from stepscope.answers.scope import Scope
+from stepscope.answers.sound import sound_ranks
 from stepscope.floor.units import ratio_text
 from stepscope.link.across_ranks.matching import TOGETHER
 from stepscope.link.intervals import Intervals, covered, split, union
@@ -155,7 +155,7 @@ def find_lateness(scope: Scope) -> Lateness | None:
     matched over ranks.
 
     All ranks of the recording are looked at, whichever were asked for: a rank is late beside the others. Those whose
-    recording is damaged are neither late nor wait (`analysis.sound`).
+    recording is damaged are neither late nor wait (`answers.sound`).
     """
     return scope.kept("lateness of sound ranks", lambda: _find_lateness(scope), Lateness)
 

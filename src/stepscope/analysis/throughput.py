@@ -11,6 +11,7 @@ from typing import Any
 from stepscope.analysis.counted import COUNTED_STEPS
 from stepscope.analysis.phase_times import beside_trace, steps_of_means
 from stepscope.answers.scope import Scope
+from stepscope.answers.sound import damaged_ranks, without_ranks
 from stepscope.floor.statistics import student_t
 from stepscope.floor.units import count_text
 
@@ -122,7 +123,8 @@ def together(of_ranks: Iterable[Rate]) -> list[Rate]:
 
 def throughput_words(scope: Scope) -> str:
     """The throughput of all ranks in scope in a sentence; empty where no numbers were given."""
-    found = together(rates(scope))
+    with without_ranks(scope, damaged_ranks(scope)) as own:
+        found = together(rates(own))
     if not found:
         return ""
     told = [

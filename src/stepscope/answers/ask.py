@@ -8,12 +8,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.declare import Parameter, Question
+from stepscope.answers.declare import RANK, Parameter, Question
 from stepscope.answers.kept_answers import kept_or_made
 from stepscope.answers.part import EVERYTHING, Part
 from stepscope.answers.rows import as_declared, note_of, rests_on_of
 from stepscope.answers.scope import Recording, Scope
 from stepscope.answers.selection import wrong_argument
+from stepscope.answers.sound import damaged_ranks, without_ranks
 from stepscope.answers.table import Table, sort_key
 from stepscope.floor.errors import StepScopeError, UsageError
 from stepscope.floor.known_names import check_name
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 SOURCES = "SELECT path FROM source ORDER BY rank, span, path"
 
+_OF_THE_OTHERS = "The figures are of the other ranks alone."
 _FAILED_CHECKS = """
 SELECT * FROM data_check WHERE severity <> 'ok' ORDER BY rank, span, "check"
 """
@@ -132,14 +134,14 @@ def ask_within(question: Question, scope: Scope, **parameters: Any) -> Table:
 
 
 def _table(question: Question, scope: Scope, asked: Mapping[str, Any]) -> Table:
-    told = _answered(question, scope, asked)
+    told, left_out = _answered(question, scope, asked)
     rows = as_declared(question, told)
     note, entire = note_of(told), not (scope.part or scope.steps is not None)
     if not rows.num_rows and not (note and entire and scope.ranks == scope.store.ranks):
         note = _note(question, scope)
     note = f"{scope.part.words()} {note}".strip()
-    sources, checks = _sources(scope), failed_checks(scope, _rests_on(told, question))
-    return Table(question, rows, sources, checks, note, asked)
+    checks = failed_checks(scope, _rests_on(told, question), left_out)
+    return Table(question, rows, _sources(scope), checks, note, asked)
 
 
 def ask_several(
@@ -233,30 +235,43 @@ def _rests_on(told: pa.Table, question: Question) -> tuple[str, ...]:
     return question.rests_on if own is None else own
 
 
-def rows_by_default(question: Question, scope: Scope) -> pa.Table:
-    """The rows of an answer, asked with the defaults of its parameters.
-
-    Raises:
-        UsageError: the scope is narrowed to steps or to a part of which the question can say nothing.
-        StepScopeError: the question is a plug-in's, which failed.
-    """
-    asked = _complete(question, {})
-    scope.part.check_allowed(question, asked.get("by"))
-    with named(question.added_by), reading(scope.store):
-        return as_declared(question, _answered(question, scope, asked))
-
-
-def failed_checks(scope: Scope, rests_on: Iterable[str]) -> tuple[dict[str, Any], ...]:
-    """Data-quality checks that found something and bear on what rests on this evidence."""
+def failed_checks(
+    scope: Scope, rests_on: Iterable[str], left_out: Iterable[int] = ()
+) -> tuple[dict[str, Any], ...]:
+    """Data-quality checks that found something and bear on what rests on this evidence, with what became of the ranks
+    that are left out."""
     known = tuple(rests_on)
     checks = scope.once(_FAILED_CHECKS, lambda: scope.sql(_FAILED_CHECKS).to_pylist())
-    return tuple(check for check in checks if bears_on(check["affects"], known))
+    found = tuple(check for check in checks if bears_on(check["affects"], known))
+    if not left_out:
+        return found
+    from stepscope.link.folder_checks import OF_THE_FOLDER  # imported here: it is rare
+
+    return tuple(
+        {**check, "explanation": f"{check['explanation']} {_OF_THE_OTHERS}"}
+        if check["rank"] in left_out and check["check"] not in OF_THE_FOLDER
+        else check
+        for check in found
+    )
 
 
-def _answered(question: Question, scope: Scope, asked: Mapping[str, Any]) -> pa.Table:
+def _answered(
+    question: Question, scope: Scope, asked: Mapping[str, Any]
+) -> tuple[pa.Table, tuple[int, ...]]:
+    """What a question answers, and the ranks that it leaves out: those whose recording is damaged, where ranks are put
+    together or compared. A row that names its rank shows it as it was recorded.
+    """
     if question.steps == "trace":
         scope.check_traced()
-    return question.answer(scope, **asked)
+    if not question.across_ranks:
+        told = question.answer(scope, **asked)
+        damaged = damaged_ranks(scope, _rests_on(told, question))
+        if not damaged or RANK.name in told.column_names:
+            return told, ()
+    else:
+        damaged = damaged_ranks(scope, question.rests_on)
+    with without_ranks(scope, damaged) as own:
+        return question.answer(own, **asked), () if own is scope else damaged
 
 
 def _check_columns(columns: Sequence[str], question: Question) -> None:

@@ -157,6 +157,7 @@ class Question:
     drawing: Drawing = "table"
     recordings: Recordings = "one"
     gates: bool = False
+    across_ranks: bool = False
     explanation: str = ""
     fills: str = ""
     added_by: PlugIn | None = None
@@ -213,6 +214,7 @@ def question(
     drawing: Drawing = "table",
     recordings: Recordings = "one",
     gates: bool = False,
+    across_ranks: bool = False,
     fills: str = "",
 ) -> Callable[[Callable[..., pa.Table]], Question]:
     """Declares the decorated function as the answer to a question.
@@ -237,6 +239,8 @@ def question(
         recordings: how many recordings it is asked of.
         gates: whether its rows are those of a comparison (`compare.rows`) that has a parameter `by`, so
             that a CI job can fail on a change (`--fail-if`).
+        across_ranks: whether a row that names a rank hangs on the other ranks, too. Ranks whose recording is damaged
+            (`answers.sound`) are then left out of all its forms; else of those whose rows name no rank.
         fills: which recording option would fill an empty answer.
 
     The function's docstring becomes the explanation on the question's page: definitions, the source
@@ -260,6 +264,7 @@ def question(
             drawing=drawing,
             recordings=recordings,
             gates=gates,
+            across_ranks=across_ranks,
             explanation=answer.__doc__ or "",
             fills=fills,
         )

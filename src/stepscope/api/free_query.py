@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
-from stepscope.answers.ask import SOURCES, check_top, failed_checks, rows_by_default
+from stepscope.answers.ask import SOURCES, ask_within, check_top
 from stepscope.answers.declare import Column, Question, Type, unit_of
 from stepscope.answers.scope import Scope
 from stepscope.answers.table import Table
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
 ANSWERS = "answer"
 """The schema in which SQL finds the answers to questions."""
+
+
+_PLACE = ("rank", "span", "check")
+"""What tells a check from the others of an answer."""
 
 
 def answer_query(scope: Scope, text: str, *, top: int | None = None) -> Table:
@@ -47,7 +51,8 @@ def answer_query(scope: Scope, text: str, *, top: int | None = None) -> Table:
     scope.check_read_only(text)
     scope.store.show_tables()
     asked = {name: _question(name) for name in scope.tables_of_schema(text, ANSWERS)}
-    answers = {name: rows_by_default(question, scope) for name, question in asked.items()}
+    tables = {name: ask_within(question, scope) for name, question in asked.items()}
+    answers = {name: table.arrow for name, table in tables.items()}
     try:
         with scope.beside(ANSWERS, answers) if answers else nullcontext():
             rows = scope.rows(text, most=None if top is None else top + 1)
@@ -58,6 +63,9 @@ def answer_query(scope: Scope, text: str, *, top: int | None = None) -> Table:
         rows, note = rows.slice(0, top), f"These are the first {top} rows; there are more."
     sources = scope.sql(SOURCES)
     rests_on = tuple(sorted({kind for question in asked.values() for kind in question.rests_on}))
+    failed = {
+        tuple(one[name] for name in _PLACE): one for of in tables.values() for one in of.checks
+    }
     heads = _distinct(rows.column_names)
     arrays = [_plain_array(array) for array in rows.columns]
     types = [_type(array.type) for array in arrays]
@@ -76,7 +84,7 @@ def answer_query(scope: Scope, text: str, *, top: int | None = None) -> Table:
         ),
         arrow=_table(arrays, heads),
         sources=tuple(sources.column("path").to_pylist()),
-        checks=failed_checks(scope, rests_on) if asked else (),
+        checks=tuple(sorted(failed.values(), key=lambda check: [check[name] for name in _PLACE])),
         note=note,
     )
 

@@ -89,11 +89,10 @@ def command(
     Files of several jobs become a store each, in folders of DIR that are named after the jobs.
 
     Lists for each file how many events were kept, repaired or dropped, where damage starts, and how
-    its rank was found. Files in a folder that are not recordings are skipped and named.
+    its rank was found; files that are left out are listed with the reason.
     """
     from stepscope.api.trace import open_trace
     from stepscope.store.build import import_source
-    from stepscope.store.manifest import read_store_file
     from stepscope.store.memory import LEAST
 
     check_form(**form)
@@ -121,9 +120,6 @@ def command(
         )
     with open_trace(directory) as trace:
         answer = trace.ask("sources")
-    skipped = read_store_file(directory).get("skipped", [])
     put_answer(answer, **form)
-    for file in skipped:
-        say(f"skipped {file['path']}: {file['reason']}")
     kept = typed_sources([str(directory)])
     say(f"{directory}: ready; ask it with: {typed_name()} summary {kept}")

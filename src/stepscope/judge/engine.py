@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from stepscope.analysis.sound import STEP_TIMES, without_ranks
+from stepscope.answers.sound import STEP_TIMES, without_ranks
 from stepscope.floor.units import time_text
 from stepscope.judge.declare import FILLED, HIGH, LEADING, MEDIUM, Finding, Rule, Severity
 from stepscope.judge.facts import Facts, ranks_text

@@ -11,9 +11,9 @@ from stepscope.analysis.counted import counted_steps
 from stepscope.analysis.gaps import KERNEL_WAIT_NS, find_gaps, launched_work
 from stepscope.analysis.overview import Times, busiest_operator, measure_times
 from stepscope.analysis.recording import WORK, every_step, marks_steps, rank_batches
-from stepscope.analysis.sound import damaged_ranks
-from stepscope.analysis.sound import ranks_text as ranks_text  # rules name ranks so
 from stepscope.analysis.straggler import late_in_collectives, recorded_lateness
+from stepscope.answers.sound import damaged_ranks
+from stepscope.answers.sound import ranks_text as ranks_text  # rules name ranks so
 from stepscope.floor.quoting import sql_literal
 from stepscope.floor.units import ratio_text, time_text
 from stepscope.formats.evidence import Evidence
@@ -76,7 +76,7 @@ class Facts:
 
     @cached_property
     def damaged_ranks(self) -> tuple[int, ...]:
-        """Ranks that are not judged with the others (`analysis.sound`)."""
+        """Ranks that are not judged with the others (`answers.sound`)."""
         return damaged_ranks(self.scope)
 
     @cached_property

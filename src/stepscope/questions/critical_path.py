@@ -66,6 +66,7 @@ _NOTHING = {"between operators": "(nothing recorded)", "unexplained": "(nothing 
     _COLUMNS,
     rests_on=RESTS_ON,
     about="recording",
+    across_ranks=True,
     parameters=(
         by_form(
             "what a row is: a kind of work, a name, an operator, a module, a rank, a step, or a piece of the path",

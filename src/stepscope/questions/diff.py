@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, cast
 
 from stepscope.analysis.counted import left_out_of_means
 from stepscope.analysis.recording import marks_steps
-from stepscope.analysis.sound import sound_recordings
 from stepscope.analysis.throughput import rates
 from stepscope.answers.declare import Parameter, question
 from stepscope.answers.rows import noted
+from stepscope.answers.sound import sound_recordings
 from stepscope.compare.rows import COLUMNS, COUNTED_CALLS, PROFILED_STEP, set_beside
 from stepscope.compare.settings import differing, settings_of
 from stepscope.compare.sides import ANSWERED_LIKE, Side, offered, read_side

@@ -22,7 +22,12 @@ _COLUMNS = (
     Column(
         "share_ratio", "float", "the part of the step that this is; of several devices, of theirs"
     ),
-    Column("counted", "bool", "whether means are made of the step", shown="varying"),
+    Column(
+        "counted",
+        "bool",
+        "whether means are made of the step; of no step of a damaged rank",
+        shown="varying",
+    ),
 )
 _MEASURES = {
     "step": "step",
@@ -75,12 +80,15 @@ def rank_map(scope: Scope, measure: str = "step") -> pa.Table:
     reaches from the lowest value to the highest, but at least over 10 % of the median, so that mere noise
     does not look like a pattern. What does not fit is folded, ranks to lines and steps to columns, and
     the map says so: each cell then has the value farthest from the median of all, so that no odd rank or
-    step is lost. Steps that a rank does not have are blank; those that means leave out are drawn
-    and do not stretch the scale. `--plot` draws it all into a file.
+    step is lost. Steps that a rank does not have are blank; those that means leave out, as all of a rank whose
+    recording is damaged, are drawn and do not stretch the scale. `--plot` draws it all into a file.
     """
     import numpy as np
 
     from stepscope.analysis.rank_times import PARTS, rank_steps
+    from stepscope.answers.sound import damaged_ranks
+
+    damaged = damaged_ranks(scope)
 
     def rows() -> Iterator[list[Any]]:
         name = _MEASURES[measure]
@@ -89,7 +97,7 @@ def rank_map(scope: Scope, measure: str = "step") -> pa.Table:
                 continue
             parts = PARTS if one.devices and name not in _OF_THE_RANK else ("step",)
             of = np.sum([one.times[part] for part in parts], axis=0)
-            columns = (one.step, one.times[name], of, one.counted)
+            columns = (one.step, one.times[name], of, one.counted & (one.rank not in damaged))
             for step, value, whole, counted in zip(*(c.tolist() for c in columns), strict=True):
                 yield [one.rank, one.span, step, value, value / whole if whole else None, counted]
 

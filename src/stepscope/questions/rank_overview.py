@@ -112,7 +112,7 @@ def rank_overview(scope: Scope) -> pa.Table:
     from stepscope.analysis.counted import left_out_of_means
     from stepscope.analysis.pipeline import pipelines
     from stepscope.analysis.rank_times import outliers, rank_steps
-    from stepscope.analysis.sound import damaged_ranks
+    from stepscope.answers.sound import damaged_ranks
 
     hosts = scope.sql("SELECT rank, host, resolution_ns FROM rank").to_pylist()
     host_of = {row["rank"]: row["host"] for row in hosts}
@@ -142,6 +142,7 @@ def rank_overview(scope: Scope) -> pa.Table:
         for rank, own in sorted(by_rank.items())
     ]
     named = _named(rows)
+    compared = [row for row in rows if row[0] not in damaged]
     for row in rows:
         if row[0] in damaged:
             row[at] = "damaged, not compared"
@@ -149,7 +150,7 @@ def rank_overview(scope: Scope) -> pa.Table:
     left_out = left_out_of_means(scope) if scope.steps is None else ""
     return noted(
         answer,
-        "\n".join(filter(None, [*_compared(means), named, _bubbles(found, rows), left_out])),
+        "\n".join(filter(None, [*_compared(means), named, _bubbles(found, compared), left_out])),
     )
 
 

@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from stepscope.analysis.sound import sound_recordings
 from stepscope.analysis.throughput import Rate, rate_text, rates, together
-from stepscope.answers.ask import rows_by_default
+from stepscope.answers.ask import ask_within
 from stepscope.answers.declare import Column, Parameter, question
 from stepscope.answers.rows import answer_dicts, noted
+from stepscope.answers.sound import sound_recordings
 from stepscope.compare.run_parts import (
     IMBALANCE,
     as_rows,
@@ -262,7 +262,7 @@ def _rows(runs: Sequence[Recording], kind: str) -> list[list[dict[str, Any]]]:
     from stepscope.questions import find
 
     if kind == "label":
-        return [rows_by_default(find("inline"), run.scope).to_pylist() for run in runs]
+        return [ask_within(find("inline"), run.scope).rows() for run in runs]
     if kind == "phase":
         return [_phases(run.scope) for run in runs]
     parts = [step_parts(run.scope) for run in runs]
@@ -278,7 +278,7 @@ def _phases(scope: Scope) -> list[dict[str, Any]]:
 
     whole, parts = phase_means(scope)
     rows = []
-    for place, row in enumerate(rows_by_default(find("phases"), scope).to_pylist()):
+    for place, row in enumerate(ask_within(find("phases"), scope).rows()):
         event = as_event(place, row)
         own = (parts | {"step": whole}).get(row["phase"], {}).get(row["rank"])
         if own is not None:

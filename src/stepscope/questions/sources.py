@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepscope.answers.declare import Column, question
+from stepscope.answers.rows import noted
 from stepscope.answers.scope import Scope
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ SELECT
     source.bytes, source.format, source.tool, source.tool_version,
     source.unknown_categories, source.unknown_fields,
     rank.clock_rule, rank.clock_offset_ns + coalesce(source.drift_ns, 0) AS clock_offset_ns,
-    rank.clock_drift_ppb, rank.clock_uncertainty_ns, rank.clock_matches
+    rank.clock_drift_ppb, rank.clock_uncertainty_ns, rank.clock_matches, NULL::VARCHAR AS left_out
 FROM source JOIN rank USING (rank)
 ORDER BY source.rank, source.span, source.path
 """
@@ -30,7 +31,7 @@ ORDER BY source.rank, source.span, source.path
 
 @question(
     "sources",
-    "Which files were read, and how many events were kept, repaired or dropped?",
+    "Which files were read, how many events were kept, repaired or dropped, and which files were left out?",
     (
         Column("path", "text", "where the file was"),
         Column("rank", "int", "rank whose recording it is"),
@@ -41,6 +42,12 @@ ORDER BY source.rank, source.span, source.path
         ),
         Column("events_repaired", "int", "events that had to be repaired to be read", "count"),
         Column("events_dropped", "int", "events that could not be read", "count"),
+        Column(
+            "left_out",
+            "text",
+            "why the file is in no answer; empty for one that is",
+            shown="varying",
+        ),
         Column("truncated", "bool", "the file ends before its JSON does", shown=False),
         Column("damage_offset", "int", "byte of the uncompressed file where damage starts"),
         Column("damage", "text", "classes of damage and how often each was met (JSON)"),
@@ -87,7 +94,9 @@ ORDER BY source.rank, source.span, source.path
     steps="all",
 )
 def sources(scope: Scope) -> pa.Table:
-    """One row is a file; a member of an archive counts as a file.
+    """One row is a file; a member of an archive counts as a file. Those that were left out come last, with why: what is no
+    recording, is empty, cannot be read, or is a copy of another one. They are of no rank, and where ranks are chosen they
+    are not listed.
 
     An event that is dropped is lost to every answer; one that is repaired is not, and the classes of
     damage say what was repaired. `--strict` takes either as an error.
@@ -99,4 +108,15 @@ def sources(scope: Scope) -> pa.Table:
     the middle of the recording to its end. A difference that lies below what is left is not applied; the epochs of the files then
     hold (`epoch`). `collective` has which collectives are one, who arrived last, and how long the others waited.
     """
-    return scope.sql(_ROWS)
+    import pyarrow as pa
+
+    rows = scope.sql(_ROWS)
+    skipped = scope.store.skipped
+    if not skipped or scope.ranks != scope.store.ranks:
+        return rows
+    left_out = [{"path": path, "left_out": reason} for path, reason in skipped]
+    rows = pa.concat_tables([rows, pa.Table.from_pylist(left_out, schema=rows.schema)])
+    files = "file was" if len(skipped) == 1 else "files were"
+    return noted(
+        rows, f"{len(skipped)} {files} left out; `--sort left_out` lists such files first."
+    )

@@ -270,8 +270,8 @@ def _nothing(scope: Scope) -> str:
 
 
 def _note(scope: Scope, lateness: Lateness) -> str:
-    from stepscope.analysis.sound import damaged_ranks, ranks_text
     from stepscope.answers.scope import Scope as Whole
+    from stepscope.answers.sound import damaged_ranks, ranks_text
 
     with Whole(scope.store, all_times=True) as whole:
         damaged = damaged_ranks(whole)
@@ -291,8 +291,8 @@ def _note(scope: Scope, lateness: Lateness) -> str:
 def _named(lateness: Lateness) -> str:
     """Which rank is a straggler, or how far the latest is from that; nothing where no step is marked."""
     from stepscope.analysis.lateness import CAUSES
-    from stepscope.analysis.sound import ranks_text
     from stepscope.analysis.straggler import LATE_ABOVE, late_in_collectives, recorded_lateness
+    from stepscope.answers.sound import ranks_text
     from stepscope.floor.units import ratio_text, time_text
 
     if not lateness.step_ns:

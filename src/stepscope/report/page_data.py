@@ -270,6 +270,7 @@ def _scrub_for(scopes: Sequence[Scope]) -> Scrub:
         found = scope.sql(_HOSTS)
         hosts |= dict.fromkeys(found.column("host").to_pylist())
         paths = scope.sql("SELECT path FROM source").column("path").to_pylist()
+        paths += [path for path, _ in scope.store.skipped]
         folders |= {str(PurePath(path).parent) for path in paths}
     return without_places(list(hosts), folders)
 

@@ -459,7 +459,13 @@ def _finish(
     for check, files in checked:
         if files:
             add_check(directory, min(ranks), check.row(files))
-    facts = {"job": job.name, "ranks": sorted(ranks), **facts}
+    twice = [{"path": label, "reason": f"a copy of {original}"} for label, original in copies]
+    facts = {
+        "job": job.name,
+        "ranks": sorted(ranks),
+        **facts,
+        "skipped": [*facts["skipped"], *twice],
+    }
     joined = join_small_ranks(directory, ranks)
     write_store_file(directory, facts | ({"joined": joined} if joined else {}))
     return True

@@ -299,6 +299,18 @@ class Store:
             asked = [_by_path(again)[file.path] for file in files]
             check_contents(directory, asked, largest=largest)
 
+    @property
+    def skipped(self) -> list[tuple[str, str]]:
+        """Files that were found beside those of the store and left out, each with why.
+
+        Raises:
+            StoreError: they are not listed as they were written.
+        """
+        try:
+            return [(one["path"], one["reason"]) for one in self.facts.get("skipped", ())]
+        except (TypeError, LookupError) as error:
+            raise damaged_store(self.directory, f"its skipped files: {error}") from None
+
     def stored_bytes(self, table: str) -> int:
         """What the files of a table take; 0 for none, and for rows in memory."""
         by_rank = self._files.get(table, {})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stepscope.analysis.sound import STEP_TIMES
+from stepscope.answers.sound import STEP_TIMES
 from stepscope.judge.declare import Finding, Threshold, rule
 from stepscope.judge.facts import WAITING, Facts, ranks_text
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from stepscope.answers.scope import Recording, Scope
 from stepscope.answers.selection import numbers_text
 from stepscope.floor.errors import UsageError
-from stepscope.formats.evidence import Evidence
+from stepscope.formats.evidence import EVERYTHING, Evidence
 
 STEP_TIMES: tuple[Evidence, ...] = (
     "host-times",
@@ -26,20 +26,31 @@ _CHECKS = """
 """
 
 
-def damaged_ranks(scope: Scope) -> tuple[int, ...]:
+def damaged_ranks(scope: Scope, rests_on: Iterable[str] = EVERYTHING) -> tuple[int, ...]:
     """Fewer than half of the ranks, whose file is damaged, whose device work is missing or whose times of steps are
-    wrong, while none of the others has such damage."""
+    wrong, while none of the others has such damage.
+
+    Args:
+        scope: the ranks.
+        rests_on: the evidence that counts beside the file; none at all where nothing rests on any.
+    """
+    known = set(rests_on)
+    if len(scope.ranks) < 3 or not known:  # fewer than half of two ranks is none
+        return ()
+    checks = scope.once(_CHECKS, lambda: scope.sql(_CHECKS).to_pylist())
+    if not checks:
+        return ()
     from stepscope.link.folder_checks import CHECKS, OF_THE_FOLDER
 
     of_files = {check.name for check in CHECKS if check.looks_at == "file"}
     spoilt = {
         row["rank"]
-        for row in scope.sql(_CHECKS).to_pylist()
+        for row in checks
         if row["check"] not in OF_THE_FOLDER
         for kinds in [{kind.strip() for kind in row["affects"].split(",")}]
-        if "device-work" in kinds
+        if "device-work" in kinds & known
         or ("file" in kinds and row["check"] in of_files)
-        or (row["severity"] == "error" and not kinds.isdisjoint(STEP_TIMES))
+        or (row["severity"] == "error" and not (kinds & known).isdisjoint(STEP_TIMES))
     }
     return tuple(sorted(spoilt)) if 2 * len(spoilt) < len(scope.ranks) else ()
 

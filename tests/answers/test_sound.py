@@ -1,0 +1,87 @@
+"""Ranks whose recording is damaged: what puts ranks together is of the others."""
+
+from typing import Any
+
+import pytest
+from tests.questions.meetings import Meetings
+
+from stepscope.answers.ask import ask
+from stepscope.api.trace import Trace
+from stepscope.questions import find
+from stepscope.store.open import Store
+
+CUT = {
+    "rank": 3,
+    "check": "truncated",
+    "severity": "warning",
+    "affects": "file",
+    "explanation": "it is cut off.",
+}
+OF_THE_OTHERS = "it is cut off. The figures are of the other ranks alone."
+
+
+def job() -> dict[str, Any]:
+    """Four ranks of two steps that compute and meet, the last of which lost the end of its file."""
+    told = Meetings(end=20, steps=2)
+    for start in (0, 10):
+        ranks = range(4 if start == 0 else 3)
+        for rank in ranks:
+            told.on_host(rank, start, start + 1, "aten::mm")
+            told.compute(rank, start + 1, start + 4 + rank)
+        told.meet({rank: start + 5 + rank for rank in ranks}, start + 9)
+    return {**told.rows(), "data_check": [CUT]}
+
+
+@pytest.fixture(scope="module")
+def store() -> Any:
+    with Store.from_rows(job()) as opened:
+        yield opened
+
+
+def test_rows_of_no_rank_are_of_the_sound_ranks(store: Store) -> None:
+    assert ask(find("kernels"), store, columns=["name", "count"]).to_csv() == (
+        "name,count\ngemm,6\nnccl,6\n"
+    )
+    assert [one["explanation"] for one in ask(find("kernels"), store).checks] == [OF_THE_OTHERS]
+    (row,) = ask(find("communication"), store).rows()
+    assert (row["calls"], row["measured"]) == (6, 6)
+
+
+def test_a_row_that_names_its_rank_shows_it_as_recorded(store: Store) -> None:
+    table = ask(find("communication"), store, by="rank")
+    assert table["calls"] == [2, 2, 2, 1]
+    assert [one["explanation"] for one in table.checks] == ["it is cut off."]
+    cells = ask(find("rank-map"), store).rows()
+    assert {one["rank"] for one in cells if not one["counted"]} == {3}
+
+
+def test_a_damaged_rank_that_was_asked_for_answers(store: Store) -> None:
+    table = ask(find("kernels"), store, ranks=[3])
+    assert table["count"] == [1, 1]
+    assert [one["explanation"] for one in table.checks] == ["it is cut off."]
+
+
+def test_sql_and_python_are_told_the_same(store: Store) -> None:
+    table = Trace(store).sql("SELECT name, count FROM answer.kernels ORDER BY name")
+    assert table["count"] == [6, 6]
+    assert [one["explanation"] for one in table.checks] == [OF_THE_OTHERS]
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("operators", {}),
+        ("communication", {"by": "step"}),
+        ("drift", {"by": "histogram"}),
+        ("critical-path", {"by": "rank"}),
+        ("critical-path", {"by": "piece"}),
+        ("what-if", {}),
+    ],
+)
+def test_what_is_told_of_other_ranks_hangs_on_no_damaged_one(
+    name: str, parameters: dict[str, str], store: Store
+) -> None:
+    given = ask(find(name), store, **parameters).rows()
+    wanted = ask(find(name), store, ranks=[0, 1, 2], **parameters).rows()
+    assert [row for row in given if row.get("rank") != 3] == wanted
+    assert wanted
