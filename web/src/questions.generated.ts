@@ -1969,6 +1969,8 @@ export type Rows = {
   "sources": {
     /** where the file was */
     readonly path?: string | null;
+    /** why the file is in no answer; empty for one that is */
+    readonly left_out?: string | null;
     /** rank whose recording it is */
     readonly rank?: number | null;
     /** how the rank was found */
@@ -1981,8 +1983,6 @@ export type Rows = {
     readonly events_repaired?: number | null;
     /** events that could not be read (count) */
     readonly events_dropped?: number | null;
-    /** why the file is in no answer; empty for one that is */
-    readonly left_out?: string | null;
     /** the file ends before its JSON does */
     readonly truncated?: boolean | null;
     /** byte of the uncompressed file where damage starts */

@@ -892,8 +892,8 @@ class QuestionMethods(ABC):
     def sources(self, **asked: Unpack[Asked]) -> Table:
         """Which files were read, how many events were kept, repaired or dropped, and which files were left out?
 
-        Columns: path, rank, rank_rule, span, events_kept, events_repaired, events_dropped,
-        left_out, truncated, damage_offset, damage, bytes, format, tool, tool_version,
+        Columns: path, left_out, rank, rank_rule, span, events_kept, events_repaired,
+        events_dropped, truncated, damage_offset, damage, bytes, format, tool, tool_version,
         unknown_categories, unknown_fields, clock_rule, clock_offset_ns, clock_drift_ppb,
         clock_uncertainty_ns, clock_matches.
         """

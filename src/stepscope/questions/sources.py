@@ -34,6 +34,12 @@ ORDER BY source.rank, source.span, source.path
     "Which files were read, how many events were kept, repaired or dropped, and which files were left out?",
     (
         Column("path", "text", "where the file was"),
+        Column(
+            "left_out",
+            "text",
+            "why the file is in no answer; empty for one that is",
+            shown="varying",
+        ),
         Column("rank", "int", "rank whose recording it is"),
         Column("rank_rule", "text", "how the rank was found"),
         Column("span", "int", "which of the rank's recordings it is, from 0", shown="varying"),
@@ -42,12 +48,6 @@ ORDER BY source.rank, source.span, source.path
         ),
         Column("events_repaired", "int", "events that had to be repaired to be read", "count"),
         Column("events_dropped", "int", "events that could not be read", "count"),
-        Column(
-            "left_out",
-            "text",
-            "why the file is in no answer; empty for one that is",
-            shown="varying",
-        ),
         Column("truncated", "bool", "the file ends before its JSON does", shown=False),
         Column("damage_offset", "int", "byte of the uncompressed file where damage starts"),
         Column("damage", "text", "classes of damage and how often each was met (JSON)"),

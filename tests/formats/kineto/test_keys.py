@@ -1,4 +1,5 @@
 import json
+import re
 
 import pytest
 from hypothesis import given
@@ -7,6 +8,7 @@ from tests.examples import examples
 
 from stepscope.formats.kineto.keys import KnownKeys
 
+BOUNDARY = re.compile(rb'\}\s*,\s*(\{\s*"ph"\s*:)')
 PADDING = b'{"ph": "X", "name": "a long enough beginning of the text"},'
 
 
@@ -15,19 +17,19 @@ def text_of(*events):
 
 
 def test_key_is_new_once():
-    known = KnownKeys()
+    known = KnownKeys(BOUNDARY)
     assert known.read(text_of({"ts": 1, "Sequence number": 2})).new
     assert not known.read(text_of({"ts": 9, "Sequence number": 77})).new
 
 
 def test_long_keys_that_end_alike_are_told_apart():
-    known = KnownKeys()
+    known = KnownKeys(BOUNDARY)
     assert known.read(text_of({"In split size": 1})).new
     assert known.read(text_of({"Out split size": 1})).new
 
 
 def test_what_lies_before_a_short_key_does_not_matter():
-    known = KnownKeys()
+    known = KnownKeys(BOUNDARY)
     known.read(text_of({"pid": 123456, "ts": 1}))
     assert not known.read(text_of({"pid": 7, "ts": 1})).new
     assert not known.read(text_of({"pid": 7.25, "ts": 1})).new
@@ -43,26 +45,47 @@ keys = st.text(
 @given(st.sets(keys, min_size=1, max_size=8), keys)
 @examples(60)
 def test_no_new_key_passes_unnoticed(before, key):
-    known = KnownKeys()
+    known = KnownKeys(BOUNDARY)
     known.read(text_of(dict.fromkeys(before, 1)))
     tail = {k.encode()[-16:] for k in before} | {b"ph", b"name"}
     if key.encode()[-16:] not in tail:
         assert known.read(text_of({key: 1})).new
 
 
+def test_of_events_that_repeat_few_are_looked_at():
+    text = text_of(*[{"ph": "X", "ts": 1, "args": {"seq": 2, "id": 3}}] * 1000)
+    assert 0 < len(KnownKeys(BOUNDARY).read(text).sample) < 400
+
+
+@given(st.lists(st.tuples(st.sets(keys), st.sets(keys)), min_size=1, max_size=30), st.booleans())
+@examples(60)
+def test_some_events_have_all_keys_inside_and_outside_of_arguments(events, pretty):
+    """Also of keys whose contexts a file before had, with other neighbours."""
+    described = [
+        {"ph": "X", **dict.fromkeys(own, 1), "args": dict.fromkeys(args, 1)} for own, args in events
+    ]
+    text = ",\n".join(json.dumps(one, indent=1 if pretty else None) for one in described * 5)
+    for _ in range(2):
+        known = KnownKeys(BOUNDARY)
+        sample = json.loads(b"[%b]" % known.read(text.encode()).sample)
+        known.close()
+        for of in (lambda one: one, lambda one: one["args"]):
+            assert set().union(*map(of, sample)) == set().union(*map(of, described))
+
+
 @pytest.mark.parametrize("member", ['"ts":true', '"ts": false', '"Ts"  :\n\ttrue'])
 def test_true_and_false_for_a_number_are_noticed(member):
-    assert KnownKeys().read(PADDING + b"{%b}" % member.encode()).booleans
+    assert KnownKeys(BOUNDARY).read(PADDING + b"{%b}" % member.encode()).booleans
 
 
 @pytest.mark.parametrize(
     "member", ['"name": "aten::true"', '"finished": true', '"ts":  1', '"a": "\\"ts\\":  true"']
 )
 def test_true_and_false_elsewhere_are_none(member):
-    assert not KnownKeys().read(PADDING + b"{%b}" % member.encode()).booleans
+    assert not KnownKeys(BOUNDARY).read(PADDING + b"{%b}" % member.encode()).booleans
 
 
 @given(st.binary(max_size=40))
 @examples(60)
 def test_any_text_is_searched(text):
-    KnownKeys().read(text)
+    KnownKeys(BOUNDARY).read(text)

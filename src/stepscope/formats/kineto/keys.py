@@ -10,7 +10,6 @@ behind the colons tells in passing whether the text can have true or false where
 from __future__ import annotations
 
 import re
-import zlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,18 +24,25 @@ Places = np.ndarray[Any, np.dtype[np.intp]]
 _BLOCK = 1 << 20
 """Bytes that are looked at at a time, so that what is made of them stays in the processor's caches."""
 
-_KEY_BITS, _CONTEXT_BITS = 20, 22
+_CONTEXT_BITS = 22
 _MIX_NEAR = np.uint64(0xC2B2AE3D27D4EB4F)
 _MIX_FAR = np.uint64(0x9E3779B97F4A7C15)
 _PLACE = np.uint64(64 - _CONTEXT_BITS)
 _TOLD_BY = np.uint64(12)
 _SHORT, _LONG = 1, 2
 _KIND = np.uint32(3)
+_FILE_BITS = 8
+_FILE = np.uint32(((1 << _FILE_BITS) - 1) << 2)
+_MOST_KEYS = 1 << 16
+_MOST_SAMPLES = 1 << 10
+"""Events of different keys that are looked at alone; where there are more, all are."""
+_CLOSING = ord("}")
 _QUOTE, _COLON = 34, 58
 _NUMBERS = (n for n, kind in (fields.EVENT | fields.ARGS).items() if kind in ("BIGINT", "DOUBLE"))
 _NUMBER_KEY = re.compile(
     rb'"(?:%b)"\s*:\s*\Z' % "|".join(map(re.escape, _NUMBERS)).encode(), re.IGNORECASE
 )
+_BETWEEN = b" \t\r\n,"
 _BEFORE = 80
 """Bytes before a value in which its key stands."""
 _BLANK, _BLANK_OR_BOOLEAN = (
@@ -51,23 +57,61 @@ class Keys:
     Args:
         new: whether it has a key that no text before it had.
         booleans: whether true or false stands for a number, which DuckDB would take it for.
+        sample: of a text with new keys, one event of each sequence of keys, or all of it.
     """
 
     new: bool
     booleans: bool
+    sample: bytes = b""
 
 
-class KnownKeys:
-    """Remembers the endings of keys by their hash; a new one is missed with a chance of 10⁻⁴ or less.
+class _Contexts:
+    """What stands before colons, and which key it ends with: that is the same in every file.
 
-    Most keys are recognised by the bytes before the `":`, eight or sixteen of them, whatever they are: a file has some
-    ten thousand such contexts at most. Only of a context that was not seen yet the key is looked at.
+    Attributes:
+        told: by hash: more bits of it, the number of the last file that had it, and whether the key begins within the
+            eight bytes (`_SHORT`) or not.
+        key: by hash: the key's number.
+        names: the numbers of keys.
+        files: how many files were read.
     """
 
     def __init__(self) -> None:
-        self._known = np.zeros(1 << _KEY_BITS, dtype=bool)
-        self._contexts = np.zeros(1 << _CONTEXT_BITS, dtype=np.uint32)
-        """By hash: more bits of it, and whether the key begins within the eight bytes (`_SHORT`) or not."""
+        self.told = np.zeros(1 << _CONTEXT_BITS, dtype=np.uint32)
+        self.key = np.zeros(1 << _CONTEXT_BITS, dtype=np.uint16)
+        self.names: dict[bytes, int] = {}
+        self.files = 0
+
+
+_IDLE: list[_Contexts] = []
+"""What waits for the next file: of many short files, each would learn some thousand contexts."""
+
+
+class KnownKeys:
+    """Remembers the keys of a file; a new one is missed with a chance of 10⁻⁶ or less.
+
+    Most keys are recognised by the bytes before the `":`, eight or sixteen of them, whatever they are: a file has some
+    ten thousand such contexts at most. Only of a context that was not seen yet the key is looked at.
+
+    Args:
+        boundary: what the place between two events looks like; its first group begins the second.
+    """
+
+    def __init__(self, boundary: re.Pattern[bytes]) -> None:
+        try:
+            self._contexts = _IDLE.pop()
+        except IndexError:
+            self._contexts = _Contexts()
+        self._contexts.files += 1
+        self._file = np.uint32(self._contexts.files << 2)
+        self._boundary = boundary
+        self._known = np.zeros(_MOST_KEYS, dtype=bool)
+
+    def close(self) -> None:
+        """Leaves what was learned to the next file."""
+        known = self._contexts
+        if len(known.names) < _MOST_KEYS >> 4 and known.files < (1 << _FILE_BITS) - 1:
+            _IDLE[:] = [known]
 
     def read(self, text: bytes) -> Keys:
         """What the keys of a text tell; from now on they are known.
@@ -77,6 +121,7 @@ class KnownKeys:
         """
         letters = np.frombuffer(text, dtype=np.uint8)
         new, booleans = len(text) < 32, False
+        of_blocks = []
         for low in range(0, len(text), _BLOCK):
             colons = np.flatnonzero(letters[low : low + _BLOCK] == _COLON)
             colons += low
@@ -87,21 +132,18 @@ class KnownKeys:
                 or _may_have_booleans(letters, ends)
                 or _may_have_booleans(letters, colons[_BLANK[before]])
             )
-            new |= self._has_new(text, letters, ends[np.searchsorted(ends, 17) :])
-        return Keys(new, booleans and _has_booleans(text))
+            of_blocks.append(ends[np.searchsorted(ends, 17) :])
+            new |= self._has_new(text, letters, of_blocks[-1])
+        sample = self._sample(text, letters, np.concatenate(of_blocks)) if new and text else b""
+        return Keys(new, booleans and _has_booleans(text), sample)
 
     def _has_new(self, text: bytes, letters: Letters, ends: Places) -> bool:
         if len(letters) < 32 or not len(ends):
             return False
-        words = np.lib.stride_tricks.as_strided(
-            letters[: len(letters) // 8 * 8].view(np.uint64),
-            shape=(len(letters) - 7,),
-            strides=(1,),
-        )
-        near = words[ends - 9] * _MIX_NEAR
+        near = _words(letters)[ends - 9] * _MIX_NEAR
         kind, new = self._look_up(near, text, ends, 8)
         long = np.flatnonzero(kind == _LONG)
-        far = (words[ends[long] - 17] * _MIX_FAR ^ near[long]) * _MIX_NEAR
+        far = (_words(letters)[ends[long] - 17] * _MIX_FAR ^ near[long]) * _MIX_NEAR
         return self._look_up(far, text, ends[long], 16)[1] or new
 
     def _look_up(
@@ -114,25 +156,115 @@ class KnownKeys:
             ends: places of their colons.
             width: bytes that a context has.
         """
-        place = (hashes >> _PLACE).view(np.int64)
-        told_by = (hashes >> _TOLD_BY).astype(np.uint32) | _KIND
-        kept = self._contexts.take(place)
+        contexts = self._contexts
+        place, told_by = self._told_by(hashes)
+        kept = contexts.told.take(place)
         kind = kept & _KIND
         unseen = np.flatnonzero((kept | _KIND) != told_by)
         if not len(unseen):
             return kind, False
+        differ = (kept[unseen] ^ told_by[unseen]) & ~(_KIND | _FILE)
+        of_others = unseen[(differ == 0) & (kind[unseen] > 0)]
+        new = self._know(contexts.key[place[of_others[kind[of_others] == _SHORT]]])
+        contexts.told[place[of_others]] = told_by[of_others] ^ _KIND ^ kind[of_others]
+        unseen = unseen[(differ != 0) | (kind[unseen] == 0)]
         _, first, which = np.unique(hashes[unseen], return_index=True, return_inverse=True)
-        found, new = [], False
+        found, keys = [], []
         for end in ends[unseen[first]].tolist():
             _, quote, key = text[end - 1 - width : end - 1].rpartition(b'"')
             short = bool(quote) or width > 8
             found.append(_SHORT if short else _LONG)
-            known = zlib.crc32(key) >> (32 - _KEY_BITS)
-            new |= short and not self._known[known]
-            self._known[known] |= short
-        kind[unseen] = np.array(found, dtype=np.uint32)[which]
-        self._contexts[place[unseen]] = told_by[unseen] ^ _KIND ^ kind[unseen]
+            if short and len(contexts.names) < _MOST_KEYS - 1:
+                keys.append(contexts.names.setdefault(key, len(contexts.names)))
+            else:
+                keys.append(contexts.names.get(key, _MOST_KEYS - 1) if short else 0)
+        kinds, numbers = np.array(found, dtype=np.uint32), np.array(keys, dtype=np.uint16)
+        new |= self._know(numbers[kinds == _SHORT])
+        kind[unseen] = kinds[which]
+        contexts.told[place[unseen]] = told_by[unseen] ^ _KIND ^ kind[unseen]
+        contexts.key[place[unseen]] = numbers[which]
         return kind, new
+
+    def _told_by(
+        self, hashes: Words
+    ) -> tuple[np.ndarray[Any, np.dtype[np.int64]], np.ndarray[Any, np.dtype[np.uint32]]]:
+        """Where contexts are kept, and what is kept there of those of this file, but for the kind."""
+        bits = (hashes >> _TOLD_BY).astype(np.uint32) & ~_FILE
+        return (hashes >> _PLACE).view(np.int64), bits | self._file | _KIND
+
+    def _know(self, keys: np.ndarray[Any, np.dtype[np.uint16]]) -> bool:
+        """Whether one of some keys is new; those beyond the most always are."""
+        new = not self._known[keys].all()
+        self._known[keys] = True
+        self._known[-1] = False
+        return new
+
+    # -- events that have all keys -------------------------------------------------------------------
+
+    def _sample(self, text: bytes, letters: Letters, ends: Places) -> bytes:
+        """Events in which each key follows each other one that it ever follows, inside and outside of objects; all
+        events where too many differ.
+        """
+        if len(letters) < 32 or not len(ends):
+            return text
+        keys, unknown = self._keys(letters, ends)
+        there = np.zeros(_MOST_KEYS, dtype=np.int64)
+        there[keys] = 1
+        number = np.cumsum(there) - 1
+        lengths = np.zeros(_MOST_KEYS, dtype=np.int64)
+        lengths[: len(self._contexts.names)] = [*map(len, self._contexts.names)]
+        own, quotes = number[keys], ends - 2 - lengths[keys]
+        braces = sum((letters[quotes - back] == _CLOSING).view(np.int8) for back in range(1, 5))
+        pairs = (np.append(0, own[:-1]) * 5 + braces) * (number[-1] + 1) + own
+        first = np.full(int(pairs.max()) + 1, -1)
+        first[pairs[::-1]] = np.arange(len(pairs) - 1, -1, -1)
+        chosen = np.unique(np.append(first[first >= 0], unknown))
+        if len(chosen) > _MOST_SAMPLES:
+            return text
+        events: list[bytes] = []
+        end = 0
+        for place in ends[chosen].tolist():
+            if place < end:
+                continue
+            begin = self._begin(text, end, place)
+            follows = self._boundary.search(text, place)
+            end = follows.start(1) if follows else len(text)
+            events.append(text[begin:end].strip(_BETWEEN))
+        return b",".join(events)
+
+    def _begin(self, text: bytes, after: int, before: int) -> int:
+        """Where the last event begins in a stretch of a text; the stretch itself where none does."""
+        for window in (1 << 12, 1 << 16, before - after):
+            begins = self._boundary.finditer(text, max(after, before - window), before + 2)
+            if found := [one.start(1) for one in begins]:
+                return found[-1]
+        return after
+
+    def _keys(
+        self, letters: Letters, ends: Places
+    ) -> tuple[np.ndarray[Any, np.dtype[np.uint16]], Places]:
+        """The number of each key, and where the first ones are whose context another one has taken the place of."""
+        near = _words(letters)[ends - 9] * _MIX_NEAR
+        keys = np.full(len(ends), _MOST_KEYS - 1, dtype=np.uint16)
+        rest = np.arange(len(ends))
+        hashes = near
+        for width in (8, 16):
+            place, told_by = self._told_by(hashes)
+            short = self._contexts.told[place] == told_by ^ _KIND ^ np.uint32(_SHORT)
+            keys[rest[short]] = self._contexts.key[place[short]]
+            rest = rest[~short]
+            if width == 8:
+                hashes = (_words(letters)[ends[rest] - 17] * _MIX_FAR ^ near[rest]) * _MIX_NEAR
+            else:
+                hashes = hashes[~short]
+        return keys, rest[np.unique(hashes, return_index=True)[1]]
+
+
+def _words(letters: Letters) -> Words:
+    """The eight bytes from each byte on."""
+    return np.lib.stride_tricks.as_strided(
+        letters[: len(letters) // 8 * 8].view(np.uint64), shape=(len(letters) - 7,), strides=(1,)
+    )
 
 
 def _may_have_booleans(letters: Letters, colons: Places) -> bool:

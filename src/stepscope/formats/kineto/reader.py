@@ -104,17 +104,18 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
 
 def _ahead(slices: EventSlices) -> Iterator[Slice]:
     """The slices, one of them read by a thread while the one before is worked on."""
-    pieces, known = iter(slices), KnownKeys()
+    pieces, known = iter(slices), KnownKeys(slices.boundary)
 
     def read_slice() -> Slice | None:
         piece = next(pieces, None)
         if piece is None:
             return None
         keys = known.read(piece.text)
-        return replace(piece, new_keys=keys.new, booleans=keys.booleans)
+        return replace(piece, new_keys=keys.sample, booleans=keys.booleans)
 
     with ThreadPoolExecutor(1, "stepscope-read") as reader:
         ahead = reader.submit(read_slice)
         while piece := ahead.result():
             ahead = reader.submit(read_slice)
             yield piece
+    known.close()

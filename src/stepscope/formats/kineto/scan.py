@@ -170,24 +170,22 @@ class _Database:
             )
         return known[plan]
 
-    def keys(self, text: bytes) -> tuple[set[str], set[str]]:
-        """All keys of the arguments in a text, and all keys of events."""
-        with self.files.holding(text) as file:
-            # Few combinations of keys are many events'.
-            query = (
-                "SELECT DISTINCT json_keys(event), CASE WHEN json_type(event, '$.args') = 'OBJECT' "
-                f"THEN json_keys(event, '$.args') END FROM read_json('{file}', "
-                "columns = {'event': 'JSON'}, records = false, format = 'array', "
-                f"maximum_object_size = {LONGEST_OBJECT_BYTES})"
-            )
-            try:
-                found = self.cursor.execute(query).fetchall()
-            except duckdb.Error:
-                # Damaged: what looks like a key is taken for one, lest its next appearance in an
-                # intact slice pass for known.
-                return {key.decode() for key in set(_KEY.findall(text))}, set()
-        events, args = ({key for row in found for key in row[of] or ()} for of in (0, 1))
-        return args, events
+    def keys(self, *texts: bytes) -> tuple[set[str], set[str]]:
+        """All keys of the arguments in the first text that can be read, and all keys of events."""
+        for text in texts:
+            with self.files.holding(text) as file, contextlib.suppress(duckdb.Error):
+                # Few combinations of keys are many events'.
+                found = self.cursor.execute(
+                    "SELECT DISTINCT json_keys(event), CASE WHEN json_type(event, '$.args') = 'OBJECT' "
+                    f"THEN json_keys(event, '$.args') END FROM read_json('{file}', "
+                    "columns = {'event': 'JSON'}, records = false, format = 'array', "
+                    f"maximum_object_size = {LONGEST_OBJECT_BYTES})"
+                ).fetchall()
+                events, args = ({key for row in found for key in row[of] or ()} for of in (0, 1))
+                return args, events
+        # Damaged: what looks like a key is taken for one, lest its next appearance in an
+        # intact slice pass for known.
+        return {key.decode() for key in set(_KEY.findall(texts[-1]))}, set()
 
 
 _IDLE: dict[int, _Database] = {}
@@ -261,8 +259,8 @@ class EventScanner:
     def add(self, piece: Slice) -> None:
         """Has a slice read, and takes what was read of earlier ones when that is enough at a time."""
         if piece.new_keys:
-            text = self._plan.spelled(piece.text)
-            found = self._workers.submit(self._database.keys, text)
+            texts = (self._plan.spelled(one) for one in (piece.new_keys, piece.text))
+            found = self._workers.submit(self._database.keys, *texts)
             if self._declared.add(*found.result()):
                 self._plan = self._declared.plan()
         plan = self._plan

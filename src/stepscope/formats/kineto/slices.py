@@ -49,7 +49,7 @@ class Slice:
 
     Args:
         last: whether the file ends with it.
-        new_keys: whether it has keys that no slice before it had.
+        new_keys: where it has keys that no slice before it had, some of its events that have all of its keys, or all.
         booleans: whether true or false stands where a number belongs.
         end: where its last event starts, which stands alone where the text cannot be read; 0 for nowhere.
     """
@@ -57,7 +57,7 @@ class Slice:
     text: bytes
     offset: int
     last: bool = False
-    new_keys: bool = True
+    new_keys: bytes = b""
     booleans: bool = False
     end: int = 0
 
