@@ -101,7 +101,7 @@ def test_errors_on_a_terminal(typed: list[str], evil: str) -> None:
 def test_an_import_names_what_it_skipped_and_where_the_store_is(evil: str) -> None:
     code, shown = on_terminal("import", "folder", "-o", f"{EVIL}.store")
     assert code == 0
-    assert "not a recording" in shown
+    assert "1 file was left out" in shown
     assert "ready" in shown
     code, shown = on_terminal("kernels", f"{EVIL}.store", "--parquet", f"{EVIL}.parquet")
     assert (code, "1 rows" in shown) == (0, True)
