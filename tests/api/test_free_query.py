@@ -122,11 +122,11 @@ def test_only_named_answers_are_computed(make_scope, monkeypatch):
     from stepscope.api import free_query
 
     computed = []
-    rows_by_default = free_query.rows_by_default
+    ask_within = free_query.ask_within
     monkeypatch.setattr(
         free_query,
-        "rows_by_default",
-        lambda question, scope: computed.append(question.name) or rows_by_default(question, scope),
+        "ask_within",
+        lambda question, scope: computed.append(question.name) or ask_within(question, scope),
     )
     scope = make_scope(STEPS)
     answer_query(scope, "SELECT 'answer.steps' AS t FROM answer.device_time -- answer.kernels")

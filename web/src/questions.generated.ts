@@ -54,7 +54,7 @@ export type Rows = {
     readonly total_ns?: number | null;
     /** false for a step that the recording cut off, a last one at its end, say */
     readonly complete?: boolean | null;
-    /** false for a step that means leave out: cut off, or slow because it was the first */
+    /** false for a step that means leave out: cut off, slow because it was the first, or of a damaged rank */
     readonly counted?: boolean | null;
   };
   /** How much of each device's time was computation, exposed communication, exposed copies or idle? */

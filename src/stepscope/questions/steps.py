@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.declare import RANK, SPAN, STEP, Column, by_form, question
@@ -52,7 +52,7 @@ _COLUMNS = (
     Column(
         "counted",
         "bool",
-        "false for a step that means leave out: cut off, or slow because it was the first",
+        "false for a step that means leave out: cut off, slow because it was the first, or of a damaged rank",
         shown=False,
     ),
 )
@@ -129,12 +129,14 @@ def steps(scope: Scope, by: str = "step") -> pa.Table:
     from stepscope.analysis.breakdown import break_down_all
     from stepscope.analysis.counted import left_out_of_means
     from stepscope.analysis.throughput import throughput_words
+    from stepscope.answers.sound import damaged_ranks
 
+    damaged = damaged_ranks(scope)
     names = [c.name for c in _COLUMNS if c.name not in _LEFT_OUT[by]]
     rows = [
         row
         for broken in break_down_all(scope)
-        for row in (_mean_row(broken) if by == "mean" else _step_rows(broken))
+        for row in (_mean_row(broken) if by == "mean" else _step_rows(broken, damaged))
     ]
     answer = answer_rows(_COLUMNS, names, rows)
     words = [left_out_of_means(scope) if by == "mean" else "", throughput_words(scope)]
@@ -144,7 +146,7 @@ def steps(scope: Scope, by: str = "step") -> pa.Table:
 _LEFT_OUT = {"step": ("steps",), "mean": ("step", "start_ns", "complete", "counted")}
 
 
-def _step_rows(broken: Breakdown) -> Iterator[list[Any]]:
+def _step_rows(broken: Breakdown, damaged: Container[int]) -> Iterator[list[Any]]:
     for row, parts in enumerate(broken.parts_ns.tolist()):
         step = {name: values[row].item() for name, values in broken.steps.items()}
         yield [
@@ -155,7 +157,7 @@ def _step_rows(broken: Breakdown) -> Iterator[list[Any]]:
             *_measured(parts, broken.measured),
             sum(parts),
             step["complete"],
-            step["counted"],
+            step["counted"] and broken.rank not in damaged,
         ]
 
 
