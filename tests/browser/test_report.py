@@ -113,6 +113,9 @@ def test_two_recordings_are_compared(show: Any) -> None:
     page.get_by_text("tree", exact=True).click()
     page.wait_for_url(re.compile("by=tree"))
     page.wait_for_selector(".changes .bar-name[style*=padding]")
+    words = report.show("measured").locator("main").inner_text()
+    assert "How well does each part of the iteration scale" in words
+    assert "not in this report." not in words  # asked of both, and not of the chosen one
     page = report.show("kernels")
     page.locator(".recording select").select_option("2")
     page.wait_for_url(re.compile("recording=2"))

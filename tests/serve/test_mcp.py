@@ -200,6 +200,12 @@ def test_ten_tools_or_fewer_that_only_read(session):
     assert set(ask.input_schema["properties"]["parameters"]["properties"]) == own
 
 
+def test_numbers_have_as_many_decimals_as_tell_something():
+    values = {"share_ratio": 1 / 3, "tiny": 1e-7 / 3, "large": 1e9 / 3, "count": 3, "flag": True}
+    told = {**values, "share_ratio": 0.333333, "large": 333333333.333333}
+    assert fitting([values])[0] == [told]
+
+
 def test_the_guide_is_short_and_names_only_what_is_there(session):
     guide = told(session, "guide")["guide"]
     assert len(guide.split()) < 400
@@ -215,6 +221,7 @@ def test_the_recordings_say_what_was_recorded(session):
         ("3", "cpu"),
     ]
     assert rows[0]["steps"] == {"count": 3, "first": 1, "last": 3}
+    assert [one["devices"] for one in rows[0]["devices"]] == [1]
     assert rows[0]["rows_of_tables"]["device_event"] == 12
     assert "device_event" not in rows[2]["rows_of_tables"]
     assert rows[0]["failing_checks"] == {"warning": 1}

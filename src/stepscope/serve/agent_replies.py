@@ -24,6 +24,8 @@ ROWS = 20
 MOST_CHARACTERS = 20_000
 """Of the rows of one reply: an agent's client cuts or refuses what is much longer."""
 MOST_CHECKS_CHARACTERS = 3_000
+_SMALL = 1e-3
+"""Numbers with a fraction have six decimals, but for smaller ones: more are noise, and cost tokens."""
 _TEXT_LIMITS = (None, 2_000, 500, 120)
 _LIST_LIMITS = (None, 50, 10, 3)
 
@@ -112,6 +114,8 @@ def _shorter(value: Any, limit: int | None, items: int | None) -> Any:
     if isinstance(value, str):
         shown = printable_lines(value)
         return shown if limit is None or len(shown) <= limit else f"{shown[:limit]}…"
+    if isinstance(value, float) and abs(value) >= _SMALL:
+        return round(value, 6)
     if isinstance(value, list):
         kept = [_shorter(one, limit, items) for one in value[:items]]
         return [*kept, f"… {len(value) - len(kept)} more"] if len(kept) < len(value) else kept

@@ -54,6 +54,7 @@ _GUIDE = """\
 5. Then one question at a time: `questions` lists them, and with names explains columns and definitions.
    Follow a number down: steps -> device-time -> kernels, operators or modules -> gpu-trace.
    `rank`, `step`, `name`, `under` and `window` narrow; `sort`, `columns` and `top` shorten.
+   Where a text names a command, `stepscope idle`, the call is `ask` question=idle (`schema`: the tool).
 6. `sql` for the rest, DuckDB's dialect. Call `schema` before, for the names of columns and sample values;
    the answer to each question is a table too: answer.kernels.
 7. `compare` sets recordings side by side. A change is one only where its interval leaves zero out.
@@ -79,6 +80,14 @@ def _guide(recordings: Recordings, _: Arguments) -> dict[str, Any]:
     return {"guide": _GUIDE, "recordings": recordings.listed()}
 
 
+_DEVICES = """
+    WITH used AS (SELECT DISTINCT rank, device FROM device_event)
+    SELECT name, count(*) AS devices FROM device
+    WHERE (rank, device) IN (FROM used) OR NOT EXISTS (FROM used) GROUP BY name ORDER BY name
+"""
+"""Those that ran something: each rank lists all of its node."""
+
+
 def _list_recordings(recordings: Recordings, _: Arguments) -> dict[str, Any]:
     counts = " UNION ALL BY NAME ".join(
         f"SELECT '{name}' AS name, count(*) AS n FROM {name}" for name in TABLES
@@ -93,7 +102,7 @@ def _list_recordings(recordings: Recordings, _: Arguments) -> dict[str, Any]:
             "SELECT count(DISTINCT step) AS n, min(step) AS a, max(step) AS b FROM step",
         )
         ranks = [row["rank"] for row in rows(number, "SELECT rank FROM rank ORDER BY rank")]
-        devices = rows(number, "SELECT name, count(*) AS devices FROM device GROUP BY 1 ORDER BY 1")
+        devices = rows(number, _DEVICES)
         failing = "SELECT severity, count(*) AS n FROM data_check WHERE severity <> 'ok' GROUP BY 1"
         return {
             "id": number,

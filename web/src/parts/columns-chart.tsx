@@ -19,6 +19,8 @@ interface Props {
   readonly mean?: number | undefined;
   /** The largest value that has room, where several charts share a scale; as needed without it. */
   readonly reach?: number | undefined;
+  /** How much of the page's width the chart has, by which names are left out. */
+  readonly part?: number;
 }
 
 const WIDTH = 1000;
@@ -28,13 +30,15 @@ const SPACE = 12;
 /** Percent of the width that one column takes at most. */
 const WIDEST = 14;
 
-export function ColumnsChart({ columns, label, height, mean, reach }: Props) {
+export function ColumnsChart({ columns, label, height, mean, reach, part = 1 }: Props) {
   const sums = columns.map((one) => one.parts.reduce((sum, part) => sum + part.value, 0));
   const top = reach ?? (Math.max(...sums, mean ?? 0) || 1);
   const slot = WIDTH / columns.length;
   const gap = Math.min(6, slot * 0.15);
   const longest = Math.max(...columns.map((one) => one.name.length), 1);
-  const every = Math.ceil(columns.length / Math.max(1, Math.floor(WIDTH / (longest * LETTER + SPACE))));
+  const every = Math.ceil(
+    columns.length / Math.max(1, Math.floor((part * WIDTH) / (longest * LETTER + SPACE))),
+  );
   const marks = columns.map((one, index) => ({ words: columnWords(one, sums[index] ?? 0), href: one.href }));
   return (
     <figure class="columns-chart">
@@ -106,9 +110,13 @@ export function ColumnsChart({ columns, label, height, mean, reach }: Props) {
           )}
         </Walk>
         <div class={every > 1 ? "names some" : "names"} aria-hidden="true">
-          {columns.map((one, index) => (
-            <span key={one.name}>{index % every === 0 ? one.name : ""}</span>
-          ))}
+          {columns.map((one, index) =>
+            index % every > 0 ? null : (
+              <span key={one.name} style={{ flexGrow: Math.min(every, columns.length - index) }}>
+                {one.name}
+              </span>
+            ),
+          )}
         </div>
       </div>
     </figure>

@@ -21,6 +21,7 @@ export function StepColumns({ height, mean }: { readonly height: number; readonl
       label={`Step times of ${rows.length} steps`}
       height={height}
       mean={mean}
+      part={0.6}
     />
   );
 }

@@ -1,4 +1,5 @@
 /** What the tracks are called, beside them, with what folds and pins them. */
+import { Cut } from "../parts/cut";
 import { AXIS } from "./draw";
 import { folds, type Row, type Rows, type Shown, topOf } from "./rows";
 
@@ -49,7 +50,7 @@ interface TitleProps {
 }
 
 function Title({ row, y, opens, onTurn, onPin, onSeen }: TitleProps) {
-  const words = <span class="words">{row.title}</span>;
+  const words = <Cut text={row.title} />;
   return (
     <div
       class={row.track === null ? "track-title rank" : "track-title"}

@@ -161,6 +161,7 @@ function BothSteps({ before, after }: { readonly before: Recording; readonly aft
               {side.name} <span class="muted">{side.recording.name}</span>
             </p>
             <ColumnsChart
+              part={0.45}
               columns={stepColumns(side.rows)}
               label={`Steps ${side.name}`}
               height={130}

@@ -6,7 +6,7 @@ import { FormChoice } from "../parts/form-choice";
 import { AnswerTable } from "../parts/table";
 import { Prose } from "../parts/words";
 import { NoAnswer, type Parameters, type Reply } from "../source/source";
-import { useAnswer, useDeclaration, usePage } from "../state/page";
+import { useAnswer, useDeclaration, usePage, useRecording } from "../state/page";
 import { partsOf } from "../state/part";
 
 interface Props {
@@ -63,7 +63,7 @@ export function useParameters(question: string): Parameters {
 }
 
 export function QuestionAnswer({ question }: Props) {
-  const asked = useAnswer(question, useParameters(question));
+  const asked = useAnswer(question, useParameters(question), useAbout(question));
   return (
     <Answered asked={asked}>
       {(reply) => (
@@ -74,6 +74,15 @@ export function QuestionAnswer({ question }: Props) {
       )}
     </Answered>
   );
+}
+
+/** The recordings that a question about several is asked of: all, or the first and the chosen one, else the next. */
+function useAbout(question: string): readonly string[] | undefined {
+  const several = useDeclaration(question)?.recordings ?? "one";
+  const ids = usePage().recordings.map((one) => one.id);
+  const own = useRecording().id;
+  if (several === "one") return undefined;
+  return several === "several" ? ids : [ids[0], own === ids[0] ? ids[1] : own].flatMap((one) => one ?? []);
 }
 
 /** The table of an answer, made anew for an answer of another form. */

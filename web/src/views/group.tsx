@@ -11,13 +11,15 @@ interface Props {
 }
 
 export function GroupView({ view, first }: Props) {
-  const { address, declarations } = usePage();
+  const { address, declarations, recordings } = usePage();
+  const severalRecordings = recordings.length > 1;
   const link = useLink();
   const { holds } = useRecording();
   const known = questionsOf(view, declarations);
   const chosen =
     known.find((one) => one.name === address.state.get("question")) ??
     known.find(({ name }) => holds.includes(view.made?.[name] ?? "")) ??
+    known.find((one) => view.made !== undefined && severalRecordings && one.recordings === "several") ??
     known[0];
   if (chosen === undefined) return null;
   return (

@@ -12,7 +12,9 @@ describe("questions that stand under no view", () => {
       "Nothing of it was recorded. Count.",
     );
     expect(emptyQuestion(asked("onednn"), [1], holding("primitive"))).toBeNull();
-    expect(emptyQuestion(asked("idle"), [1], holding())).toBeNull();
+    expect(emptyQuestion(asked("idle"), [1], holding("host_event"))).not.toBeNull();
+    expect(emptyQuestion(asked("idle"), [1], holding("host_event", "device_event"))).toBeNull();
+    expect(emptyQuestion(asked("checks"), [1], holding())).toBeNull();
   });
 
   it("need counters of a kind they know", () => {

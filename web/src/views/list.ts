@@ -156,15 +156,26 @@ function lacking(
   return `Nothing of it was recorded. ${fills ?? ""}`.trim();
 }
 
-/** What some of the questions that stand under no view are made from. */
+const DEVICE = ["device_event"];
+const CALLS = ["host_event runtime", ...DEVICE];
+const EVENTS = ["host_event", ...DEVICE];
+
+/** What questions that stand under no view are made from; of the others nothing is known. */
 const MADE_FROM: Readonly<Record<string, readonly string[]>> = {
-  counters: ["counter", "kernel_metric"],
-  "device-metrics": ["counter kind"],
-  "host-metrics": ["host_metric"],
-  "metrics-diff": ["kernel_metric"],
-  onednn: ["primitive"],
-  snapshot: ["host_metric"],
+  ...from(DEVICE, "classes copies device-time efficiency gpu-summary gpu-trace idle kernel-types launches"),
+  ...from(DEVICE, "priorities prof queue short-kernels tensor-cores utilization"),
+  ...from(CALLS, "api-summary synchronizations"),
+  ...from(EVENTS, "annotations what-if"),
+  ...from(["counter", "kernel_metric"], "counters"),
+  ...from(["counter kind"], "device-metrics"),
+  ...from(["host_metric"], "host-metrics snapshot"),
+  ...from(["kernel_metric"], "metrics-diff"),
+  ...from(["primitive"], "onednn"),
 };
+
+function from(tables: readonly string[], questions: string): Record<string, readonly string[]> {
+  return Object.fromEntries(questions.split(" ").map((name) => [name, tables]));
+}
 
 /** Why a question that stands under no view has nothing to say of a recording; null where it may have. */
 export function emptyQuestion(

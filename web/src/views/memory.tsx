@@ -19,7 +19,7 @@ const COLOURS: Readonly<Record<string, string>> = {
   optimizer_state: "--cpu-exec",
   activations: "--memcpy",
   temporaries: "--memset",
-  unknown: "--other",
+  unknown: "--line",
 };
 
 export function MemoryView() {
@@ -150,8 +150,8 @@ function CurvePlot({ curve, moment, onMoment, onStretch, onReset }: CurveProps) 
       value === null || value === undefined ? "–" : bytesText(value);
     const filled = [...used].reverse().map((one) => ({
       label: one.replaceAll("_", " "),
-      fill: colourOf(COLOURS[one] ?? "--other"),
-      stroke: colourOf(COLOURS[one] ?? "--other"),
+      fill: colourOf(COLOURS[one] ?? "--line"),
+      stroke: colourOf(COLOURS[one] ?? "--line"),
       width: 0,
       paths: stepped,
       points: { show: false },

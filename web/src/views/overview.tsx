@@ -292,11 +292,13 @@ function Measured({ throughput }: { readonly throughput: string }) {
 /** Of a recording without operators, device work and steps: what it has instead. */
 function Untimed({ times }: { readonly times: readonly SummaryRow[] }) {
   const hotspots = useAnswer("hotspots");
+  const onednn = useAnswer("onednn");
   const metrics = useAnswer("metrics");
   return (
     <>
       <Measured throughput={times.flatMap((row) => row.text ?? []).join(" ")} />
       {hotspots.state === "answered" && <AnswerChart reply={hotspots.value as Reply} leads="hotspots" />}
+      {onednn.state === "answered" && <AnswerChart reply={onednn.value as Reply} leads="onednn" />}
       {metrics.state === "answered" && <SpeedOfLight reply={metrics.value} baseline={null} />}
       <Curves />
     </>
