@@ -369,50 +369,6 @@ def test_a_scripts_own_option_in_the_wrong_place_is_told_the_right_one(run):
     assert "stepscope plan -- train.py" in done.err
 
 
-def test_a_plan_of_a_recording_names_its_heaviest_modules_first(run, make_store):
-    modules = [
-        {"rank": 0, "module_id": 0, "path": "Model", "depth": 0},
-        {"rank": 0, "module_id": 1, "parent_id": 0, "path": "small", "depth": 1},
-        {"rank": 0, "module_id": 2, "parent_id": 0, "path": "large.fc", "depth": 1},
-    ]
-    events = [
-        {"name": f"nn.Module: {module}", "role": "module", "kind": "annotation",
-         "module_id": module, "direction": "forward", "start_ns": 0, "dur_ns": dur, "self_ns": dur}
-        for module, dur in ((1, 10), (2, 500))
-    ]  # fmt: skip
-    rows = {"module": modules, "host_event": events}
-    done = run("plan", make_store(rows), "--repetitions", "7")
-    assert done.code == 0, done.err
-    lines = done.out.splitlines()
-    assert all(line.startswith("# ") for line in lines[:2])
-    assert lines[2:] == [
-        "warmup = 10",
-        "repetitions = 7",
-        "events = [",
-        '    "input_wait",',
-        '    "forward",',
-        '    "backward",',
-        '    "optimizer.step",',
-        '    "large.fc.forward",                         # 500 ns',
-        '    "small.forward",                            # 10 ns',
-        "]",
-    ]
-
-
-def test_a_recording_that_names_modules_by_their_classes_alone_gives_no_plan(run, make_store):
-    paths = {0: "Net_0", 1: "Net_0.Linear_0", 2: "Net_0.Linear_1"}
-    rows = {
-        "module": [
-            {"rank": 0, "module_id": key, "path": path, "depth": path.count(".")}
-            for key, path in paths.items()
-        ]
-    }
-    done = run("plan", make_store(rows))
-    assert done.code == 1
-    assert "by their classes (Net_0.Linear_1)" in done.err
-    assert "[no-modules]" in done.err
-
-
 @needs_toml
 @pytest.mark.torch
 def test_a_plan_of_a_model_names_its_modules_and_can_be_read(run, tmp_path):

@@ -138,7 +138,9 @@ def command(
         ScriptPlan(script, module, write, top, iterations, repetitions).make()
         return
     if Path(source[0]).exists():
-        labels, header = _from_recording(source[0], top)
+        from stepscope.cli.recorded_plan import recorded_plan
+
+        labels, header = recorded_plan(source[0], top)
     else:
         labels, header = _from_model(source[0], top), []
     whole = [Listed(label) for label in _WHOLE]
@@ -185,28 +187,6 @@ def _is_label(text: str) -> bool:
     except ValueError:
         return False
     return text.isprintable()
-
-
-def _from_recording(source: str, top: int) -> tuple[list[Listed], list[str]]:
-    from stepscope.api.heaviest_modules import heaviest_modules
-    from stepscope.api.several import check_one_job
-    from stepscope.api.trace import open_trace
-    from stepscope.record.planning.rounds import Listed
-
-    with open_trace(source) as trace:
-        check_one_job(trace)
-        heaviest = heaviest_modules(trace, top=top, source=source)
-    found = []
-    for module in heaviest.modules:
-        found.append(Listed(f"{module.path}.forward", time_ns=module.forward_ns))
-        if module.backward_ns is not None:
-            found.append(Listed(f"{module.path}.backward", time_ns=module.backward_ns))
-    work = "device work" if heaviest.on_device else "host time"
-    header = [
-        f"The modules of {source}, those with the most {work} of their own first.",
-        f"Times are all {work} over the complete recording, with that of the modules inside.",
-    ]
-    return found, header
 
 
 def _from_model(source: str, top: int) -> list[Listed]:

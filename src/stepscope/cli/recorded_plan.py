@@ -1,19 +1,17 @@
-"""Modules by the work of their own, under paths by which a program finds them in its model."""
+"""A plan from a recording: its modules, those with the most work of their own first."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from stepscope.api.several import check_one_job
+from stepscope.api.trace import open_trace
 from stepscope.floor.errors import SourceError
-
-if TYPE_CHECKING:
-    from stepscope.api.trace import Trace
+from stepscope.record.planning.rounds import Listed
 
 # torch.profiler's own names for modules, which no model has.
 _BY_CLASS = re.compile(r"[A-Z]\w*_\d+")
-_HINT = "record with stepscope record --trace, which keeps their paths, or name the model"
 
 ERRORS = {
     "no-modules": (
@@ -24,54 +22,36 @@ ERRORS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class HeavyModule:
-    """A module; its times (ns) are with those of the modules inside, None where nothing ran."""
-
-    path: str
-    forward_ns: int | None
-    backward_ns: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class HeaviestModules:
-    """The modules with the most work of their own, the heaviest first.
-
-    Args:
-        modules: they, without the model itself.
-        on_device: whether times are device work; host time where no device work has a module.
-    """
-
-    modules: tuple[HeavyModule, ...]
-    on_device: bool
-
-
-def heaviest_modules(trace: Trace, *, top: int, source: str) -> HeaviestModules:
-    """The modules of a recording that take the most themselves, not counting modules inside.
+def recorded_plan(source: str, top: int) -> tuple[list[Listed], list[str]]:
+    """The events of a recording's modules, and the lines to put above it.
 
     Args:
         top: how many modules at most.
-        source: what errors call the recording.
 
     Raises:
         SourceError: it names no modules, or only by their classes.
     """
-    rows = _parts_of_the_model(trace.ask("modules").rows())
+    with open_trace(source) as trace:
+        check_one_job(trace)
+        rows = _parts_of_the_model(trace.ask("modules").rows())
     if not rows:
         raise _no_modules(f"{source}: the recording names no modules")
     if all(_BY_CLASS.fullmatch(part) for row in rows for part in row["path"].split(".")):
         path = rows[-1]["path"]
         raise _no_modules(f"{source}: the recording names modules by their classes ({path})")
     on_device = any(row["device_self_ns"] for row in rows)
-    kind = "device" if on_device else "host"
+    kind, work = ("device", "device work") if on_device else ("host", "host time")
     rows.sort(key=lambda row: -(row[f"{kind}_self_ns"] or 0))
-    return HeaviestModules(
-        tuple(
-            HeavyModule(row["path"], row[f"forward_{kind}_ns"], row[f"backward_{kind}_ns"] or None)
-            for row in rows[:top]
-        ),
-        on_device,
-    )
+    found = []
+    for row in rows[:top]:
+        path = row["path"]
+        found.append(Listed(f"{path}.forward", time_ns=row[f"forward_{kind}_ns"]))
+        if row[f"backward_{kind}_ns"]:
+            found.append(Listed(f"{path}.backward", time_ns=row[f"backward_{kind}_ns"]))
+    return found, [
+        f"The modules of {source}, those with the most {work} of their own first.",
+        f"Times are all {work} over the complete recording, with that of the modules inside.",
+    ]
 
 
 def _parts_of_the_model(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -83,4 +63,8 @@ def _parts_of_the_model(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _no_modules(message: str) -> SourceError:
-    return SourceError(message, hint=_HINT, slug="no-modules")
+    return SourceError(
+        message,
+        hint="record with stepscope record --trace, which keeps their paths, or name the model",
+        slug="no-modules",
+    )
