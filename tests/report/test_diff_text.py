@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from stepscope.answers.rows import answer_rows
+from stepscope.answers.rows import answer_dicts, answer_rows
 from stepscope.answers.table import Table
 from stepscope.compare.rows import COLUMNS
 from stepscope.questions.diff import diff
@@ -44,7 +44,7 @@ def test_a_row_of_a_clear_change_has_a_style_beside_its_word():
     ]
     names = [name for name in rows[0] if name in {one.name for one in COLUMNS}]
     values = [[one[name] for name in names] for one in rows]
-    table = Table(diff, answer_rows(COLUMNS, names, values))
+    table = Table(diff, answer_rows(COLUMNS, values, names))
     styles = {
         line.text.split()[0]: line.style for line in diff_lines(table, width=80, most=None)[2:6]
     }
@@ -96,7 +96,7 @@ def _table(rows, *, calls=False):
     shown = [c.name for c in COLUMNS if c.name in rows[0] or (calls and c.name.startswith("calls"))]
     return Table(
         question=diff,
-        arrow=answer_rows(COLUMNS, shown, [[r.get(name) for name in shown] for r in rows]),
+        arrow=answer_dicts(COLUMNS, rows, shown),
         note="before: a; after: b.",
     )
 

@@ -12,9 +12,12 @@ if TYPE_CHECKING:
 
 
 def answer_rows(
-    declared: Sequence[Column], names: Sequence[str], rows: Iterable[Sequence[Any]]
+    declared: Sequence[Column], rows: Iterable[Sequence[Any]], names: Sequence[str] | None = None
 ) -> pa.Table:
-    """A table with the named columns of a declaration, of the declared types; None becomes NULL.
+    """A table with the columns of a declaration, of the declared types; None becomes NULL.
+
+    Args:
+        names: the columns that the rows have, all for None.
 
     Raises:
         KeyError: a name that is not declared.
@@ -23,6 +26,7 @@ def answer_rows(
 
     types = _types()
     by_name = {column.name: types[column.type] for column in declared}
+    names = list(by_name) if names is None else names
     columns = list(zip(*rows, strict=True)) or [()] * len(names)
     return pa.table(
         [
@@ -34,14 +38,17 @@ def answer_rows(
 
 
 def answer_dicts(
-    declared: Sequence[Column], names: Sequence[str], rows: Iterable[Mapping[str, Any]]
+    declared: Sequence[Column],
+    rows: Iterable[Mapping[str, Any]],
+    names: Sequence[str] | None = None,
 ) -> pa.Table:
     """As `answer_rows`, of rows by column; what a row lacks becomes NULL.
 
     Raises:
         KeyError: a name that is not declared.
     """
-    return answer_rows(declared, names, ([row.get(name) for name in names] for row in rows))
+    names = [column.name for column in declared] if names is None else names
+    return answer_rows(declared, ([row.get(name) for name in names] for row in rows), names)
 
 
 def _types() -> dict[str, pa.DataType]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.declare import Column
 from stepscope.answers.rounding import whole_parts
-from stepscope.answers.rows import answer_rows
+from stepscope.answers.rows import answer_dicts
 from stepscope.compare.interval import interval_of_change
 from stepscope.compare.sides import SUMMED, Part, Side
 
@@ -87,9 +87,7 @@ def set_beside(before: Side, after: Side, by: str) -> pa.Table:
             row["name"] = _plain_label(row["name"], names)
     rows.sort(key=largest_change)
     shown = [column.name for column in COLUMNS if column.name not in _left_out(by)]
-    return answer_rows(
-        COLUMNS, shown, [[row.get(name) for name in shown] for row in (*whole, *rows)]
-    )
+    return answer_dicts(COLUMNS, (*whole, *rows), shown)
 
 
 def _round_together(

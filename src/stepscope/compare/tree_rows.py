@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.rounding import whole_parts
-from stepscope.answers.rows import answer_rows
+from stepscope.answers.rows import answer_dicts
 from stepscope.compare.align import Pair, align
 from stepscope.compare.interval import Timing
 from stepscope.compare.rows import COLUMNS, finish, largest_change, row_of, share_out
@@ -29,7 +29,7 @@ def set_trees_beside(before: Tree, after: Tree) -> pa.Table:
     rows: list[Row] = []
     _add(whole, whole_row, (before, after), (), rows)
     share_out(whole_row, rows)
-    return answer_rows(COLUMNS, _SHOWN, [[row.get(name) for name in _SHOWN] for row in rows])
+    return answer_dicts(COLUMNS, rows, _SHOWN)
 
 
 def _add(

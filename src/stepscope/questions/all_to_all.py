@@ -78,10 +78,10 @@ def all_to_all(scope: Scope, by: str = "pair") -> pa.Table:
 
     if by == "exchange":
         rows = [list(one) for one in each_exchange(scope)]
-        return answer_rows(_COLUMNS, _FORMS[by], rows)
+        return answer_rows(_COLUMNS, rows, _FORMS[by])
     found = exchanges(scope)
     rows = _by_rank(found) if by == "rank" else _by_pair(found)
-    return noted(answer_rows(_COLUMNS, _FORMS[by], rows), _note(found, by))
+    return noted(answer_rows(_COLUMNS, rows, _FORMS[by]), _note(found, by))
 
 
 def _by_pair(found: Exchanges) -> list[list[Any]]:

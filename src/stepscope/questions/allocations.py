@@ -88,8 +88,7 @@ def allocations(
             and (category is None or row["category"] == category)
         ]
     rows.sort(key=lambda row: -row["bytes"])
-    names = [column.name for column in _COLUMNS]
-    return answer_dicts(_COLUMNS, names, rows)
+    return answer_dicts(_COLUMNS, rows)
 
 
 def _rows(asked: Asked, at_ns: int | None, *, at_peak: bool) -> Iterator[dict[str, Any]]:

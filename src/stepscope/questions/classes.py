@@ -91,5 +91,5 @@ def classes(scope: Scope, by: str = "class") -> pa.Table:
         key=lambda row: (-row[3], row[0], row[1]),
     )
     if by == "module":
-        return answer_rows(_COLUMNS, [c.name for c in _COLUMNS], listed)
-    return answer_rows(_COLUMNS, [c.name for c in _COLUMNS[1:]], [row[1:] for row in listed])
+        return answer_rows(_COLUMNS, listed)
+    return answer_rows(_COLUMNS, [row[1:] for row in listed], [c.name for c in _COLUMNS[1:]])

@@ -126,7 +126,7 @@ def communication(scope: Scope, by: str = "operation") -> pa.Table:
     if by == "step":
         rows.sort(key=lambda row: (row[0], row[1] is None, row[1] or 0))
     names = [*keys, *(column.name for column in _SUMS)]
-    return noted(answer_rows(_COLUMNS, names, rows), _note(scope, found))
+    return noted(answer_rows(_COLUMNS, rows, names), _note(scope, found))
 
 
 _SAID = {

@@ -120,7 +120,7 @@ def critical_path(scope: Scope, by: str = "kind") -> pa.Table:
         for graph, pieces in zip(graphs, paths, strict=True)
         for row in _rows(pieces, by, len(graph.stretch.steps))
     ]
-    return noted(answer_rows(_COLUMNS, _FORMS[by], rows), note)
+    return noted(answer_rows(_COLUMNS, rows, _FORMS[by]), note)
 
 
 def _each(paths: Sequence[pa.Table]) -> pa.Table:

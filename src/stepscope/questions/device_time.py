@@ -88,7 +88,7 @@ def device_time(scope: Scope, by: str = "device") -> pa.Table:
 
     with every_step(scope) as whole:
         names = [c.name for c in _COLUMNS if by == "step" or c.name != "step"]
-        return answer_rows(_COLUMNS, names, rows(whole))
+        return answer_rows(_COLUMNS, rows(whole), names)
 
 
 def _figures(share: dict[str, int]) -> list[Any]:

@@ -162,7 +162,7 @@ def drift(scope: Scope, by: str = "trend", of: str = "kernel") -> pa.Table:
     rows = list(_rows(scope, asked))
     rows.sort(key=_importance)
     told = (row for row in rows if row["trend"] is not None)
-    return noted(answer_dicts(_COLUMNS, _OF_TREND, told), _note(rows, of))
+    return noted(answer_dicts(_COLUMNS, told, _OF_TREND), _note(rows, of))
 
 
 def _importance(row: Row) -> tuple[bool, float, int, str]:

@@ -103,7 +103,7 @@ def efficiency(
         rows = _of_modules(found, roofs, parts, frozenset(paths))
     names = [c.name for c in _COLUMNS if c.name != ("module" if by == "step" else "step")]
     note = f"{roofs.note} {_counted_note(found, roofs)}".strip()
-    return noted(answer_rows(_COLUMNS, names, rows), note)
+    return noted(answer_rows(_COLUMNS, rows, names), note)
 
 
 def _counted_note(found: DeviceWork, roofs: Roofs) -> str:

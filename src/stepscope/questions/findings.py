@@ -117,12 +117,11 @@ def findings(scope: Scope, id: str | None = None) -> pa.Table:  # noqa: A002  # 
     from stepscope.judge.facts import Facts
     from stepscope.judge.rules import every, find, with_quick
 
-    names = [column.name for column in _COLUMNS]
     facts = scope.once(Facts, lambda: Facts(scope))
     found = judge(facts, every() if id is None else with_quick(id))
     asked = None if id is None else find(id).id
     rows = [_row(facts, one) for one in found if asked in (None, one.rule.id)]
-    return answer_dicts(_COLUMNS, names, rows)
+    return answer_dicts(_COLUMNS, rows)
 
 
 def _row(facts: Facts, found: Found) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from stepscope.analysis.host_time import FIGURES, HostTime, host_times
 from stepscope.analysis.recording import Array
 from stepscope.analysis.tree import listed
 from stepscope.answers.declare import Column, Parameter, by_form, question
-from stepscope.answers.rows import noted
+from stepscope.answers.rows import answer_dicts, noted
 from stepscope.formats.frames import UNKNOWN, Frame
 
 if TYPE_CHECKING:
@@ -133,32 +133,21 @@ def hotspots(scope: Scope, by: str = "function", least_ratio: float = LEAST_RATI
     were counted. Totals are missing where no file tells who called whom, as VTune's report of functions does not. Parts below
     `--least-ratio` are not shown; totals hold them.
     """
-    import pyarrow as pa
-
     rows: list[Row] = []
-    names = {
+    threads = {
         (one["rank"], one["span"], one["thread"]): one
         for one in (scope.sql(_THREADS).to_pylist() if by == "thread" else ())
     }
     times = host_times(scope)
     for time in times:
         if by == "thread":
-            rows += _threads(time, names)
+            rows += _threads(time, threads)
         elif by in _GROUPS:
             rows += _flat(time, _GROUPS[by], by, least_ratio)
         else:
             rows += _tree(time, least_ratio, first=len(rows), upside_down=by == "bottom-up")
-    tree = by in ("top-down", "bottom-up")
-    kept = [
-        column for column in _COLUMNS if column in _OF_FORM[by] or (tree and column in _OF_TREE)
-    ]
-    types = {"int": pa.int64(), "float": pa.float64(), "text": pa.string()}
-    table = pa.table(
-        {
-            name: pa.array([row.get(name) for row in rows], types[_TYPES[name]])
-            for name in kept
-        }
-    )  # fmt: skip
+    names = [column.name for column in hotspots.columns if column.name in _OF_FORM[by]]
+    table = answer_dicts(hotspots.columns, rows, names)
     return (
         noted(table, _TAKEN_FOR_RUNNING)
         if any(time.clock == "running" for time in times)
@@ -166,8 +155,6 @@ def hotspots(scope: Scope, by: str = "function", least_ratio: float = LEAST_RATI
     )
 
 
-_TYPES = {column.name: column.type for column in hotspots.columns}
-_COLUMNS = tuple(_TYPES)
 _FIGURED = frozenset(
     {"clock", "self_ns", "self_ratio", "self_samples", "instructions", "cpi"}
 )  # fmt: skip
@@ -179,8 +166,8 @@ _OF_FORM = {
     "library": {"function"} | _FIGURED | _TOTALS,
     "line": _PLACED | {"line"} | _FIGURED | _TOTALS,
     "thread": {"function", "rank", "pid", "tid"} | _FIGURED,
-    "top-down": _PLACED | _FIGURED | _TOTALS,
-    "bottom-up": _PLACED | _FIGURED,
+    "top-down": _PLACED | _FIGURED | _TOTALS | _OF_TREE,
+    "bottom-up": _PLACED | _FIGURED | _OF_TREE,
 }
 
 

@@ -113,11 +113,9 @@ def idle(scope: Scope, kernel_wait_ns: int = 30_000) -> pa.Table:
     with every_step(scope) as whole:
         found = list(rows(whole))
         frames = frames_in(whole, {gap for _, gap in found if gap is not None})
-    names = [column.name for column in _COLUMNS]
-    place = names.index("frame")
+    place = [column.name for column in _COLUMNS].index("frame")
     return answer_rows(
         _COLUMNS,
-        names,
         ([*row[:place], gap and frames.get(gap), *row[place:]] for row, gap in found),
     )
 

@@ -310,7 +310,7 @@ def invariants(scope: Scope) -> pa.Table:
         [name, "error" if broken else "ok", broken, None, "", meaning]
         for name, meaning, broken in held
     ]
-    return answer_rows(_COLUMNS, [column.name for column in _COLUMNS], rows)
+    return answer_rows(_COLUMNS, rows)
 
 
 def _sums_broken(rows: pa.Table, total: str, parts: tuple[str, ...]) -> int:

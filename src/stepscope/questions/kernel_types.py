@@ -77,4 +77,4 @@ def kernel_types(scope: Scope, by: str = "all") -> pa.Table:
                     [*key, " + ".join(types) or IDLE, ns, ns / span if span else None, ratio]
                 )
     names = [*_FORMS[by], "types", "time_ns", "span_ratio", "busy_ratio"]
-    return answer_rows(_COLUMNS, names, rows)
+    return answer_rows(_COLUMNS, rows, names)

@@ -179,7 +179,7 @@ def memory(scope: Scope, by: str = "device", at_ns: int | None = None) -> pa.Tab
         else:
             rows = list(_device_rows(scope, whole, asked, at_ns))
     names = _OF[by]
-    answer = answer_dicts(_COLUMNS, names, rows)
+    answer = answer_dicts(_COLUMNS, rows, names)
     lines = [_sizes(asked)]
     if by == "category":
         lines.append(_before(asked, at_ns))

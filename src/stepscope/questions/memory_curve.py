@@ -75,8 +75,7 @@ def memory_curve(scope: Scope, points: int = 400) -> pa.Table:
 
     with every_step(scope) as whole:
         rows = [row for one in asked_memory(scope, whole) for row in _rows(one, points)]
-    names = [column.name for column in _COLUMNS]
-    answer = answer_dicts(_COLUMNS, names, rows)
+    answer = answer_dicts(_COLUMNS, rows)
     thinned = sum(row["events"] for row in rows) > len(rows)
     note = "Thinned out: of each stretch of time the first, lowest, highest and last moment."
     return noted(answer, note) if thinned else answer

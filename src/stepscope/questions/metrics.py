@@ -107,7 +107,7 @@ def metrics(scope: Scope, by: str = "kernel") -> pa.Table:
     joined = joined_kernels(scope)
     own = _SOL if by == "kernel" else _KINDS
     made = _rows_of_kernels(joined) if by == "kernel" else _rows_of_kinds(joined)
-    rows = answer_rows((*_KERNEL, *own), [c.name for c in (*_KERNEL, *own)], made)
+    rows = answer_rows((*_KERNEL, *own), made)
     return noted(rows, joined.describe(), rests_on=DEVICE_WORK if joined.ran else ())
 
 

@@ -60,7 +60,7 @@ def metrics_diff(recordings: Sequence[Recording]) -> pa.Table:
         joined_to |= bool(joined.ran)
         notes.append(f"{recording.role}: {joined.describe() or 'no counters.'}")
     rows = (row for pair in pairs for row in _rows(*pair))
-    answered = answer_rows(_COLUMNS, [column.name for column in _COLUMNS], rows)
+    answered = answer_rows(_COLUMNS, rows)
     return noted(answered, " ".join(notes), rests_on=DEVICE_WORK if joined_to else ())
 
 

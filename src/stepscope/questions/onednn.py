@@ -104,7 +104,7 @@ def onednn(
     rows.sort(key=lambda row: (-row["total_ns"], *(str(row[key]) for key in _KEYS[by])))
     left_out = set(_KEYS["shape"]) - set(_KEYS[by])
     names = [column.name for column in onednn.columns if column.name not in left_out]
-    return answer_dicts(onednn.columns, names, rows)
+    return answer_dicts(onednn.columns, rows, names)
 
 
 def _summed(members: list[Row], peak: dict[str, int], everything: int) -> Row:

@@ -98,7 +98,7 @@ def overlap(scope: Scope, by: str = "device") -> pa.Table:
                      hidden / computation if computation else None]
                 )  # fmt: skip
     names = [column.name for column in _OF_TIME if by == "step" or column.name != "step"]
-    return answer_rows(_COLUMNS, names, rows)
+    return answer_rows(_COLUMNS, rows, names)
 
 
 def _kernels(scope: Scope) -> pa.Table:
@@ -110,7 +110,7 @@ def _kernels(scope: Scope) -> pa.Table:
          one.beside_ns, one.ratio, one.low, one.high, one.longer_ns]
         for one in found.kernels
     ]  # fmt: skip
-    answer = answer_rows(_COLUMNS, [column.name for column in _OF_KERNELS], rows)
+    answer = answer_rows(_COLUMNS, rows, [column.name for column in _OF_KERNELS])
     if not found.too_few:
         return answer
     return noted(

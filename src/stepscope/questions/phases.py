@@ -156,7 +156,6 @@ _OF_VERDICT = ("kind", "rank", "ranks", "phase", "late_ns", "share_ratio", "evid
 def _findings(found: list[Found]) -> pa.Table:
     return answer_rows(
         _COLUMNS,
-        _OF_VERDICT,
         [
             (
                 one.rule.id,
@@ -171,6 +170,7 @@ def _findings(found: list[Found]) -> pa.Table:
             for one in found
             for of in [one.finding]
         ],
+        _OF_VERDICT,
     )
 
 

@@ -153,7 +153,6 @@ def priorities(scope: Scope, limits: str = "datasheet", causal: str = "masked") 
     most = judged[0][0] if judged and judged[0][0] > 0 else 1.0
     answered = answer_rows(
         _COLUMNS,
-        [column.name for column in _COLUMNS],
         ([100 * importance / most, *row] for importance, row in judged),
     )
     joined = joined_note(scope)

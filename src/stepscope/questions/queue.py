@@ -133,7 +133,7 @@ def queue(scope: Scope, by: str = "stream", limit: int = 1_024) -> pa.Table:
     names = [column.name for column in _COLUMNS if column.name not in left_out]
     figures = names[names.index("stream") + 1 :]
     with every_step(scope) as whole:
-        answer = answer_rows(_COLUMNS, names, rows(whole))
+        answer = answer_rows(_COLUMNS, rows(whole), names)
     together = by == "stream" and scope.steps is None
     return noted(answer, left_out_of_means(scope)) if together else answer
 

@@ -101,7 +101,7 @@ def rank_map(scope: Scope, measure: str = "step") -> pa.Table:
             for step, value, whole, counted in zip(*(c.tolist() for c in columns), strict=True):
                 yield [one.rank, one.span, step, value, value / whole if whole else None, counted]
 
-    answer = answer_rows(_COLUMNS, [column.name for column in _COLUMNS], rows())
+    answer = answer_rows(_COLUMNS, rows())
     if measure == "bubble" and not answer.num_rows:
         return noted(answer, _NO_PIPELINE)
     return answer if measure in ("waiting", "bubble") else noted(answer, "", rests_on=_OF_DEVICES)

@@ -146,7 +146,7 @@ def rank_overview(scope: Scope) -> pa.Table:
     for row in rows:
         if row[0] in damaged:
             row[at] = "damaged, not compared"
-    answer = answer_rows(_COLUMNS, [column.name for column in _COLUMNS], rows)
+    answer = answer_rows(_COLUMNS, rows)
     left_out = left_out_of_means(scope) if scope.steps is None else ""
     return noted(
         answer,

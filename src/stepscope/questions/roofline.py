@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from stepscope.analysis.attainable import CAUSAL, LIMITS, NO_PEAK, conventions, roofs_of
 from stepscope.analysis.attribution import NO_MODULE
 from stepscope.answers.declare import Column, Parameter, by_form, question
-from stepscope.answers.rows import answer_rows, noted
+from stepscope.answers.rows import answer_dicts, noted
 from stepscope.formats.evidence import LAUNCHED_WORK
 
 if TYPE_CHECKING:
@@ -78,10 +78,11 @@ _COLUMNS = (
     ),
     Column("note", "text", "what to know about these numbers"),
 )
-_MEASURED = frozenset(
-    {"counted_flops", "counted_dram_bytes", "counted_l2_bytes", "counted_l1_bytes", "measured_ratio",
-     "flops_of_model", "bytes_of_model"}
+_MEASURED = (
+    "counted_flops", "counted_dram_bytes", "counted_l2_bytes", "counted_l1_bytes", "measured_ratio",
+    "flops_of_model", "bytes_of_model",
 )  # fmt: skip
+"""Columns of what counters counted, in the order of `Counted`."""
 _COUNTERS_ALONE = (
     "Kernels were measured by counters and no recording lies beside them: without its operators and their shapes "
     "no work can be counted. `stepscope metrics` has how close each kernel ran to the device's peaks."
@@ -176,7 +177,7 @@ def roofline(
             _row(group, parts, found, roofs, by, measured=measured)
             for group, parts in _groups(found, roofs, by).items()
         ),
-        key=lambda row: (-row[_PLACE["device_ns"]], row[0]),
+        key=lambda row: (-row["device_ns"], row["name"]),
     )
     names = [
         c.name
@@ -184,8 +185,7 @@ def roofline(
         if (by == "operator" or not c.name.startswith("input_"))
         and (measured or c.name not in _MEASURED)
     ]
-    kept = [_PLACE[name] for name in names]
-    answered = answer_rows(_COLUMNS, names, ([row[place] for place in kept] for row in rows))
+    answered = answer_dicts(_COLUMNS, rows, names)
     if not rows:
         only = not scope.value("SELECT count(*) FROM device_event")
         counted = only and scope.value("SELECT count(*) FROM kernel_metric")
@@ -197,9 +197,6 @@ def _measured_note(scope: Scope) -> str:
     from stepscope.analysis.measured_kernels import joined_note
 
     return joined_note(scope) or NOT_MEASURED
-
-
-_PLACE = {column.name: place for place, column in enumerate(_COLUMNS)}
 
 
 class _Group(NamedTuple):
@@ -326,7 +323,7 @@ NOT_MEASURED = "No hardware counters of its kernels lie beside the recording: st
 
 def _row(
     group: _Group, parts: list[Part], found: DeviceWork, roofs: Roofs, by: str, *, measured: bool
-) -> list[Any]:
+) -> dict[str, Any]:
     device_ns = sum(part.device_ns for part in parts)
     total = totals(parts, roofs)
     count = sum(part.events for part in parts)
@@ -356,29 +353,29 @@ def _row(
         bound = NO_PEAK
     whole = found.device_ns
     counted_ns = sum(part.device_ns for part in parts if roofs.counted[part.variant])
-    return [
-        group.name,
-        group.dims,
-        group.types,
-        group.dtype,
-        count,
-        device_ns,
-        device_ns / whole if whole else None,
-        bound,
-        ratio,
-        None if total.attainable_ns is None else round(total.attainable_ns),
-        None if total.flops is None else float(round(total.flops)),
-        None if total.moved is None else float(round(total.moved)),
-        _over(total.flops, total.moved),
-        _over(total.flops, total.counted_ns, 1e9),
-        _over(total.moved, total.moved_ns, 1e9),
-        first.peak,
-        first.bandwidth,
-        counted_ns / device_ns if device_ns else None,
-        group.device,
-        *told[:7],
-        "; ".join(dict.fromkeys(note for note in notes if note)) or None,
-    ]
+    return {
+        "name": group.name,
+        "input_dims": group.dims,
+        "input_types": group.types,
+        "dtype": group.dtype,
+        "count": count,
+        "device_ns": device_ns,
+        "share_ratio": device_ns / whole if whole else None,
+        "bound": bound,
+        "attainable_ratio": ratio,
+        "attainable_ns": None if total.attainable_ns is None else round(total.attainable_ns),
+        "flops": None if total.flops is None else float(round(total.flops)),
+        "moved_bytes": None if total.moved is None else float(round(total.moved)),
+        "intensity": _over(total.flops, total.moved),
+        "flop_per_s": _over(total.flops, total.counted_ns, 1e9),
+        "bytes_per_s": _over(total.moved, total.moved_ns, 1e9),
+        "peak_flop_per_s": first.peak,
+        "peak_bytes_per_s": first.bandwidth,
+        "counted_ratio": counted_ns / device_ns if device_ns else None,
+        "device_name": group.device,
+        **dict(zip(_MEASURED, told, strict=False)),
+        "note": "; ".join(dict.fromkeys(note for note in notes if note)) or None,
+    }
 
 
 def _why_above(bound: str | None, total: Totals) -> str:

@@ -178,8 +178,7 @@ def _compared(
     }
     chosen, words = _mode(mode, batches, len(runs))
     rows = compare(read, mode=chosen, below=below)
-    names = [column.name for column in _COLUMNS]
-    table = answer_dicts(_COLUMNS, names, ({**row, "mode": chosen} for row in rows))
+    table = answer_dicts(_COLUMNS, ({**row, "mode": chosen} for row in rows))
     of_scaling = len(set(sizes)) > 1
     lines = [words, _base(read), _devices(runs), _linear(batches)] if of_scaling else [_base(read)]
     if of_scaling and kind == "class" and not any(row["label"] == IMBALANCE for row in rows):

@@ -119,8 +119,7 @@ def snapshot(scope: Scope) -> pa.Table:
         for kind in kinds.split()
         for found in by_kind.get(kind, ())
     ]
-    names = [column.name for column in snapshot.columns]
-    return answer_dicts(snapshot.columns, names, rows)
+    return answer_dicts(snapshot.columns, rows)
 
 
 def _row(aspect: str, found: Row, *, on_device: bool) -> Row:

@@ -138,7 +138,7 @@ def steps(scope: Scope, by: str = "step") -> pa.Table:
         for broken in break_down_all(scope)
         for row in (_mean_row(broken) if by == "mean" else _step_rows(broken, damaged))
     ]
-    answer = answer_rows(_COLUMNS, names, rows)
+    answer = answer_rows(_COLUMNS, rows, names)
     words = [left_out_of_means(scope) if by == "mean" else "", throughput_words(scope)]
     return noted(answer, " ".join(filter(None, words)))
 

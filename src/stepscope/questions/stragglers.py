@@ -126,10 +126,10 @@ def stragglers(scope: Scope, by: str = "rank") -> pa.Table:
     lateness = find_lateness(scope)
     names = _FORMS[by]
     if lateness is None or not lateness.collectives:
-        return noted(answer_dicts(_COLUMNS, names, ()), _nothing(scope))
+        return noted(answer_dicts(_COLUMNS, (), names), _nothing(scope))
     forms = {"rank": _by_rank, "step": _by_step, "cause": _by_cause, "collective": _by_collective}
     rows = [row for row in forms[by](scope, lateness) if row["rank"] in scope.ranks]
-    answer = answer_dicts(_COLUMNS, names, rows)
+    answer = answer_dicts(_COLUMNS, rows, names)
     return noted(answer, _note(scope, lateness))
 
 

@@ -132,9 +132,8 @@ def summary(scope: Scope) -> pa.Table:
             ("modules", top_modules(own, TOP)),
             ("checks", [_check(check) for check in checks]),
         )
-    names = [column.name for column in _COLUMNS]
     listed = ({"section": section, **row} for section, rows in sections for row in rows)
-    return answer_dicts(_COLUMNS, names, listed)
+    return answer_dicts(_COLUMNS, listed)
 
 
 def _throughput(scope: Scope) -> Iterator[Row]:

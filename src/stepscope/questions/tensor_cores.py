@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepscope.answers.declare import DEVICE, RANK, Column, by_form, question
-from stepscope.answers.rows import answer_rows
+from stepscope.answers.rows import answer_dicts
 from stepscope.floor.units import ratio_text
 from stepscope.formats.evidence import LAUNCHED_WORK
 
@@ -97,7 +97,7 @@ def tensor_cores(scope: Scope, by: str = "device") -> pa.Table:
     listed = sorted(groups.items(), key=lambda item: (-item[1].eligible, str(item[0])))
     if by == "device":
         listed = sorted(groups.items())
-    return answer_rows(_COLUMNS, names, (_row(key, own, by, whole, names) for key, own in listed))
+    return answer_dicts(_COLUMNS, (_row(key, own, by, whole) for key, own in listed), names)
 
 
 _KEYS = frozenset(name for names in _FORMS.values() for name in names)
@@ -211,10 +211,9 @@ def _slowness(variant: Variant, kernel: str, use: TensorCoreUse, hardware: Hardw
     return ""
 
 
-def _row(key: tuple[Any, ...], own: _Sum, by: str, whole: int, names: list[str]) -> list[Any]:
+def _row(key: tuple[Any, ...], own: _Sum, by: str, whole: int) -> dict[str, Any]:
     base = own.kernel if by == "device" else whole
-    values: dict[str, Any] = dict(zip(_FORMS[by], key, strict=True))
-    values |= {
+    return dict(zip(_FORMS[by], key, strict=True)) | {
         "kernel_ns": own.kernel,
         "share_ratio": own.kernel / whole if whole else None,
         "eligible_ns": own.eligible,
@@ -225,7 +224,6 @@ def _row(key: tuple[Any, ...], own: _Sum, by: str, whole: int, names: list[str])
         "why_not": _listed(own.why, own.eligible, by),
         "slowed_by": _listed(own.slow, own.eligible, by),
     }
-    return [values[name] for name in names]
 
 
 def _listed(reasons: dict[str, int], whole: int, by: str) -> str | None:

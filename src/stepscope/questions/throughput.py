@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepscope.answers.declare import Column, by_form, question
-from stepscope.answers.rows import answer_rows, noted
+from stepscope.answers.rows import answer_dicts, noted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -64,19 +64,20 @@ def throughput(scope: Scope, by: str = "run") -> pa.Table:
     rows = []
     for rate in found:
         half = rate.half_per_second
-        row = {
-            "name": rate.name,
-            "rank": rate.ranks[0],
-            "ranks": len(rate.ranks),
-            "steps": rate.steps,
-            "per_step": rate.per_step,
-            "step_ns": rate.step_ns,
-            "per_second": rate.per_second,
-            "ci95_low_per_second": None if half is None else rate.per_second - half,
-            "ci95_high_per_second": None if half is None else rate.per_second + half,
-        }
-        rows.append([row[name] for name in names])
+        rows.append(
+            {
+                "name": rate.name,
+                "rank": rate.ranks[0],
+                "ranks": len(rate.ranks),
+                "steps": rate.steps,
+                "per_step": rate.per_step,
+                "step_ns": rate.step_ns,
+                "per_second": rate.per_second,
+                "ci95_low_per_second": None if half is None else rate.per_second - half,
+                "ci95_high_per_second": None if half is None else rate.per_second + half,
+            }
+        )
     note = ""
     if by == "run" and any(len(rate.ranks) > 1 for rate in found):
         note = "Rates of all ranks are added up: ranks that share a batch each count it."
-    return noted(answer_rows(_COLUMNS, names, rows), note)
+    return noted(answer_dicts(_COLUMNS, rows, names), note)

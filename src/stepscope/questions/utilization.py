@@ -98,6 +98,6 @@ def utilization(scope: Scope, by: str = "device") -> pa.Table:
 
     with every_step(scope) as whole:
         names = [c.name for c in _COLUMNS if by == "step" or c.name != "step"]
-        answer = answer_rows(_COLUMNS, names, rows(whole))
+        answer = answer_rows(_COLUMNS, rows(whole), names)
     together = by == "device" and scope.steps is None
     return noted(answer, left_out_of_means(scope)) if together else answer

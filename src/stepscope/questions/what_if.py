@@ -143,7 +143,7 @@ def what_if(scope: Scope, faster: str = "", without: str = "") -> pa.Table:
         note = f"Nothing is there to change: no kernel, launch, transfer, awaited batch or late rank. {note}"
     if any("straggler" in change.without for change in asked) and not late:
         note = f"No rank is a straggler (`stepscope stragglers SRC`). {note}"
-    return noted(answer_rows(_COLUMNS, [c.name for c in _COLUMNS], rows), note.strip())
+    return noted(answer_rows(_COLUMNS, rows), note.strip())
 
 
 def _faster(text: str) -> list[Change]:
