@@ -25,8 +25,8 @@ interface Props {
 
 const WIDTH = 1000;
 /** Of a letter in a name, and between two names, of the chart's width. */
-const LETTER = 7;
-const SPACE = 12;
+const LETTER = 6;
+const SPACE = 8;
 /** Percent of the width that one column takes at most. */
 const WIDEST = 14;
 
