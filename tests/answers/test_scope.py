@@ -108,6 +108,29 @@ def test_what_a_query_found_is_known_to_who_asks_much_but_not_beside_other_table
             assert scope.sql("SELECT n FROM other.one").column("n").to_pylist() == [n]
 
 
+def test_a_rank_is_read_from_its_own_files_unless_all_are_in_memory(tmp_path):
+    for rank in (0, 1):
+        text = json.dumps({**trace(steps=3), "distributedInfo": {"rank": rank, "world_size": 2}})
+        (tmp_path / f"rank{rank}.json").write_text(text)
+    directory = import_source(tmp_path, tmp_path / "store")
+    with Store.open(directory) as store, Scope(store) as scope:
+        with scope.of_rank(1) as own:
+            assert own.ranks == (1,)
+            assert own.value("SELECT count(DISTINCT rank) FROM step") == 1
+            with own.of_rank(1) as same:
+                assert same is own
+        sized = pa.table({"n": [1]})
+        assert scope.remembered("a", lambda: sized.slice(0)) is not scope.remembered(
+            "a", lambda: sized.slice(0)
+        )
+        scope.hold()
+        with scope.of_rank(1) as own:
+            assert own is scope
+        assert scope.remembered("a", lambda: sized.slice(0)) is scope.remembered(
+            "a", lambda: sized.slice(0)
+        )
+
+
 def test_tables_that_are_held_are_read_once_and_stay_narrowed(tmp_path, monkeypatch):
     (tmp_path / "trace.json").write_text(json.dumps(trace(steps=3)))
     directory = import_source(tmp_path / "trace.json", tmp_path / "store")

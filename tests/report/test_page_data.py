@@ -6,6 +6,7 @@ import zlib
 
 import pytest
 
+from stepscope.analysis import charging
 from stepscope.answers.scope import Scope
 from stepscope.api.trace import Trace
 from stepscope.questions import every, find
@@ -44,8 +45,15 @@ def unpacked(data, question, recordings=("1",), **asked):
     return json.loads(zlib.decompress(base64.b64decode(packed)))
 
 
-def test_every_question_of_one_recording_is_in_it_as_its_json_has_it(shown):
+def test_every_question_of_one_recording_is_in_it_as_its_json_has_it(shown, monkeypatch):
+    rows, asked = Scope.rows, []
+    monkeypatch.setattr(
+        Scope,
+        "rows",
+        lambda scope, *query, **more: asked.append(query[0]) or rows(scope, *query, **more),
+    )
     data = page_data([shown], with_places=True)
+    assert asked.count(charging._EVENTS) == 1, "work is charged once, whichever questions need it"
     for question in every():
         if question.recordings == "one":
             own = json.loads(shown.trace.ask(question.name).to_json())

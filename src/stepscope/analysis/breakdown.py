@@ -134,11 +134,20 @@ class Breakdown:
         return self.parts_ns[self.counted]
 
 
-def break_down_all(scope: Scope) -> Iterator[Breakdown]:
-    """Breaks down every step of a scope, some ranks at a time."""
-    with every_step(scope) as whole:
-        for ranks in rank_batches(scope.ranks):
-            yield from break_down(whole, steps_of(scope, ranks), device_work(whole, ranks), ranks)
+def break_down_all(scope: Scope) -> list[Breakdown]:
+    """Breaks down every step of a scope; a scope asked again remembers."""
+
+    def made() -> list[Breakdown]:
+        with every_step(scope) as whole:
+            return [
+                broken
+                for ranks in rank_batches(scope.ranks)
+                for broken in break_down(
+                    whole, steps_of(scope, ranks), device_work(whole, ranks), ranks
+                )
+            ]
+
+    return scope.once(__name__, made)
 
 
 def break_down(

@@ -55,21 +55,27 @@ from stepscope.costs import (
 from stepscope.costs.dtype import collective_dtype
 from stepscope.link.columns import places
 
+NO_STEP = -(1 << 62)
+DIRECTIONS = ("", "forward", "backward", "optimizer")
+
 _EVENTS = f"""
     SELECT
-        work.name, work.dur_ns, coalesce(work.operator_id, -1) AS operator_id,
+        work.name, work.id, work.span, work.device, work.dur_ns, coalesce(work.operator_id, -1) AS operator_id,
         CASE WHEN work.captured_id IS NULL THEN -1 ELSE coalesce(work.launch_id, -1) END AS replay,
         work.kind = 'communication' AS communicates, work.kind IN ('copy', 'fill') AS moves,
         CASE WHEN work.operator_name IS NULL THEN charged_to END AS orphan,
         collective.operation, collective.dtype, collective.elements_in, collective.elements_out,
-        collective.group_size,
-        {{columns}}
+        collective.group_size, coalesce(module.path, '') AS module,
+        CASE work.direction WHEN 'forward' THEN 1 WHEN 'backward' THEN 2 WHEN 'optimizer' THEN 3
+            ELSE 0 END::TINYINT AS direction,
+        coalesce(work.step, {NO_STEP}) AS step,
+        coalesce(work.occupancy_ratio, 'nan'::DOUBLE) AS occupancy,
+        coalesce(work.copy_kind, '') AS copy_kind
     FROM (SELECT * FROM ({LABELLED_WORK}) WHERE rank = $rank) AS work
     LEFT JOIN (SELECT * FROM collective WHERE rank = $rank) AS collective
         ON collective.id = work.id
     LEFT JOIN (SELECT * FROM module WHERE rank = $rank) AS module
         ON (module.span, module.module_id) = (work.span, work.module_id)
-    {{joins}}
     ORDER BY work.start_ns, work.id
 """
 
@@ -92,7 +98,8 @@ class Charged(NamedTuple):
 class Charges:
     """What each piece of device work of a rank is charged to, in order of start.
 
-    `events` has the columns that were asked for. `kernel` is a place in `kernels`, `call` a number,
+    `events` has `id`, `span`, `device`, `step` (NO_STEP for none), `module`, `direction` (a place in DIRECTIONS),
+    `occupancy` (NaN for none) and `copy_kind` of each. `kernel` is a place in `kernels`, `call` a number,
     `piece` the number of that call's part that the event is charged to (of all of it where its parts
     are not told apart), `thing` what that is, a place in `things`. `share` is how much of its piece's
     work the event did, `shared` whether others did some of it too.
@@ -114,6 +121,11 @@ class Charges:
     shared: Array
     innermost: Array
     rows: list[Row]
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes in memory."""
+        return int(self.events.nbytes) + 10 * int(self.duration.nbytes)
 
     def main(self) -> Array:
         """The kernel that did most of each event's call."""
@@ -161,18 +173,17 @@ def kept_work(scope: Scope, rank: int) -> KeptWork | None:
     return KeptWork(kept["id"], kept["dur_ns"])
 
 
-def charges_of(
-    scope: Scope, rank: int, conventions: Conventions, columns: str, joins: str = ""
-) -> Charges:
-    """Charges the device work of a rank.
+def charges_of(scope: Scope, rank: int, conventions: Conventions) -> Charges:
+    """Charges the device work of a rank, counted by some conventions."""
+    return scope.remembered(
+        (__name__, rank, conventions), lambda: _charges_of(scope, rank, conventions)
+    )
 
-    Args:
-        columns: SQL: further columns of the events, from `work`, `module` and what is joined.
-        joins: SQL: what is joined to them.
-    """
+
+def _charges_of(scope: Scope, rank: int, conventions: Conventions) -> Charges:
     import pyarrow.compute as pc
 
-    events = scope.sql(_EVENTS.format(columns=columns, joins=joins), {"rank": rank})
+    events = scope.rows(_EVENTS, {"rank": rank})
     count = events.num_rows
     kernel, kernel_names = coded(events.column("name"))
     duration = events.column("dur_ns").to_numpy()

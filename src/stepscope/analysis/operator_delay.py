@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,7 +15,8 @@ from stepscope.link.columns import places
 
 _HOST = """
     SELECT id, coalesce(parent_id, -1) AS parent_id, start_ns, depth, {asked} AS is_operator,
-        CASE WHEN kind = 'operator' THEN name ELSE '' END AS name, {keys}
+        CASE WHEN kind = 'operator' THEN name ELSE '' END AS name, coalesce(span, -1) AS span,
+        coalesce(input_id, -1) AS input_id, coalesce(stack_id, -1) AS stack_id
     FROM {host} WHERE rank = $rank AND (device_ns IS NOT NULL OR id IN (
         SELECT operator_id FROM {device} WHERE rank = $rank
     ))
@@ -28,6 +30,20 @@ _DEVICE = """
     GROUP BY ALL ORDER BY id
 """
 _NEVER = np.iinfo(np.int64).max
+
+
+class _Launching(NamedTuple):
+    """The calls of a rank in which device work was launched: what tells them apart, `name` a place in `names`, and
+    from their starts to the start of the first and the end of the last work (ns)."""
+
+    names: list[str]
+    columns: dict[str, Array]
+    first_ns: Array
+    last_ns: Array
+
+    @property
+    def nbytes(self) -> int:
+        return (2 + len(self.columns)) * int(self.first_ns.nbytes)
 
 
 def operator_delays(scope: Scope, keys: Sequence[str]) -> dict[str, list[Any]]:
@@ -44,33 +60,42 @@ def operator_delays(scope: Scope, keys: Sequence[str]) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {
         name: [] for name in ("name", "rank", *keys, "first_ns", "last_ns", "launching")
     }
-    told = ", ".join(f"coalesce({key}, -1) AS {key}" for key in keys) or "0 AS nothing"
+    for rank in scope.ranks:
+        calls = scope.remembered((__name__, rank), partial(_launching, scope, rank))
+        groups, which = distinct_rows(*(calls.columns[key] for key in ("name", *keys)))
+        for group in groups:
+            found["name"].append(calls.names[group[0]])
+            found["rank"].append(rank)
+            for key, value in zip(keys, group[1:], strict=True):
+                found[key].append(None if value < 0 else value)
+        for column in ("first_ns", "last_ns"):
+            total = np.zeros(len(groups), dtype=np.int64)
+            np.add.at(total, which, getattr(calls, column))
+            found[column] += total.tolist()
+        found["launching"] += np.bincount(which, minlength=len(groups)).tolist()
+    return found
+
+
+def _launching(scope: Scope, rank: int) -> _Launching:
     # A call's work is all that was launched in it, whatever part of the recording is asked for.
     tables = {"host": scope.every("host_event"), "device": scope.every("device_event")}
     asked = "kind = 'operator'"
     if scope.part:
         asked += " AND id IN (SELECT id FROM host_event WHERE rank = $rank)"
-    for rank in scope.ranks:
-        host = scope.sql(_HOST.format(keys=told, asked=asked, **tables), {"rank": rank})
-        first, last = _extents(scope, rank, host)
-        start = host.column("start_ns").to_numpy()
-        calls = np.flatnonzero(
-            host.column("is_operator").to_numpy(zero_copy_only=False) & (first < _NEVER)
-        )
-        name, names = coded(host.column("name"))
-        columns = [host.column(key).to_numpy().astype(np.int64)[calls] for key in keys]
-        groups, which = distinct_rows(name[calls], *columns)
-        for group in groups:
-            found["name"].append(names[group[0]])
-            found["rank"].append(rank)
-            for key, value in zip(keys, group[1:], strict=True):
-                found[key].append(None if value < 0 else value)
-        for column, reached in (("first_ns", first), ("last_ns", last)):
-            total = np.zeros(len(groups), dtype=np.int64)
-            np.add.at(total, which, reached[calls] - start[calls])
-            found[column] += total.tolist()
-        found["launching"] += np.bincount(which, minlength=len(groups)).tolist()
-    return found
+    host = scope.rows(_HOST.format(asked=asked, **tables), {"rank": rank})
+    first, last = _extents(scope, rank, host)
+    calls = np.flatnonzero(
+        host.column("is_operator").to_numpy(zero_copy_only=False) & (first < _NEVER)
+    )
+    name, names = coded(host.column("name"))
+    columns = {
+        key: host.column(key).to_numpy().astype(np.int64)[calls]
+        for key in ("span", "input_id", "stack_id")
+    }
+    start = host.column("start_ns").to_numpy()[calls]
+    return _Launching(
+        names, {"name": name[calls], **columns}, first[calls] - start, last[calls] - start
+    )
 
 
 def _extents(scope: Scope, rank: int, host: Any) -> tuple[Array, Array]:

@@ -13,7 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stepscope.analysis.charging import Charges, KeptWork, charges_of, kept_work
+from stepscope.analysis.charging import (
+    DIRECTIONS,
+    Charges,
+    KeptWork,
+    charges_of,
+    kept_work,
+)
 from stepscope.analysis.measured_kernels import Joined, joined_kernels
 from stepscope.analysis.operator_calls import Codes, coded, distinct_rows
 from stepscope.analysis.recording import Array, every_step
@@ -22,8 +28,6 @@ from stepscope.costs import CLASSES, PRODUCTS, Conventions, Work, class_of, tens
 from stepscope.formats.vocabulary import unknown_model
 from stepscope.link.columns import places
 
-NO_STEP = -(1 << 62)
-DIRECTIONS = ("", "forward", "backward", "optimizer")
 _TRANSFORMS = ("winograd", "fft2d", "fft_", "_fft")
 
 
@@ -160,9 +164,8 @@ def _device_work(scope: Scope, conventions: Conventions) -> DeviceWork:
         joined = joined_kernels(whole)
     parts = []
     for rank, steps in _steps_of_ranks(scope).items():
-        # A scope of its own reads this rank's files alone: with all ranks' it would be quadratic.
-        with Scope(scope.store, [rank], steps) as own:
-            found = charges_of(own, rank, conventions, _COLUMNS)
+        with scope.of_rank(rank, steps) as own:
+            found = charges_of(own, rank, conventions)
             parts.append(
                 _of_rank(
                     own, rank, found, kept_work(scope, rank), variants, kernels, modules, joined
@@ -187,17 +190,6 @@ def _steps_of_ranks(scope: Scope) -> dict[int, tuple[int, ...] | None]:
         return dict.fromkeys(scope.ranks)
     rows = scope.sql("SELECT DISTINCT rank, step FROM step ORDER BY ALL").to_pylist()
     return {rank: tuple(row["step"] for row in rows if row["rank"] == rank) for rank in scope.ranks}
-
-
-_COLUMNS = f"""
-    work.id, work.span, work.device,
-    coalesce(module.path, '') AS module,
-    CASE work.direction WHEN 'forward' THEN 1 WHEN 'backward' THEN 2 WHEN 'optimizer' THEN 3
-        ELSE 0 END::TINYINT AS direction,
-    coalesce(work.step, {NO_STEP}) AS step,
-    coalesce(work.occupancy_ratio, 'nan'::DOUBLE) AS occupancy,
-    coalesce(work.copy_kind, '') AS copy_kind
-"""
 
 
 def _has_transform(kernel: str) -> bool:
@@ -359,7 +351,8 @@ def classes_of(found: DeviceWork) -> Array:
 
 def classes_of_events(scope: Scope, rank: int) -> tuple[Array, Array]:
     """Ids of a rank's device work, and the class of work of each, as `classes_of` tells it."""
-    found = charges_of(scope, rank, Conventions(), _COLUMNS)
+    with scope.of_rank(rank, all_times=True) as own:
+        found = charges_of(own, rank, Conventions())
     works = [thing.work for thing in found.things]
     direction = found.events.column("direction").to_numpy()
     computes = ~found.communication & ~found.moving

@@ -78,12 +78,16 @@ class RankSteps(NamedTuple):
     times: Mapping[str, Array]
 
 
-def rank_steps(scope: Scope) -> Iterator[RankSteps]:
-    """What each rank did in each of the asked steps, in order of rank and span.
+def rank_steps(scope: Scope) -> list[RankSteps]:
+    """What each rank did in each of the asked steps, in order of rank and span; a scope asked again remembers.
 
     Where no steps are marked, the recording is one step, as in `steps`, and devices are looked at from their first work
     to their last, as in `device-time`.
     """
+    return scope.once(__name__, lambda: list(_rank_steps(scope)))
+
+
+def _rank_steps(scope: Scope) -> Iterator[RankSteps]:
     with every_step(scope) as whole:
         of_stages = pipelines(whole)
         for ranks in rank_batches(scope.ranks):

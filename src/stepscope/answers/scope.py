@@ -176,10 +176,10 @@ class Scope:
             self._cursor.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS {rows}")
 
     def _shadow(self, filters: dict[str, str]) -> None:
-        """Puts a temporary view of the same name before each table, on this cursor alone."""
+        """Puts a temporary view of the same name before each table that has rows, on this cursor alone."""
         self.store.check_files(" ".join(filters.values()), self.ranks)
-        for name, condition in filters.items():
-            self._conditions[name] = condition
+        self._conditions |= filters
+        for name in filter(filters.__contains__, self.store.filled()):
             rows = self.complete_rows(name, self.ranks)
             self._cursor.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS {rows}")
 
@@ -193,6 +193,21 @@ class Scope:
             self._held = dict.fromkeys(small, False) | self._held
             if self._kept is None:
                 self._hold()
+
+    @contextmanager
+    def of_rank(
+        self, rank: int, steps: Iterable[int] | None = None, *, all_times: bool = False
+    ) -> Iterator[Scope]:
+        """One of its ranks, whatever part is asked for, for who asks one after the other: from that rank's files alone,
+        with all ranks' it would be quadratic. Itself where it has no other, or has the events in memory.
+        """
+        events = [name for name in ("host_event", "device_event") if self.store.stored_bytes(name)]
+        held = bool(events) and all(name in self._held for name in events)
+        if not self.part and (held or self.ranks == (rank,)):
+            yield self
+            return
+        with Scope(self.store, [rank], steps, all_times=all_times) as own:
+            yield own
 
     def _hold(self) -> None:
         """Does so; where results are kept, when one is not."""
@@ -299,6 +314,18 @@ class Scope:
             return rows[0][0] if rows else None
 
         return self._from_kept(("value", text, params), run, lambda _: True)
+
+    def remembered(self, key: Hashable, make: Callable[[], T]) -> T:
+        """The same as `once`, of a value with a size (`nbytes`): remembered by who asks much (`hold`), while there is room."""
+        if self._found is None:
+            return make()
+        if key not in self._once:
+            value: Any = make()
+            if self._found_bytes + value.nbytes > _MOST_FOUND_BYTES:
+                return cast("T", value)
+            self._found_bytes += value.nbytes
+            self._once[key] = value
+        return cast("T", self._once[key])
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
         """What several questions asked of one scope share: made when it is first asked for.

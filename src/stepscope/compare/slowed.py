@@ -103,6 +103,9 @@ def slowed(scope: Scope) -> Slowing:
         inside = f"start_ns >= {window[0]} AND start_ns + dur_ns <= {window[1]}"
     with every_step(scope) as whole:
         for ranks in rank_batches(scope.ranks):
+            work = device_work(whole, ranks)
+            if not any((own["work"] == COMMUNICATION).any() for own in work.values()):
+                continue
             runs = _RUNS.format(
                 events=scope.every("device_event"), host=scope.every("host_event"), ranks=ranks,
                 inside=inside,
@@ -111,7 +114,6 @@ def slowed(scope: Scope) -> Slowing:
                 row.pop("kernel"): _Kind(**row)
                 for row in scope.sql(_KINDS.format(runs=runs)).to_pylist()
             }
-            work = device_work(whole, ranks)
             own = groups(scope.numpy(f"SELECT rank, span, device, start_ns, end_ns, kernel FROM ({runs})"), "rank", "span", "device")  # fmt: skip
             for (rank, span, device), columns in own.items():
                 found, few = _on_device(columns, work[rank, span], device)

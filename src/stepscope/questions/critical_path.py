@@ -140,7 +140,7 @@ def _rows(pieces: pa.Table, by: str, steps: int) -> list[list[Any]]:
     by_name = pieces.group_by([*keys, *{"kind", "name"}.difference(keys)]).aggregate(
         [("dur_ns", "sum"), ("dur_ns", "count")]
     )
-    total = sum(pieces.column("dur_ns").to_pylist())
+    total = sum(by_name.column("dur_ns_sum").to_pylist())
     found: dict[tuple[Any, ...], list[Any]] = {}
     for row in by_name.to_pylist():
         label = row["name"] or _NOTHING.get(row["kind"], row["kind"])
@@ -159,13 +159,14 @@ def _rows(pieces: pa.Table, by: str, steps: int) -> list[list[Any]]:
 
 def _step_rows(pieces: pa.Table) -> list[list[Any]]:
     column_of = {kind: name for name, kinds in _OF_STEPS.items() for kind in kinds}
-    found: dict[tuple[int, int | None], dict[str, int]] = {}
-    columns = (
-        pieces.column(name).to_pylist() for name in ("span", "step", "start_ns", "dur_ns", "kind")
+    by_kind = pieces.group_by(["span", "step", "kind"]).aggregate(
+        [("start_ns", "min"), ("dur_ns", "sum")]
     )
-    for span, step, start, ns, kind in zip(*columns, strict=True):
-        parts = found.setdefault((span, step), {"start_ns": start})
-        parts[column_of[kind]] = parts.get(column_of[kind], 0) + ns
+    found: dict[tuple[int, int | None], dict[str, int]] = {}
+    for row in by_kind.sort_by("start_ns_min").to_pylist():
+        parts = found.setdefault((row["span"], row["step"]), {"start_ns": row["start_ns_min"]})
+        name = column_of[row["kind"]]
+        parts[name] = parts.get(name, 0) + row["dur_ns_sum"]
     rows = []
     for (span, step), parts in found.items():
         values = [parts.get(name, 0) for name in _OF_STEPS]

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from stepscope.analysis.kernel_traits import KERNELS
 from stepscope.answers.declare import Column, question
 from stepscope.formats.vocabulary import is_program_frame
 
@@ -45,21 +46,23 @@ _COLUMNS = (
     Column("bytes", "int", "least bytes to read and write; 0 where other kernels did"),
 )
 
-_KERNELS = """
-    work.id, work.device, work.stream, coalesce(work.operator_id, launch.parent_id, -1) AS base_id,
+_KERNELS = f"""
+    SELECT work.id, work.dur_ns, work.device, work.stream, coalesce(work.operator_id, launch.parent_id, -1) AS base_id,
     work.span, thread.tid, module.path AS module,
     CASE work.direction
         WHEN 'forward' THEN 'fprop' WHEN 'backward' THEN 'bprop' WHEN 'optimizer' THEN 'optim'
     END AS dir,
     grid_x || coalesce(',' || grid_y, '') || coalesce(',' || grid_z, '') AS grid,
     block_x || coalesce(',' || block_y, '') || coalesce(',' || block_z, '') AS block
-"""
-_LAUNCHES = """
+    FROM (SELECT * FROM device_event WHERE rank = $rank AND {KERNELS}) AS work
+    LEFT JOIN (SELECT * FROM module WHERE rank = $rank) AS module
+        ON (module.span, module.module_id) = (work.span, work.module_id)
     LEFT JOIN (
         SELECT id, parent_id, thread FROM host_event WHERE rank = $rank AND kind = 'runtime'
     ) AS launch ON launch.id = work.launch_id
     LEFT JOIN (SELECT * FROM thread WHERE rank = $rank) AS thread
         ON (thread.span, thread.thread) = (work.span, launch.thread)
+    ORDER BY work.start_ns, work.id
 """
 
 _STACKS = "SELECT span, stack_id, frames FROM call_stack WHERE rank = $rank"
@@ -122,9 +125,9 @@ def _of_rank(scope: Scope, rank: int, kept: KeptWork | None) -> pa.Table:
     from stepscope.analysis.prof_origin import origins
     from stepscope.costs import Conventions
 
-    work = charges_of(scope, rank, Conventions(), _KERNELS, _LAUNCHES)
+    work = charges_of(scope, rank, Conventions())
     chosen = np.flatnonzero(~work.moving)
-    kernels = work.events.drop_columns("name").filter(~work.moving)
+    kernels = scope.sql(_KERNELS, {"rank": rank})
     count = kernels.num_rows
     found = origins(scope, rank, kernels.column("base_id").to_numpy())
     module, operation = _operations(found)

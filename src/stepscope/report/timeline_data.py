@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from stepscope.floor.units import count_text, time_text
 from stepscope.store.write import SPAN_IDS
@@ -64,10 +65,16 @@ def timeline_data(
         if track.rank in held.ranks
     }
     with timeline.scope() as scope:
+        told = {
+            table: _rows(scope, table, held) for table in ("host_event", "device_event", "step")
+        }
         tables = {
-            str(rank): {table: _rows(scope, table, rank, held, scrub) for table in ("host_event", "device_event", "step")}
+            str(rank): {
+                table: _columns(rows.filter(pc.equal(rows[f"{table}.rank"], rank)), scrub)
+                for table, rows in told.items()
+            }
             for rank in held.ranks
-        }  # fmt: skip
+        }
     return scrub(layout), {
         "names": [scrub(name) for name in names],
         "tracks": tracks,
@@ -155,20 +162,25 @@ def _differences(values: Any) -> list[int]:
 
 
 _STEPS = f"""
-    SELECT span * {SPAN_IDS} + step AS id, {", ".join(_STEP_COLUMNS)} FROM step
-    WHERE rank = $1 AND start_ns < $3 AND end_ns > $2
+    SELECT rank AS "step.rank", span * {SPAN_IDS} + step AS id, {", ".join(_STEP_COLUMNS)} FROM step AS e
+    WHERE start_ns < $2 AND end_ns > $1
 """
 
 
-def _rows(scope: Scope, table: str, rank: int, held: Held, scrub: Scrub) -> dict[str, Any]:
-    """What is told of the events of a table, by column: numbers, or texts once each and which of them."""
+def _rows(scope: Scope, table: str, held: Held) -> pa.Table:
+    """What is told of the events of a table on the held ranks, which `TABLE.rank` has."""
     query = _STEPS
     if table != "step":
         query = (
-            f"{details_query(table)} WHERE e.rank = $1 AND e.start_ns < $3 "
-            "AND (e.start_ns + e.dur_ns > $2 OR e.start_ns >= $2)"
+            f"{details_query(table)} WHERE e.start_ns < $2 "
+            "AND (e.start_ns + e.dur_ns > $1 OR e.start_ns >= $1)"
         )
-    rows = scope.sql(query, [rank, held.start, held.end])
+    ranks = ", ".join(map(str, held.ranks))
+    return scope.rows(f"{query} AND e.rank IN ({ranks})", [held.start, held.end])
+
+
+def _columns(rows: pa.Table, scrub: Scrub) -> dict[str, Any]:
+    """Rows by column: numbers, or texts once each and which of them."""
     told: dict[str, Any] = {}
     for name in rows.column_names:
         column = rows.column(name)

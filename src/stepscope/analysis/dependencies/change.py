@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 import numpy as np
 
-from stepscope.analysis.dependencies.events import COPY, GRAPH, Events, of_rank, places
+from stepscope.analysis.dependencies.events import COPY, GRAPH, Events, places
 from stepscope.analysis.dependencies.graph import Graph
 from stepscope.analysis.dependencies.host import fetch_ns
 from stepscope.analysis.dependencies.net import (
@@ -221,14 +221,13 @@ class WhatIf:
 
     def _class_of(self, number: int, events: Events) -> Array:
         if number not in self._classes:
-            with of_rank(self.scope, events.rank) as own:
-                ids, classes = classes_of_events(own, events.rank)
+            ids, classes = classes_of_events(self.scope, events.rank)
             self._classes[number] = classes[places(ids, events.work["id"])] if len(ids) else ids
         return self._classes[number]
 
     def _name_of(self, number: int, events: Events) -> list[str]:
         if number not in self._names:
-            with of_rank(self.scope, events.rank) as own:
+            with self.scope.of_rank(events.rank, all_times=True) as own:
                 found = own.sql(
                     "SELECT id, name FROM device_event WHERE rank = $rank AND span = $span",
                     {"rank": events.rank, "span": events.span},

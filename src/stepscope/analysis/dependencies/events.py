@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -123,16 +121,6 @@ class Events:
     main: int | None
     resolution: int
     steps: Columns
-
-
-@contextmanager
-def of_rank(scope: Scope, rank: int) -> Iterator[Scope]:
-    """One rank of a scope: it reads this rank's files alone."""
-    if tuple(scope.ranks) == (rank,):
-        yield scope
-        return
-    with Scope(scope.store, [rank], all_times=True) as own:
-        yield own
 
 
 def read_events(scope: Scope, rank: int, span: int, since: int, until: int) -> Events:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stepscope.analysis.dependencies.device import add_streams, find_waits
-from stepscope.analysis.dependencies.events import Events, of_rank, places, read_events
+from stepscope.analysis.dependencies.events import Events, places, read_events
 from stepscope.analysis.dependencies.host import add_threads
 from stepscope.analysis.dependencies.net import (
     ARRIVED,
@@ -123,7 +123,7 @@ def build(scope: Scope, stretch: Stretch) -> Graph:
     begins: list[Array] = []
     ends: list[Array] = []
     for number, rank in enumerate(stretch.ranks):
-        with of_rank(scope, rank) as own:
+        with scope.of_rank(rank, all_times=True) as own:
             events = read_events(own, rank, stretch.span, stretch.since, stretch.until)
         recordings.append(events)
         waits = find_waits(events)

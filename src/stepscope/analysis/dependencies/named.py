@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from stepscope.analysis.dependencies.events import NO_STEP, of_rank, places
+from stepscope.analysis.dependencies.events import NO_STEP, places
 from stepscope.analysis.dependencies.graph import Graph
 from stepscope.analysis.dependencies.parts import COMPUTATION, KINDS, Pieces, pieces_of
 from stepscope.analysis.operator_work import classes_of_events
@@ -66,13 +66,12 @@ def named_pieces(scope: Scope, graph: Graph) -> pa.Table:
             "work": pa.table({"id": np.unique(pieces.work[own])}),
         }
         computes = np.flatnonzero(own & (pieces.kind == COMPUTATION))
-        with of_rank(scope, events.rank) as rank:
-            with rank.beside("path", tables):
-                found = (rank.sql(_OF_HOST, asked), rank.sql(_OF_WORK, asked))
-            if len(computes):
-                known, classes = classes_of_events(rank, events.rank)
-                at = places(known, pieces.work[computes])
-                class_of[computes] = np.array(CLASSES, object)[classes[at]]
+        with scope.of_rank(events.rank, all_times=True) as rank, rank.beside("path", tables):
+            found = (rank.sql(_OF_HOST, asked), rank.sql(_OF_WORK, asked))
+        if len(computes):
+            known, classes = classes_of_events(scope, events.rank)
+            at = places(known, pieces.work[computes])
+            class_of[computes] = np.array(CLASSES, object)[classes[at]]
         for ids, rows in zip((pieces.host, pieces.work), found, strict=True):
             mine = np.flatnonzero(own & (ids >= 0))
             at = places(rows.column("id").to_numpy(), ids[mine])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stepscope.analysis.dependencies.device import waited_copies
-from stepscope.analysis.dependencies.events import Events, of_rank, places
+from stepscope.analysis.dependencies.events import Events, places
 from stepscope.analysis.dependencies.graph import Graph
 from stepscope.analysis.dependencies.net import (
     ARRIVED,
@@ -108,7 +108,7 @@ def pieces_of(scope: Scope, graph: Graph) -> Pieces:
         rows = own & ~threads & ~loads & ~moved
         found.append(_columns(start[loads], end[loads], INPUT, number))
         found.append(_columns(start[moved], end[moved], MOVING_DATA, number, host=place[moved]))
-        with of_rank(scope, events.rank) as rank:
+        with scope.of_rank(events.rank, all_times=True) as rank:
             found += _of_work(rank, events, number, start[rows], end[rows], kind[rows], place[rows])
             for thread in np.unique(place[threads]).tolist():
                 rows = threads & (place == thread)
