@@ -125,6 +125,15 @@ def listed_numbers(value: object) -> str | None:
     >>> listed_numbers("[0, 1]"), listed_numbers([3]), listed_numbers("[0, 1, ..., 511]")
     ('[0, 1]', '[3]', None)
     """
+    is_short = isinstance(value, str) and len(value) < _SHORT
+    return _of_short(value) if is_short else _listed(value)
+
+
+_SHORT = 1 << 16
+"""Letters of a text that is remembered: all collectives of a group state the same."""
+
+
+def _listed(value: object) -> str | None:
     for _ in range(2):  # some write the text of a text
         if isinstance(value, str):
             try:
@@ -134,3 +143,6 @@ def listed_numbers(value: object) -> str | None:
     if not isinstance(value, list) or not {int}.issuperset(map(type, value)):
         return None
     return json.dumps(value)
+
+
+_of_short = lru_cache(64)(_listed)

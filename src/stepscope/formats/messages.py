@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 from stepscope.formats.communication import listed_numbers
@@ -59,6 +60,7 @@ _OUTPUT_FIRST = re.compile(
 """Operators whose first argument is what they fill, and whose second is what they give."""
 
 
+@lru_cache(1 << 12)
 def operation_of(name: str) -> str | None:
     """The operation that a name speaks of: `ncclDevKernel_AllReduce_Sum_f32_RING_LL` → all_reduce.
 
@@ -84,7 +86,7 @@ def message_bytes(
     That is the whole output of an all-gather, the whole input of a reduce-scatter or all-to-all, and
     the buffer of a rank for everything else.
     """
-    size = _ELEMENT_BYTES.get(re.sub(r"[^a-z0-9]", "", (dtype or "").lower()))
+    size = _element_bytes(dtype or "")
     if size is None:
         return None
     if operation in _FULL_OUTPUT:
@@ -94,6 +96,11 @@ def message_bytes(
     else:
         elements = max((n for n in (elements_in, elements_out) if n is not None), default=None)
     return size * elements if elements is not None and 0 <= elements < _MOST_ELEMENTS else None
+
+
+@lru_cache(1 << 8)
+def _element_bytes(dtype: str) -> int | None:
+    return _ELEMENT_BYTES.get(re.sub(r"[^a-z0-9]", "", dtype.lower()))
 
 
 def whole_bytes(operation: str | None, part: int | None, ranks: int | None) -> int | None:

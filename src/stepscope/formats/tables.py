@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -176,6 +177,11 @@ def capabilities_of(devices: Iterable[Mapping[str, Any]]) -> tuple[str, ...] | N
     return tuple(sorted(f"{major}.{minor}" for major, minor in stated))
 
 
+@cache
+def _empty() -> dict[str, pa.Table]:
+    return {name: schema.empty_table() for name, schema in READ.items()}
+
+
 class RankTables:
     """The rows of one recording of one rank: a table for each name in `READ`."""
 
@@ -183,7 +189,7 @@ class RankTables:
         """A table that is not given has no rows."""
         self.facts = facts
         self.report = report
-        empty = {name: schema.empty_table() for name, schema in READ.items()}
+        empty = _empty()
         if unknown := tables.keys() - empty.keys():
             raise TypeError(f"readers fill no table {', '.join(sorted(unknown))}")
         self.__dict__.update(empty | tables)

@@ -27,7 +27,7 @@ from stepscope.formats.messages import (
     operation_of,
     whole_bytes,
 )
-from stepscope.link.columns import assembled, integers, small_numbers, words
+from stepscope.link.columns import assembled, integers, numbers, small_numbers, words
 from stepscope.link.device import COMMUNICATION as COMMUNICATES
 from stepscope.link.device import COMPUTATION, FILL, Device
 from stepscope.link.exposure import exposed
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 Int32s = NDArray[np.int32]
 Row = dict[str, Any]
+_NONE = -(1 << 63)
 
 
 def find_collectives(
@@ -137,11 +138,13 @@ class Told:
 
     Args:
         asked_by: of each position who around it asked for a collective; -1 for nobody.
-        stated: its row in `arguments`, -1 for none.
+        stated: its row in what the events stated, -1 for none.
         operation: its operation by names around it, a place in `MEANING`, -1 for none.
         sized_at, typed_at: the innermost event around it whose inputs tell how much, and of what type; -1 for none.
         sized, typed: the places in `messages` of what they tell.
-        arguments: distinct arguments.
+        arguments: distinct arguments, but for the number of each collective in its group.
+        alike: of each row that events stated the place of its arguments.
+        sequence: and that number, `_NONE` for none.
         messages: what distinct inputs tell.
         facts: what the recording says of its groups.
         rccl: whether what is named like NCCL's is RCCL's, whose kernels have the same names.
@@ -155,13 +158,15 @@ class Told:
     typed_at: Int32s
     typed: Int32s
     arguments: list[Row]
+    alike: Int32s
+    sequence: NDArray[np.int64]
     messages: list[Message]
     facts: Facts
     rccl: bool
 
-    def row(self, stated: int, operation: int, sized: int, typed: int, name: str, library: str | None) -> Row:  # fmt: skip
+    def row(self, alike: int, operation: int, sized: int, typed: int, name: str, library: str | None) -> Row:  # fmt: skip
         """What is known of a collective of these arguments, names and inputs, by its columns."""
-        row = dict(self.arguments[stated]) if stated >= 0 else {}
+        row = dict(self.arguments[alike]) if alike >= 0 else {}
         told = operation_of(row.get("operation") or "")
         told = told or (MEANING[operation] if operation >= 0 else operation_of(name))
         row |= self._group(row, library)
@@ -244,6 +249,9 @@ def what_is_told(host: Host, asking: Int32s, tables: RankTables) -> Told:
 
     sized_at, of_size = around(sized[message], message)
     typed_at, of_type = around(typed[message], message)
+    described = tables.collective_args.drop_columns(["sequence"])
+    stating = [*zip(*(column.to_pylist() for column in described.columns), strict=True)]
+    distinct = {one: place for place, one in enumerate(dict.fromkeys(stating))}
     return Told(
         asked_by=host.climb(asking, asks | (stated >= 0)),
         stated=around(stated >= 0, stated)[1],
@@ -252,7 +260,9 @@ def what_is_told(host: Host, asking: Int32s, tables: RankTables) -> Told:
         sized=of_size,
         typed_at=typed_at,
         typed=of_type,
-        arguments=tables.collective_args.to_pylist(),
+        arguments=[dict(zip(described.column_names, one, strict=True)) for one in distinct],
+        alike=np.array([*map(distinct.__getitem__, stating), -1], np.int32),
+        sequence=np.append(numbers(tables.collective_args, "sequence", missing=_NONE), _NONE),
         messages=messages,
         facts=tables.facts,
         rccl=set(tables.device.column("kind").to_pylist()) == {"rocm"},
@@ -266,6 +276,7 @@ class _Found:
         self.labels, self.kernels, self.rccl = labels, kernels, rccl
         self.rows: list[Row] = []
         self.which = np.zeros(count, np.int64)
+        self.sequence = np.full(count, _NONE, np.int64)
 
     def add(self, told: Told, place: Int32s, own: Int32s, label: Int32s, *, replayed: bool) -> None:
         """Adds what is told of some.
@@ -283,11 +294,12 @@ class _Found:
         stated = told.stated[at]
         if not replayed:
             itself = np.append(own, np.full(len(place) - len(own), -1, np.int32))[some]
-            itself[itself >= len(told.arguments)] = -1
+            itself[itself >= len(told.sequence) - 1] = -1
             stated = np.where(itself >= 0, itself, stated)
+            self.sequence[some] = told.sequence[stated]
         keys = np.stack(
             [
-                stated,
+                told.alike[stated],
                 told.operation[at],
                 _alone(told.sized_at, told.sized, at),
                 _alone(told.typed_at, told.typed, at),
@@ -297,11 +309,10 @@ class _Found:
         )
         distinct, which = np.unique(keys, axis=1, return_inverse=True)
         self.which[some] = len(self.rows) + which.reshape(-1)
-        for stated_in, operation, sized, typed, text, on_host in distinct.T.tolist():
+        for alike, operation, sized, typed, text, on_host in distinct.T.tolist():
             name = self.labels[text] if text >= 0 else ""
             library = self._library(name, on_host=bool(on_host))
-            row = told.row(stated_in, operation, sized, typed, name, library)
-            self.rows.append(row | {"sequence": None} if replayed else row)
+            self.rows.append(told.row(alike, operation, sized, typed, name, library))
 
     def _library(self, name: str, *, on_host: bool) -> str | None:
         exchange = None if on_host else communicating(name)
@@ -310,7 +321,8 @@ class _Found:
 
     def columns(self) -> dict[str, pa.Array]:
         """The columns that tell what each collective is."""
-        return {
+        sequence = integers(self.sequence, missing=_NONE, type=pa.int64())
+        return {"sequence": sequence} | {
             column.name: _each(
                 [row.get(column.name) for row in self.rows], self.which, column.arrow_type()
             )
@@ -329,7 +341,7 @@ def _alone(event: Int32s, message: Int32s, at: Int32s) -> Int32s:
 
 
 _DESCRIBED = (
-    "operation", "group_name", "group_description", "group_ranks", "group_size", "sequence",
+    "operation", "group_name", "group_description", "group_ranks", "group_size",
     "communicator", "asynchronous", "dtype", "elements_in", "elements_out", "sent", "received", "bytes",
     "source_rank", "destination_rank", "library",
 )  # fmt: skip

@@ -147,19 +147,16 @@ def join_stored(path: Path, declared: SchemaTable, files: Iterable[Path]) -> Non
     Raises:
         OSError: a file cannot be read or written.
     """
-    schema = declared.arrow()
-
-    def parts() -> Iterator[pa.Table]:
-        waiting = schema.empty_table()
-        for file in files:
-            rows = read_stored(file, schema.names).cast(schema)
-            waiting = pa.concat_tables([waiting, rows])
-            if waiting.num_rows >= ROW_GROUP:
-                yield from _groups(waiting.slice(0, waiting.num_rows // ROW_GROUP * ROW_GROUP))
-                waiting = waiting.slice(waiting.num_rows // ROW_GROUP * ROW_GROUP)
-        yield waiting
-
-    _write_parts(path, declared, schema, parts())
+    tables = [read_stored(file) for file in files]
+    texts = {
+        one.name for table in tables for one in table.schema if pa.types.is_dictionary(one.type)
+    }
+    coded = pa.dictionary(pa.int32(), pa.string())  # decoded, texts would be told apart again
+    schema = pa.schema(
+        [one.with_type(coded) if one.name in texts else one for one in _fields(declared.name)]
+    )
+    rows = pa.concat_tables([table.select(schema.names).cast(schema) for table in tables])
+    _write_parts(path, declared, schema, _groups(rows.unify_dictionaries()))
 
 
 def _groups(table: pa.Table) -> Iterator[pa.Table]:

@@ -8,7 +8,7 @@ missing or negative (the event never ended), a kernel at time zero (CUPTI lost i
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -316,8 +316,7 @@ def _small_tables(
     tables.operator_input = _numbered(rows.sets["input_id"], READ["operator_input"])
     tables.kernel_source = _kernel_sources(rows.sets["kernel_source_id"])
     tables.call_stack = _numbered(rows.sets["stack_id"], READ["call_stack"])
-    collectives = [_collective(values) for values in rows.sets["collective_id"].values()]
-    tables.collective_args = pa.Table.from_pylist(collectives, schema=READ["collective_args"])
+    tables.collective_args = _collectives(rows.sets["collective_id"])
     flow = rows.flow.columns()
     if flow is not None:
         category, raw = codes(flow["category"])
@@ -363,20 +362,27 @@ def _numbered(known: dict[int, tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
     )
 
 
-def _collective(values: tuple[Any, ...]) -> dict[str, Any]:
-    row = dict(zip(fields.COLLECTIVE, values, strict=True))
-    start, stride = row.pop("rank_start"), row.pop("rank_stride")
-    row["group_ranks"] = listed_numbers(row["group_ranks"]) or _spaced(
-        start, stride, row["group_size"]
+def _collectives(known: dict[int, tuple[Any, ...]]) -> pa.Table:
+    schema = READ["collective_args"]
+    if not known:
+        return schema.empty_table()
+    columns: dict[str, Sequence[Any]] = dict(
+        zip(fields.COLLECTIVE, zip(*known.values(), strict=True), strict=True)
     )
+    spaced = zip(columns["rank_start"], columns["rank_stride"], columns["group_size"], strict=True)
+    columns["group_ranks"] = [
+        listed_numbers(ranks) or _spaced(*others)
+        for ranks, others in zip(columns["group_ranks"], spaced, strict=True)
+    ]
     for column in ("sent", "received"):
-        row[column] = listed_numbers(row[column])
-    row["asynchronous"] = _TRUTH.get(str(row["asynchronous"]).lower())
+        columns[column] = [*map(listed_numbers, columns[column])]
+    columns["asynchronous"] = [_TRUTH.get(str(one).lower()) for one in columns["asynchronous"]]
     for column in ("group_size", "source_rank", "destination_rank"):
-        row[column] = _small(row[column])
-    if row["group_size"] is not None and row["group_size"] < 1:
-        row["group_size"] = None
-    return row
+        columns[column] = [*map(_small, columns[column])]
+    columns["group_size"] = [one if one and one > 0 else None for one in columns["group_size"]]
+    nothing = [None] * len(known)
+    arrays = [pa.array(columns.get(one.name, nothing), one.type) for one in schema]
+    return pa.table(arrays, schema=schema)
 
 
 def _spaced(start: int | None, stride: int | None, size: int | None) -> str | None:
