@@ -173,10 +173,11 @@ def test_a_job_that_leaves_past_its_exit_handlers_has_saved_before(tmp_path: Pat
     code = (
         "before = os._exit\n"
         "told = lambda: print(ending.told(), flush=True)\n"
-        "one, other = at_term.AtTerm(save), at_term.AtTerm(told)\n"
+        "here = lambda: print(threading.current_thread() is leaving, (out / 'saved').exists(), flush=True)\n"
+        "one, other = at_term.AtTerm(save, leaving=here), at_term.AtTerm(told)\n"
         "leaving = threading.Thread(target=lambda: os._exit(7)); leaving.start(); leaving.join()\n"
     )
-    assert _left(tmp_path, code) == (7, "{'exit_code': 7}\n", "")
+    assert _left(tmp_path, code) == (7, "True False\n{'exit_code': 7}\n", "")
     assert (tmp_path / "saved").exists()
 
 

@@ -1,8 +1,14 @@
+import gzip
+import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from tests.record.small_job import batches, make_model, train, untouched
+
+from stepscope.record.traces.tracing import trace
 
 PROFILE = """
 from stepscope.record.traces.profiling import quieten_profiler
@@ -31,3 +37,31 @@ def test_the_profilers_library_announces_nothing_unless_the_job_has_set_its_leve
     )
     assert done.stdout == f"{level}\n"
     assert (done.stderr == "") is (level == "6")
+
+
+@pytest.mark.torch
+def test_a_job_that_leaves_past_its_exit_handlers_has_the_trace_until_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left: list[tuple[int, bool]] = []
+
+    def leave(status: int) -> None:
+        left.append((status, (tmp_path / "job-0-of-1.json.gz").exists()))
+
+    monkeypatch.setattr(os, "_exit", leave)
+    monkeypatch.setattr("stepscope.record.job.ending._told", {})
+    model = make_model()
+    with trace(tmp_path, name="job", model=model) as tracer:
+
+        def inside(number: int) -> None:
+            if number == 4:
+                os._exit(3)
+
+        train(model, tracer.iterate(batches(5)), inside=inside)
+    assert left == [(3, True)]
+    assert untouched(model)
+    with gzip.open(tmp_path / "job-0-of-1.json.gz", "rt") as file:
+        content = json.load(file)
+    names = {event.get("name") for event in content["traceEvents"]}
+    assert {"ProfilerStep#2", "ProfilerStep#3"} <= names
+    assert content["stepscope"]["ended"] == {"exit_code": 3}

@@ -47,6 +47,7 @@ class _Termination:
     def __init__(self) -> None:
         self._saves: list[Save] = []
         self._reports: list[Save] = []
+        self._before_leaving: dict[Save, Save] = {}
         self._previous: Any = None
         self._installed = False
         self._sockets: tuple[socket.socket, socket.socket] | None = None
@@ -59,8 +60,10 @@ class _Termination:
         self._reports.append(report)
         self._know_forks()
 
-    def add(self, save: Save) -> None:
+    def add(self, save: Save, leaving: Save | None) -> None:
         self._saves.append(save)
+        if leaving is not None:
+            self._before_leaving[save] = leaving
         self._know_forks()
         if self._installed or threading.current_thread() is not threading.main_thread():
             return
@@ -84,6 +87,7 @@ class _Termination:
         for those in (self._saves, self._reports):
             if save in those:
                 those.remove(save)
+        self._before_leaving.pop(save, None)
         if not self._saves and not self._reports:
             self._leave.remove()
         if not self._saves and threading.current_thread() is threading.main_thread():
@@ -106,6 +110,9 @@ class _Termination:
         def _exit(status: int) -> Any:
             with contextlib.suppress(Exception):
                 tell(exit_code=int(status))
+                for leaving in (*self._before_leaving.values(),):
+                    leaving()
+            with contextlib.suppress(Exception):
                 self._save_in_time(report=True)
             return leave(status)
 
@@ -207,6 +214,7 @@ class _Termination:
         """A forked child records nothing, and ends as it would without us."""
         self._saves.clear()
         self._reports.clear()
+        self._before_leaving.clear()
         self._leave.remove()
         self._forked = True
         with contextlib.suppress(Exception):
@@ -226,11 +234,17 @@ class AtTerm:
         function: what to call; it has `PATIENCE_SECONDS`.
         reports: call it when all is saved and the process really ends. Alone it handles no signal: of SIGTERM it
             knows while one that saves does.
+        leaving: called before that where the process leaves by `os._exit`, in the thread that does.
     """
 
-    def __init__(self, function: Save, *, reports: bool = False) -> None:
+    def __init__(
+        self, function: Save, *, reports: bool = False, leaving: Save | None = None
+    ) -> None:
         self._function = function
-        (_TERMINATION.add_report if reports else _TERMINATION.add)(function)
+        if reports:
+            _TERMINATION.add_report(function)
+        else:
+            _TERMINATION.add(function, leaving)
 
     def cancel(self) -> None:
         """It is not called any more."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from stepscope.floor.chosen_ranks import chosen, may_be_chosen
 from stepscope.record import annotate
 from stepscope.record.job.at_exit import AtExit
 from stepscope.record.job.at_term import PATIENCE_SECONDS, AtTerm
-from stepscope.record.job.ending import Ending, ending, handled
+from stepscope.record.job.ending import Ending, ending, handled, told
 from stepscope.record.job.loop import LoopFinder
 from stepscope.record.job.trained_model import ModelSearch
 from stepscope.record.output import Background, warn_unusable
@@ -121,6 +122,7 @@ class Tracer(EveryStep):
         self._survived = handled()
         self._at_exit: AtExit | None = None
         self._at_term: AtTerm | None = None
+        self._thread = 0
         self._over = False
         self._batches = LoopFinder(self, steps=False)
 
@@ -163,7 +165,10 @@ class Tracer(EveryStep):
                     "Nsight Systems already records this process, and only one of the two can"
                 )
             self._at_exit = AtExit(self.stop)
-            self._at_term = AtTerm(lambda: self._background.wait(PATIENCE_SECONDS))
+            self._thread = threading.get_ident()
+            self._at_term = AtTerm(
+                lambda: self._background.wait(PATIENCE_SECONDS), leaving=self._cut_off
+            )
             annotate.take_values(self.takes)
             self._one = OneProfiler(self._give_way)
             self._one.install()
@@ -314,7 +319,8 @@ class Tracer(EveryStep):
         done = self._index + self._lead_in
         if self._lead_in and done < 2:
             warn_once(
-                "nothing was traced: an optimizer's steps are the steps, and none has stepped twice"
+                "nothing was traced: an optimizer's steps are the steps, and none has stepped twice. A loop without "
+                "one says where its steps are: for batch in stepscope.inline.iterate(loader)"
             )
             return
         warn_once(
@@ -361,6 +367,11 @@ class Tracer(EveryStep):
             warn_once(
                 f"no trace: the job ended within step {self._number}, the first to be recorded"
             )
+
+    def _cut_off(self) -> None:
+        """The process leaves by `os._exit`: torch's profiler can be stopped in the thread that started it alone."""
+        if threading.get_ident() == self._thread and not self._over:
+            self._end_cycle(told())
 
     def _keep(self, path: Path | None) -> None:
         if path is not None:
