@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from stepscope.record import inline
 from stepscope.record.inline.session import Session
+from stepscope.record.job.loop import LoopFinder
 from stepscope.record.plan import plan_from
 from stepscope.record.recording import EveryStep
 from stepscope.record.together import Together
@@ -112,3 +114,21 @@ def test_a_real_trace_and_phases_of_one_run(tmp_path: Path) -> None:
     document = _document(tmp_path, "phases")
     assert document["disturbed_steps"] >= 3  # its warm-up and two steps
     assert not tracer.guard.tripped
+
+
+def test_a_script_with_a_loop_of_ours_drives_both_and_each_step_once(tmp_path: Path) -> None:
+    """As under `stepscope record`, which also listens to the optimizer's steps."""
+    model = make_model()
+    tracer = _Disturbing({4, 5})
+    both = inline.offer(Together(inline.begin(None, model=model, out=tmp_path), tracer))
+    both.start(lead_in=True)
+    finder = LoopFinder(both)
+    finder.install()
+    for _ in range(2):
+        train(model, inline.iterate(batches(20)))
+    finder.remove()
+    both.stop()
+    phases = _document(tmp_path, "phases")
+    assert (phases["steps"], phases["disturbed_steps"], phases["optimizer_steps"]) == (40, 2, 39)
+    # The end of the first loop is part of a step that goes on in the second.
+    assert tracer.began == 41

@@ -194,11 +194,11 @@ def command(
 
     def record() -> Recording:
         if captures is not None:
-            return captures()
+            return inline.offer(captures())
         if tracer is not None and not chosen & {"inline", "phases"}:
-            return tracer
+            return inline.offer(tracer)
         session = inline.begin(read, out=out)
-        return session if tracer is None else Together(session, tracer)
+        return session if tracer is None else inline.offer(Together(session, tracer))
 
     sampling = None
     if sample:

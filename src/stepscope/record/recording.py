@@ -141,6 +141,7 @@ class EveryStep(Recording):
     takes_batches = False
     _index: int
     _number: int
+    _has_no_batch = False
 
     def __enter__(self: Itself) -> Itself:
         self.start()
@@ -169,9 +170,15 @@ class EveryStep(Recording):
             self.step()
 
     def begin(self, *, fresh: bool = False, number: int | None = None) -> int:  # noqa: ARG002 - every step counts in a trace
-        """The next step starts."""
-        self.step(number)
+        """The next step starts; where the last had no batch, it goes on."""
+        if not self._has_no_batch:
+            self.step(number)
+        self._has_no_batch = False
         return self._index
+
+    def abandon(self, iteration: int | None = None, *, began: bool = True) -> None:  # noqa: ARG002
+        """The loader had no batch left, or the iteration broke off, which is a step all the same."""
+        self._has_no_batch |= not began
 
     def missed(self, iterations: int) -> None:
         """Steps have run before the first call; those after them keep their true numbers."""

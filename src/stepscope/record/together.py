@@ -38,6 +38,15 @@ class Together(Recording):
         return self._session, self._tracer
 
     @property
+    def driver(self) -> str | None:
+        """How the script drives both."""
+        return self._session.driver
+
+    @driver.setter
+    def driver(self, driver: str | None) -> None:
+        self._session.driver = driver
+
+    @property
     def rests(self) -> int:
         """Those of the session, once nothing is traced any more."""
         return self._session.rests if self._tracer.over and not self._tracer.disturbs else 0
@@ -83,6 +92,7 @@ class Together(Recording):
     def abandon(self, iteration: int | None = None, *, began: bool = True) -> None:
         """The iteration broke off; its number is the session's."""
         self._session.abandon(iteration, began=began)
+        self._tracer.abandon(began=began)
 
     def not_this_one(self) -> None:
         """The running iteration does not count."""

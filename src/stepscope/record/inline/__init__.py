@@ -37,6 +37,7 @@ T = TypeVar("T")
 
 _session: Session | None = None
 _instead: Recording | None = None
+_offered: Recording | None = None
 _asked_environment = False
 
 
@@ -85,7 +86,8 @@ def begin(plan: Plan | None, **options: Any) -> Session:
     """A session to be started, ending the one before; options are those of `Session`. It may raise."""
     from stepscope.record.inline.session import Session
 
-    global _session
+    global _session, _offered
+    _offered = None
     before, _session = _session, Session(plan, **options)
     if before is not None:
         before.replaced_by(_session)
@@ -96,6 +98,13 @@ def drive(recording: Recording) -> Recording:
     """From now on loops drive `recording`, until it is stopped, and no session is started."""
     global _instead
     _instead = recording
+    return recording
+
+
+def offer(recording: Recording) -> Recording:
+    """From now on loops drive `recording`, until it is stopped or the script starts a session of its own."""
+    global _offered
+    _offered = recording
     return recording
 
 
@@ -155,7 +164,7 @@ def active() -> Recording | None:
 
 
 def _running() -> Recording | None:
-    for recording in (_instead, _session):
+    for recording in (_instead, _offered, _session):
         if recording is not None and not recording.stopped:
             return recording
     return None
@@ -239,11 +248,11 @@ class _Iteration:
 
 
 def _in_child() -> None:
-    global _session, _instead
-    for recording in (_session, _instead):
+    global _session, _instead, _offered
+    for recording in (_session, _instead, _offered):
         if recording is not None:
             recording.forget_in_child()
-    _session = _instead = None
+    _session = _instead = _offered = None
 
 
 os.register_at_fork(after_in_child=_in_child)
