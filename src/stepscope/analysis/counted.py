@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stepscope.answers.scope import Scope
 from stepscope.answers.selection import numbers_text
-from stepscope.floor.units import time_text
+from stepscope.floor.units import plural, time_text
 
 
 def counted_steps(condition: str = "true") -> str:
@@ -61,4 +61,4 @@ def left_out_of_means(scope: Scope) -> str:
 
 
 def _steps(numbers: list[int]) -> str:
-    return f"step{'s' if len(numbers) > 1 else ''} {numbers_text(numbers)}"
+    return f"{plural(len(numbers), 'step')} {numbers_text(numbers)}"

@@ -20,7 +20,7 @@ from stepscope.analysis.kernel_counters import Measurement, measurements_of, wei
 from stepscope.analysis.recording import Array, every_step
 from stepscope.answers.scope import Scope
 from stepscope.floor.kernel_spelling import kernel_key
-from stepscope.floor.units import count_text, ratio_text
+from stepscope.floor.units import count_text, plural, ratio_text
 
 ORDER, PLACE, SHAPE = "order", "place in the step", "name and shape"
 """How a launch was told among those of its name and shape."""
@@ -101,7 +101,7 @@ class Joined:
             return ""
         launches = sum(one.launches for one in self.kernels)
         tools = Counter(m.tool for one in self.kernels for m in one.measured)
-        said = f"{_some(launches, 'launch', 'launches')} of {_some(len(self.kernels), 'kernel', 'kernels')} measured by {', '.join(sorted(tools))}"
+        said = f"{_some(launches, 'launch')} of {_some(len(self.kernels), 'kernel')} measured by {', '.join(sorted(tools))}"
         if not self.ran:
             return f"{said}; the recording has no kernels to join them to."
         rules = Counter(one.rule for one in self.kernels if one.rule)
@@ -116,7 +116,7 @@ class Joined:
             names = ", ".join(sorted({one.name for one in self.missing})[:3])
             more = len(self.missing) - 3
             lines.append(
-                f"Measured and not in the recording: {_some(sum(one.launches for one in self.missing), 'launch', 'launches')} "
+                f"Measured and not in the recording: {_some(sum(one.launches for one in self.missing), 'launch')} "
                 f"({names}{f', and {more} more' if more > 0 else ''})."
             )
         return " ".join(lines)
@@ -127,8 +127,8 @@ def joined_kernels(scope: Scope) -> Joined:
     return scope.once(__name__, lambda: _join(scope, measurements_of(scope)))
 
 
-def _some(count: int, one: str, several: str) -> str:
-    return f"{count_text(count)} {one if count == 1 else several}"
+def _some(count: int, word: str) -> str:
+    return f"{count_text(count)} {plural(count, word)}"
 
 
 def joined_note(scope: Scope) -> str:

@@ -18,7 +18,7 @@ import numpy as np
 from stepscope.answers.part import Part, matching, window_text
 from stepscope.floor.errors import UsageError
 from stepscope.floor.known_names import did_you_mean
-from stepscope.floor.units import time_text
+from stepscope.floor.units import plural, time_text
 from stepscope.formats.nesting import Forest, climb, levels
 from stepscope.link.columns import places
 from stepscope.link.device_time import DeviceTime, summed_up
@@ -280,7 +280,7 @@ class _Under:
         meant = [one for one, count in found.items() if count]
         if len(meant) > 1:
             raise UsageError(
-                f"--under {asked} names {' and '.join(_counted(found[one], one) for one in meant)}",
+                f"--under {asked} names {' and '.join(f'{found[one]} {plural(found[one], one)}' for one in meant)}",
                 hint=f"say which: {' or '.join(f'--under {one}:{pattern}' for one in meant)}",
                 slug="several-under",
             )
@@ -482,10 +482,6 @@ def _kinds_under(asked: str) -> tuple[dict[str, str], str]:
 
 def _any_of(words: list[str]) -> str:
     return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
-
-
-def _counted(count: int, kind: str) -> str:
-    return f"{count} {kind}{'' if count == 1 else 's'}"
 
 
 def _check_window(scope: Complete, window: tuple[int, int]) -> None:

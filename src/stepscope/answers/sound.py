@@ -9,6 +9,7 @@ from dataclasses import replace
 from stepscope.answers.scope import Recording, Scope
 from stepscope.answers.selection import numbers_text
 from stepscope.floor.errors import UsageError
+from stepscope.floor.units import plural
 from stepscope.formats.evidence import EVERYTHING, Evidence
 
 STEP_TIMES: tuple[Evidence, ...] = (
@@ -116,4 +117,4 @@ def ranks_text(ranks: Iterable[int]) -> str:
     'ranks 3, 8-10'
     """
     numbers = tuple(ranks)
-    return f"rank{'s' if len(numbers) > 1 else ''} {numbers_text(numbers)}"
+    return f"{plural(len(numbers), 'rank')} {numbers_text(numbers)}"

@@ -21,6 +21,7 @@ from stepscope.api.trace import Captures, Trace, open_trace
 from stepscope.floor.errors import UsageError
 from stepscope.floor.known_names import check_name
 from stepscope.floor.path_names import path_names
+from stepscope.floor.units import plural
 from stepscope.questions import find
 from stepscope.store.progress import Progress
 
@@ -205,8 +206,8 @@ def _called(
     given = [names] if isinstance(names, str) else names
     if len(given) != len(sources):
         raise UsageError(
-            f"{len(given)} name{'' if len(given) == 1 else 's'} for {len(sources)} recording"
-            f"{'' if len(sources) == 1 else 's'}: {', '.join(given)}",
+            f"{len(given)} {plural(len(given), 'name')} for {len(sources)} "
+            f"{plural(len(sources), 'recording')}: {', '.join(given)}",
             hint="give each recording one name",
             slug="no-runs",
         )

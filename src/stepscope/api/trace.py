@@ -22,6 +22,7 @@ from stepscope.floor.errors import StoreError, UsageError
 from stepscope.floor.known_names import check_name
 from stepscope.floor.path_names import path_names
 from stepscope.floor.quoting import printable
+from stepscope.floor.units import plural
 from stepscope.questions import every, find, of_one_recording
 from stepscope.store.jobs import KeptJob, kept_jobs
 from stepscope.store.manifest import given_path, is_store
@@ -214,7 +215,7 @@ class Trace(QuestionMethods):
 
     def __repr__(self) -> str:
         """Where it is kept and what it covers."""
-        ranks = f"{len(self.ranks)} rank{'' if len(self.ranks) == 1 else 's'}"
+        ranks = f"{len(self.ranks)} {plural(len(self.ranks), 'rank')}"
         where = "rows in memory" if self.store.directory is None else self.store.directory
         return printable(f"<Trace of {ranks} in {where}>")
 

@@ -12,6 +12,7 @@ from stepscope.cli.choices import reading_options, sources_argument, typed_sourc
 from stepscope.cli.progress import open_watched
 from stepscope.cli.say import say
 from stepscope.floor.complete_file import check_output, complete_output
+from stepscope.floor.units import plural
 
 
 @click.command(
@@ -74,5 +75,5 @@ def command(
         unfinished.write_text(script.text, encoding="ascii")
     for words in script.left_out:
         say(f"left out: {words}")
-    number = f"{script.calls} call{'s' if script.calls != 1 else ''}"
+    number = f"{script.calls} {plural(script.calls, 'call')}"
     say(f"{output}: makes {number}; run it: python {shlex.quote(str(output))}")

@@ -95,6 +95,17 @@ def count_text(count: float | None) -> str:
     return _four_digits(count)
 
 
+def plural(count: float | str, word: str) -> str:
+    """A word for what is counted, of which there may be one.
+
+    >>> plural(1, "step"), plural(0, "step"), plural("1", "launch"), plural(2, "launch")
+    ('step', 'steps', 'launch', 'launches')
+    """
+    if count in (1, "1"):
+        return word
+    return f"{word}es" if word.endswith(("s", "ch")) else f"{word}s"
+
+
 def _four_digits(value: float) -> str:
     digits = len(str(int(abs(value))))
     return f"{value:.{max(0, 4 - digits)}f}"

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stepscope.floor.units import ratio_text
+from stepscope.floor.units import plural, ratio_text
 from stepscope.formats.damage import CLASSES, is_harmless, line
 from stepscope.formats.evidence import Evidence
 from stepscope.formats.tables import ReadReport
@@ -509,7 +509,7 @@ def repaired(recording: Recording) -> Found:
         return Found(NOTE if number else OK, number, f"{'; '.join(lines)}.", ())
     serious = uncounted or report.dropped > 0.01 * max(report.kept, 1)
     parts = [
-        f"{number} event{'' if number == 1 else 's'} {what}"
+        f"{number} {plural(number, 'event')} {what}"
         for number, what in (
             (report.repaired, "had to be repaired"),
             (report.dropped, "could not be read"),

@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from stepscope.floor.path_names import path_names
-from stepscope.floor.units import ratio_text
+from stepscope.floor.units import plural, ratio_text
 from stepscope.link.checks import CHECKS, NOTE, OK, WARNING, Found, check
 
 __all__ = [
@@ -191,7 +191,7 @@ def clocks_contradict(found: tuple[Sequence[int], Sequence[int]]) -> Found:
 
 
 def _ranks(ranks: Sequence[int]) -> str:
-    named = f"rank{'' if len(ranks) == 1 else 's'} {', '.join(map(str, ranks[:4]))}"
+    named = f"{plural(len(ranks), 'rank')} {', '.join(map(str, ranks[:4]))}"
     return named if len(ranks) <= 4 else f"{named} and {len(ranks) - 4} more"
 
 

@@ -19,7 +19,7 @@ from stepscope.compare.throughput import throughput_compared
 from stepscope.compare.tree import Tree, read_tree
 from stepscope.compare.tree_rows import set_trees_beside
 from stepscope.floor.errors import SourceError
-from stepscope.floor.units import ratio_text, time_text
+from stepscope.floor.units import plural, ratio_text, time_text
 from stepscope.formats.evidence import EVERYTHING
 
 if TYPE_CHECKING:
@@ -188,12 +188,12 @@ def _require_alike(
 
 def _note(before: Side | Tree, after: Side | Tree, recordings: Sequence[Recording], by: str) -> str:
     def told(side: Side | Tree) -> str:
-        ranks = "1 rank" if side.ranks == 1 else f"{side.ranks} ranks"
+        ranks = f"{side.ranks} {plural(side.ranks, 'rank')}"
         if side.total is None or not side.total.timing.samples:
             return ranks
         steps = side.total.timing.samples
         step = "iteration" if by == "label" else "step"
-        return f"{steps} {step}{'' if steps == 1 else 's'} of {ranks}"
+        return f"{steps} {plural(steps, step)} of {ranks}"
 
     names = [recording.name for recording in recordings]
     words = [f"before: {names[0]}, {told(before)}; after: {names[1]}, {told(after)}."]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.declare import RANK, Column, Parameter, by_form, question
 from stepscope.answers.rows import answer_dicts, noted
+from stepscope.floor.units import plural
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -249,6 +250,6 @@ def _note(rows: list[Row], of: str) -> str:
     lines = lines[:3]
     if short:
         lines.append(
-            f"{count_text(len(short))} more {of}{'' if len(short) == 1 else 's'} ran in fewer than {ENOUGH} steps, too few to tell a trend."
+            f"{count_text(len(short))} more {plural(len(short), of)} ran in fewer than {ENOUGH} steps, too few to tell a trend."
         )
     return "\n".join(lines)

@@ -21,7 +21,7 @@ from stepscope.compare.run_parts import (
 from stepscope.compare.runs import BELOW, MODES, Run, as_event, compare, run_of
 from stepscope.compare.sides import phase_means
 from stepscope.floor.errors import SourceError, UsageError
-from stepscope.floor.units import count_text, ratio_text
+from stepscope.floor.units import count_text, plural, ratio_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -192,7 +192,7 @@ def _compared(
 def _base(runs: Sequence[Run]) -> str:
     """What the runs are compared with, or that there is nothing to compare."""
     sizes = sorted({run.ranks for run in runs})
-    of = f"{sizes[0]} rank{'' if sizes[0] == 1 else 's'}"
+    of = f"{sizes[0]} {plural(sizes[0], 'rank')}"
     if len(runs) == 1:
         return f"One run, on {of}: there is nothing to compare it with. Give runs on other numbers of ranks, too."
     if len(sizes) == 1:
@@ -343,5 +343,5 @@ def _linear(batches: dict[tuple[int, int], Rate]) -> str:
         each = rate.per_second / ranks
         part = "" if first is None else f", {ratio_text(each / first)} of linear"
         first = each if first is None else first
-        told.append(f"{rate_text(rate)} on {ranks} rank{'' if ranks == 1 else 's'}{part}")
+        told.append(f"{rate_text(rate)} on {ranks} {plural(ranks, 'rank')}{part}")
     return f"Samples per second: {'; '.join(told)}."

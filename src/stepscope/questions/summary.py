@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from stepscope.answers.declare import Column, question
 from stepscope.answers.rows import answer_dicts
 from stepscope.answers.selection import numbers_text
-from stepscope.floor.units import bytes_text, count_text, time_text
+from stepscope.floor.units import bytes_text, count_text, plural, time_text
 from stepscope.formats.evidence import EVERYTHING
 from stepscope.formats.vocabulary import unknown_model
 
@@ -255,8 +255,8 @@ def _damage(sources: list[Row]) -> str:
     cut = sum(row["truncated"] for row in sources)
     unknown = {name for row in sources for name in json.loads(row["unknown_categories"] or "{}")}
     parts = (
-        (dropped, f"{dropped} event{'' if dropped == 1 else 's'} could not be read"),
-        (repaired, f"{repaired} event{'' if repaired == 1 else 's'} repaired"),
+        (dropped, f"{dropped} {plural(dropped, 'event')} could not be read"),
+        (repaired, f"{repaired} {plural(repaired, 'event')} repaired"),
         (cut, "cut off before the end" if len(sources) == 1 else f"{cut} cut off before the end"),
         (len(unknown), f"unknown categories: {', '.join(sorted(unknown))}"),
     )

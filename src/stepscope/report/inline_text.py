@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.text_grid import Line, wrapped
 from stepscope.floor.quoting import one_line
-from stepscope.floor.units import count_text, ratio_text, time_text
+from stepscope.floor.units import count_text, plural, ratio_text, time_text
 
 if TYPE_CHECKING:
     from stepscope.answers.table import Table
@@ -214,7 +214,7 @@ def _how_sure(own: list[Row]) -> str:
     halves = {
         place: half for place, row in enumerate(own) if (half := _half_ratio(row)) is not None
     }
-    events = f"{len(own)} event{'' if len(own) == 1 else 's'}"
+    events = f"{len(own)} {plural(len(own), 'event')}"
     if not halves:
         return f"Of {events} no mean has an interval: each was measured once, or the file has averages alone."
     sure = sum(half <= _SURE_WITHIN for half in halves.values())

@@ -9,7 +9,7 @@ from stepscope.answers.table import Table
 from stepscope.api.comparisons import scaling
 from stepscope.api.several import Source
 from stepscope.compare.runs import WHOLE
-from stepscope.floor.units import time_text
+from stepscope.floor.units import plural, time_text
 from stepscope.report.figures import COLOURS, GREY, finish_axes, new_figure, plain_text
 
 MOST_LABELS = 12
@@ -79,7 +79,7 @@ def scaling_chart(
         _stack(axes, place + _BAR, of_run, "max_ns", shown)
         for offset, words in ((-_BAR, "complete"), (0.0, "average"), (_BAR, "maximum")):
             ticks.append((place + offset, words))
-        processes = f"{run[0]} process{'' if run[0] == 1 else 'es'}"
+        processes = f"{run[0]} {plural(run[0], 'process')}"
         axes.annotate(
             f"{plain_text(run[1], 24)}\n{processes}",
             (place, 0),

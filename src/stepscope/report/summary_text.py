@@ -13,7 +13,7 @@ from stepscope.answers.kernel_names import cut_apart, short_names
 from stepscope.answers.text_grid import MARK, Line, shortened, wrapped
 from stepscope.floor.quoting import one_line
 from stepscope.floor.text_cells import left
-from stepscope.floor.units import NOT_MEASURED, count_text, ratio_text, time_text
+from stepscope.floor.units import NOT_MEASURED, count_text, plural, ratio_text, time_text
 from stepscope.report.advice import advice_lines
 
 if TYPE_CHECKING:
@@ -145,14 +145,14 @@ def _what(found: dict[str, Row], sections: dict[str, list[Row]]) -> str:
 
 def _ranks(found: dict[str, Row]) -> str:
     ranks = found["ranks"]
-    words = f"rank{'' if ranks['count'] == 1 else 's'} {ranks['text']}"
+    words = f"{plural(ranks['count'], 'rank')} {ranks['text']}"
     recordings = found.get("recordings")
     return words + (f", {recordings['count']} recordings" if recordings else "")
 
 
 def _files(found: dict[str, Row]) -> str:
     files = found["files"]
-    number = "1 file" if files["count"] == 1 else f"{count_text(files['count'])} files"
+    number = f"{count_text(files['count'])} {plural(files['count'], 'file')}"
     return f"{number}, {count_text(found['events']['count'])} events; {files['text']}"
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.api.several import Source, check_one_job, opened
 from stepscope.floor.errors import SourceError
-from stepscope.floor.units import count_text, ratio_text, time_text
+from stepscope.floor.units import count_text, plural, ratio_text, time_text
 from stepscope.report.figures import COLOURS, finish_axes, new_figure, plain_text
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def _what_was_run(trace: Trace, rows: list[Row]) -> str:
     return ", ".join(
         [
             *scripts,
-            f"{ranks} rank{'' if ranks == 1 else 's'}{where}",
+            f"{ranks} {plural(ranks, 'rank')}{where}",
             f"medians of {_range(measured)} measurements" if measured else "averages",
         ]
     )

@@ -13,6 +13,7 @@ from stepscope.answers.selection import parse_numbers
 from stepscope.api.several import ask_of_several
 from stepscope.floor.errors import UsageError
 from stepscope.floor.known_names import check_name
+from stepscope.floor.units import plural
 from stepscope.questions import every, find
 from stepscope.report.page_data import Shown, holds
 from stepscope.serve.growing import Growing, Reopen
@@ -122,7 +123,7 @@ def _chosen(question: Question, ids: Sequence[str], shown: Mapping[str, Shown]) 
     chosen = [_one(number, shown) for number in ids or list(shown)[:wanted]]
     if wanted is not None and len(chosen) != wanted:
         raise UsageError(
-            f"{question.name} is asked of {wanted} recording{'' if wanted == 1 else 's'}, not "
+            f"{question.name} is asked of {wanted} {plural(wanted, 'recording')}, not "
             f"{len(chosen)}",
             hint="name them as in recording=1&recording=2",
             slug="unknown-recording",

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.floor.errors import StoreError
 from stepscope.floor.quoting import printable, sql_literal, sql_name
+from stepscope.floor.units import plural
 from stepscope.schema.declare import Role, SchemaTable
 from stepscope.schema.tables import TABLES
 from stepscope.store.interrupt import interruptible
@@ -498,7 +499,7 @@ class Store:
     def __repr__(self) -> str:
         """Where it is and how many ranks it has."""
         where = "rows in memory" if self.directory is None else printable(str(self.directory))
-        return f"<Store {where}, {len(self.ranks)} rank{'' if len(self.ranks) == 1 else 's'}>"
+        return f"<Store {where}, {len(self.ranks)} {plural(len(self.ranks), 'rank')}>"
 
 
 def fetch_arrow(

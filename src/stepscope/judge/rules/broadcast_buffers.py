@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stepscope.floor.units import count_text
+from stepscope.floor.units import count_text, plural
 from stepscope.judge.declare import Finding, Threshold, rule, worth
 from stepscope.judge.facts import Facts
 
@@ -82,7 +82,7 @@ def broadcast_buffers(facts: Facts) -> Iterator[Finding]:
     ):
         return
     count = round(row["buffers"])
-    buffers = f"{count_text(count)} buffer" + ("" if count == 1 else "s")
+    buffers = f"{count_text(count)} {plural(count, 'buffer')}"
     yield Finding(
         title=f"DistributedDataParallel broadcasts {buffers} at the start of each "
         f"forward: {facts.amount(row['host_ns'])} on the host",

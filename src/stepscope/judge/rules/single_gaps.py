@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from stepscope.floor.units import count_text, time_text
+from stepscope.floor.units import count_text, plural, time_text
 from stepscope.judge.cures import device_tool, show_the_host
 from stepscope.judge.declare import AS_INPUT, Finding, Threshold, of_step, rule, worth
 from stepscope.judge.facts import Facts, Row
@@ -172,7 +172,7 @@ def _warm_up(facts: Facts) -> str:
 
 def _few(count: float, per: str) -> str:
     number = count_text(round(count, 1))
-    return f"{number} long gap{'' if number == '1' else 's'} a {per}"
+    return f"{number} long {plural(number, 'gap')} a {per}"
 
 
 def _filled(facts: Facts, waits: Iterable[Wait]) -> str:

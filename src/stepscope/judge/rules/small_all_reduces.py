@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from math import ceil
 
 from stepscope.costs import work
-from stepscope.floor.units import bytes_text, count_text
+from stepscope.floor.units import bytes_text, count_text, plural
 from stepscope.judge.declare import Finding, Threshold, rule, worth
 from stepscope.judge.facts import Facts, Row, first
 from stepscope.judge.merged_rows import merged
@@ -80,7 +80,7 @@ def small_all_reduces(facts: Facts) -> Iterator[Finding]:
     where = "their kernels and the host's calls" if facts.has_device else "the host's calls"
     yield Finding(
         title=f"{count_text(round(calls))} all-reduces a {facts.per} carry less than 1 MiB each and "
-        f"{bytes_text(round(size))} together, which is {buckets} bucket{'s' if buckets > 1 else ''} of "
+        f"{bytes_text(round(size))} together, which is {buckets} {plural(buckets, 'bucket')} of "
         f"25 MiB: {facts.amount(time_ns)} in {where}",
         metric="all-reduces of less than 1 MiB, per step",
         value=calls,

@@ -8,7 +8,7 @@ import numpy as np
 
 from stepscope.analysis.gaps import WAITS_FOR_DEVICE
 from stepscope.analysis.recording import Array, recordings
-from stepscope.floor.units import count_text
+from stepscope.floor.units import count_text, plural
 from stepscope.judge.declare import Finding, Threshold, rule, worth
 from stepscope.judge.facts import Facts, Row, first
 from stepscope.judge.host_waits import LONG_NS, waiting_parts
@@ -103,7 +103,7 @@ def synchronization(facts: Facts) -> Iterator[Finding]:
 
 def _calls(count: float) -> str:
     number = count_text(round(count, 1))
-    return f"{number} synchronising call{'' if number == '1' else 's'}"
+    return f"{number} synchronising {plural(number, 'call')}"
 
 
 def _blamed(

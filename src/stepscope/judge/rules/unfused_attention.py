@@ -10,7 +10,7 @@ from itertools import chain
 from math import prod
 
 from stepscope.costs import work
-from stepscope.floor.units import ratio_text
+from stepscope.floor.units import plural, ratio_text
 from stepscope.judge.declare import Finding, Threshold, rule, worth
 from stepscope.judge.facts import Facts, Row, first
 from stepscope.judge.merged_rows import merged
@@ -106,7 +106,7 @@ def unfused_attention(facts: Facts) -> Iterator[Finding]:
         adding=("attentions",),
     )
     math = facts.scope.value(facts.to_repeat(_MATH)) / facts.steps
-    calls = f"{len(found)} call" + ("s" if len(found) > 1 else "")
+    calls = f"{len(found)} {plural(len(found), 'call')}"
     yield Finding(
         title=f"Attention made of separate kernels takes {facts.amount(time_ns)} in {calls}"
         + (", backward included" if backward else "")
