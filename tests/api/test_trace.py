@@ -10,7 +10,7 @@ import stepscope
 from stepscope.api.comparisons import AskedOfSeveral
 from stepscope.api.methods import Asked
 from stepscope.api.trace import Trace
-from stepscope.floor.errors import DamagedSourceError, SourceError, StoreError, UsageError
+from stepscope.floor.errors import DamagedSourceError, SourceError, UsageError
 from stepscope.questions import every
 from stepscope.store import place
 from stepscope.store.manifest import write_store_file
@@ -218,13 +218,6 @@ def test_strict_takes_a_file_whose_damage_costs_nothing_before_and_after_it_was_
     stepscope.import_source(file, tmp_path / "store", strict=True)
     for source in (file, tmp_path / "store"):
         stepscope.open(source, strict=True).close()
-
-
-def test_a_store_of_another_version_is_refused(tmp_path):
-    directory = directory_of(tmp_path / "store")
-    (directory / "store.json").write_text('{"version": 99}')
-    with pytest.raises(StoreError, match="version 99"):
-        stepscope.open(directory)
 
 
 @pytest.mark.parametrize("where", ["file", "below a file", "full"])

@@ -103,14 +103,14 @@ def measured_text(found: Measured) -> str:
     return "\n".join(lines) + "\n"
 
 
-def store_measured(found: Measured, path: Path | None = None) -> Path:
+def store_measured(found: Measured) -> Path:
     """Writes a measurement; what was measured of other devices is kept.
 
     Raises:
         StepScopeError: the file cannot be written.
         UsageError: the file that is there is none of this form.
     """
-    target = path or measured_path()
+    target = measured_path()
     with complete_output(target, hint=_HINT) as unfinished:
         before = target.read_text("utf-8") if target.is_file() else ""
         parse_hardware(before)

@@ -6,7 +6,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -14,12 +14,12 @@ from stepscope.floor.quoting import printable_lines
 from stepscope.launch.started import IGNORED_BY_PYTHON, NOT_EXECUTABLE, NOT_FOUND
 
 
-def become(command: Sequence[str], environment: Mapping[str, str] | None = None) -> NoReturn:
+def become(command: Sequence[str]) -> NoReturn:
     """Makes this process the command: same process, environment, files, and signals as a shell would start it with."""
     for number in IGNORED_BY_PYTHON:  # and ignored signals stay ignored
         signal.signal(number, signal.SIG_DFL)
     try:
-        os.execvpe(command[0], list(command), {**original_environment(), **(environment or {})})  # noqa: S606
+        os.execvpe(command[0], list(command), original_environment())  # noqa: S606
     except OSError as error:
         warn(f"{command[0]}: {error.strerror}")
         sys.exit(NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE)

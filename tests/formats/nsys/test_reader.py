@@ -268,15 +268,6 @@ def test_an_export_without_activity_is_an_error(nsys):
         nsys.read()
 
 
-def test_an_export_that_was_cut_off_is_an_error(nsys):
-    nsys.launch(1, 1, "gemm", 5, 6)
-    nsys.connection.close()
-    nsys.path.write_bytes(nsys.path.read_bytes()[:-1000])
-    with pytest.raises(SourceError, match="damaged Nsight Systems database") as error:
-        nsys.read()
-    assert error.value.slug == "database-damaged"
-
-
 def test_changes_that_lie_beside_the_export_are_named(nsys):
     nsys.launch(1, 1, "gemm", 5, 6)
     nsys.path.with_name("report.sqlite-wal").write_bytes(b"x")
