@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from stepscope.schema.declare import Role
 from stepscope.schema.tables import TABLES
@@ -12,8 +12,6 @@ from stepscope.store.open import Store, fetch_arrow
 from stepscope.store.write import placed
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pyarrow as pa
 
 _AT_ONCE = 1 << 16
@@ -44,10 +42,11 @@ def read_columns(
     Raises:
         StoreError: a file is missing or is not as it was written.
     """
+    import numpy as np
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
     declared = {one.name: one for one in TABLES[table].columns}
-    words = [name for name in names if declared[name].role in (Role.WORD, Role.TEXT)]
     store.check_files(table, [rank])
     if store.directory is None:
         chosen = ", ".join(declared[name].quoted for name in names)
@@ -55,93 +54,46 @@ def read_columns(
             text = f"SELECT {chosen} FROM {table} WHERE rank = {int(rank)}"
             read = fetch_arrow(cursor, text).combine_chunks()
     else:
-        parts = [
-            _opened(path, rank, words)
+        texts: dict[str, list[Any]] = {
+            name: [] for name in names if declared[name].role in (Role.WORD, Role.TEXT)
+        }
+        files = [
+            pq.ParquetFile(path, read_dictionary=list(texts))
             for path in store.files(table, rank)
             if placed(path)[0] not in without_spans
         ]
         empty = TABLES[table].arrow(names).empty_table()
-        columns = []
-        for name in names:
-            if name in words or not parts:
-                chunks = [chunk for part in parts for chunk in part.column(name).chunks]
-                columns.append(pa.chunked_array(chunks) if chunks else empty[name])
-            else:
-                moves = declared[name].role is Role.MOMENT
-                columns.append(pa.chunked_array([_numbers(store, rank, parts, name, moves=moves)]))
-        read = pa.table(columns, names=list(names))
-    for name in words:
-        read = read.set_column(read.schema.get_field_index(name), name, _coded(read[name]))
+        room = sum(file.metadata.num_rows for file in files)
+        numbers = {
+            field.name: np.empty(room, field.type.to_pandas_dtype())
+            for field in empty.schema
+            if field.name not in texts
+        }
+        at = 0
+        wanted = list(dict.fromkeys((*names, "rank", "span")))
+        batches = (
+            batch
+            for file in files
+            for batch in file.iter_batches(_AT_ONCE, columns=wanted, use_threads=False)
+        )
+        for batch in batches:
+            mine = batch["rank"].to_numpy() == rank
+            rows = batch if mine.all() else batch.filter(pa.array(mine))  # small ranks share files
+            place = slice(at, at + rows.num_rows)
+            at = place.stop
+            for name, chunks in texts.items():
+                chunks.append(rows[name])
+            for name, values in numbers.items():
+                values[place] = rows[name].to_numpy()
+            spans = rows["span"].to_numpy()
+            for span in np.unique(spans).tolist():
+                if shift := store.shift_ns(rank, span):
+                    for name in (name for name in numbers if declared[name].role is Role.MOMENT):
+                        numbers[name][place] += np.where(spans == span, shift, 0)
+        made = {name: pa.chunked_array([pa.array(one[:at])]) for name, one in numbers.items()}
+        made |= {name: pa.chunked_array(one) for name, one in texts.items() if one}
+        read = pa.table({name: made.get(name, empty[name]) for name in names})
+    for column, name in enumerate(names):
+        if pa.types.is_string(read.schema.field(name).type):
+            read = read.set_column(column, name, read[name].dictionary_encode())
     return read.unify_dictionaries()
-
-
-class _Part(NamedTuple):
-    """A file with rows of a rank: which these are (None for all), how many, and the span of all or of each."""
-
-    file: Any
-    mine: Any
-    rows: int
-    span: Any
-
-    def column(self, name: str) -> pa.ChunkedArray:
-        """A column of these rows."""
-        read = self.file.read(columns=[name], use_threads=False)[name]
-        return read if self.mine is None else read.filter(self.mine)
-
-
-def _opened(path: Path, rank: int, words: Sequence[str]) -> _Part:
-    import pyarrow.compute as pc
-    import pyarrow.parquet as pq
-
-    file = pq.ParquetFile(path, read_dictionary=list(words))
-    span = _only(file, "span")
-    if span is not None and _only(file, "rank") == rank:
-        return _Part(file, None, file.metadata.num_rows, span)
-    told = file.read(columns=["rank", "span"])  # small ranks share files
-    mine = pc.equal(told["rank"], rank)
-    spans = told["span"].filter(mine).to_numpy()
-    return _Part(file, mine, len(spans), spans)
-
-
-def _only(file: Any, name: str) -> int | None:
-    """The value that all rows have in a column; None where they differ, or nothing tells."""
-    place = file.schema_arrow.get_field_index(name)
-    known: set[int | None] = set()
-    for number in range(file.num_row_groups):
-        told = file.metadata.row_group(number).column(place).statistics
-        known |= {told.min, told.max} if told is not None and told.has_min_max else {None}
-    return known.pop() if len(known) == 1 else None
-
-
-def _numbers(
-    store: Store, rank: int, parts: Sequence[_Part], name: str, *, moves: bool
-) -> pa.Array:
-    """A column of numbers; with `moves` of moments, shifted as those of their span are."""
-    import numpy as np
-    import pyarrow as pa
-
-    kind = parts[0].file.schema_arrow.field(name).type.to_pandas_dtype()
-    values = np.empty(sum(part.rows for part in parts), kind)
-    at = 0
-    for part in parts:
-        first = at
-        if part.mine is None:
-            batches = part.file.iter_batches(_AT_ONCE, columns=[name], use_threads=False)
-            chunks = (batch.column(0) for batch in batches)
-        else:
-            chunks = iter(part.column(name).chunks)
-        for chunk in chunks:
-            values[at : at + len(chunk)] = chunk.to_numpy()
-            at += len(chunk)
-        for span in np.unique(part.span).tolist() if moves else ():
-            shift = store.shift_ns(rank, span)
-            values[first:at] += (
-                shift if part.mine is None else np.where(part.span == span, shift, 0)
-            )
-    return pa.array(values)
-
-
-def _coded(column: Any) -> Any:
-    import pyarrow as pa
-
-    return column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
