@@ -82,7 +82,7 @@ def test_the_rooms_are_all_that_an_import_runs(trace, tmp_path):
     used = {
         name.split(".")[1] for name in python(code, Path(stepscope.__file__).parents[1]).split()
     }
-    assert used - {"progress", "without_pandas"} == set(ROOMS)
+    assert used - {"progress", "own_process"} == set(ROOMS)
 
 
 def test_what_is_worked_out_of_a_store_is_no_change_of_it(tmp_path):

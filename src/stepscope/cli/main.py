@@ -25,7 +25,7 @@ from stepscope.floor.errors import StepScopeError, out_of_memory
 from stepscope.floor.known_names import nearest
 from stepscope.questions import OURS
 from stepscope.questions import names as question_names
-from stepscope.store.without_pandas import leave_out_pandas
+from stepscope.store.own_process import own_process
 
 COMMANDS = {
     "import": "import_source",
@@ -135,7 +135,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     open_closed_streams()
     _accept_any_text(sys.stdout)
     if arguments is None and not _RUNS_OTHERS_CODE & set(sys.argv[1:2]):
-        leave_out_pandas()
+        own_process()
     try:
         code = _run(arguments)
         sys.stdout.flush()

@@ -41,8 +41,8 @@ from stepscope.link.folder_checks import spans_apart
 from stepscope.link.rank import captures_of, link_rank
 from stepscope.schema.tables import TABLES
 from stepscope.store.narrow import narrowed
+from stepscope.store.own_process import own_process
 from stepscope.store.ranks import add_check
-from stepscope.store.without_pandas import leave_out_pandas
 from stepscope.store.without_secrets import leave_out_secrets
 from stepscope.store.write import rank_folder, write_tables
 
@@ -319,7 +319,7 @@ def _one_row(table: str, row: dict[str, Any]) -> pa.Table:
 
 def main() -> int:
     """Runs the jobs on stdin, one a line; tells progress and the outcomes on stdout, a JSON object per line."""
-    leave_out_pandas()
+    own_process()
     # What a plug-in prints must not be read as a message.
     messages, sys.stdout = sys.stdout, sys.stderr
 

@@ -39,8 +39,12 @@ sys.exit(main())
 hold what others have sent."""
 
 
-_GIVE_BACK = {"MALLOC_MMAP_THRESHOLD_": str(4 << 20), "MALLOC_TRIM_THRESHOLD_": str(64 << 20)}
-"""glibc keeps freed arrays of up to 32 MB for later, and others between them; these go back at once."""
+_OF_WORKER = {
+    # glibc keeps freed arrays of up to 32 MB for later, and others between them; these go back at once.
+    "MALLOC_MMAP_THRESHOLD_": str(4 << 20),
+    "MALLOC_TRIM_THRESHOLD_": str(64 << 20),
+    "OPENBLAS_NUM_THREADS": "1",
+}
 
 
 def run_jobs(
@@ -80,7 +84,7 @@ def run_jobs(
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 text=True,
-                env=os.environ | _GIVE_BACK,
+                env=os.environ | _OF_WORKER,
                 # Ctrl-C is for the parent, which ends its children itself.
                 start_new_session=True,
             )

@@ -1,5 +1,6 @@
-"""Commands do not wait for pandas; programs that use StepScope have it."""
+"""Commands wait neither for pandas nor for threads of linear algebra; programs that use StepScope have both."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,14 +16,17 @@ TRACE = """{"traceEvents": [
 ]}"""
 
 
-def test_a_command_answers_without_importing_pandas(tmp_path: Path) -> None:
+def test_a_command_answers_without_pandas_and_further_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     trace = tmp_path / "one.json"
     trace.write_text(TRACE)
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
     code = (
-        "import sys\n"
+        "import os, sys\n"
         "from stepscope.cli.main import main\n"
         "assert main() == 0\n"
-        "print('pandas' in sys.modules)\n"
+        "print('pandas' in sys.modules, os.environ['OPENBLAS_NUM_THREADS'])\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, "operators", str(trace), "--no-cache", "--json"],
@@ -30,10 +34,10 @@ def test_a_command_answers_without_importing_pandas(tmp_path: Path) -> None:
         text=True,
     )
     assert '"aten::mm"' in done.stdout, done.stderr
-    assert done.stdout.splitlines()[-1] == "False"
+    assert done.stdout.splitlines()[-1] == "False 1"
 
 
 def test_in_somebodys_program_nothing_is_refused() -> None:
-    finders = list(sys.meta_path)
+    before = list(sys.meta_path), dict(os.environ)
     assert main(["questions"]) == 0
-    assert sys.meta_path == finders
+    assert (sys.meta_path, os.environ) == before
