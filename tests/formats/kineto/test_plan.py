@@ -2,6 +2,9 @@
 
 import json
 
+from stepscope.formats.kineto import plan as planning
+from stepscope.formats.kineto.plan import Declared
+
 
 def events(count, **args):
     return [
@@ -47,3 +50,12 @@ def test_more_keys_than_are_kept(read_events):
     tables = read_events([event for at in range(300) for event in events(1, **{f"k{at:03}": at})])
     assert tables.host_event.num_rows == 300
     assert len(tables.report.unknown_fields) == 256
+
+
+def test_spellings_are_changed_wherever_they_stand(monkeypatch):
+    monkeypatch.setattr(planning, "_BLOCK", 16)
+    declared = Declared()
+    declared.add({"Bytes", "bytes", "Ab", "ab", "Q", "q"}, set())
+    text = b'{"bytes":1,"Bytes":2,"bytes" :3,"bytex":4,"ab":5,"q":6,"ab":"bytes:"},{"bytes":7}'
+    ours = text.replace(b'"bytes":', b'"Bytes":').replace(b'"ab":', b'"Ab":')
+    assert b"".join(declared.plan().spelled(text)) == ours.replace(b'"q":', b'"Q":')

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -39,7 +40,13 @@ _UNSIGNED_US = 2**64 / 1000
 _HALF = np.nextafter(0.5, 0)
 """With it a fraction of 0.5 rounds up, and no smaller one."""
 
+_BLOCK = 1 << 20
+"""Bytes that are searched at a time, so that what is made of them stays in the processor's caches."""
+
 _LONG_TIME = re.compile(rb'("ts"\s*:\s*)(-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)')
+
+
+Text = bytes | memoryview
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +71,17 @@ class Plan:
     exact: bool
     loose: bool
 
-    def spelled(self, text: bytes) -> bytes:
-        """A text of events as DuckDB is given it."""
-        for raw, ours in self.respell:
-            text = text.replace(raw, ours)
-        return _LONG_TIME.sub(rb'\1"\2"', text) if self.exact else text
+    def spelled(self, text: Text) -> list[Text]:
+        """A text of events as DuckDB is given it, in pieces."""
+        if self.exact:
+            text = _LONG_TIME.sub(rb'\1"\2"', bytes(text))
+        found = ((place, raw, ours) for raw, ours in self.respell for place in _places(text, raw))
+        pieces: list[Text] = []
+        at, text = 0, memoryview(text)
+        for place, raw, ours in sorted(found):
+            pieces += [text[at:place], ours]
+            at = place + len(raw)
+        return [*pieces, text[at:]]
 
     def events(self, file: str) -> str:
         """SQL for the events of a file, one row each."""
@@ -259,6 +272,20 @@ def in_ns(table: pa.Table) -> pa.Table:
         mask = None if known.all() else ~known
         table = table.set_column(place, name, pa.array(ns, mask=mask))
     return table.set_column(table.schema.get_field_index("whole"), "whole", pa.array(whole))
+
+
+def _places(text: Text, key: bytes) -> Iterator[int]:
+    """Where a key stands in a text. Three of its bytes are looked for at a time, which is several times as fast as
+    `bytes.find` of all of them."""
+    letters, length = np.frombuffer(text, dtype=np.uint8), len(key)
+    for low in range(0, len(text) - length + 1, _BLOCK):
+        block = letters[low : low + _BLOCK + length - 1]
+        alike = block[1 : len(block) - length + 2] == key[1]
+        for at in (2, length - 3):
+            alike &= block[at : len(block) - length + 1 + at] == key[at]
+        for place in (np.flatnonzero(alike) + low).tolist():
+            if text[place : place + length] == key:
+                yield place
 
 
 def has_long_decimals(text: bytes) -> bool:

@@ -81,10 +81,10 @@ class _SliceFiles(AbstractFileSystem):  # type: ignore[misc]
         self._texts: dict[str, bytes] = {}
 
     @contextlib.contextmanager
-    def holding(self, text: bytes) -> Iterator[str]:
+    def holding(self, text: bytes, plan: Plan) -> Iterator[str]:
         """The calling thread's file, with the list of the events of a text meanwhile."""
         name = f"{threading.get_ident()}.json"
-        self._texts[name] = b"".join((b"[", _without_edges(text), b"]"))
+        self._texts[name] = b"".join((b"[", *plan.spelled(_without_edges(text)), b"]"))
         try:
             yield f"{self.protocol}://{name}"
         finally:
@@ -154,7 +154,7 @@ class _Database:
         Raises:
             duckdb.Error: DuckDB cannot read it.
         """
-        with self.files.holding(plan.spelled(text)) as file:
+        with self.files.holding(text, plan) as file:
             return in_ns(self._prepared(file, plan).to_arrow_table())
 
     def _prepared(self, file: str, plan: Plan) -> duckdb.DuckDBPyRelation:
@@ -170,10 +170,10 @@ class _Database:
             )
         return known[plan]
 
-    def keys(self, *texts: bytes) -> tuple[set[str], set[str]]:
+    def keys(self, plan: Plan, *texts: bytes) -> tuple[set[str], set[str]]:
         """All keys of the arguments in the first text that can be read, and all keys of events."""
         for text in texts:
-            with self.files.holding(text) as file, contextlib.suppress(duckdb.Error):
+            with self.files.holding(text, plan) as file, contextlib.suppress(duckdb.Error):
                 # Few combinations of keys are many events'.
                 found = self.cursor.execute(
                     "SELECT DISTINCT json_keys(event), CASE WHEN json_type(event, '$.args') = 'OBJECT' "
@@ -259,8 +259,8 @@ class EventScanner:
     def add(self, piece: Slice) -> None:
         """Has a slice read, and takes what was read of earlier ones when that is enough at a time."""
         if piece.new_keys:
-            texts = (self._plan.spelled(one) for one in (piece.new_keys, piece.text))
-            found = self._workers.submit(self._database.keys, *texts)
+            texts = piece.new_keys, piece.text
+            found = self._workers.submit(self._database.keys, self._plan, *texts)
             if self._declared.add(*found.result()):
                 self._plan = self._declared.plan()
         plan = self._plan
