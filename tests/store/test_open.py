@@ -210,3 +210,14 @@ def test_opening_leaves_the_directory_as_it_was(make_directory):
     with Store.open(directory) as store:
         store.sql("SELECT * FROM host_event ORDER BY name")
     assert sorted(path.relative_to(directory) for path in Path(directory).rglob("*")) == before
+
+
+def test_of_a_table_without_files_nothing_is_asked(make_directory, monkeypatch):
+    from stepscope.analysis.throughput import rates
+    from stepscope.answers.scope import Scope
+
+    with Store.open(make_directory({"host_event": [EVENT]})) as store, Scope(store) as scope:
+        assert store.may_have("host_event")
+        assert not store.may_have("step_value")
+        monkeypatch.setattr(scope, "sql", None)
+        assert rates(scope) == []

@@ -312,6 +312,10 @@ class Store:
         except (TypeError, LookupError) as error:
             raise damaged_store(self.directory, f"its skipped files: {error}") from None
 
+    def may_have(self, table: str) -> bool:
+        """Whether a table may have rows; of rows in memory any may."""
+        return self.directory is None or table in self._files
+
     def stored_bytes(self, table: str) -> int:
         """What the files of a table take; 0 for none, and for rows in memory."""
         by_rank = self._files.get(table, {})
