@@ -91,3 +91,17 @@ def test_by_kernel_lists_eligible_kernels_alone(answer):
 def test_an_unknown_device_is_judged_by_its_kernels(answer):
     (row,) = answer("tensor-cores", product(40) | {"device": [ODD]}).rows()
     assert (row["used_ratio"], row["slowed_by"]) == (1.0, None)
+
+
+def test_the_reasons_of_all_devices_stand_below_the_table(answer):
+    rows = calls(
+        [
+            mm([[8, 8]] * 2, "float", 20, SGEMM),
+            mm([[8, 8]] * 2, BF16, 60, "sm80_xmma_gemm_bf16bf16_bf16f32_f32_tn_n"),
+        ]
+    )
+    assert answer("tensor-cores", rows).note.splitlines() == [
+        "Eligible and not on tensor cores, of the eligible time: float32: neither TF32 nor mixed precision (25.0 %).",
+        "On tensor cores and below their speed, of the eligible time: kernel made for Ampere, device is Hopper (75.0 %).",
+    ]
+    assert not answer("tensor-cores", rows, by="operator").note

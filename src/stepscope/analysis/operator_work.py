@@ -24,10 +24,21 @@ from stepscope.analysis.measured_kernels import Joined, joined_kernels
 from stepscope.analysis.operator_calls import Codes, coded, distinct_rows
 from stepscope.analysis.recording import Array, every_step
 from stepscope.answers.scope import Scope
-from stepscope.costs import CLASSES, PRODUCTS, Conventions, Work, class_of, tensor_core_use
+from stepscope.costs import (
+    CLASSES,
+    NOT_RECORDED,
+    PRODUCTS,
+    Conventions,
+    Work,
+    class_of,
+    tensor_core_use,
+)
+from stepscope.floor.units import ratio_text
 from stepscope.formats.vocabulary import unknown_model
 from stepscope.link.columns import places
 
+_MUCH = 0.05
+"""The part of device time from which it is said that its operators' inputs were not recorded."""
 _TRANSFORMS = ("winograd", "fft2d", "fft_", "_fft")
 
 
@@ -120,6 +131,18 @@ class DeviceWork:
     def device_ns(self) -> int:
         """Summed duration of all device work."""
         return int(self.rows["device_ns"].sum())
+
+    @property
+    def not_recorded(self) -> str:
+        """How much of it has no work counted for want of recorded inputs, in words; empty where it is little."""
+        lacking = np.array([variant.why == NOT_RECORDED for variant in self.variants], dtype=bool)
+        ns = int(self.rows["device_ns"][lacking[self.rows["variant"]]].sum()) if len(lacking) else 0
+        if ns <= _MUCH * self.device_ns:
+            return ""
+        return (
+            f"Of operators with {ratio_text(ns / self.device_ns)} of the device time the inputs were not recorded, so that "
+            "their work is not counted: record them with record_shapes=True."
+        )
 
 
 class Part(NamedTuple):

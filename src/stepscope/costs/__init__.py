@@ -28,6 +28,7 @@ from stepscope.costs.kernel_name import (
     library,
 )
 from stepscope.costs.registry import (
+    NOT_RECORDED,
     Row,
     formulas,
     is_composite,
@@ -51,6 +52,7 @@ from stepscope.costs.work import FAMILIES, PRODUCTS, Conventions, Model, Work, s
 __all__ = [
     "CLASSES",
     "FAMILIES",
+    "NOT_RECORDED",
     "PRODUCTS",
     "SAID_BY_TEXT",
     "Conventions",

@@ -180,6 +180,9 @@ def telling_forward() -> list[str]:
     return [name for model in MODELS if model.tells_forward for name in model.names]
 
 
+NOT_RECORDED = "inputs not recorded"
+
+
 def why_not(row: Row) -> str | None:
     """Say why a call cannot be counted: `no formula`, `inputs not recorded` or `inputs do not tell`.
 
@@ -190,7 +193,7 @@ def why_not(row: Row) -> str | None:
     model = model_of(row.name)
     if model is None or model.count is None:
         return "no formula"
-    return "inputs not recorded" if _parse(row) is None else "inputs do not tell"
+    return NOT_RECORDED if _parse(row) is None else "inputs do not tell"
 
 
 def formulas() -> list[Formula]:

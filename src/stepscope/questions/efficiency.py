@@ -102,7 +102,7 @@ def efficiency(
         paths = scope.sql("SELECT DISTINCT path FROM module").column("path").to_pylist()
         rows = _of_modules(found, roofs, parts, frozenset(paths))
     names = [c.name for c in _COLUMNS if c.name != ("module" if by == "step" else "step")]
-    note = f"{roofs.note} {_counted_note(found, roofs)}".strip()
+    note = " ".join(filter(None, (found.not_recorded, roofs.note, _counted_note(found, roofs))))
     return noted(answer_rows(_COLUMNS, rows, names), note)
 
 

@@ -156,7 +156,7 @@ def priorities(scope: Scope, limits: str = "datasheet", causal: str = "masked") 
         ([100 * importance / most, *row] for importance, row in judged),
     )
     joined = joined_note(scope)
-    return noted(answered, f"{roofs.note} {joined}".strip())
+    return noted(answered, " ".join(filter(None, (found.not_recorded, roofs.note, joined))))
 
 
 def _measured(scope: Scope) -> dict[str, dict[str, float]]:

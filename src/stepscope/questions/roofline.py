@@ -190,7 +190,8 @@ def roofline(
         only = not scope.value("SELECT count(*) FROM device_event")
         counted = only and scope.value("SELECT count(*) FROM kernel_metric")
         return noted(answered, _COUNTERS_ALONE if counted else "")
-    return noted(answered, f"{roofs.note} {_measured_note(scope)}" if measured else roofs.note)
+    of_counters = _measured_note(scope) if measured else ""
+    return noted(answered, " ".join(filter(None, (found.not_recorded, roofs.note, of_counters))))
 
 
 def _measured_note(scope: Scope) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepscope.answers.declare import DEVICE, RANK, Column, by_form, question
-from stepscope.answers.rows import answer_dicts
+from stepscope.answers.rows import answer_dicts, noted
 from stepscope.floor.units import ratio_text
 from stepscope.formats.evidence import LAUNCHED_WORK
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import pyarrow as pa
 
     from stepscope.analysis.operator_work import DeviceWork, Variant
@@ -97,7 +99,25 @@ def tensor_cores(scope: Scope, by: str = "device") -> pa.Table:
     listed = sorted(groups.items(), key=lambda item: (-item[1].eligible, str(item[0])))
     if by == "device":
         listed = sorted(groups.items())
-    return answer_dicts(_COLUMNS, (_row(key, own, by, whole) for key, own in listed), names)
+    rows = [_row(key, own, by, whole) for key, own in listed]
+    answered = answer_dicts(_COLUMNS, rows, names)
+    return noted(answered, _reasons(groups.values())) if by == "device" and rows else answered
+
+
+def _reasons(sums: Iterable[_Sum]) -> str:
+    """Why eligible time is not on tensor cores, and why some of what is there is slow, of all devices."""
+    whole = _Sum()
+    for one in sums:
+        whole.eligible += one.eligible
+        for own, reasons in ((whole.why, one.why), (whole.slow, one.slow)):
+            for reason, ns in reasons.items():
+                own[reason] = own.get(reason, 0) + ns
+    lines = (
+        (whole.why, "Eligible and not on tensor cores, of the eligible time"),
+        (whole.slow, "On tensor cores and below their speed, of the eligible time"),
+    )
+    listed = ((words, _listed(reasons, whole.eligible, "device")) for reasons, words in lines)
+    return "\n".join(f"{words}: {told}." for words, told in listed if told)
 
 
 _KEYS = frozenset(name for names in _FORMS.values() for name in names)
