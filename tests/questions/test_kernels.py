@@ -232,7 +232,7 @@ def test_tensor_cores_by_the_operator_and_the_library_by_the_name(diff):
         f"""
         name,total_ns,tensor_core_eligible_ratio,tensor_core_used,library
         {product},60,1.0,True,cuBLAS
-        {plain},40,0.75,False,cuBLAS
+        {plain},40,1.0,False,cuBLAS
         mystery,5,0.0,,
         cutlass_gemm,4,1.0,,CUTLASS
         """,

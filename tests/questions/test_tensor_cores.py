@@ -105,3 +105,18 @@ def test_the_reasons_of_all_devices_stand_below_the_table(answer):
         "On tensor cores and below their speed, of the eligible time: kernel made for Ampere, device is Hopper (75.0 %).",
     ]
     assert not answer("tensor-cores", rows, by="operator").note
+
+
+def test_a_product_of_an_operator_of_which_nothing_is_known_is_judged_by_its_name(answer):
+    compiled = ("CompiledFunction", [[8, 8]], ["float"], 60, {"name": SGEMM})
+    embedding = ("aten::embedding", [[8, 8], [8]], ["float", "long"], 40, {"name": "indexing_gemm"})
+    rows = calls([compiled, embedding])
+    (row,) = answer("tensor-cores", rows).rows()
+    assert (row["eligible_ns"], row["why_not"]) == (
+        60,
+        "float32: neither TF32 nor mixed precision (100.0 %)",
+    )
+    eligible = {
+        of["operator"]: of["tensor_core_eligible_ratio"] for of in answer("kernels", rows).rows()
+    }
+    assert eligible == {"CompiledFunction": 1, "aten::embedding": 0}

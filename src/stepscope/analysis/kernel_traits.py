@@ -33,19 +33,22 @@ TRAITS = """
 
 ELIGIBLE = """
     coalesce(
-        operator_name IN (SELECT unnest($eligible_operators::VARCHAR[])) OR uses_tensor_cores
-            OR (operator_name IS NULL AND is_product),
+        uses_tensor_cores OR coalesce(map($told_operators::VARCHAR[], $eligible::BOOLEAN[])[operator_name], is_product),
         false
     )
 """
-"""Whether tensor cores could do a kernel's work, as `tensor-cores` judges: by the operator that
-launched it, where there is none by the kernel's name, and always where the kernel uses them."""
+"""Whether tensor cores could do a kernel's work, as `tensor-cores` judges: by the operator that launched it, by the kernel's
+name where there is none or nothing is known of it, and always where the kernel uses them."""
 
 
 def kernel_traits(scope: Scope) -> dict[str, list[Any]]:
     """The parameters of `TRAITS` and `ELIGIBLE` for all kernels and operators of a scope."""
     names = scope.sql(f"SELECT DISTINCT name FROM device_event WHERE {KERNELS} ORDER BY name")
     kernels = names.column("name").to_pylist()
+    launching = scope.sql(
+        f"SELECT DISTINCT operator_name AS name FROM device_event WHERE {KERNELS} AND operator_name IS NOT NULL ORDER BY name"
+    )
+    told = [name for name in launching.column("name").to_pylist() if our_model_of(name) is not None]
     return {
         "kernel_names": kernels,
         "libraries": [library(name) for name in kernels],
@@ -55,16 +58,8 @@ def kernel_traits(scope: Scope) -> dict[str, list[Any]]:
         "exchanges": [
             (found := communicating(name)) is not None and found.fused for name in kernels
         ],
-        "eligible_operators": [
-            name
-            for name in scope.sql(
-                "SELECT DISTINCT operator_name AS name FROM device_event "
-                f"WHERE {KERNELS} AND operator_name IS NOT NULL ORDER BY name"
-            )
-            .column("name")
-            .to_pylist()
-            if can_use_tensor_cores(name)
-        ],
+        "told_operators": told,
+        "eligible": [can_use_tensor_cores(name) for name in told],
     }
 
 

@@ -6,7 +6,7 @@ Pure functions over names, shapes and types; nothing here knows traces, stores o
   a call of it, `formulas` explains how.
 * `is_composite` and `answering` say which of two nested rows did the work, so that none counts twice.
 * `known_devices` knows the peaks of devices by name, with the datasheet each number comes from.
-* `tensor_core_use`, `kernel_class`, `gradient_of`, `library` and `element_type` read a kernel's name,
+* `tensor_core_use`, `kernel_class`, `gradient_of`, `library`, `element_type` and `product_type` read a kernel's name,
   `misaligned` finds the sizes that keep a product from the fast kernels.
 * `index_bound` says which integer inputs are indices, and `SAID_BY_TEXT` which operators cannot do without
   a text, for those who run a call again.
@@ -26,6 +26,7 @@ from stepscope.costs.kernel_name import (
     gradient_of,
     kernel_class,
     library,
+    product_type,
 )
 from stepscope.costs.registry import (
     NOT_RECORDED,
@@ -82,6 +83,7 @@ __all__ = [
     "model_of",
     "of_row",
     "our_model_of",
+    "product_type",
     "summed",
     "telling_forward",
     "tensor_core_use",

@@ -161,6 +161,8 @@ _TYPES: dict[str, str] = {
     "bool": "bool",
 }
 _NAMED = "|".join(re.escape(name) for name in sorted(_TYPES, key=len, reverse=True))
+_SINGLE = lazily(r"scudnn|sgemm|f32f32_f32f32|_s1688")
+"""What libraries call single precision in the names of their products."""
 _WITNESSES = tuple(
     lazily(pattern)
     for pattern in (
@@ -223,6 +225,15 @@ def element_type(kernel: str) -> str | None:
         if found is not None:
             return _TYPES[found.group(1)]
     return None
+
+
+def product_type(kernel: str) -> str | None:
+    """Element type that a product multiplies in, by the kernel's name; None where it does not tell.
+
+    >>> product_type("volta_sgemm_128x64_nn")
+    'float32'
+    """
+    return element_type(kernel) or ("float32" if _SINGLE.search(kernel[:_LONGEST_NAME]) else None)
 
 
 def class_of(family: str | None, kernel: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.analysis.attribution import CALLED
 from stepscope.analysis.recording import WORK
-from stepscope.costs import PRODUCTS, element_type, kernel_class, model_of, tensor_core_use
+from stepscope.costs import PRODUCTS, kernel_class, model_of, product_type, tensor_core_use
 from stepscope.costs.call import parse_call
 from stepscope.floor.quoting import sql_literal
 from stepscope.judge.merged_rows import merged
@@ -90,13 +90,7 @@ class Group:
         """Element type that it multiplies in; None where neither inputs nor names tell."""
         if self.use.used and self.use.dtype is not None:
             return self.use.dtype
-        if self._input_dtype is not None:
-            return self._input_dtype
-        named = element_type(self.name)
-        if named is not None:
-            return named
-        words = ("scudnn", "sgemm", "f32f32_f32f32", "_s1688")
-        return "float32" if any(word in self.name for word in words) else None
+        return self._input_dtype or product_type(self.name)
 
     @cached_property
     def _input_dtype(self) -> str | None:

@@ -199,7 +199,7 @@ def operators(scope: Scope, by: str = "name") -> pa.Table:
     names = scope.sql(f"SELECT DISTINCT name FROM ({calls}) WHERE {_CALLS}").column("name")
     params: dict[str, Any] = kernel_traits(scope)
     params["able"] = [name for name in names.to_pylist() if can_use_tensor_cores(name)]
-    del params["eligible_operators"]
+    del params["told_operators"], params["eligible"]
     apart = [column for column in form.raw if column not in ("name", "rank")]
     delays = operator_delays(scope, apart)
     params |= {f"delayed_{column}": values for column, values in delays.items()}

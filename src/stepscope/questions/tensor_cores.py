@@ -67,9 +67,9 @@ def tensor_cores(scope: Scope, by: str = "device") -> pa.Table:
     """A kernel is *eligible* when it was launched by an operator whose work tensor cores could do
     (products of matrices, convolutions, attention, recurrent cells), or uses them. It *uses* them
     when its name says so, by the conventions of its library, from Volta to Blackwell, and AMD's
-    matrix cores likewise; where there is no operator, as in the replay of a CUDA graph, a kernel
-    whose name says that it multiplies matrices is eligible. Shares are of the time of all kernels,
-    copies left out.
+    matrix cores likewise; where there is no operator, as in the replay of a CUDA graph, or none of which
+    anything is known, as in what torch.compile made, a kernel whose name says that it multiplies matrices is
+    eligible. Shares are of the time of all kernels, copies left out.
 
     The TensorBoard plugin has the same two shares; its list of operators lacks attention and its
     list of kernels flash attention, cuBLASLt's `nvjet` and everything from Hopper on.
@@ -182,11 +182,11 @@ def _pieces(found: DeviceWork, by: str) -> list[tuple[tuple[Any, ...], _Piece, i
 
 def _judge(variant: Variant, kernel: str, use: TensorCoreUse, hardware: Hardware) -> _Piece:
     """What is known of a kernel of a call."""
-    from stepscope.costs import PRODUCTS, kernel_class, misaligned, model_of
+    from stepscope.costs import PRODUCTS, kernel_class, misaligned, model_of, product_type
 
     work, model = variant.work, model_of(variant.name)
     called = model is not None and model.is_eligible
-    alone = variant.why == "no operator known" and kernel_class(kernel) in PRODUCTS
+    alone = model is None and kernel_class(kernel) in PRODUCTS
     if not (called or alone or use.used):
         return _Piece(False, use.used, "", "")
     if use.used:
@@ -195,7 +195,7 @@ def _judge(variant: Variant, kernel: str, use: TensorCoreUse, hardware: Hardware
         use.used is None and kernel_class(kernel) not in PRODUCTS
     ):
         return _Piece(True, False, HELPERS, "")
-    dtype = None if work is None else work.dtype
+    dtype = product_type(kernel) if work is None else work.dtype
     if dtype in ("float32", "complex64"):
         limits = hardware.find(variant.device.name, variant.device.sm_count)
         has = limits is not None and "tf32" in limits.matrix
