@@ -313,3 +313,21 @@ def test_of_phases_alone_the_steps_are_those_that_the_job_timed(answer):
     words = "\n".join(line.text for line in answer_lines(table, width=80))
     assert "Steps      4 (their phases timed by the job itself)\n" in words
     assert "no device" not in words
+
+
+def test_a_recording_is_as_long_as_its_steps_also_where_the_system_was_called_first(answer):
+    rows = {
+        "step": [{"start_ns": 0, "end_ns": 900, "rule": "whole recording"}],
+        "host_event": [
+            {"name": "read", "kind": "other", "start_ns": 0, "dur_ns": 100},
+            {
+                "id": 1,
+                "name": "cudaLaunchKernel",
+                "kind": "runtime",
+                "start_ns": 500,
+                "dur_ns": 400,
+            },
+        ],
+    }
+    (row,) = (row for row in answer("summary", rows).rows() if row["item"] == "duration")
+    assert row["time_ns"] == 900

@@ -1,11 +1,14 @@
 """The findings as paragraphs: nothing unsaid, nothing too wide."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from stepscope.answers.ask import ask
+from stepscope.judge.declare import WITH_OTHERS
 from stepscope.questions import find
+from stepscope.report.findings_text import findings_lines
 from stepscope.report.text import answer_lines
 from stepscope.store.open import Store
 
@@ -89,3 +92,24 @@ def test_nothing_found_is_said() -> None:
 
 def test_chosen_columns_are_a_grid() -> None:
     assert any(line.startswith("id ") for line in text_of(LOADING, width=200, whole=True))
+
+
+def test_what_several_findings_say_alike_is_said_once_below_them() -> None:
+    row = {
+        "saving_high_ns": 5, "saving_low_ns": 0, "saving_share_ratio": 0.5, "per": "step", "severity": "high",
+        "confidence": "high", "id": "amp-off", "trade_off": "", "failing_checks": None,
+    }  # fmt: skip
+
+    def lines(*advice: str) -> list[str]:
+        rows = [row | {"title": f"Loss {n}", "advice": words} for n, words in enumerate(advice, 1)]
+        table = SimpleNamespace(question=find("findings"), rows=lambda: rows, note="")
+        return [line.text for line in findings_lines(table, width=200, most=None)]  # type: ignore[arg-type]
+
+    several = lines("Fuse." + WITH_OTHERS, "Wait.", "Pad." + WITH_OTHERS)
+    assert several[-3] == f"Of 1, 3:{WITH_OTHERS}"
+    assert [text for text in several if "Next:" in text] == [
+        "   Next: Fuse.",
+        "   Next: Wait.",
+        "   Next: Pad.",
+    ]
+    assert f"   Next: Fuse.{WITH_OTHERS}" in lines("Fuse." + WITH_OTHERS, "Wait.")

@@ -156,8 +156,12 @@ def _measure(scope: Scope) -> Times:
     with every_step(scope) as whole:
         for ranks in rank_batches(scope.ranks):
             steps, work = steps_of(scope, ranks), device_work(whole, ranks)
-            for (rank, _), (begin, end) in recorded_times(whole, work, ranks).items():
-                times.recorded_ns[rank] = times.recorded_ns.get(rank, 0) + end - begin
+            for key, (begin, end) in recorded_times(whole, work, ranks).items():
+                if not times.marked and key in steps:
+                    # Calls to the system may be all that is before the first call of the runtime.
+                    begin = min(begin, int(steps[key]["start_ns"].min()))
+                    end = max(end, int(steps[key]["end_ns"].max()))
+                times.recorded_ns[key[0]] = times.recorded_ns.get(key[0], 0) + end - begin
             for broken in break_down(whole, steps, work, ranks, causes=True, marked=times.marked):
                 parts = broken.counted_parts_ns
                 times.broken.append(broken)

@@ -27,6 +27,8 @@ LostOn = int | Literal["ranks", "job"]
 Confidence = Literal["high", "medium", "low"]
 HIGH, MEDIUM = 0.20, 0.05
 """Parts of the step from which a loss is of high or medium severity: xprof's bands for time lost to input."""
+WITH_OTHERS = " Ranks may wait for each other meanwhile, so that a cure may save more than they lose themselves."
+"""Said where what a finding saves at most holds what others wait for a rank."""
 Role = Literal["obstacle", "loss", "work", "remedy"]
 """What a finding is to the verdict: an obstacle to judging comes first; then the largest loss, a part
 of the step in which nothing useful is done, or, where none is large, the work that the step is filled

@@ -8,13 +8,21 @@ from dataclasses import dataclass, replace
 
 from stepscope.answers.sound import STEP_TIMES, without_ranks
 from stepscope.floor.units import time_text
-from stepscope.judge.declare import FILLED, HIGH, LEADING, MEDIUM, Finding, Rule, Severity
+from stepscope.judge.declare import (
+    FILLED,
+    HIGH,
+    LEADING,
+    MEDIUM,
+    WITH_OTHERS,
+    Finding,
+    Rule,
+    Severity,
+)
 from stepscope.judge.facts import Facts, ranks_text
 from stepscope.judge.host_pace import held
 from stepscope.judge.waiting import waiting
 
 _MOST_CHECKS_NAMED = 3
-_WITH_OTHERS = " Ranks may wait for each other meanwhile, so that a cure may save more than they lose themselves."
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +131,7 @@ def _judged(facts: Facts, rule: Rule, finding: Finding) -> Found:
         most = min(waits.saved_by_job(lost, finding.lost_on) if lost else 0.0, step_ns)
         advice = finding.advice
         if time_text(most) != time_text(lost):
-            advice += _WITH_OTHERS
+            advice += WITH_OTHERS
         if rule.shortens_device:
             advice += _host_first(facts, lost)
         least = finding.at_least

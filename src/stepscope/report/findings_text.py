@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.text_grid import MARK, Line, note_lines, wrapped
 from stepscope.floor.units import ratio_text, time_text
-from stepscope.judge.declare import HIGH, MEDIUM
+from stepscope.judge.declare import HIGH, MEDIUM, WITH_OTHERS
 from stepscope.report.advice import advice_lines
 
 if TYPE_CHECKING:
@@ -41,12 +41,17 @@ def findings_lines(
     rows = table.rows()
     if not rows:
         return lines + note_lines(table.note, width)
+    alike = [WITH_OTHERS in row["advice"] for row in rows[:most]]
+    once = sum(alike) > 1  # said below, and not in each paragraph
     for number, row in enumerate(rows[:most], start=1):
-        lines += [Line(""), *_paragraph(number, row, width, command, source)]
+        told = row | {"advice": row["advice"].replace(WITH_OTHERS, "")} if once else row
+        lines += [Line(""), *_paragraph(number, told, width, command, source)]
     hidden = len(rows) - len(rows[:most])
     last = f"{hidden} more with --top {len(rows)}. {_LAST}" if hidden else _LAST
     saves = any(row["saving_high_ns"] is not None for row in rows[:most])
-    notes = [_SEVERITY, last] if saves else [last]
+    numbers = ", ".join(str(number) for number, told in enumerate(alike, start=1) if told)
+    notes = [f"Of {numbers}:{WITH_OTHERS}"] if once else []
+    notes += [_SEVERITY, last] if saves else [last]
     return [*lines, Line(""), *(line for note in notes for line in note_lines(note, width))]
 
 

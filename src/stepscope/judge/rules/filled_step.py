@@ -33,6 +33,11 @@ def device_only(facts: Facts) -> Iterator[Finding]:
             query=facts.parts_query,
         )
         return
+    again = (
+        "ProfilerActivity.CPU"
+        if facts.by_torch_profiler
+        else "NVTX ranges (in PyTorch those of emit_nvtx)"
+    )
     yield of_step(
         "obstacle",
         facts.share("kernel"),
@@ -40,8 +45,7 @@ def device_only(facts: Facts) -> Iterator[Finding]:
         title=f"No operators in the recording: kernels fill {facts.amount(facts.time('kernel'))}, and "
         "there is no saying what the host did while the device was idle",
         confidence="high",
-        advice="`stepscope kernels`; record with ProfilerActivity.CPU too (Nsight Systems: with the NVTX "
-        "ranges of emit_nvtx), to see operators and causes.",
+        advice=f"`stepscope kernels`; record with {again} too, to see operators and causes.",
         query=facts.parts_query,
     )
 
