@@ -49,6 +49,15 @@ def test_five_lines_say_how_long_where_how_sure_and_at_what_cost() -> None:
     ] == (
         "What measuring an event added to an iteration cannot be told yet (-3.0 % to 102.0 % of it)."
     )
+    no_time = cost.replace("0.005", "-1.5").replace("0.02", "1.02")
+    assert _told(rows, source=[{"format": "inline", "metadata": no_time}])[-1] == (
+        "What measuring an event added to an iteration cannot be told yet."
+    )
+    seldom = cost.replace("}}", '}, "armed_every": 16}')
+    assert _told(rows, source=[{"format": "inline", "metadata": seldom}])[-1] == (
+        "Measuring an event added 1.0 % to an iteration (0.5 % to 2.0 % of it), so that the one that costs most was "
+        "measured in one of 16 in the end."
+    )
 
 
 def test_parts_are_of_means_as_the_table_has_them_and_open_where_one_straggler_is_half_of_them() -> (

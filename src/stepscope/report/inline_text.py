@@ -66,7 +66,8 @@ def _cost(whole: Row) -> str:
     low, high = whole["overhead_low_ratio"], whole["overhead_high_ratio"]
     ends = f"({ratio_text(low)} to {ratio_text(high)} of it)"
     if low <= 0 and high > _SURE_WITHIN:
-        return f"What measuring an event added to an iteration cannot be told yet {ends}."
+        wide = "" if low < -1 else f" {ends}"  # less than nothing is no time of an iteration
+        return f"What measuring an event added to an iteration cannot be told yet{wide}."
     if low <= 0:
         return f"Measuring an event added nothing to an iteration that can be told from its scatter {ends}."
     told = f"Measuring an event added {ratio_text(whole['overhead_ratio'])} to an iteration {ends}"

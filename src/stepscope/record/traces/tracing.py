@@ -319,8 +319,9 @@ class Tracer(EveryStep):
         done = self._index + self._lead_in
         if self._lead_in and done < 2:
             warn_once(
-                "nothing was traced: an optimizer's steps are the steps, and none has stepped twice. A loop without "
-                "one says where its steps are: for batch in stepscope.inline.iterate(loader)"
+                "nothing was traced: an optimizer's steps are the steps, and none has stepped twice in this process. "
+                "A loop without one says where its steps are: for batch in stepscope.inline.iterate(loader); "
+                "processes that a script starts itself are not recorded"
             )
             return
         warn_once(
