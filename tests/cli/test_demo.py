@@ -36,20 +36,20 @@ def test_what_is_recorded_is_one_of_the_examples() -> None:
 
 
 def test_the_recordings_have_what_the_questions_need(tmp_path: Path) -> None:
-    recorded = record_example(tmp_path, steps=1, device="cpu")
-    profile = json.loads(recorded.inline.read_text())
+    measured, traced = record_example(tmp_path, steps=1, device="cpu")
+    profile = json.loads(measured.read_text())
     assert profile["complete"] is True
-    (events,) = profile["timeline"]["device_0"].values()
-    assert [event["label"] for event in events] == PLAN["events"]
-    assert all(len(event["samples"]) == PLAN["repetitions"] for event in events)
+    (stream,) = profile["timeline"]["device_0"].values()
+    assert [event["label"] for event in stream] == PLAN["events"]
+    assert all(len(event["samples"]) == PLAN["repetitions"] for event in stream)
 
-    traced = _events(recorded.trace)
-    names = [str(event.get("name")) for event in traced]
+    events = _events(traced)
+    names = [str(event.get("name")) for event in events]
     assert sum(name.startswith("ProfilerStep#") for name in names) == 1
     assert any(name.startswith("enumerate(DataLoader)#") for name in names)
     assert any(name.startswith("Optimizer.step#") for name in names)
     assert "nn.Module: layers.0.attn" in names
-    assert any("Input Dims" in event.get("args", {}) for event in traced)
+    assert any("Input Dims" in event.get("args", {}) for event in events)
     assert any(name.startswith("autograd::engine::evaluate_function") for name in names)
 
 
@@ -90,5 +90,5 @@ def test_a_folder_that_cannot_be_written_is_named(
 
 @pytest.mark.gpu
 def test_on_a_gpu_the_recording_has_kernels(tmp_path: Path) -> None:
-    recorded = record_example(tmp_path, steps=1, device="cuda")
-    assert any(event.get("cat") == "kernel" for event in _events(recorded.trace))
+    _, traced = record_example(tmp_path, steps=1, device="cuda")
+    assert any(event.get("cat") == "kernel" for event in _events(traced))

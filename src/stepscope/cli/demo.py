@@ -7,7 +7,6 @@ import sys
 import tempfile
 import time
 from contextlib import redirect_stdout
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -44,14 +43,6 @@ ERRORS = {
 }
 
 
-@dataclass(frozen=True)
-class Recorded:
-    """What the training left: `inline` measurements and a `trace`."""
-
-    inline: Path
-    trace: Path
-
-
 @click.command(
     name="demo", short_help="Records a small training here and shows where its time went."
 )
@@ -82,16 +73,17 @@ def command(steps: int, output: Path | None, device: str) -> None:
     _check_device(device)
     folder = Path(tempfile.mkdtemp(prefix="stepscope-demo-")) if output is None else output
     try:
-        recorded = record_example(folder, steps=steps, device=device)
+        measured, traced = record_example(folder, steps=steps, device=device)
     except BaseException:
         if output is None:
             shutil.rmtree(folder, ignore_errors=True)
         raise
-    _show(recorded, folder / "report.html")
+    _show(measured, traced, folder / "report.html")
 
 
-def record_example(folder: Path, *, steps: int, device: str) -> Recorded:
-    """Runs the example twice, as `stepscope record --inline` and `stepscope record --trace` do.
+def record_example(folder: Path, *, steps: int, device: str) -> tuple[Path, Path]:
+    """Runs the example twice, as `stepscope record --inline` and `stepscope record --trace` do, and gives
+    what either wrote.
 
     Args:
         steps: how many steps are traced.
@@ -128,7 +120,7 @@ def record_example(folder: Path, *, steps: int, device: str) -> Recorded:
             slug="no-trace-written",
         )
     say(f"Recorded in {time.perf_counter() - began:.1f} s: {folder}\n")
-    return Recorded(inline=measured[0], trace=traced[0])
+    return measured[0], traced[0]
 
 
 def example() -> Path:
@@ -165,20 +157,20 @@ def _check_device(asked: str) -> None:
         )
 
 
-def _show(recorded: Recorded, report: Path) -> None:
-    with open_watched(recorded.inline) as inline, open_watched(recorded.trace) as trace:
-        put_answer(inline.ask("inline"), source=typed_sources([str(recorded.inline)]))
+def _show(measured: Path, traced: Path, report: Path) -> None:
+    with open_watched(measured) as inline, open_watched(traced) as trace:
+        put_answer(inline.ask("inline"), source=typed_sources([str(measured)]))
         put("\n")
-        put_answer(trace.ask("summary"), source=typed_sources([str(recorded.trace)]))
+        put_answer(trace.ask("summary"), source=typed_sources([str(traced)]))
         shown = [Shown("demo, traced", trace), Shown("demo, measured inline", inline)]
         write_report(shown, report)
     name = typed_name()
     put(
         "\nAsk more of it:\n"
-        f"  {name} steps {recorded.trace}\n"
-        f"  {name} modules {recorded.trace}\n"
-        f"  {name} operators {recorded.trace} --top 20\n"
-        f"  {name} inline {recorded.inline}\n"
+        f"  {name} steps {traced}\n"
+        f"  {name} modules {traced}\n"
+        f"  {name} operators {traced} --top 20\n"
+        f"  {name} inline {measured}\n"
         f"  {name} --help          all questions; each answers with --json, --csv and --parquet too\n"
         f"Record your own and ask the same: {name} record -- train.py ARGS\n"
         f"\nAll answers in one page, without a network: open {report.absolute().as_uri()} in a browser,\n"

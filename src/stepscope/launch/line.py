@@ -47,39 +47,18 @@ class Line:
         return shlex.join([*(["env", *variables] if variables else ()), *self.words])
 
 
-@dataclass(frozen=True, slots=True)
-class _Script:
-    """A Python command, taken apart.
-
-    Args:
-        options: of Python itself.
-        words: the script, or `-m` and a module, and its arguments.
-    """
-
-    options: tuple[str, ...]
-    words: tuple[str, ...]
-
-
 def script_line(command: Sequence[str], record: Sequence[str]) -> list[str]:
     """The command's script under `stepscope record` with these options, by the Python that runs StepScope.
 
     Raises:
         UsageError: the command starts no Python script, or with a Python without StepScope.
     """
-    script = _script(command)
-    return [
-        sys.executable,
-        *script.options,
-        "-m",
-        "stepscope",
-        "record",
-        *record,
-        "--",
-        *script.words,
-    ]
+    options, script = _taken_apart(command)
+    return [sys.executable, *options, "-m", "stepscope", "record", *record, "--", *script]
 
 
-def _script(command: Sequence[str]) -> _Script:
+def _taken_apart(command: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """The options of Python itself; the script, or `-m` and a module, and its arguments."""
     if not _is_our_python(command[0]):
         raise _no_script(
             command, f"{command[0]} is not the Python that runs StepScope, {sys.executable}"
@@ -87,10 +66,10 @@ def _script(command: Sequence[str]) -> _Script:
     at = 1
     while at < len(command) and _OPTION.fullmatch(command[at]):
         at += 2 if command[at] in _VALUED else 1
-    words = tuple(command[at:])
-    if not words or (words[0].startswith("-") and words[0] != "-m"):
+    options, script = command[1:at], command[at:]
+    if not script or (script[0].startswith("-") and script[0] != "-m"):
         raise _no_script(command, "it starts no script and no module")
-    return _Script(tuple(command[1:at]), words)
+    return options, script
 
 
 def _is_our_python(name: str) -> bool:

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from stepscope.launch.tool import Request, Tool
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The files of one process, and what is wrong with them, in words."""
-
-    files: tuple[Path, ...]
-    wrong: tuple[str, ...]
-
-
 def outcome(
     tool: Tool, executable: str, request: Request, *, ended: str, lasted_s: float
-) -> Outcome:
-    """Looks at what the tool has written.
+) -> tuple[tuple[Path, ...], list[str]]:
+    """The files that the tool has written of one process, and what is wrong with them, in words.
 
     Args:
         ended: how the tool ended, in words; empty where all was well.
@@ -38,7 +29,7 @@ def outcome(
         if not found and kind.required:
             name = kind.patterns[0].replace("{stem}", request.stem.name)
             wrong.append(f"{tool.name} wrote no {name}: {_cause(tool, request, ended, lasted_s)}")
-    return Outcome(tuple(files), tuple(wrong))
+    return tuple(files), wrong
 
 
 def _cause(tool: Tool, request: Request, ended: str, lasted_s: float) -> str:

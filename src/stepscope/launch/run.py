@@ -17,7 +17,7 @@ from stepscope.floor.ranks import Process, process_from
 from stepscope.launch.become import become, original_environment, warn
 from stepscope.launch.divert import Diverted
 from stepscope.launch.line import Line, capture_of, recorded_command, tool_line
-from stepscope.launch.outcome import Outcome, outcome
+from stepscope.launch.outcome import outcome
 from stepscope.launch.output import own_stem, stem_name
 from stepscope.launch.preflight import (
     executable_of,
@@ -199,16 +199,16 @@ def _profiled(asked: Asked, process: Process, stem: Path) -> Launched | None:
         warn(f"rank {process.rank}: how the command ended cannot be told: its parent was killed")
     lasted_s = time.monotonic() - started_s
     try:
-        left = outcome(tool, executable, request, ended=ended.tool, lasted_s=lasted_s)
+        files, wrong = outcome(tool, executable, request, ended=ended.tool, lasted_s=lasted_s)
     except (Exception, KeyboardInterrupt) as error:
         # The command has ended: nothing that we still do may start it again, or change its exit code.
         why = f"{type(error).__name__}: {error}"
-        left = Outcome((), (f"what {tool.name} wrote could not be checked: {why}",))
-    for words in left.wrong:
+        files, wrong = (), [f"what {tool.name} wrote could not be checked: {why}"]
+    for words in wrong:
         warn(f"rank {process.rank}: {words}")
     return Launched(
         status,
-        left.files,
+        files,
         speaks=_is_lowest(asked.ranks, process),
         was_told_to_end=ended.told_to_end is not None,
     )
