@@ -52,6 +52,7 @@ BLOCK_MS, FEWEST, COLD_MS = 60.0, 2, 4.0
 TURNS = 10
 """Blocks of each way in a round."""
 LARGEST = 3.0
+PATIENCE_SECONDS = 300
 STEPS_MS = (1.0, 5.0, 20.0, 100.0)
 LAYERS = 4
 WIDTHS = {"cpu": (128, 512), "cuda": (512, 4096)}
@@ -226,7 +227,9 @@ class Worker:
         if way == TRACEML:
             with Listener(f"{self._folder.name}/socket") as listener:
                 self._process = self._under_traceml([listener.address, *spec, lead_in])
+                signal.alarm(PATIENCE_SECONDS)  # which ends a program that would wait for ever
                 self._pipe = listener.accept()
+                signal.alarm(0)
         else:
             # Forked: what torch keeps in memory lies where it lies in the others.
             forks = multiprocessing.get_context("fork")
@@ -242,7 +245,9 @@ class Worker:
         command = [str(program), "run", "--mode", "summary", "--logs-dir", self._folder.name]
         command += ["--run-name", "overheads", str(Path(__file__).resolve()), "--args"]
         return subprocess.Popen(
-            [*command, "--traceml-worker", json.dumps(told)], stdout=subprocess.DEVNULL
+            [*command, "--traceml-worker", json.dumps(told)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,  # its launcher reports that a worker was ended
         )
 
     def block(self) -> Timed:
