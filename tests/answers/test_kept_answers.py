@@ -167,6 +167,7 @@ CHECK = {
         {"checks": ({**CHECK, "count": "zzz"},)},
         {"checks": ({"rank": 0},)},
         {"note": None},
+        {"ranks": "2"},
     ],
 )
 def test_a_forged_answer_counts_as_absent(
@@ -174,7 +175,13 @@ def test_a_forged_answer_counts_as_absent(
 ) -> None:
     with Store.open(directory) as store:
         right = ask(find("operators"), store)
-    parts = {"rows": right.arrow, "sources": right.sources, "checks": (CHECK,), "note": "kept"}
+    parts = {
+        "rows": right.arrow,
+        "sources": right.sources,
+        "checks": (CHECK,),
+        "note": "kept",
+        "ranks": 1,
+    }
     for given, note in ((parts, "kept"), ({**parts, **forged}, right.note)):
         monkeypatch.setattr(Kept, "get", lambda *_, given=given: tuple(given.values()))
         with Store.open(directory) as store:

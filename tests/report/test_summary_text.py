@@ -49,7 +49,7 @@ def test_every_list_is_shown_when_all_are_long() -> None:
     for title in ("Operators by device self time", "Kernels by summed", "Modules by device self"):
         at = next(i for i, line in enumerate(lines) if line.startswith(title))
         assert lines[at + 1].startswith("  ")
-    assert lines[-1] == "37 more: stepscope checks SRC"
+    assert lines[-1] == "39 more: stepscope checks SRC"  # the first takes five lines
 
 
 def test_step_times_and_throughput_say_whether_they_were_traced() -> None:
@@ -121,7 +121,19 @@ def test_an_unreliable_verdict_carries_the_mark() -> None:
     }
     lines = text_of(rows)
     assert lines[0].startswith("⚠ Unreliable data (zero_ts)")
-    assert "⚠ zero_ts (rank 0): x" in lines
+    assert "⚠ zero_ts: x" in lines  # there is no other rank
+
+
+def test_checks_are_told_in_full_on_as_many_lines_as_they_take() -> None:
+    words = " ".join(["so many events were found to be wrong"] * 5)
+    checks = [{"check": f"check_{n}", "severity": "note", "explanation": words} for n in range(3)]
+    rows = {"step": [{"end_ns": 10}], "host_event": [{"name": "aten::mm", "dur_ns": 5}]}
+    for width in (60, 100):
+        lines = text_of({**rows, "data_check": checks}, width)
+        told = " ".join(line.strip() for line in lines)
+        assert len(lines) <= 40
+        assert max(map(len, lines)) <= width
+        assert all(f"· check_{n}: {words}" in told for n in range(3))
 
 
 def test_names_from_files_cannot_steer_the_terminal() -> None:

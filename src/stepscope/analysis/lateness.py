@@ -161,6 +161,8 @@ def find_lateness(scope: Scope) -> Lateness | None:
 
 
 def _find_lateness(scope: Scope) -> Lateness | None:
+    if scope.has_none("collective"):
+        return None
     with (
         Scope(scope.store, all_times=True) as recorded,
         Scope(scope.store, sound_ranks(recorded), all_times=True) as whole,

@@ -213,7 +213,7 @@ def top_operators(scope: Scope, most: int) -> list[Row]:
     """
     host: list[Row] = scope.sql(_HOST_OPERATORS).to_pylist()
     calls = {row["item"]: row["count"] for row in host}
-    for row in scope.sql(_REPLAYED).to_pylist():
+    for row in [] if scope.has_none("captured_event") else scope.sql(_REPLAYED).to_pylist():
         calls[row["item"]] = calls.get(row["item"], 0) + row["count"]
     device: list[Row] = scope.sql(_DEVICE_OPERATORS, {"most": most}).to_pylist()
     if not any(row["charged"] for row in device):

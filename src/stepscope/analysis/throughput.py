@@ -81,7 +81,7 @@ class Rate:
 
 def rates(scope: Scope) -> list[Rate]:
     """What each rank gave, by name and rank. Of several recordings of a rank the one with most steps counts."""
-    if not scope.store.may_have("step_value"):
+    if scope.has_none("step_value"):
         return []
     best: dict[tuple[str, int], dict[str, Any]] = {}
     for row in scope.sql(_timed(scope)).to_pylist():

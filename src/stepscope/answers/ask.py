@@ -141,7 +141,7 @@ def _table(question: Question, scope: Scope, asked: Mapping[str, Any]) -> Table:
         note = _note(question, scope)
     note = f"{scope.part.words()} {note}".strip()
     checks = failed_checks(scope, _rests_on(told, question), left_out)
-    return Table(question, rows, _sources(scope), checks, note, asked)
+    return Table(question, rows, _sources(scope), checks, note, asked, ranks=len(scope.ranks))
 
 
 def ask_several(

@@ -74,6 +74,7 @@ def joined(answers: Mapping[str, Table], note: str) -> Table:
         ),
         note="\n".join(filter(None, (_notes(answers), note))),
         jobs=dict(answers),
+        ranks=max(answer.ranks for answer in answers.values()),
     )
 
 

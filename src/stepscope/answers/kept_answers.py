@@ -57,7 +57,7 @@ def kept_or_made(
         return given
     table = make()
     if before is not None and len(table) <= MOST_ROWS and key() == before:
-        kept.put(before, (table.arrow, table.sources, table.checks, table.note))
+        kept.put(before, (table.arrow, table.sources, table.checks, table.note, table.ranks))
         kept.write()
     return table
 
@@ -67,7 +67,7 @@ def _answer(known: Any, question: Question, asked: Mapping[str, Any]) -> Table |
     stranger's.
     """
     with suppress(TypeError, ValueError, AttributeError, LookupError, NotImplementedError):
-        rows, sources, checks, note = known
+        rows, sources, checks, note, of_ranks = known
         answer = as_declared(question, rows)
         texts = type(sources) is tuple and {*map(type, sources), type(note)} == {str}
         if (
@@ -75,8 +75,9 @@ def _answer(known: Any, question: Question, asked: Mapping[str, Any]) -> Table |
             and answer.num_columns
             and answer.schema.equals(rows.schema)
             and _are_checks(checks)
+            and type(of_ranks) is int
         ):
-            return Table(question, answer, sources, checks, note, asked)
+            return Table(question, answer, sources, checks, note, asked, ranks=of_ranks)
     return None
 
 

@@ -143,6 +143,10 @@ class Scope:
         if self.steps is not None and self.traced_steps:
             check_known(self.steps, self.traced_steps, "step", of="the traces of this recording")
 
+    def has_none(self, *tables: str) -> bool:
+        """Whether the store has no row of any of these: what is made of them alone need not be asked."""
+        return not any(map(self.store.may_have, tables))
+
     def every(self, table: str) -> str:
         """The name under which SQL finds the rows of a table that the asked ranks and steps have,
         whatever part of them is asked for: what a kept event leads to need not be kept itself.

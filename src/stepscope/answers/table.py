@@ -61,6 +61,7 @@ class Table:
         is_sorted: whether its rows are in an order that someone chose; a tree or a layout of the
             question's own is then shown as a grid.
         gates: of a comparison, what became of the gates that it was held to, as rows.
+        ranks: how many ranks it is about.
     """
 
     question: Question
@@ -72,6 +73,7 @@ class Table:
     jobs: Mapping[str, Table] = field(default_factory=dict)
     is_sorted: bool = False
     gates: tuple[dict[str, Any], ...] = ()
+    ranks: int = 1
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -295,11 +297,10 @@ class Table:
         return [*lines, *note_lines(self.note, width), *self.warnings(width)]
 
     def warnings(self, width: int) -> list[Line]:
-        """The checks that bear on it as lines, with the rank where it is of several recordings."""
+        """The checks that bear on it as lines, with the rank where it is of several."""
         from stepscope.answers.text_grid import warning_lines
 
-        several = self.question.recordings == "one" and len(self.sources) > 1
-        return warning_lines(self.checks, width, several=several)
+        return warning_lines(self.checks, width, several=self.ranks > 1)
 
     def _first(self, most: int | None) -> list[dict[str, Any]]:
         """The first rows; of several jobs, as many of each as fit."""

@@ -134,7 +134,7 @@ def warning_lines(
     Args:
         checks: rows of `data_check`.
         width: columns.
-        several: the answer is of several recordings, so that the rank is named where one alone is damaged, too.
+        several: the answer is of several ranks, so that the rank is named where one alone is damaged, too.
     """
     several = several or len({check["rank"] for check in checks}) > 1
     found: dict[tuple[str, str], list[Mapping[str, Any]]] = {}

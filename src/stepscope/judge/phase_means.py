@@ -130,6 +130,8 @@ def phase_means(scope: Scope) -> PhaseMeans | None:
     Not those that ranges mark in the few steps of another tool's recording: its events say more, and
     are judged.
     """
+    if scope.has_none("phase", "phase_step"):
+        return None
     rows = scope.sql(
         f"""
         SELECT rank, phase, sum(steps)::BIGINT AS steps, {_MEANS},

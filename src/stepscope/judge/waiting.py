@@ -95,7 +95,8 @@ def _by_phases(facts: Facts) -> Waiting:
 
 def _in_trace(facts: Facts) -> Waiting:
     off = 2 * (facts.scope.value("SELECT max(clock_uncertainty_ns) FROM rank") or 0)
-    waits = {row["rank"]: row["wait_ns"] for row in facts.host(_WAITS.format(off=off))}
+    rows = [] if facts.scope.has_none("collective") else facts.host(_WAITS.format(off=off))
+    waits = {row["rank"]: row["wait_ns"] for row in rows}
     steps = dict.fromkeys(facts.scope.ranks, 0 if facts.has_steps else 1)
     for broken in facts.times.broken if facts.has_steps else ():
         steps[broken.rank] += len(broken.counted_parts_ns)

@@ -180,6 +180,7 @@ def inline(scope: Scope, by: str = "rank") -> pa.Table:
         words = f"{_NONE}\n{words}" if scope.value("SELECT count(*) FROM phase_step") else ""
     if by == "label":
         return noted(scope.sql(f"WITH {MEASURED} {_OVER_RANKS}"), words)
-    numbers = scope.sql(f"WITH {MEASURED} {_NUMBERS}").column("n").to_pylist()
+    lacks = scope.has_none("inline_timing")
+    numbers = [] if lacks else scope.sql(f"WITH {MEASURED} {_NUMBERS}").column("n").to_pylist()
     points = ", ".join(f"({n}, {student_t(n - 1)})" for n in numbers) or "(NULL, NULL)"
     return noted(scope.sql(f"WITH {MEASURED} {_PER_RANK.format(points=points)}"), words)

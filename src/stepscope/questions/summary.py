@@ -130,7 +130,7 @@ def summary(scope: Scope) -> pa.Table:
             ("operators", top_operators(own, TOP)),
             ("kernels", top_kernels(own, TOP)),
             ("modules", top_modules(own, TOP)),
-            ("checks", [_check(check) for check in checks]),
+            ("checks", [_check(check, scope) for check in checks]),
         )
     listed = ({"section": section, **row} for section, rows in sections for row in rows)
     return answer_dicts(_COLUMNS, listed)
@@ -370,8 +370,8 @@ def _worth_changing(found: list[Found]) -> Iterator[Row]:
         }
 
 
-def _check(check: Row) -> Row:
-    """A check of all recordings in one row: the words are of the one where it found most."""
+def _check(check: Row, scope: Scope) -> Row:
+    """A check of all recordings in one row: the words are of the one where it found most, the rank is that of several."""
     from stepscope.link.folder_checks import OF_THE_FOLDER
 
     text = f"{check['severity']}: {check['explanation']}"
@@ -379,7 +379,7 @@ def _check(check: Row) -> Row:
         text += f" So in {check['recordings']} recordings; the words are of the worst."
     return {
         "item": check["check"],
-        "rank": None if check["check"] in OF_THE_FOLDER else check["rank"],
+        "rank": None if check["check"] in OF_THE_FOLDER or len(scope.ranks) == 1 else check["rank"],
         "count": check["count"],
         "text": text,
     }

@@ -25,6 +25,8 @@ Row = dict[str, Any]
 
 MOST_LINES = 40
 _MOST_CHECKS = 3
+_LEAST_OF_LIST = 3
+"""Lines of a list that checks leave room for."""
 _MOST_FINDINGS = 2
 _MOST_DEVICES = 2
 _LABEL = 11
@@ -71,8 +73,9 @@ def summary_lines(
         *_breakdown(sections, width),
         *_worth_changing(sections, width),
     ]
-    below = _checks(sections.get("checks", []), width, f"{command} checks {source or 'SRC'}")
     lists = [(title, sections[name]) for name, title in _LISTS.items() if sections.get(name)]
+    room = MOST_LINES - len(above) - _LEAST_OF_LIST * len(lists)
+    below = _checks(sections.get("checks", []), width, room, f"{command} checks {source or 'SRC'}")
     room = MOST_LINES - len(above) - len(below)
     lines = above + _top_lists(lists, room, width) + below
     return [
@@ -302,16 +305,17 @@ def _top_line(name: str, time: str, share: str, count: str, width: int) -> str:
     return f"{left(shortened(name, room), room)}{time:>12}{share:>9}{count:>10}"
 
 
-def _checks(rows: list[Row], width: int, command: str) -> list[Line]:
-    lines = []
-    for row in rows[:_MOST_CHECKS]:
+def _checks(rows: list[Row], width: int, room: int, command: str) -> list[Line]:
+    """The first checks in full, as many as there is room for, but one."""
+    told: list[Line] = []
+    for shown, row in enumerate(rows):
         severity, _, explanation = row["text"].partition(": ")
         severe = severity in ("error", "warning")
         where = "" if row["rank"] is None else f" (rank {row['rank']})"
         text = f"{MARK if severe else '·'} {row['item']}{where}: {one_line(explanation)}"
-        # Its first words say what was found; all of them are in `stepscope checks`.
-        line = textwrap.shorten(text, width, placeholder=" …")
-        lines.append(Line(line, "warning" if severe else "note"))
-    if len(rows) > _MOST_CHECKS:
-        lines.append(Line(f"{len(rows) - _MOST_CHECKS} more: {command}", "note"))
-    return lines
+        lines = [Line(part, "warning" if severe else "note") for part in wrapped(text, width, "  ")]
+        rest = int(shown + 1 < len(rows))
+        if shown == _MOST_CHECKS or (shown and len(told) + len(lines) + rest > room):
+            return [*told, Line(f"{len(rows) - shown} more: {command}", "note")]
+        told += lines
+    return told

@@ -69,6 +69,8 @@ def broadcast_buffers(facts: Facts) -> Iterator[Finding]:
     At most this time and that of their device work can be saved; nothing is certain, since the host may be ahead of
     the device.
     """
+    if not facts.has_called("DistributedDataParallel.forward"):
+        return
     rows = facts.host(
         f"{_BROADCASTS} SELECT count(*) / {facts.steps} AS forwards_per_step, avg(buffers) AS buffers, "
         f"sum(host_ns) / {facts.steps} AS host_ns, coalesce(sum(unflatten_ns), 0) / {facts.steps} AS unflatten_ns, "

@@ -65,6 +65,8 @@ def throttled_device(facts: Facts) -> Iterator[Finding]:
     At most it is saved what the step is longer by the lower clock, if all of it scaled with the clock and the device could
     keep its highest one; nothing is certain, since work that is bound by memory does not, and few devices can.
     """
+    if facts.scope.has_none("counter"):
+        return
     found = [
         row
         for row in facts.scope.sql(_DEVICES).to_pylist()
