@@ -103,26 +103,12 @@ def test_json_has_what_became_of_the_gates(run, pair):
         (("--fail-if", "stepp > +3%"), 2, "unknown-gate"),
         (("--by", "phase"), 1, "recorded-differently"),
         (("--names", "one"), 2, "no-runs"),
-        (("--top", "0"), 2, "bad-top"),
-        (("--json", "--csv"), 2, "two-forms"),
     ],
 )
 def test_what_cannot_be_meant_is_told(run, pair, options, code, slug):
     done = run("diff", *pair, *options)
     assert (done.code, done.out) == (code, "")
     assert f"[{slug}]" in done.err
-
-
-def test_an_unknown_comparison_is_refused_with_those_there_are(run, pair):
-    done = run("diff", *pair, "--by", "colour")
-    assert done.code == 2
-    assert "there is: category, operator" in done.err
-
-
-def test_a_path_that_is_not_there_is_named(run, pair):
-    done = run("diff", pair[0], "absent")
-    assert done.code == 1
-    assert "absent: no such file or folder" in done.err
 
 
 def test_python_answers_like_the_command(pair):
@@ -142,7 +128,7 @@ def test_columns_are_chosen_as_for_every_question(run, pair):
 def test_a_wrong_choice_is_refused_before_anything_is_read(run):
     done = run("diff", "absent", "absent", "--by", "colour")
     assert (done.code, done.out) == (2, "")
-    assert "[unknown-choice]" in done.err
+    assert "there is: category, operator" in done.err
 
 
 def test_of_two_stores_the_damaged_one_is_named(run, pair):

@@ -131,17 +131,6 @@ def test_memory_that_ran_out_is_no_bug(run, monkeypatch, error):
     assert ran.err.startswith("stepscope: memory ran out [out-of-memory]\n")
 
 
-@pytest.mark.parametrize(
-    "arguments", [("summary", ""), ("diff", "", "x"), ("import", "", "-o", "y")]
-)
-def test_an_empty_name_is_not_the_working_directory(run, monkeypatch, tmp_path, arguments):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "t.json").write_text('[{"ph": "X", "name": "a", "ts": 1, "dur": 1}]')
-    ran = run(*arguments)
-    assert ran.code == 1
-    assert "'' is no name of a file or folder" in ran.err
-
-
 def test_names_that_are_not_utf8_are_read_and_stores_lie_elsewhere(run, tmp_path):
     trace = tmp_path / os.fsdecode(b"a\xff\x1b.json")
     trace.write_text('[{"ph": "X", "cat": "cpu_op", "name": "a", "ts": 1, "dur": 1}]')
