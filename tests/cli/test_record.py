@@ -95,6 +95,25 @@ def test_by_default_phases_are_timed_and_a_few_steps_traced(spawn, job):
     assert "\nNext: " in done.out  # whatever limits so short a step this time
 
 
+def test_the_ranks_of_a_job_are_summarised_together(fork, job, monkeypatch):
+    (job / "train.py").write_text(
+        TRAINING + "import os, subprocess\n"
+        "if os.environ['RANK'] == '0':\n"
+        "    beside = [sys.executable, '-m', 'stepscope', 'record', '-o', sys.argv[1], '--active', '1']\n"
+        "    environment = {**os.environ, 'RANK': '1'}\n"
+        "    subprocess.run([*beside, '--', __file__, sys.argv[1]], env=environment, check=True)\n"
+    )
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    script = str(job / "train.py")
+    done = _recorded(fork, job, "--active", "1", "--", script, str(job / "out"))
+    assert done.code == 0, done.err
+    assert "ranks 0, 1, 4 recordings" in done.out
+    assert "missing: 1" not in done.out
+    assert "Mean step of the trace" in done.out
+    assert "Phases of the mean step of the run" in done.out
+
+
 def test_a_trace_alone_is_asked_for_by_name(fork, job):
     done = _recorded(fork, job, "--trace", "--active", "2", "--", str(job / "train.py"))
     assert done.code == 0, done.err

@@ -1,9 +1,9 @@
-"""Whether all ranks of a job have written their phases, so that one of them can report on the entire run."""
+"""Whether all ranks of a job have written what they recorded, so that one of them can report on the entire run."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +15,9 @@ MOST_RANKS = 64
 """Reading the files of more takes longer than a job should be kept from ending."""
 PATIENCE_S = 3.0
 """Ranks that end together write within this; those of other nodes may have another folder."""
+
+MOST_BYTES = 32 << 20
+"""Compressed traces of more take longer to be read than a job should be kept from ending: about 5 s on two cores."""
 
 
 def wrote_phases(
@@ -38,6 +41,14 @@ def wrote_phases(
         if time.monotonic() >= until:
             return False
         time.sleep(0.05)
+
+
+def soon_read(files: Iterable[Path]) -> bool:
+    """Whether the recordings of all ranks are few enough bytes for one of them to show before the job ends."""
+    try:
+        return sum(path.stat().st_size for path in files) <= MOST_BYTES
+    except OSError:  # somebody cleans up
+        return False
 
 
 def of_one_rank(answer: Table) -> Table:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stepscope.cli.all_ranks import of_one_rank, wrote_phases
+from stepscope.cli.all_ranks import of_one_rank, soon_read, wrote_phases
 from stepscope.cli.choices import out_option, recorded_ranks_option, typed_sources
 from stepscope.cli.say import put, say
 from stepscope.cli.script_end import Interrupted, exit_code, show_traceback
@@ -408,8 +408,11 @@ def _tell(
     captures = [path for path in new if _CAPTURE.search(path.name)]
     traced = [path for path in new if _TRACE.fullmatch(path.name) and path not in captures]
     alone = set(_files(new[0].parent)) == set(new)  # nothing lies there from before
-    shown = False
+    together = of_all and traced and soon_read(_files(out))
+    shown = _show("summary", [out]) if together else False
     for path in new:
+        if together and not path.name.endswith((".prof.json", ".speedscope.json")):
+            continue
         if path.name.endswith(".phases.json"):
             # Beside the trace, in its summary, unless other ranks have phases too.
             if of_all or not traced:
