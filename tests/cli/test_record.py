@@ -157,7 +157,7 @@ def test_a_script_that_raises_shows_its_own_traceback_alone(fork, job):
     (first, second) = sorted((job / "out").iterdir())
     told = json.loads(second.read_text() if second.suffix == ".json" else first.read_text())
     assert told["ended"] == {"exception": "ValueError"}
-    assert "ended_early (rank 0): ValueError ended the job" in done.out
+    assert "ended_early: ValueError ended the job" in done.out
 
 
 def test_a_script_without_torch_is_told_so(spawn, job):
