@@ -39,6 +39,10 @@ CAT = (
         ("sm90_xmma_gemm_bf16_cublas", "sm90_xmma_gemm_bf16_cublas"),
         ("unbalanced<(", "unbalanced<("),
         ("", ""),
+        ("${jndi}", "${jndi}"),
+        ("%s%n{0}", "%s%n{0}"),
+        ("add_kernel[grid]", "add_kernel[grid]"),
+        ("Cijk_Ailk [clone .kd]", "Cijk_Ailk"),
     ],
 )
 def test_what_is_noise_in_a_name_goes(name, short):

@@ -168,14 +168,14 @@ def test_a_list_of_other_things_is_no_rank(tmp_path):
 
 
 def test_copies_of_one_file_are_no_further_ranks(tmp_path):
-    for name in ("a.json", "b.json"):
+    for name in ("r.json", "s.json"):
         write(tmp_path / name)
-    for name in ("copy of a.json", "z.json"):
-        shutil.copy(tmp_path / "a.json", tmp_path / name)
-    copied = str(tmp_path / "a.json")
-    assert [(name, rank) for name, rank, *_ in ranks(tmp_path)] == [("a.json", 0), ("b.json", 1)]
+    for name in ("copy of r.json", "z.json"):
+        shutil.copy(tmp_path / "r.json", tmp_path / name)
+    copied = str(tmp_path / "r.json")
+    assert [(name, rank) for name, rank, *_ in ranks(tmp_path)] == [("r.json", 0), ("s.json", 1)]
     assert find_run(tmp_path).copies == {
-        str(tmp_path / "copy of a.json"): copied,
+        str(tmp_path / "copy of r.json"): copied,
         str(tmp_path / "z.json"): copied,
     }
 
@@ -195,4 +195,4 @@ def test_copies_that_say_their_rank_are_no_further_jobs(tmp_path):
     run = find_run(tmp_path)
     assert len(run.jobs) == 1
     assert [one.rank for one in run.recordings] == [0, 1]
-    assert list(run.copies) == [str(tmp_path / "run" / "a.json")]
+    assert list(run.copies) == [str(tmp_path / "backup" / "a.json")]

@@ -16,6 +16,8 @@ from stepscope.formats.demangle import demangled
 _NAMESPACES = re.compile(r"(?:\w+::)+(?=\w)")
 _LAMBDAS = re.compile(r"(?:(?:::| ) ?(?:lambda|operator|const)(?![\w<]))+")
 """Of a lambda, the function that it is written in tells more."""
+_COMPILED = re.compile(r"::|[<(]|void |[{\[](?:lambda|clone)")
+"""What a compiler writes into names; without any of it, brackets are part of a name."""
 _COLONS = re.compile(r"(?:::){2,}")
 _NOISE = re.compile(
     r"-?\d+[uUlL]*|true|false|unsigned int|(?:array|Array|OffsetCalculator|TrivialOffsetCalculator"
@@ -69,7 +71,7 @@ def cut_apart(texts: Sequence[str], width: int) -> list[str]:
 
 def _simplified(name: str) -> str:
     """The name without parameters, namespaces, and template arguments that are noise."""
-    if (inside := _inside_brackets(name)) is None:
+    if not _COMPILED.search(name) or (inside := _inside_brackets(name)) is None:
         return name
     return _tidy(inside)
 

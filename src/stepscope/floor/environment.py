@@ -27,8 +27,10 @@ _OF_EVERY_ENVIRONMENT = frozenset(("HOME", "LOGNAME", "OLDPWD", "PATH", "PWD", "
 """Two of them make an environment, whatever it is called."""
 _SECRET = re.compile(
     r"secret|passw|passphrase|credential|cookie|bearer|(?:access|api|auth|private)(?:key|token)"
-    r"|(?:token|key|auth|authorization|pwd)s?$"
+    r"|(?:account|encryption|license|master|signing|ssh)keys?$|(?:token|auth|authorization|pwd)s?$"
 )
+_KEY = re.compile(r"(?:(?:^|[-_.])(?i:keys?)|(?<=[a-z0-9])Keys?)[\W_]*$")
+"""A word of its own in a name without blanks: `WANDB_KEY`, `--hub-key`. `other key` and `newkey` are none."""
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _NO_LETTER = re.compile(r"[\W_]+")
 # Both start where a run of such letters does: from every letter of a long one, each search would read to its end.
@@ -49,7 +51,8 @@ _NUMBERS = frozenset({int, float, bool, type(None)})
 
 def is_secret(name: str) -> bool:
     """Whether what has this name looks like a secret: `HF_TOKEN`, `apiKey`, `db.password`."""
-    return _SECRET.search(_NO_LETTER.sub("", name).lower()) is not None
+    plain = _NO_LETTER.sub("", name).lower()
+    return _SECRET.search(plain) is not None or _KEY.search(name) is not None
 
 
 def is_kept_variable(name: str) -> bool:

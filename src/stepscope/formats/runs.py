@@ -350,9 +350,9 @@ def _with_ranks(job: list[Candidate], run: Run) -> list[Recording]:
 
 
 def _copies(files: list[Candidate]) -> dict[str, str]:
-    """Labels of the files that hold the same bytes as an earlier one, each with that one's."""
+    """Labels of the files that hold the same bytes as one with a shorter name, or an earlier one, each with that one's."""
     of_size: dict[tuple[Any, ...], list[Member]] = {}
-    for one in sorted(files, key=lambda one: natural(one.member.label)):
+    for one in sorted(files, key=lambda one: (len(one.member.label), natural(one.member.label))):
         alike = one.member.size, one.member.process, one.rank, one.start_ns
         of_size.setdefault(alike, []).append(one.member)
     copies: dict[str, str] = {}

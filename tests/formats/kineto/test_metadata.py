@@ -58,6 +58,7 @@ def test_quotes_in_a_log_line_cost_the_log_and_nothing_else(gap):
     [
         (b"N/A", None, "not_a_number"),
         (b'"C:\\Users"', "C:\\Users", "invalid_escape"),
+        (rb'["\ud83d lone", 1]', ["\N{REPLACEMENT CHARACTER} lone", 1], "invalid_escape"),
         (b'"\xff"', "\N{REPLACEMENT CHARACTER}", "invalid_utf8"),
         (b'"two\nlines"', "two\nlines", "control_character"),
         (b'{"a": 1,,}', {"a": 1}, "trailing_comma"),
@@ -67,6 +68,14 @@ def test_small_damage_is_mended(value, read, kind):
     tail = b', "key": ' + value + b', "traceName": "t"}'
     assert values(HEAD, tail) == {"schemaVersion": 1, "key": read, "traceName": "t"}
     assert damage(HEAD, tail) == [kind]
+
+
+def test_escaped_pairs_and_backslashes_are_no_damage():
+    tail = rb', "a": "\ud83d\ude00", "b": "C:\\ud83d"}'
+    assert read_metadata(HEAD, tail) == (
+        {"schemaVersion": 1, "a": "\N{GRINNING FACE}", "b": r"C:\ud83d"},
+        [],
+    )
 
 
 def test_numbers_that_were_not_measured_are_null():

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from stepscope.formats.kineto import plan as planning
 from stepscope.formats.kineto.plan import Declared
 
@@ -55,7 +57,57 @@ def test_more_keys_than_are_kept(read_events):
 def test_spellings_are_changed_wherever_they_stand(monkeypatch):
     monkeypatch.setattr(planning, "_BLOCK", 16)
     declared = Declared()
-    declared.add({"Bytes", "bytes", "Ab", "ab", "Q", "q"}, set())
-    text = b'{"bytes":1,"Bytes":2,"bytes" :3,"bytex":4,"ab":5,"q":6,"ab":"bytes:"},{"bytes":7}'
-    ours = text.replace(b'"bytes":', b'"Bytes":').replace(b'"ab":', b'"Ab":')
-    assert b"".join(declared.plan().spelled(text)) == ours.replace(b'"q":', b'"Q":')
+    declared.add({"Bytes", "bytes", "Dtype", "dtype", "Seq", "seq"}, set())
+    text = (
+        b'{"bytes":1,"Bytes":2,"bytes" :3,"bytex":4,"dtype":5,"seq":6,"seq":"bytes:"},{"bytes":7}'
+    )
+    ours = text.replace(b'"bytes":', b'"Bytes":').replace(b'"dtype":', b'"Dtype":')
+    assert b"".join(declared.plan().spelled(text)) == ours.replace(b'"seq":', b'"Seq":')
+
+
+ODD = {
+    "": 1,
+    " ": 2,
+    "\0": 3,
+    "a\0b": 4,
+    "k" * 390: 5,
+    'a"': 6,
+    'say "': 7,
+    "a\\": 8,
+    "a.b[0]{c}'": 9,
+    "Foo": {"foo": 1, "": 2},
+    "foo": 11,
+    "FOO": 12,
+    "É": 13,
+    "é": 14,
+    "PID": 15,
+    "pid": 16,
+    "args": 18,
+    "$.a": 19,
+    "\n": 20,
+}
+
+
+@pytest.mark.parametrize("as_ascii", [True, False])
+@pytest.mark.parametrize("damage", ["", "\\x"])
+def test_no_key_costs_an_event_or_another_key(read_text, as_ascii, damage):
+    own = {key: value for key, value in ODD.items() if key.lower() not in ("pid", "args")}
+    odd = {**events(1, **ODD)[0], **own}
+    texts = (
+        json.dumps(one, ensure_ascii=as_ascii) for one in [*events(60, b=1), odd, *events(60, B=2)]
+    )
+    text = f'{{"traceEvents": [{",".join(texts)}]}}'.replace('"a"', f'"a{damage}"')
+    tables = read_text(text, slice_bytes=1 << 12)
+    found = tables.host_event["other_args"].to_pylist()
+    assert [json.loads(one) for one in found[:60] + found[61:]] == [{"b": 1}] * 60 + [{"B": 2}] * 60
+    assert json.loads(found[60]) == ODD
+    twice = {key: 1 + (key in own) for key in ODD}
+    assert tables.report.unknown_fields == {"b": 60, "B": 60, **twice}
+    assert tables.report.dropped == 0
+
+
+def test_an_event_with_both_spellings_of_a_known_key_is_kept(read_events):
+    both = {**events(1, Bytes=1, bytes=2, TS=3, ts=4)[0], "Bytes": 5, "bytes": 6, "Ts": 0}
+    tables = read_events([*events(20), both, *events(20)])
+    assert tables.host_event.num_rows == 41
+    assert tables.report.dropped == 0

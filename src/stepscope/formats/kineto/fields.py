@@ -1,7 +1,8 @@
 """The fields of Kineto's events: their types, and the columns they become.
 
 Names are matched without case: torch has written `External id` and `external id`, `Input Dims` and
-`Input dims`. A field that is not listed here is kept in `other_args` under its raw name and counted.
+`Input dims`. A field that is not listed here is kept in `other_args` under its raw name, of which each
+spelling is one, and counted.
 """
 
 from __future__ import annotations

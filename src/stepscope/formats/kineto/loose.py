@@ -42,6 +42,8 @@ _QUOTE_OR_BACKSLASH = re.compile(r'["\\]')
 _CONTROL = re.compile(r"[\x00-\x1f]")
 _ESCAPE = re.compile(r'\\(?:(["\\/bfnrt])|u([0-9a-fA-F]{4}))?')
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_ESCAPED_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+_ESCAPED_PAIR = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 _LITERALS = {"true": True, "false": False, "null": None}
 _ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
@@ -120,6 +122,11 @@ def read_value(text: str, start: int = 0, stop: int | None = None) -> Loose:
     reader = _Reader(text, min(len(text) if stop is None else stop, start + LONGEST))
     value, end = reader.read(start)
     return Loose(value, end, reader.damage, reader.twice, reader.raw_name)
+
+
+def may_have_half_pair(raw: bytes) -> bool:
+    """Whether a text of JSON may have an escape that is half a character, which `json` takes for one."""
+    return b"\\u" in raw and _ESCAPED_SURROGATE.search(_ESCAPED_PAIR.sub(b"", raw)) is not None
 
 
 def unescaped(raw: str) -> tuple[str, bool]:

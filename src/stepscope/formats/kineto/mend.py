@@ -19,6 +19,7 @@ from stepscope.formats.kineto.loose import (
     Loose,
     NumberText,
     Refused,
+    may_have_half_pair,
     not_measured,
     read_value,
 )
@@ -37,8 +38,6 @@ _EMPTY_OBJECTS = re.compile(
     r"|(?P<listed>(?:\{[ \t\r\n]*\}[ \t\r\n\x00]*,[ \t\r\n\x00]*){2,4096})"
 )
 _NEAR_BRACE = re.compile(r"[^{}\[\]]{0,4}\{")
-_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
-_SURROGATE_PAIR = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 _PHASE = '"ph"'
 _ARRAY_END = re.compile(
     r'\}[ \t\r\n,]*(\])[ \t\r\n\x00]*(?:,[ \t\r\n]*"[^"\\]{0,100}"[ \t\r\n]*:|\}|\Z)'
@@ -205,7 +204,7 @@ class _Mender:
         raw = self._chunk[index:end]
         if value is None:
             return None, end
-        if b"\\u" in raw and _SURROGATE.search(_SURROGATE_PAIR.sub(b"", raw)):
+        if may_have_half_pair(raw):
             return None, end
         if not self._ascii and not raw.isascii():
             try:

@@ -16,6 +16,7 @@ from stepscope.formats.container import strip_bom
 from stepscope.formats.kineto.loose import (
     Loose,
     Refused,
+    may_have_half_pair,
     not_measured,
     read_value,
     unescaped,
@@ -186,6 +187,8 @@ class _Keys:
             raw = text[at:end]
             if not raw.isascii():
                 value = self._decoder.decode(raw.encode("latin-1").decode())
+            if may_have_half_pair(raw.encode("latin-1")):
+                raise ValueError(raw)
             read = Loose(value, end)
         except (ValueError, RecursionError):
             try:

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -42,6 +43,9 @@ _HALF = np.nextafter(0.5, 0)
 
 _BLOCK = 1 << 20
 """Bytes that are searched at a time, so that what is made of them stays in the processor's caches."""
+
+_RENAMED = "\N{SYMBOL FOR UNIT SEPARATOR}"
+"""What the names of columns start with whose keys DuckDB cannot tell from another, or from nothing."""
 
 _LONG_TIME = re.compile(rb'("ts"\s*:\s*)(-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)')
 
@@ -96,7 +100,9 @@ class Declared:
     loose: bool = False
     _args: dict[str, str] = field(default_factory=dict)
     _events: dict[str, str] = field(default_factory=dict)
-    """Spelling by what is the same key: our spelling in lower case, or its own."""
+    """Column by key: by our spelling in lower case of a known one, whatever its case, and else by its own."""
+    _columns: dict[str, str] = field(default_factory=dict)
+    """The same of both, as a text is respelled wherever a key stands in it."""
     _respell: dict[bytes, bytes] = field(default_factory=dict)
 
     def add(self, args: set[str], events: set[str]) -> bool:
@@ -119,28 +125,63 @@ class Declared:
     def _add(self, raw: str, known: str | None, declared: dict[str, str]) -> None:
         if known in fields.ARGS_DERIVABLE or known in fields.EVENT_IGNORED:
             return
-        same = (known or raw).lower()
+        same = _same(raw, known)
         if same not in declared:
-            # What is the name of an event's own key, too, has one spelling.
-            spelled = known if known and known.lower() in fields.KNOWN_EVENT else raw
             if not known and len(self._unknown(declared)) >= MOST_EXTRAS:
                 return
-            declared[same] = spelled
+            declared[same] = self._column(raw, same, known)
         # An event's own keys are never respelled: an argument whose name differs only in case, or a
         # damaged key, would take its time or duration from every event of the file.
         if raw != declared[same] and fields.KNOWN_EVENT.get(raw.lower()) != raw:
-            ours = json.dumps(declared[same]).encode() + b":"
-            self._respell[json.dumps(raw).encode() + b":"] = ours
+            ours = json.dumps(declared[same], ensure_ascii=False).encode() + b":"
+            for as_ascii in (True, False):
+                text = json.dumps(raw, ensure_ascii=as_ascii).encode() + b":"
+                self._respell[text] = ours
 
-    def _unknown(self, declared: dict[str, str]) -> list[str]:
+    def _column(self, raw: str, same: str, known: str | None) -> str:
+        """What DuckDB is told a key is called: to it, names that differ only in case are one, and some are none."""
+        own = fields.KNOWN_EVENT.get(raw.lower())
+        if own and (known or raw == own):
+            return own
+        if same not in self._columns:
+            taken = {column.lower() for column in self._columns.values()}
+            column = raw
+            odd = not raw or "\0" in raw or raw.startswith(_RENAMED)
+            if own or odd or raw.lower() in taken:
+                column = f"{_RENAMED}{len(taken)}"
+            self._columns[same] = column
+        return self._columns[same]
+
+    def _unknown(self, declared: dict[str, str]) -> dict[str, str]:
+        """The columns of unknown fields, and what the file calls these."""
         known = fields.KNOWN_ARGS if declared is self._args else fields.KNOWN_EVENT
-        return sorted(raw for raw in declared.values() if raw.lower() not in known)
+        raw = {
+            column: column if same in fields.KNOWN_ARGS else same
+            for same, column in declared.items()
+            if same.lower() not in known
+        }
+        return dict(sorted(raw.items(), key=lambda one: one[1]))
+
+    def written(self, event: dict[str, Any]) -> dict[str, Any]:
+        """A parsed event as DuckDB is given it, with what is declared."""
+        named = {}
+        for raw, value in event.items():
+            column = self._events.get(_same(raw, fields.KNOWN_EVENT.get(raw.lower())))
+            if column is not None:
+                named[column] = value
+        if "args" in named:
+            named["args"] = {
+                column: value
+                for raw, value in named["args"].items()
+                if (column := self._args.get(_same(raw, None))) is not None
+            }
+        return named
 
     def plan(self) -> Plan:
         """How a text is read, by what is known so far."""
         top, args = self._types()
-        extras = {f"args.{sql_name(raw)}": raw for raw in self._unknown(self._args)}
-        extras |= {sql_name(raw): raw for raw in self._unknown(self._events)}
+        extras = {f"args.{sql_name(name)}": raw for name, raw in self._unknown(self._args).items()}
+        extras |= {sql_name(name): raw for name, raw in self._unknown(self._events).items()}
         struct = ", ".join(f"{sql_name(key)} {kind}" for key, kind in args.items())
         columns = {**top, "args": f"STRUCT({struct})"}
         told = ", ".join(f"{sql_literal(k)}: {sql_literal(kind)}" for k, kind in columns.items())
@@ -201,7 +242,11 @@ class Declared:
             kind = converted.get(value)
             taken = f"TRY_CAST({value} AS {kind})" if kind else value
             columns.append(f"{taken} AS {sql_name('a_' + key)}")
-        columns.append(f"{_as_object(extras)} AS extras")
+        told = _as_object(extras)
+        for key, column in self._columns.items():
+            if column.startswith(_RENAMED):  # A nested object may have the key, too.
+                told = f"replace({told}, {_key_literal(column)}, {_key_literal(key)})"
+        columns.append(f"{told} AS extras")
         values = list(extras)
         for low in range(0, len(values), SEEN_BITS):
             bits = (
@@ -212,14 +257,23 @@ class Declared:
         return ", ".join(columns)
 
 
+def _same(raw: str, known: str | None) -> str:
+    """What is one key with another: our spelling in lower case, or its own."""
+    known = known or fields.KNOWN_ARGS.get(raw.lower())
+    return known.lower() if known else raw
+
+
+def _key_literal(key: str) -> str:
+    return sql_literal(json.dumps(key, ensure_ascii=not key.startswith(_RENAMED)) + ":")
+
+
 def _as_object(values: dict[str, str]) -> str:
     """SQL for some values as the text of a JSON object, NULL where all are."""
     if not values:
         return "NULL::VARCHAR"
     absent = " AND ".join(f"{value} IS NULL" for value in values)
     parts = ", ".join(
-        f"{sql_literal(json.dumps(key) + ':')} || CAST({value} AS VARCHAR)"
-        for value, key in values.items()
+        f"{_key_literal(key)} || CAST({value} AS VARCHAR)" for value, key in values.items()
     )
     return f"CASE WHEN {absent} THEN NULL ELSE '{{' || concat_ws(',', {parts}) || '}}' END"
 
@@ -284,7 +338,8 @@ def _places(text: Text, key: bytes) -> Iterator[int]:
         for at in (2, length - 3):
             alike &= block[at : len(block) - length + 1 + at] == key[at]
         for place in (np.flatnonzero(alike) + low).tolist():
-            if text[place : place + length] == key:
+            # Behind a backslash, the quote is one within a key that ends like this one.
+            if text[place : place + length] == key and text[place - 1 : place] != b"\\":
                 yield place
 
 

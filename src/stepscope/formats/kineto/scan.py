@@ -21,7 +21,7 @@ import os
 import re
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -81,10 +81,10 @@ class _SliceFiles(AbstractFileSystem):  # type: ignore[misc]
         self._texts: dict[str, bytes] = {}
 
     @contextlib.contextmanager
-    def holding(self, text: bytes, plan: Plan) -> Iterator[str]:
-        """The calling thread's file, with the list of the events of a text meanwhile."""
+    def holding(self, *pieces: bytes | memoryview) -> Iterator[str]:
+        """The calling thread's file, with the list of the events of a text, in pieces, meanwhile."""
         name = f"{threading.get_ident()}.json"
-        self._texts[name] = b"".join((b"[", *plan.spelled(_without_edges(text)), b"]"))
+        self._texts[name] = b"".join((b"[", *pieces, b"]"))
         try:
             yield f"{self.protocol}://{name}"
         finally:
@@ -154,7 +154,15 @@ class _Database:
         Raises:
             duckdb.Error: DuckDB cannot read it.
         """
-        with self.files.holding(text, plan) as file:
+        return self.read_spelled(plan.spelled(_without_edges(text)), plan)
+
+    def read_spelled(self, pieces: Sequence[bytes | memoryview], plan: Plan) -> pa.Table:
+        """The events of a text whose keys are those of the plan, one row each.
+
+        Raises:
+            duckdb.Error: DuckDB cannot read it.
+        """
+        with self.files.holding(*pieces) as file:
             return in_ns(self._prepared(file, plan).to_arrow_table())
 
     def _prepared(self, file: str, plan: Plan) -> duckdb.DuckDBPyRelation:
@@ -170,10 +178,11 @@ class _Database:
             )
         return known[plan]
 
-    def keys(self, plan: Plan, *texts: bytes) -> tuple[set[str], set[str]]:
+    def keys(self, *texts: bytes) -> tuple[set[str], set[str]]:
         """All keys of the arguments in the first text that can be read, and all keys of events."""
         for text in texts:
-            with self.files.holding(text, plan) as file, contextlib.suppress(duckdb.Error):
+            held = self.files.holding(_without_edges(text))
+            with held as file, contextlib.suppress(duckdb.Error):
                 # Few combinations of keys are many events'.
                 found = self.cursor.execute(
                     "SELECT DISTINCT json_keys(event), CASE WHEN json_type(event, '$.args') = 'OBJECT' "
@@ -259,8 +268,7 @@ class EventScanner:
     def add(self, piece: Slice) -> None:
         """Has a slice read, and takes what was read of earlier ones when that is enough at a time."""
         if piece.new_keys:
-            texts = piece.new_keys, piece.text
-            found = self._workers.submit(self._database.keys, self._plan, *texts)
+            found = self._workers.submit(self._database.keys, piece.new_keys, piece.text)
             if self._declared.add(*found.result()):
                 self._plan = self._declared.plan()
         plan = self._plan
@@ -403,8 +411,8 @@ class EventScanner:
 
     def _read_conformed(self, events: list[dict[str, Any]], offset: int) -> None:
         try:
-            text = json.dumps(events).encode()[1:-1]
-            self._tables.append(self._database.read(text, self._plan))
+            text = json.dumps([*map(self._declared.written, events)]).encode()[1:-1]
+            self._tables.append(self._database.read_spelled([text], self._plan))
         except duckdb.Error:
             if len(events) == 1:
                 self._pending.dropped += 1
