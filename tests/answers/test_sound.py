@@ -6,6 +6,7 @@ import pytest
 from tests.questions.meetings import Meetings
 
 from stepscope.answers.ask import ask
+from stepscope.api.comparisons import metrics_diff
 from stepscope.api.trace import Trace
 from stepscope.questions import find
 from stepscope.store.open import Store
@@ -60,6 +61,62 @@ def test_a_damaged_rank_that_was_asked_for_answers(store: Store) -> None:
     table = ask(find("kernels"), store, ranks=[3])
     assert table["count"] == [1, 1]
     assert [one["explanation"] for one in table.checks] == ["it is cut off."]
+
+
+def test_one_sound_rank_is_enough(store: Store) -> None:
+    table = ask(find("kernels"), store, ranks=[0, 3])
+    assert table["count"] == [2, 2]
+    assert [one["explanation"] for one in table.checks] == [OF_THE_OTHERS]
+
+
+@pytest.mark.parametrize("name", ["kernels", "steps", "what-if"])
+def test_where_all_ranks_are_damaged_the_figures_are_of_these(name: str) -> None:
+    with Store.from_rows(
+        {**job(), "data_check": [{**CUT, "rank": rank} for rank in range(4)]}
+    ) as all_cut:
+        table = ask(find(name), all_cut)
+    assert table.rows()
+    assert {one["explanation"] for one in table.checks} == {
+        "it is cut off. The figures are of damaged ranks alone."
+    }
+
+
+def test_a_step_that_one_rank_lost_is_in_no_mean_of_what_if() -> None:
+    cut = job()
+    cut["data_check"] = [{**CUT, "rank": rank} for rank in range(4)]
+    (lost,) = (row for row in cut["step"] if (row["rank"], row["step"]) == (3, 1))
+    lost |= {"complete": False, "end_ns": lost["start_ns"] + 1}
+    with Store.from_rows(cut) as store:
+        given = ask(find("what-if"), store)["step_ns"][0]
+        assert given == ask(find("what-if"), store, steps=[0])["step_ns"][0]
+
+
+def test_counters_of_a_damaged_rank_are_not_compared() -> None:
+    launch = {"name": "gemm", "tool": "ncu", "launches": 1}
+    value = {
+        "kernel": "gemm",
+        "metric": "Duration",
+        "kind": "duration",
+        "unit": "ns",
+        "tool": "ncu",
+    }
+    rows = {
+        "measured_kernel": [launch | {"rank": rank, "measured": rank} for rank in range(2)],
+        "kernel_metric": [
+            value | {"rank": rank, "measured": rank, "value": 1_000.0 + rank} for rank in range(2)
+        ],
+        "data_check": [{**CUT, "rank": 1}],
+    }
+    with Trace(Store.from_rows(rows)) as trace:
+        table = metrics_diff(trace, trace)
+    assert table.note.startswith("Damaged, and left out of both: rank 1 of before")
+    assert table["before"] == [1_000]
+
+
+def test_shares_are_of_sound_ranks(store: Store) -> None:
+    given = ask(find("tensor-cores"), store)
+    wanted = ask(find("tensor-cores"), store, ranks=[0, 1, 2])
+    assert given["share_ratio"] == [*wanted["share_ratio"], None]
 
 
 def test_sql_and_python_are_told_the_same(store: Store) -> None:

@@ -11,7 +11,7 @@ def test_words_by_default(run, store):
     ran = run("sources", store, "--columns", "path,rank,events_kept")
     assert (ran.code, ran.err) == (0, "")
     assert ran.out == (
-        "Which files were read, and how many events were kept, repaired or dropped?\n"
+        "Which files were read, how many events were kept, repaired or dropped, and which files were left\nout?\n"
         "path    rank  events_kept\n"
         "a.json     0            4\n"
         "b.json     1            0\n"

@@ -116,8 +116,10 @@ def test_one_rank_whose_kernels_are_missing_is_named_and_the_others_are_judged(
     (mark,) = (row for row in others if row["id"] == "data-quality")
     assert mark["rank"] == 1
     assert mark["title"].endswith("the other findings are of the other 2 ranks")
-    # Two of three are not a few.
+    # One sound rank is enough: an answer that sums damaged ones in is wrong, however many they are.
     job["data_check"] += [row | {"rank": 2} for row in job["data_check"]]
+    assert findings(job)[0]["title"].endswith("ranks 1, 2, whose recording is damaged")
+    job["data_check"] += [row | {"rank": 0} for row in job["data_check"]]
     assert findings(job)[0]["title"].startswith("Unreliable data")
 
 

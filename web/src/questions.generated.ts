@@ -1093,7 +1093,7 @@ export type Rows = {
     readonly kernel?: string | null;
     /** summed duration of kernels (ns) */
     readonly kernel_ns?: number | null;
-    /** its part of all kernels' time (ratio) */
+    /** its part of all kernels' time, that of damaged ranks left out; NULL for one of these (ratio) */
     readonly share_ratio?: number | null;
     /** time of kernels that could use tensor cores (ns) */
     readonly eligible_ns?: number | null;

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from stepscope.answers.scope import Scope
 from stepscope.answers.selection import numbers_text
+from stepscope.answers.sound import ranks_text
 from stepscope.floor.units import plural, time_text
 
 
@@ -34,31 +37,41 @@ COUNTED_STEPS = counted_steps()
 
 
 _LEFT_OUT = f"""
-    WITH counted AS ({COUNTED_STEPS})
-    SELECT list(DISTINCT step ORDER BY step) FILTER (complete) AS slow,
-        max(end_ns - start_ns) FILTER (complete) AS slow_ns,
-        (SELECT median(end_ns - start_ns) FROM step SEMI JOIN counted USING (rank, span, step)) AS usual_ns,
-        list(DISTINCT step ORDER BY step) FILTER (NOT complete) AS cut
-    FROM step ANTI JOIN counted USING (rank, span, step)
+    WITH counted AS ({COUNTED_STEPS}),
+    left_out AS (
+        SELECT complete, step, max(end_ns - start_ns) AS longest_ns,
+            CASE WHEN step IN (SELECT step FROM counted) THEN list(DISTINCT rank ORDER BY rank) ELSE [] END AS ranks
+        FROM step ANTI JOIN counted USING (rank, span, step) GROUP BY complete, step
+    )
+    SELECT complete, ranks, list(step ORDER BY step) AS steps, max(longest_ns) AS longest_ns,
+        (SELECT median(end_ns - start_ns) FROM step SEMI JOIN counted USING (rank, span, step)) AS usual_ns
+    FROM left_out GROUP BY complete, ranks ORDER BY complete DESC, steps, ranks
 """
+"""Steps that count on no rank, with no rank; those that count on others, with the ranks on which they do not."""
 
 
 def left_out_of_means(scope: Scope) -> str:
-    """Which steps in scope are in no mean, and why, in a sentence; empty where all are."""
-    (row,) = scope.sql(_LEFT_OUT).to_pylist()
+    """Which steps in scope are in no mean, and why, in a sentence; empty where all are. A step that counts on some ranks
+    is named with those on which it does not."""
+    rows = scope.sql(_LEFT_OUT).to_pylist()
+    slow, cut = ([row for row in rows if row["complete"] is complete] for complete in (True, False))
     parts = []
-    if row["slow"]:
-        several = len(row["slow"]) > 1
+    if slow:
+        several = sum(len(row["steps"]) for row in slow) > 1
+        longest = time_text(max(row["longest_ns"] for row in slow))
         parts.append(
-            f"{_steps(row['slow'])}, {'slow first ones' if several else 'a slow first one'} "
-            f"({'up to ' if several else ''}{time_text(row['slow_ns'])}; the others' median is "
-            f"{time_text(row['usual_ns'])})"
+            f"{_steps(slow)}, {'slow first ones' if several else 'a slow first one'} "
+            f"({'up to ' if several else ''}{longest}; the others' median is {time_text(slow[0]['usual_ns'])})"
         )
-    if row["cut"]:
+    if cut:
         edge = "recording" if scope.part.window is None else "window"
-        parts.append(f"{_steps(row['cut'])}, cut off by the {edge}")
+        parts.append(f"{_steps(cut)}, cut off by the {edge}")
     return f"Means leave out {' and '.join(parts)}." if parts else ""
 
 
-def _steps(numbers: list[int]) -> str:
-    return f"{plural(len(numbers), 'step')} {numbers_text(numbers)}"
+def _steps(rows: list[dict[str, Any]]) -> str:
+    return " and ".join(
+        f"{plural(len(row['steps']), 'step')} {numbers_text(row['steps'])}"
+        + (f" of {ranks_text(row['ranks'])}" if row["ranks"] else "")
+        for row in rows
+    )

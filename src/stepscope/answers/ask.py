@@ -14,7 +14,7 @@ from stepscope.answers.part import EVERYTHING, Part
 from stepscope.answers.rows import as_declared, note_of, rests_on_of
 from stepscope.answers.scope import Recording, Scope
 from stepscope.answers.selection import wrong_argument
-from stepscope.answers.sound import damaged_ranks, without_ranks
+from stepscope.answers.sound import all_damaged, damaged_ranks, without_ranks
 from stepscope.answers.table import Table, sort_key
 from stepscope.floor.errors import StepScopeError, UsageError
 from stepscope.floor.known_names import check_name
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 SOURCES = "SELECT path FROM source ORDER BY rank, span, path"
 
 _OF_THE_OTHERS = "The figures are of the other ranks alone."
+_OF_DAMAGED = "The figures are of damaged ranks alone."
 _FAILED_CHECKS = """
 SELECT * FROM data_check WHERE severity <> 'ok' ORDER BY rank, span, "check"
 """
@@ -134,13 +135,13 @@ def ask_within(question: Question, scope: Scope, **parameters: Any) -> Table:
 
 
 def _table(question: Question, scope: Scope, asked: Mapping[str, Any]) -> Table:
-    told, left_out = _answered(question, scope, asked)
+    told, damaged, whose = _answered(question, scope, asked)
     rows = as_declared(question, told)
     note, entire = note_of(told), not (scope.part or scope.steps is not None)
     if not rows.num_rows and not (note and entire and scope.ranks == scope.store.ranks):
         note = _note(question, scope)
     note = f"{scope.part.words()} {note}".strip()
-    checks = failed_checks(scope, _rests_on(told, question), left_out)
+    checks = failed_checks(scope, _rests_on(told, question), damaged, whose)
     return Table(question, rows, _sources(scope), checks, note, asked, ranks=len(scope.ranks))
 
 
@@ -236,20 +237,20 @@ def _rests_on(told: pa.Table, question: Question) -> tuple[str, ...]:
 
 
 def failed_checks(
-    scope: Scope, rests_on: Iterable[str], left_out: Iterable[int] = ()
+    scope: Scope, rests_on: Iterable[str], damaged: Iterable[int] = (), whose: str = ""
 ) -> tuple[dict[str, Any], ...]:
-    """Data-quality checks that found something and bear on what rests on this evidence, with what became of the ranks
-    that are left out."""
+    """Data-quality checks that found something and bear on what rests on this evidence; those of damaged ranks with a
+    sentence on whose figures there are."""
     known = tuple(rests_on)
     checks = scope.once(_FAILED_CHECKS, lambda: scope.sql(_FAILED_CHECKS).to_pylist())
     found = tuple(check for check in checks if bears_on(check["affects"], known))
-    if not left_out:
+    if not whose:
         return found
     from stepscope.link.folder_checks import OF_THE_FOLDER  # imported here: it is rare
 
     return tuple(
-        {**check, "explanation": f"{check['explanation']} {_OF_THE_OTHERS}"}
-        if check["rank"] in left_out and check["check"] not in OF_THE_FOLDER
+        {**check, "explanation": f"{check['explanation']} {whose}"}
+        if check["rank"] in damaged and check["check"] not in OF_THE_FOLDER
         else check
         for check in found
     )
@@ -257,21 +258,29 @@ def failed_checks(
 
 def _answered(
     question: Question, scope: Scope, asked: Mapping[str, Any]
-) -> tuple[pa.Table, tuple[int, ...]]:
-    """What a question answers, and the ranks that it leaves out: those whose recording is damaged, where ranks are put
-    together or compared. A row that names its rank shows it as it was recorded.
+) -> tuple[pa.Table, tuple[int, ...], str]:
+    """What a question answers, the ranks whose recording is damaged, and a sentence on whose figures these are.
+
+    Where ranks are put together or compared, damaged ones are left out as long as another is there that has what was
+    asked for. A row that names its rank shows it as it was recorded.
     """
     if question.steps == "trace":
         scope.check_traced()
     if not question.across_ranks:
         told = question.answer(scope, **asked)
-        damaged = damaged_ranks(scope, _rests_on(told, question))
+        rests_on = _rests_on(told, question)
+        if all_damaged(scope, rests_on):
+            return told, scope.ranks, _OF_DAMAGED
+        damaged = damaged_ranks(scope, rests_on)
         if not damaged or RANK.name in told.column_names:
-            return told, ()
+            return told, (), ""
+    elif all_damaged(scope, question.rests_on):
+        return question.answer(scope, **asked), scope.ranks, _OF_DAMAGED
     else:
         damaged = damaged_ranks(scope, question.rests_on)
     with without_ranks(scope, damaged) as own:
-        return question.answer(own, **asked), () if own is scope else damaged
+        whose = "" if not damaged else _OF_DAMAGED if own is scope else _OF_THE_OTHERS
+        return question.answer(own, **asked), damaged, whose
 
 
 def _check_columns(columns: Sequence[str], question: Question) -> None:

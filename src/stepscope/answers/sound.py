@@ -28,15 +28,25 @@ _CHECKS = """
 
 
 def damaged_ranks(scope: Scope, rests_on: Iterable[str] = EVERYTHING) -> tuple[int, ...]:
-    """Fewer than half of the ranks, whose file is damaged, whose device work is missing or whose times of steps are
-    wrong, while none of the others has such damage.
+    """The ranks whose file is damaged, whose device work is missing or whose times of steps are wrong; none where all
+    are so, of which an answer can only be.
 
     Args:
         scope: the ranks.
         rests_on: the evidence that counts beside the file; none at all where nothing rests on any.
     """
+    damaged = _damaged(scope, rests_on)
+    return damaged if len(damaged) < len(scope.ranks) else ()
+
+
+def all_damaged(scope: Scope, rests_on: Iterable[str] = EVERYTHING) -> bool:
+    """Whether several ranks were asked about, and each of them is damaged."""
+    return len(scope.ranks) > 1 and len(_damaged(scope, rests_on)) == len(scope.ranks)
+
+
+def _damaged(scope: Scope, rests_on: Iterable[str]) -> tuple[int, ...]:
     known = set(rests_on)
-    if len(scope.ranks) < 3 or not known:  # fewer than half of two ranks is none
+    if len(scope.ranks) < 2 or not known:
         return ()
     checks = scope.once(_CHECKS, lambda: scope.sql(_CHECKS).to_pylist())
     if not checks:
@@ -53,7 +63,7 @@ def damaged_ranks(scope: Scope, rests_on: Iterable[str] = EVERYTHING) -> tuple[i
         or ("file" in kinds and row["check"] in of_files)
         or (row["severity"] == "error" and not (kinds & known).isdisjoint(STEP_TIMES))
     }
-    return tuple(sorted(spoilt)) if 2 * len(spoilt) < len(scope.ranks) else ()
+    return tuple(rank for rank in scope.ranks if rank in spoilt)
 
 
 def sound_ranks(scope: Scope) -> tuple[int, ...]:

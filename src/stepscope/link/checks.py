@@ -480,7 +480,7 @@ def truncated(recording: Recording) -> Found:
         WARNING if cut else OK,
         int(cut),
         "The file ends before its JSON does: the writer was stopped. What was written before is "
-        "kept; the last steps may lack events.",
+        "kept; any step may lack events.",
     )
 
 

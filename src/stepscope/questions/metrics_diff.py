@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.declare import Column, question
 from stepscope.answers.rows import answer_rows, noted
+from stepscope.answers.sound import sound_recordings
 from stepscope.formats.evidence import DEVICE_WORK
 from stepscope.questions.metrics import FILLS
 
@@ -47,8 +48,14 @@ def metrics_diff(recordings: Sequence[Recording]) -> pa.Table:
     A kernel is the same in both if tools agree in its name, grid and block; one without such a partner
     is compared with those of its name, whatever their shape, where each side has left over such. A kernel that only
     one of the two has keeps its values, and the other side is NULL. Counters scatter from run to run, by
-    some per cent where caches decide, and one measurement does not tell by how much.
+    some per cent where caches decide, and one measurement does not tell by how much. A rank that is damaged on one
+    side is left out on both.
     """
+    with sound_recordings(recordings, alike=True) as (sound, left_out):
+        return _compared(sound, left_out)
+
+
+def _compared(recordings: Sequence[Recording], left_out: str) -> pa.Table:
     before, after = (_by_key(recording) for recording in recordings)
     pairs = list(_paired(before, after))
     pairs.sort(key=lambda pair: -max(one.device_ns or 0 for side in pair for one in side))
@@ -61,7 +68,11 @@ def metrics_diff(recordings: Sequence[Recording]) -> pa.Table:
         notes.append(f"{recording.role}: {joined.describe() or 'no counters.'}")
     rows = (row for pair in pairs for row in _rows(*pair))
     answered = answer_rows(_COLUMNS, rows)
-    return noted(answered, " ".join(notes), rests_on=DEVICE_WORK if joined_to else ())
+    return noted(
+        answered,
+        " ".join(filter(None, (left_out, *notes))),
+        rests_on=DEVICE_WORK if joined_to else (),
+    )
 
 
 def _by_key(recording: Recording) -> dict[Any, list[MeasuredKernel]]:

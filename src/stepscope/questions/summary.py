@@ -83,7 +83,7 @@ def summary(scope: Scope) -> pa.Table:
     half a million events only rules that the step times suffice for are run; `findings` runs them
     all.
 
-    A rank whose recording is damaged is in none of these figures where fewer than half of the ranks are so; the row
+    A rank whose recording is damaged is in none of these figures where another is not; the row
     `ranks` names it, and `--ranks` asks for it alone.
 
     **Step times** are of the steps that count of all other ranks and recordings asked about (see `steps`; the

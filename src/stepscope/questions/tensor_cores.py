@@ -30,7 +30,11 @@ _COLUMNS = (
     Column("input_dims", "text", "shapes of its inputs, as a JSON list"),
     Column("kernel", "text", "name of the kernel", kernels=True),
     Column("kernel_ns", "int", "summed duration of kernels"),
-    Column("share_ratio", "float", "its part of all kernels' time"),
+    Column(
+        "share_ratio",
+        "float",
+        "its part of all kernels' time, that of damaged ranks left out; NULL for one of these",
+    ),
     Column("eligible_ns", "int", "time of kernels that could use tensor cores"),
     Column("eligible_ratio", "float", "their part of kernel time"),
     Column("used_ns", "int", "time of kernels that do use them", sums=True),
@@ -87,21 +91,25 @@ def tensor_cores(scope: Scope, by: str = "device") -> pa.Table:
     `bmm`), and kernels of an older generation than the device.
     """
     from stepscope.analysis.operator_work import device_work_of
+    from stepscope.answers.sound import damaged_ranks
 
     found = device_work_of(scope)
+    damaged = damaged_ranks(scope, LAUNCHED_WORK) if by == "device" else ()
     names = [c.name for c in _COLUMNS if c.name in _FORMS[by] or c.name not in _KEYS]
     groups: dict[tuple[Any, ...], _Sum] = {}
     whole = 0
     for key, piece, ns in _pieces(found, by):
-        whole += ns
+        whole += 0 if key[0] in damaged else ns
         if by == "device" or piece.eligible:
             groups.setdefault(key, _Sum()).add(piece, ns)
     listed = sorted(groups.items(), key=lambda item: (-item[1].eligible, str(item[0])))
     if by == "device":
         listed = sorted(groups.items())
-    rows = [_row(key, own, by, whole) for key, own in listed]
+    rows = [_row(key, own, by, 0 if key[0] in damaged else whole) for key, own in listed]
     answered = answer_dicts(_COLUMNS, rows, names)
-    return noted(answered, _reasons(groups.values())) if by == "device" and rows else answered
+    if by != "device" or not rows:
+        return answered
+    return noted(answered, _reasons(own for key, own in listed if key[0] not in damaged))
 
 
 def _reasons(sums: Iterable[_Sum]) -> str:

@@ -44,14 +44,16 @@ class Stretch:
 
 _STEPS = """
     SELECT span, step, list(rank ORDER BY rank) AS ranks, list(start_ns ORDER BY rank) AS began, min(start_ns) AS start_ns, max(end_ns) AS end_ns,
-        min(host_start_ns) AS host_start_ns, sum(device_events) AS device_events, bool_or(chosen) AS chosen
+        min(host_start_ns) AS host_start_ns, sum(device_events) AS device_events, bool_or(chosen) AS chosen,
+        count(*) FILTER (WHERE chosen) AS chosen_on
     FROM (SELECT *, (rank, span, step) IN (SELECT (rank, span, step) FROM ({chosen})) AS chosen FROM step)
     GROUP BY span, step ORDER BY span, start_ns, step
 """
 
 
 def stretches(scope: Scope, whole: Scope) -> list[Stretch]:
-    """The steps that were asked for, or those that count, of each recording.
+    """The steps that were asked for, or those that count, of each recording: where there are any, on all of its ranks, as
+    what is done in them is divided by their number.
 
     Args:
         whole: its ranks with all steps (`every_step`).
@@ -65,6 +67,9 @@ def stretches(scope: Scope, whole: Scope) -> list[Stretch]:
     for span in sorted({row["span"] for row in rows}):
         known = [row for row in rows if row["span"] == span]
         asked = [place for place, row in enumerate(known) if row["chosen"]]
+        if scope.steps is None:
+            everywhere = len({rank for row in known for rank in row["ranks"]})
+            asked = [place for place in asked if known[place]["chosen_on"] == everywhere] or asked
         kept: list[int] = []
         work = 0
         for place in reversed(asked):

@@ -22,8 +22,7 @@ def data_quality(facts: Facts) -> Iterator[Finding]:
     """What `stepscope checks` says in full. It saves nothing; it says which of the other findings and
     answers to take with care. It comes first where a check with an error bears on the times of steps,
     and where the device looks idle, or has no work at all, while a check says that device work is missing. Where either is
-    so of fewer than half of the ranks, or their files are damaged, these are named, and the other findings are about the
-    others.
+    so of some of the ranks, or their files are damaged, these are named, and the other findings are about the others.
     """
     checks = facts.of_all.checks
     if len(checks) <= _CHECKS.value:
