@@ -160,6 +160,59 @@ def test_a_script_that_raises_shows_its_own_traceback_alone(fork, job):
     assert "ended_early: ValueError ended the job" in done.out
 
 
+@pytest.mark.parametrize(
+    "closing", ["sys.stdout.close()", "sys.stdout = None", "sys.stdout.close(); sys.stderr.close()"]
+)
+def test_a_script_that_closes_its_streams_keeps_its_exit_code_and_its_recording(fork, job, closing):
+    (job / "train.py").write_text(f"{TRAINING}\n{closing}\n")
+    done = _recorded(fork, job, "--phases", "--", str(job / "train.py"))
+    assert done.code == 0, done.err
+    (phases,) = (job / "out").glob("*.phases.json")
+    # On stderr where that is all there is, and nowhere where nothing is.
+    assert (f"wrote {phases}" in done.err) is ("stderr" not in closing)
+    assert "bug" not in done.err
+
+
+def test_streams_that_were_closed_before_are_what_python_makes_of_them(job):
+    (job / "plain.py").write_text("import sys\nprint('lost')\nassert sys.stdout is None\n")
+    command = f"{sys.executable} -m stepscope record -o out -- plain.py >&-"
+    done = subprocess.run(["sh", "-c", command], cwd=job, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_what_the_script_recorded_by_itself_is_said_to_be_elsewhere(fork, job):
+    own = job / "own"
+    (job / "train.py").write_text(
+        f"import torch\nfrom stepscope import inline\ninline.start(out={str(own)!r})\n"
+        + TRAINING.replace(
+            "in torch.utils.data.DataLoader(data, batch_size=4)",
+            "in inline.iterate(torch.utils.data.DataLoader(data, batch_size=4))",
+        )
+        + "\ninline.stop()\n"
+    )
+    done = _recorded(fork, job, "--phases", "--", str(job / "train.py"))
+    assert done.code == 0, done.err
+    assert f"note: the script recorded by itself, into {own}" in done.err
+    assert "nothing was recorded" not in done.err
+
+
+def test_a_script_with_a_trace_of_its_own_is_traced_after_it(fork, job):
+    own = job / "own"
+    loop = TRAINING.replace("torch.utils.data.DataLoader(data, batch_size=4)", "batches()")
+    (job / "train.py").write_text(
+        "import torch\nfrom stepscope import trace\n"
+        "def batches():\n"
+        f"    with trace({str(own)!r}, active=2) as tracer:\n"
+        "        yield from tracer.iterate(torch.utils.data.DataLoader(data, batch_size=4))\n"
+        + loop
+    )
+    done = _recorded(fork, job, "--trace", "--active", "2", "--", str(job / "train.py"))
+    assert done.code == 0, done.err
+    assert f"note: the script also recorded by itself, into {own}" in done.err
+    assert [path.name for path in own.iterdir()] == ["train-0-of-1.json.gz"]
+    assert [path.name for path in (job / "out").iterdir()] == ["train-0-of-1.json.gz"]
+
+
 def test_a_script_without_torch_is_told_so(spawn, job):
     (job / "plain.py").write_text("print('ran')")
     done = _recorded(spawn, job, "--", str(job / "plain.py"))

@@ -48,6 +48,25 @@ def test_off_is_nothing_at_all() -> None:
     assert inline.stop() == []
 
 
+def test_a_loop_of_ours_inside_another_ones_iteration_is_a_part_of_it(tmp_path: Path) -> None:
+    model = make_model()
+    inline.start(model=model, out=tmp_path)
+    for batch in inline.iterate(batches(6)):
+        for one in inline.iterate([batch]):
+            with inline.iteration():
+                train(model, [one])
+    for _ in range(2):
+        with inline.iteration():
+            train(model, inline.iterate(batches(2)))
+    (file,) = inline.stop()
+    document = json.loads(file.read_text())
+    assert document["steps"] == 8
+    # Two batches in each of the last two iterations.
+    samples = document["values"]["samples"]
+    assert samples
+    assert all(count == (5 if iteration <= 6 else 10) for iteration, count in samples)
+
+
 def test_a_profile_has_hugectrs_fields_and_the_samples_beside_them(tmp_path: Path) -> None:
     profile = _record(tmp_path, ["forward", "0.forward", "backward", "optimizer.step"])
     assert profile["host_name"]

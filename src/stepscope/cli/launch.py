@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import shlex
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,7 @@ import click
 
 from stepscope.cli.choices import out_option, recorded_ranks_option, typed_sources
 from stepscope.cli.say import put, say
-from stepscope.cli.streams import write_no_more
+from stepscope.cli.streams import reporting
 from stepscope.cli.typed_name import typed_name
 from stepscope.floor.captured_steps import SIGNALS, StepRange, parse_steps
 from stepscope.floor.chosen_ranks import may_be_chosen
@@ -222,13 +221,8 @@ def command(
         return
     launched = launch(asked)
     if launched.speaks and launched.files and not launched.was_told_to_end:
-        try:
+        with reporting():
             _report(asked, launched, stats=stats)
-            sys.stdout.flush()
-        except (Exception, KeyboardInterrupt) as error:
-            # The job has done its work: that we cannot show it is no failure of the job.
-            warn(f"the report ended early: {type(error).__name__}: {error}")
-            write_no_more(sys.stdout, sys.stderr)
     if code := end_as(launched.status):
         raise click.exceptions.Exit(code)
 

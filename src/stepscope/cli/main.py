@@ -19,7 +19,7 @@ import click
 
 from stepscope import __version__
 from stepscope.cli.say import put, say
-from stepscope.cli.streams import open_closed_streams, write_no_more
+from stepscope.cli.streams import flush, open_closed_streams, write_no_more
 from stepscope.cli.typed_name import typed_name
 from stepscope.floor.errors import StepScopeError, out_of_memory
 from stepscope.floor.known_names import nearest
@@ -138,7 +138,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         own_process()
     try:
         code = _run(arguments)
-        sys.stdout.flush()
+        flush(sys.stdout)
     except StepScopeError as error:
         return _tell(error)
     except click.ClickException as error:

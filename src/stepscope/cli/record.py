@@ -16,6 +16,7 @@ from stepscope.cli.all_ranks import of_one_rank, soon_read, wrote_phases
 from stepscope.cli.choices import out_option, recorded_ranks_option, typed_sources
 from stepscope.cli.say import put, say
 from stepscope.cli.script_end import Interrupted, exit_code, show_traceback
+from stepscope.cli.streams import as_python_has_them, reporting
 from stepscope.cli.typed_name import typed_name
 from stepscope.floor.captured_steps import SIGNALS, parse_steps
 from stepscope.floor.errors import StepScopeError, UsageError
@@ -161,6 +162,7 @@ def command(
     """
     interrupted = Interrupted()
     from stepscope.record import inline
+    from stepscope.record.recording import SCRIPTS_OWN
     from stepscope.record.script import run
     from stepscope.record.together import Together
 
@@ -221,6 +223,8 @@ def command(
             and (on_demand is None or (tracer is not None and bool(tracer.written)))
         )
 
+    as_python_has_them()
+    SCRIPTS_OWN.clear()
     leaving = AtTerm(lambda: _tell_files(out, before, tracer) if reports() else None, reports=True)
     try:
         if sampling is not None:
@@ -243,12 +247,11 @@ def command(
         written += sampling.stop()
     if reports():
         scripts, sys.path[:] = sys.path[:], path
-        try:
+        with reporting():
             _tell(out, before, written, tracer)
             if sampling is not None and sampling.why_not is not None and this_process().rank == 0:
                 say(f"note: no stacks, or not all, were sampled: {sampling.why_not}")
-        finally:
-            sys.path[:] = scripts
+        sys.path[:] = scripts
     if code:
         raise click.exceptions.Exit(code)
 
@@ -450,6 +453,8 @@ def _wrote(
     out: Path, before: dict[Path, int], written: list[Path], tracer: Tracer | OnDemand | None
 ) -> list[Path]:
     """Names what this run has written; under a launcher rank 0 alone reports, and only its own files."""
+    from stepscope.record.recording import SCRIPTS_OWN
+
     process = this_process()
     if process.rank != 0:
         return []
@@ -466,11 +471,15 @@ def _wrote(
             )
         }
     )
-    if not new:
-        # A tracer that has started warns by itself of what it did not record.
-        if tracer is None or "torch" not in sys.modules:
-            say(_nothing())
-        return []
+    own = [
+        str(folder) for folder in dict.fromkeys(SCRIPTS_OWN) if folder != out and folder.is_dir()
+    ]
+    if own:
+        also = "also " if new else ""
+        say(f"note: the script {also}recorded by itself, into {', '.join(own)}")
+    # A tracer that has started warns by itself of what it did not record.
+    elif not new and (tracer is None or "torch" not in sys.modules):
+        say(_nothing())
     for path in new:
         instead = ", in place of an earlier one" if path in before else ""
         say(f"wrote {path}{instead}")

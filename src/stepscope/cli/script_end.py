@@ -19,7 +19,9 @@ def exit_code(left: SystemExit) -> int:
         return 0
     if isinstance(left.code, int):
         return left.code
-    click.echo(str(left.code), err=True)
+    # Python, too, leaves out what a closed stderr does not take.
+    with contextlib.suppress(OSError, ValueError):
+        click.echo(str(left.code), err=True)
     return 1
 
 

@@ -25,6 +25,9 @@ from stepscope.record.trouble import Guard
 T = TypeVar("T")
 Itself = TypeVar("Itself", bound="EveryStep")
 
+SCRIPTS_OWN: list[Path] = []
+"""Folders of the recordings that the script itself started, with `inline.start` or `trace`."""
+
 
 class Recording(ABC):
     """What a loop drives. A method that is not abstract does nothing here, and may be left so.
@@ -34,6 +37,7 @@ class Recording(ABC):
             make no more calls.
         driver: how the script drives the recording itself, if it does; `LoopFinder`, which can only
             guess where iterations are, is then silent.
+        in_loop: whether a loop of ours runs, of whose iterations one of ours inside it is a part.
         stopped: whether `stop` was called.
         rests: of so many of the next iterations nothing is wanted: a loop counts one down where it would call `begin`,
             and makes no other call for it.
@@ -42,6 +46,7 @@ class Recording(ABC):
 
     guard: Guard
     driver: str | None = None
+    in_loop: bool = False
     stopped: bool = False
     rests: int = 0
     takes_batches: bool = True

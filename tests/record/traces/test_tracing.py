@@ -417,15 +417,24 @@ def test_a_profiler_that_was_warming_up_before_a_trace_is_left_alone(tmp_path: P
     assert sum(event.name == "aten::addmm" for event in theirs.events()) == 4
 
 
-def test_of_two_traces_at_once_the_second_is_refused(tmp_path: Path) -> None:
+def test_of_two_traces_at_once_the_second_comes_after_the_first(tmp_path: Path) -> None:
     model = make_model()
     second = trace(tmp_path, name="second", model=model, active=1)
     with trace(tmp_path, name="first", model=model, active=4) as first:
         second.start()
-        with pytest.warns(RecordingWarning, match="another trace is being recorded"):
-            train(model, first.iterate(second.iterate(batches(9))))
-    assert second.stop() == []
-    assert len(_steps(_read(first.written[0]))) == 4
+        train(model, first.iterate(second.iterate(batches(12))))
+    first_steps, second_steps = (_steps(_read(path)) for path in first.written + second.stop())
+    assert (len(first_steps), len(second_steps)) == (4, 1)
+    assert int(second_steps[0].split("#")[1]) > int(first_steps[-1].split("#")[1])
+
+
+def test_a_trace_that_another_leaves_no_steps_for_is_told_so(tmp_path: Path) -> None:
+    second = trace(tmp_path, name="second", active=1)
+    with trace(tmp_path, name="first", active=9) as first:
+        second.start()
+        train(make_model(), first.iterate(second.iterate(batches(5))))
+        with pytest.warns(RecordingWarning, match="until the job was nearly over another trace"):
+            assert second.stop() == []
 
 
 def test_nsight_systems_in_the_same_process_is_told(

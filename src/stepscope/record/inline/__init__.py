@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from stepscope.floor.errors import StepScopeError
 from stepscope.record.annotate import NOTHING
-from stepscope.record.recording import Recording, count_samples
+from stepscope.record.recording import SCRIPTS_OWN, Recording, count_samples
 from stepscope.record.settings import note_loader
 from stepscope.record.trouble import warn_once
 
@@ -74,6 +74,7 @@ def start(
             out=out,
             phases=phases,
         )
+        SCRIPTS_OWN.append(Path(out).absolute())
         session.start(lead_in=True)
     except StepScopeError as error:
         hint = f" ({error.hint})" if error.hint else ""
@@ -111,7 +112,7 @@ def offer(recording: Recording) -> Recording:
 def iterate(loader: Iterable[T]) -> Iterable[T]:
     """The batches of a loader, each an iteration; the wait for it belongs to it.
 
-    The loader itself when nothing is recorded.
+    A loop inside another one's iteration is a part of it. The loader itself when nothing is recorded.
 
     >>> list(iterate([1, 2]))
     [1, 2]
@@ -187,7 +188,14 @@ class _Iterate(Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         recording = self._recording
+        if recording.in_loop:
+            for batch in self._loader:
+                if recording.driver == "iteration":
+                    count_samples(recording, batch, self._loader)
+                yield batch
+            return
         recording.driver = "iterate"
+        recording.in_loop = True
         recording.abandon()
         running = -1
         fresh = True
@@ -227,6 +235,7 @@ class _Iterate(Generic[T]):
         finally:
             # A break or an exception in the loop's body: the iteration is incomplete. Python may
             # close this generator late, when another loop is already running.
+            recording.in_loop = False
             recording.abandon(running)
 
 
@@ -235,12 +244,20 @@ class _Iteration:
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
+        self._inside = False
 
     def __enter__(self) -> None:
+        self._inside = self._recording.in_loop
+        if self._inside:
+            return
         self._recording.driver = "iteration"
+        self._recording.in_loop = True
         self._recording.begin()
 
     def __exit__(self, kind: object, *_: object) -> None:
+        if self._inside:
+            return
+        self._recording.in_loop = False
         if kind is None:
             self._recording.end()
         else:

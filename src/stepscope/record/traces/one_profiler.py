@@ -65,10 +65,15 @@ class OneProfiler:
         """
         if self._theirs or _enabled():
             raise RuntimeError(JOBS_OWN)
-        if OneProfiler._holder not in (None, self):
+        if self.waits:
             raise RuntimeError("another trace is being recorded, and only one can be at a time")
         OneProfiler._holder = self
         let_children_end()
+
+    @property
+    def waits(self) -> bool:
+        """Whether another trace of ours has the session."""
+        return OneProfiler._holder not in (None, self)
 
     def release(self) -> None:
         """Gives the session back."""

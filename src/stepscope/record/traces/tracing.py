@@ -27,7 +27,7 @@ from stepscope.record.job.ending import Ending, ending, handled, told
 from stepscope.record.job.loop import LoopFinder
 from stepscope.record.job.trained_model import ModelSearch
 from stepscope.record.output import Background, warn_unusable
-from stepscope.record.recording import EveryStep
+from stepscope.record.recording import SCRIPTS_OWN, EveryStep
 from stepscope.record.traces.allocator_history import AllocatorHistory
 from stepscope.record.traces.cycles import Cycles
 from stepscope.record.traces.file import file_safe, trace_name, write_trace
@@ -123,7 +123,7 @@ class Tracer(EveryStep):
         self._at_exit: AtExit | None = None
         self._at_term: AtTerm | None = None
         self._thread = 0
-        self._over = False
+        self._over = self._waited = False
         self._batches = LoopFinder(self, steps=False)
 
     def __enter__(self) -> Tracer:
@@ -234,6 +234,16 @@ class Tracer(EveryStep):
             self._end_cycle()
             self._finish()
             return
+        if (
+            action != "off"
+            and self._profiling is None
+            and self._one is not None
+            and self._one.waits
+        ):
+            # The script has a trace of its own beside that of `stepscope record`: one comes after the other.
+            self._waited = True
+            self._index -= 1
+            return
         if self._search is not None:
             self._search.step_begins(index, first_recorded=cycles.wait + cycles.warmup)
         if action == "off":
@@ -315,6 +325,12 @@ class Tracer(EveryStep):
         """Warns when a job ends before anything was recorded."""
         cycles = self._cycles
         if self._one is None or self.keeps_numbers or self.stop_seconds:
+            return
+        if self._waited:
+            warn_once(
+                "nothing was traced: until the job was nearly over another trace was being recorded, "
+                "and only one can be at a time"
+            )
             return
         done = self._index + self._lead_in
         if self._lead_in and done < 2:
@@ -428,4 +444,6 @@ def trace(out: str | Path = "traces", **options: Any) -> Tracer:
 
     >>> tracer = trace("traces", active=3)
     """
-    return Tracer(out, **options)
+    tracer = Tracer(out, **options)
+    SCRIPTS_OWN.append(tracer.out)
+    return tracer
