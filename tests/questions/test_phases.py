@@ -84,3 +84,10 @@ def test_of_asked_steps_everything_is_over_those_alone(diff):
         """,
         steps=(6, 7),
     )
+
+
+def test_a_step_that_was_timed_in_place_of_many_counts_as_many(answer):
+    lasted = {1: (30_000, 1), 2: (30_000, 1), 3: (2_000, 256)}
+    rows = [{"step": at, "dur_ns": ns, "stands_for": of} for at, (ns, of) in lasted.items()]
+    (row,) = answer("phases", {"phase": [STEP], "phase_step": rows}, steps=(1, 2, 3)).rows()
+    assert (row["steps"], row["mean_ns"]) == (258, 572_000 / 258)

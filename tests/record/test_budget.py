@@ -1,6 +1,7 @@
 """How often a step is measured, and that nothing of ours is in those between."""
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from tests.record.small_job import batches, events_in, make_model, train, untouc
 
 from stepscope.api.inline_profiles import parse_result
 from stepscope.record import inline
-from stepscope.record.budget import Budget
+from stepscope.record.budget import Budget, next_timed
 from stepscope.record.inline.schedule import Schedule
 from stepscope.record.job.loop import LoopFinder
 
@@ -22,7 +23,8 @@ def test_after_32_measured_steps_k_follows_what_they_took() -> None:
         if budget.due(step):
             measured.append(step)
             budget.spent(30_000, 1_000_000)  # 3 %
-    assert measured == [*range(32), *range(32, 200, 8)]
+    assert measured[:32] == [*range(32)]
+    assert [step // 8 for step in measured[32:]] == [*range(4, 25)]  # one of each block of eight
     assert (budget.every, budget.cost_ns) == (8, 30_000)
 
 
@@ -34,12 +36,58 @@ def test_what_takes_longer_when_it_is_seldom_is_judged_again_soon() -> None:
     for _ in range(8):
         budget.spent(200_000, 1_000_000)
     assert budget.every == 64
-    for _ in range(31):
-        budget.spent(1_000, 1_000_000)
-    assert budget.every == 64  # a few cheap ones are no reason
-    for _ in range(9):
-        budget.spent(1_000, 1_000_000)
-    assert budget.every == 1
+
+
+@pytest.mark.thins
+def test_steps_that_have_become_long_are_measured_often_at_once() -> None:
+    budget = Budget()
+    for _ in range(32):
+        budget.spent(1_000_000, 1_000_000)
+    assert budget.every == 256
+    for step_ns in (30_000_000, 300_000, 30_000_000, 30_000_000):
+        budget.spent(270_000, step_ns)
+        assert budget.every == 256  # a few are no reason
+    budget.spent(270_000, 30_000_000)
+    assert (budget.every, budget.cost_ns) == (2, 270_000)
+    for _ in range(40):
+        budget.spent(270_000, 30_000_000)
+    assert budget.every == 2
+
+
+@pytest.mark.thins
+def test_the_cost_of_an_event_is_not_known_by_three_of_its_measurements() -> None:
+    budget = Budget(scatters=True)
+    for _ in range(32):
+        budget.spent(300_000, 1_000_000)
+    for _ in range(5):
+        budget.spent(-100_000, 1_000_000)
+    assert (budget.every, budget.cost_ns) == (64, 300_000)
+    for _ in range(3):
+        budget.spent(-100_000, 30_000_000)  # the steps are longer: that is certain
+    assert (budget.every, budget.cost_ns) == (2, 300_000)
+
+
+def _timed(every: int, steps: int) -> list[int]:
+    return [step for step in range(steps) if next_timed(step, every) == step]
+
+
+def test_one_step_of_each_block_is_timed_and_what_is_timed_seldom_is_timed_often_too() -> None:
+    often = _timed(1, 4096)
+    for every in (2, 4, 8, 64, 256):
+        timed = _timed(every, 4096)
+        assert [step // every for step in timed] == [*range(4096 // every)]
+        assert set(timed) <= set(often)
+        often = timed
+
+
+def test_no_part_of_a_job_that_recurs_is_timed_more_often_than_another() -> None:
+    for every in (8, 64, 256):
+        timed = _timed(every, every * 4096)
+        for recurs in (2, 3, 8, 64):
+            times = Counter(step % recurs for step in timed)
+            expected = 4096 / recurs
+            assert len(times) == recurs
+            assert all(abs(n - expected) < 5 * expected**0.5 for n in times.values()), times
 
 
 @pytest.mark.thins
@@ -65,7 +113,7 @@ def test_an_event_that_costs_much_is_armed_in_every_kth_iteration() -> None:
         turn = schedule.advance(measured=True, following=number)
         if turn.role == "armed":
             armed.append((turn.event, number))
-    assert armed == [(0, 0), (0, 1), (0, 3), (1, 8), (1, 16), (1, 24)]
+    assert armed == [(0, 0), (0, 1), (0, 3), *((1, one) for one in _timed(8, 40)[1:4])]
 
 
 @pytest.fixture
@@ -99,7 +147,7 @@ def test_between_timed_steps_no_hook_is_left_in_the_job(tmp_path: Path) -> None:
     assert losses[:100] == plain[:100]
     assert untouched(model)
     seldom = [number for number in range(38, 101) if number not in untouched_in]
-    assert seldom == [48, 64, 80, 96]
+    assert seldom == [step for step in _timed(16, 101) if step > 37]
     found = _phases(tmp_path)
     assert (found["steps"], found["timed_every"]) == (150, 16)
     # The first step of an epoch is timed whenever it is, and counts for nothing.
@@ -150,9 +198,9 @@ def test_seldom_armed_iterations_are_numbered_right_and_have_unarmed_neighbours(
     (event,) = events_in(tmp_path)
     iterations = [row[0] for row in event["samples"]]
     late = [number for number in iterations if number > 60]
-    # The twelfth of sixteen, counting from 1: phases are timed in the sixteenth.
+    # Four before those whose phases are timed, counting from 1.
     assert late
-    assert all(number % 16 == 11 for number in late), late
+    assert set(late) <= {step - 5 for step in _timed(16, 400)}
     (profile,) = parse_result(tmp_path)
     unarmed = {number for number, armed, _ in profile["iterations"] if not armed}
     assert all({number - 1, number + 1} <= unarmed for number in late[:-1])

@@ -15,7 +15,8 @@ WINDOWS = 20
 
 _OF_ASKED_STEPS = """
     SELECT * FROM phase WHERE false UNION ALL BY NAME
-    SELECT rank, span, phase, count(*) AS steps, avg(dur_ns) AS mean_ns,
+    SELECT rank, span, phase, sum(stands_for)::BIGINT AS steps,
+        sum(dur_ns * stands_for) / sum(stands_for) AS mean_ns,
         median(dur_ns)::DOUBLE AS median_ns, quantile_cont(dur_ns, 0.95)::DOUBLE AS p95_ns,
         max(dur_ns) AS largest_ns, max(peak_bytes) AS peak_bytes,
         max(reserved_bytes) AS reserved_bytes
@@ -60,10 +61,11 @@ def _led(scope: Scope) -> str:
         longest AS (
             SELECT rank, span, step FROM phase_step WHERE phase = 'step'
             WINDOW same AS (PARTITION BY rank, span)
-            QUALIFY count(*) OVER same >= {_ENOUGH} AND row_number() OVER (same ORDER BY dur_ns DESC, step)
-                <= greatest(1, count(*) OVER same // {_FEW_LONG})
+            QUALIFY count(*) OVER same >= {_ENOUGH} AND (row_number() OVER (same ORDER BY dur_ns DESC, step) = 1
+                OR sum(stands_for) OVER (same ORDER BY dur_ns DESC, step) <= sum(stands_for) OVER same // {_FEW_LONG})
         ), long AS (
-            SELECT rank, span, phase, count(*) AS left_out, sum(dur_ns)::DOUBLE AS long_ns
+            SELECT rank, span, phase, sum(stands_for)::BIGINT AS left_out,
+                sum(dur_ns * stands_for)::DOUBLE AS long_ns
             FROM phase_step SEMI JOIN longest USING (rank, span, step) GROUP BY rank, span, phase
         ), led AS (
             SELECT rank, span, left_out FROM times JOIN long USING (rank, span, phase)
@@ -87,21 +89,23 @@ def order(column: str) -> str:
     return f"CASE {column} {places} ELSE {len(PHASES) + 1} END"
 
 
+def _mean_of(phase: str) -> str:
+    of = f"FILTER (phase = '{phase}')"
+    return f"sum(dur_ns * stands_for) {of} / sum(stands_for) {of}"
+
+
 def by_steps(window: str) -> str:
     """SQL: a row for each rank and window of kept steps, a column for each phase.
 
     Args:
         window: what steps have in common that are shown as one: `step`, or a window's number.
     """
-    parts = ", ".join(
-        f"round(avg(dur_ns) FILTER (phase = '{name}'))::BIGINT AS {name}_ns" for name in PHASES
-    )
+    parts = ", ".join(f"round({_mean_of(name)})::BIGINT AS {name}_ns" for name in PHASES)
     return f"""
         SELECT
             rank, min(step) AS step,
-            round(avg(dur_ns) FILTER (phase = 'step'))::BIGINT AS total_ns, {parts},
-            avg(dur_ns) FILTER (phase = 'step')
-                / nullif(any_value(median_ns), 0) AS over_median_ratio,
+            round({_mean_of("step")})::BIGINT AS total_ns, {parts},
+            {_mean_of("step")} / nullif(any_value(median_ns), 0) AS over_median_ratio,
             max(memory_bytes) AS memory_bytes, max(peak_bytes) AS peak_bytes,
             max(reserved_bytes) AS reserved_bytes, span
         FROM (

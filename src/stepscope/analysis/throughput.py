@@ -29,26 +29,27 @@ def _timed(scope: Scope) -> str:
         )
     ),
     timed AS (
-        SELECT rank, span, name, value, dur_ns AS ns
+        SELECT rank, span, name, value, dur_ns AS ns, stands_for
         FROM step_value JOIN ({steps_of_means(scope)}) USING (rank, span, step) WHERE phase = 'step'
         UNION ALL
-        SELECT rank, span, step_value.name, value, end_ns - start_ns AS ns
+        SELECT rank, span, step_value.name, value, end_ns - start_ns AS ns, 1
         FROM step_value JOIN step USING (rank, span, step)
         SEMI JOIN ({COUNTED_STEPS}) USING (rank, span, step)
         UNION ALL
-        SELECT rank, span, name, value, dur_ns AS ns
+        SELECT rank, span, name, value, dur_ns AS ns, 1
         FROM step_value JOIN unarmed USING (rank, span, iteration)
         UNION ALL
-        SELECT rank, span, name, value, ns FROM step_value
+        SELECT rank, span, name, value, ns, 1 FROM step_value
         JOIN (SELECT rank, span, avg(dur_ns) AS ns FROM unarmed GROUP BY ALL) USING (rank, span)
         WHERE step IS NULL AND iteration IS NULL
     ),
     summed AS (
-        SELECT name, rank, span, count(*) AS n, sum(value) AS value, sum(ns)::DOUBLE AS ns
+        SELECT name, rank, span, count(*) AS n, sum(stands_for)::DOUBLE AS weight,
+            sum(value * stands_for) AS value, sum(ns * stands_for)::DOUBLE AS ns
         FROM timed GROUP BY ALL HAVING sum(ns) > 0
     )
     SELECT summed.*, (rank, span) IN (SELECT (rank, span) FROM step) AS traced,
-        sum((timed.value - summed.value * timed.ns / summed.ns) ** 2) AS squares
+        sum((stands_for * (timed.value - summed.value * timed.ns / summed.ns)) ** 2) AS squares
     FROM summed JOIN timed USING (name, rank, span)
     GROUP BY ALL ORDER BY name, rank, n DESC, span
     """
@@ -98,7 +99,8 @@ def _rate(row: dict[str, Any]) -> Rate:
     if n > 1:
         error = math.sqrt(row["squares"] / (n - 1) / n) / (ns / n)
         half = student_t(n - 1) * error * 1e9
-    return Rate(row["name"], (row["rank"],), n, value / n, ns / n, ratio * 1e9, half, row["traced"])
+    per_step, step_ns = value / row["weight"], ns / row["weight"]
+    return Rate(row["name"], (row["rank"],), n, per_step, step_ns, ratio * 1e9, half, row["traced"])
 
 
 def together(of_ranks: Iterable[Rate]) -> list[Rate]:

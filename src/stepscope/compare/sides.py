@@ -212,15 +212,25 @@ def phase_means(scope: Scope) -> tuple[dict[int, RankMean], dict[str, dict[int, 
         means[row["rank"]][row["phase"]] += Fraction(row["mean_ns"]) * row["steps"]
         counted[row["rank"]] += row["steps"] if row["phase"] == "step" else 0
     kept: dict[tuple[int, str], list[int]] = defaultdict(list)
-    samples = f"SELECT rank, phase, dur_ns FROM ({steps_of_means(scope)})"
+    weights: dict[tuple[int, str], list[int]] = defaultdict(list)
+    samples = f"SELECT rank, phase, dur_ns, stands_for FROM ({steps_of_means(scope)})"
     for row in scope.sql(samples).to_pylist():
         kept[row["rank"], row["phase"]].append(row["dur_ns"])
+        weights[row["rank"], row["phase"]].append(row["stands_for"])
 
     def scattered(of_ranks: Mapping[int, Fraction], phase: str) -> dict[int, RankMean]:
         ranks = {}
         for rank, mean in of_ranks.items():
             own, steps = kept[rank, phase], len(kept[rank, "step"])
-            middle = Fraction(sum(own), steps) if steps else Fraction(0)
+            weight = sum(weights[rank, "step"])
+            total = sum(ns * of for ns, of in zip(own, weights[rank, phase], strict=True))
+            middle = Fraction(total, weight) if steps else Fraction(0)
+            if steps * max(weights[rank, phase], default=0) != weight:
+                # A mean of weighted steps scatters as that of these: what each adds, by its weight.
+                own = [
+                    round(middle + (ns - middle) * of * steps / weight)
+                    for ns, of in zip(own, weights[rank, phase], strict=True)
+                ]
             known = bool(own) or not mean
             scatter = deviation(own, middle, steps) if known else None
             ranks[rank] = RankMean(mean, steps, scatter)

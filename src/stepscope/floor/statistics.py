@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import accumulate
+from typing import Any
 
 STABLE_BELOW = 0.02
 """Relative standard deviation below which a measurement counts as stable."""
@@ -117,13 +120,19 @@ def quantile(ordered: Sequence[float], share: float) -> float:
     return ordered[below] + (ordered[above] - ordered[below]) * (position - below)
 
 
-def describe(values: Sequence[float]) -> Statistics | None:
-    """Statistics of some times; None when there are none."""
+def describe(values: Sequence[float], weights: Sequence[int] | None = None) -> Statistics | None:
+    """Statistics of some times; None when there are none.
+
+    Args:
+        values: the times.
+        weights: how often each counts; None for once.
+    """
     if not values:
         return None
-    ordered = sorted(values)
-    n = len(ordered)
-    mean = math.fsum(ordered) / n
+    pairs = sorted(zip(values, weights or [1] * len(values), strict=True))
+    ordered = _Repeated(pairs)
+    n = len(pairs)
+    mean = math.fsum(value * weight for value, weight in pairs) / len(ordered)
     found = Statistics(
         n=n,
         mean=mean,
@@ -137,7 +146,22 @@ def describe(values: Sequence[float]) -> Statistics | None:
     )
     if n == 1:
         return found
-    return found.of_more(n, mean, math.fsum((value - mean) ** 2 for value in ordered))
+    squares = math.fsum(weight * (value - mean) ** 2 for value, weight in pairs)
+    return found.of_more(n, mean, squares * n / len(ordered))
+
+
+class _Repeated(Sequence[float]):
+    """Ordered values, each as often as its weight says."""
+
+    def __init__(self, pairs: Sequence[tuple[float, int]]) -> None:
+        self._values = [value for value, _ in pairs]
+        self._ends = list(accumulate(weight for _, weight in pairs))
+
+    def __len__(self) -> int:
+        return self._ends[-1]
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._values[bisect_right(self._ends, place)]
 
 
 def median_interval(ordered: Sequence[float]) -> tuple[float, float] | None:

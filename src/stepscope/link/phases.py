@@ -53,7 +53,7 @@ def find_phases(host: Host, steps: Steps) -> dict[str, pa.Table]:
     if not counted.any():
         return {}
     kept = [
-        {"step": number, "phase": name, "dur_ns": values[row]}
+        {"step": number, "phase": name, "dur_ns": values[row], "stands_for": 1}
         for row, number in enumerate(steps.number[counted].tolist())
         for name, values in columns.items()
     ]

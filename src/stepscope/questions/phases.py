@@ -205,8 +205,8 @@ def _timing(scope: Scope) -> list[str]:
     """What timing costs, where that is why not every step is timed; and steps that do not count."""
     (row,) = scope.sql(
         f"""
-        SELECT max(phase.timed_every) AS every, max(phase.timing_ns) AS ns,
-            arg_max(phase.timing_ns / nullif(times.mean_ns, 0), phase.timing_ns) AS part,
+        SELECT arg_max(phase.timed_every, phase.timing_ns) AS every, max(phase.timing_ns) AS ns,
+            arg_max(phase.timing_ns / nullif(times.mean_ns * phase.timed_every, 0), phase.timing_ns) AS part,
             sum(times.left_out)::BIGINT AS left_out,
             sum(phase.disturbed_steps)::BIGINT AS disturbed, sum(phase.unobserved_steps)::BIGINT AS unobserved
         FROM phase LEFT JOIN ({times_of(scope)}) times USING (rank, span, phase) WHERE phase = 'step'
@@ -216,7 +216,8 @@ def _timing(scope: Scope) -> list[str]:
     if (row["every"] or 1) > 1 and row["ns"] is not None:
         lines.append(
             f"One in {row['every']} steps is timed: timing one takes {time_text(row['ns'])}, "
-            f"{ratio_text(row['part'])} of a step."
+            f"{ratio_text(row['part'])} of {row['every']} mean steps. "
+            "In means it stands for those of which it is one."
         )
     for count, why in (
         (row["disturbed"], "a profiler ran or wrote its file, or the recording looked for what to measure"),

@@ -29,7 +29,7 @@ _DEFAULTS: dict[str, Row] = {
     "inline_timing": {"kind": "event", "averaged": False},
     "module": {"calls": 1, "rule": "python"},
     "phase": {"steps": 1},
-    "phase_step": {"phase": "step"},
+    "phase_step": {"phase": "step", "stands_for": 1},
     "rank": {"resolution_ns": 1, "rank_rule": "single"},
     "source": {"path": "trace.json", "format": "kineto", "truncated": False},
     "step": {"rule": "ProfilerStep"},

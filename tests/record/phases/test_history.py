@@ -27,6 +27,13 @@ def test_rows_are_evenly_spaced_and_sums_exact(values: list[int], capacity: int)
     assert history.count == len(values)
 
 
+def test_a_row_counts_as_often_as_its_weight_says() -> None:
+    history = History(2, capacity=2)
+    for value, weight in ((30, 1), (30, 1), (2, 256)):
+        history.add((value, 1), weight=weight)
+    assert (history.totals, history.weight, history.count) == ([572, 258], 258, 3)
+
+
 def test_what_is_beside_a_row_stays_beside_it() -> None:
     history = History(1, capacity=4)
     for value in range(20):

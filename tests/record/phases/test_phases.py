@@ -15,6 +15,7 @@ from tests.record.small_job import batches, make_model, train, untouched
 
 from stepscope.floor.ranks import Process
 from stepscope.record import inline
+from stepscope.record.budget import next_timed
 from stepscope.record.inline.documents import phases_document
 from stepscope.record.inline.session import Session
 from stepscope.record.memory import MemoryReader
@@ -318,7 +319,7 @@ def test_a_summary_says_what_was_not_measured() -> None:
     assert summary["phases"]["residual"]["share_ratio"] == 0.7
     assert summary["device"] is None
     assert summary["rank"] == 3
-    assert summary["step_samples"] == [[1, 100, 0, 0, 30, 0, 0, 70, None, None, None]]
+    assert summary["step_samples"] == [[1, 100, 0, 0, 30, 0, 0, 70, 1, None, None, None]]
     assert "verdict" not in summary  # the job measures, and judges nothing
     json.dumps(summary, allow_nan=False)
 
@@ -436,10 +437,12 @@ def test_few_steps_are_timed_where_timing_them_takes_long() -> None:
         phases.took(30_000)  # 3 % of the step
         phases.settle()
     assert timed[:32] == list(range(1, 33))
-    assert timed[32:] == list(range(40, 400, 8))  # 3 % of one in 8 are below 0.5 % of all
+    # 3 % of one in 8 are below 0.5 % of all.
+    assert timed[32:] == [number for number in range(33, 400) if next_timed(number, 8) == number]
     assert (phases.budget.every, phases.budget.cost_ns, phases.steps) == (8, 30_000, 399)
     assert phases.timed_steps == len(timed) == phases.history.count
-    assert phases.history.totals[1] == 1_000_000 * len(timed)
+    assert phases.history.totals[1] == 1_000_000 * phases.history.weight
+    assert phases.history.weight == 32 + 8 * len(timed[32:])
 
 
 def test_every_step_of_long_ones_is_timed() -> None:
@@ -480,7 +483,7 @@ def test_between_timed_steps_hooks_do_nothing() -> None:
     phases.budget.every = 4
     clock = FakeDeviceClock(hours)
     phases.clock = clock
-    for number in (1, 2, 3):
+    for number in (number for number in range(1, 5) if next_timed(number, 4) != number):
         phases.begin(hours.now, number=number)
         assert phases.open("forward") is None
         phases.close(None)

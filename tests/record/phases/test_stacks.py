@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from stepscope.api.trace import open_trace
+from stepscope.record.budget import next_timed
 from stepscope.record.inline.session import Session
 from stepscope.record.phases.phases import PHASES, Phases
 from stepscope.record.phases.stacks import StackSampler
@@ -48,10 +49,11 @@ def test_between_steps_nothing_is_sampled_and_in_steps_that_are_not_timed_no_pha
     phases = Phases()
     assert phases.where() == (False, None)
     phases.budget.every = 4
-    phases.begin(0, number=3)
+    timed = next_timed(4, 4)
+    phases.begin(0, number=timed + 1 if next_timed(timed + 1, 4) > timed + 1 else timed - 1)
     assert phases.where() == (True, None)
     phases.end(1)
-    phases.begin(0, number=4)
+    phases.begin(0, number=timed)
     assert phases.where() == (True, "residual")
     phases.end(1)
     assert phases.where() == (False, None)

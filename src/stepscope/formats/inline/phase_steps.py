@@ -12,6 +12,7 @@ from stepscope.formats.tables import READ, ReadReport
 
 WHOLE_STEP = "step"
 _OF_MEMORY = ("memory_bytes", "peak_bytes", "reserved_bytes")
+_NO_TIME = ("stands_for", *_OF_MEMORY)
 
 
 def read_steps(
@@ -29,7 +30,7 @@ def read_steps(
     columns, samples = document.get("step_columns"), document.get("step_samples")
     table: dict[str, list[Any]] = {name: [] for name in READ["phase_step"].names}
     places = _places(columns)
-    phases = [name for name in places if name not in ("step", "time", *_OF_MEMORY)]
+    phases = [name for name in places if name not in ("step", "time", *_NO_TIME)]
     if not {"step", "time"} <= places.keys() or not phases or not isinstance(samples, list):
         return READ["phase_step"].empty_table()
     last = -1
@@ -40,11 +41,12 @@ def read_steps(
             continue
         last = values["step"]
         memory = [values.get(name) or None for name in _OF_MEMORY]
-        _add(table, last, WHOLE_STEP, values["time"], *memory)
+        stands_for = values.get("stands_for") or 1
+        _add(table, last, WHOLE_STEP, values["time"], stands_for, *memory)
         for phase in phases:
             # What nobody heard took no time of its own: it is in the residual.
             if phase in measured or values[phase]:
-                _add(table, last, phase, values[phase], None, None, None)
+                _add(table, last, phase, values[phase], stands_for, None, None, None)
     return pa.table(table, schema=READ["phase_step"])
 
 
@@ -59,7 +61,7 @@ def _values(sample: Any, places: Mapping[str, int]) -> dict[str, int] | None:
     if not isinstance(sample, Sequence) or len(sample) <= max(places.values()):
         return None
     values = {name: whole(sample[place]) for name, place in places.items()}
-    if any(value is None for name, value in values.items() if name not in _OF_MEMORY):
+    if any(value is None for name, value in values.items() if name not in _NO_TIME):
         return None
     return {name: value for name, value in values.items() if value is not None}
 

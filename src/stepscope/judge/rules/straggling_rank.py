@@ -39,9 +39,10 @@ _LOOK_INTO = {
 }
 """What to look at, by the cause that its trace shows."""
 _OFTEN = """
-    SELECT avg((own_ns - others_ns >= $late_ns)::INTEGER) FROM (
+    SELECT sum((own_ns - others_ns >= $late_ns)::INTEGER * stands_for) / sum(stands_for) FROM (
         SELECT max(dur_ns) FILTER (rank = $rank) AS own_ns,
-            median(dur_ns) FILTER (rank <> $rank) AS others_ns
+            median(dur_ns) FILTER (rank <> $rank) AS others_ns,
+            max(stands_for) AS stands_for
         FROM phase_step WHERE phase = $phase GROUP BY span, step
     ) WHERE own_ns IS NOT NULL AND others_ns IS NOT NULL
 """

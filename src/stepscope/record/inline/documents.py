@@ -22,8 +22,9 @@ from stepscope.record.plan import Entry
 from stepscope.record.targets.copies import Copied
 
 VERSION = 1
-PHASES_VERSION = 3
-"""2: steps have the peak of memory, and null where memory was not read, not 0. 3: and what the allocator held."""
+PHASES_VERSION = 4
+"""2: steps have the peak of memory, and null where memory was not read, not 0. 3: and what the allocator held. 4: a step
+stands for several, and means, shares and statistics are of those."""
 
 ENDED_FIRST = "the recording ended before its turn"
 """Why an event has no measurement: the job ran fewer iterations than the plan takes."""
@@ -195,9 +196,10 @@ def phases_document(
         ended: why the recording was closed; None where it is not closed.
     """
     history = phases.history
-    n = history.count
+    n = history.weight
     total_ns = history.totals[1]
     columns = list(zip(*history.rows, strict=True)) if history.rows else [()] * len(COLUMNS)
+    weights = columns[COLUMNS.index("stands_for")]
     by_phase: dict[str, Any] = {}
     for position, name in enumerate((*PHASES, "residual"), start=2):
         if name != "residual" and not phases.measured(name):
@@ -207,7 +209,7 @@ def phases_document(
             "mean_ns": history.totals[position] / n if n else 0.0,
             "share_ratio": history.totals[position] / total_ns if total_ns else 0.0,
             "largest_ns": history.largest[position],
-            "statistics": _in_ns(describe(columns[position])),
+            "statistics": _in_ns(describe(columns[position], weights)),
         }
     device = None
     if phases.clock is not None and phases.device_steps:
@@ -245,7 +247,7 @@ def phases_document(
         else {
             "mean_ns": total_ns / n,
             "largest_ns": history.largest[1],
-            "statistics": _in_ns(describe(columns[1])),
+            "statistics": _in_ns(describe(columns[1], weights)),
         },
         "phases": by_phase,
         "device": device,

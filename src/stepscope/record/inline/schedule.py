@@ -4,7 +4,7 @@ After the warm-up, one iteration is observed: everything the plan names is watch
 to learn what really runs, how often and in what order. Then each event is alone for R + 1
 iterations, of which the first is thrown away (new hooks, a captured graph made again, caches). Every
 few armed iterations one runs without any hook, so that the cost of measuring is measured too. Where that is more
-than a small part of an iteration, only every k-th is armed (see `Budget`).
+than a small part of an iteration, only one in k is armed (see `Budget`).
 
 In rounds, each event has a few iterations in a row, those that take most of an iteration first, then all again, in
 longer turns, because of each turn the first is thrown away. A short job gets a little of what matters, and
@@ -19,6 +19,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
+
+from stepscope.record.budget import next_timed
 
 Role = Literal["warmup", "survey", "observe", "armed", "unarmed", "done"]
 
@@ -206,7 +208,7 @@ class Schedule:
             return _DONE
         event = self.event
         every = self._every(event)
-        seldom = every > 1 and number % every
+        seldom = next_timed(number, every) != number
         if seldom or (every == 1 and 0 < self._unarmed_every <= self._since_unarmed):
             return _UNARMED
         turn, counted = self.turn, self._kept >= 0

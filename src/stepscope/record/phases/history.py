@@ -10,8 +10,8 @@ class History:
     """Rows of integers, at most `capacity` of them, and what belongs to each.
 
     Every `stride`-th row is kept. When there is no room, every second one is dropped and the stride
-    doubles, so that what is kept always covers the whole run evenly. `count`, `totals` and `largest`
-    are of all rows.
+    doubles, so that what is kept always covers the whole run evenly. `count`, `weight`, `totals` and
+    `largest` are of all rows; a row counts in the totals as often as its weight says.
 
     Args:
         columns: numbers in a row.
@@ -30,6 +30,7 @@ class History:
         """What was given with each of the rows."""
         self.stride = 1
         self.count = 0
+        self.weight = 0
         self.totals = [0] * columns
         self.largest = [0] * columns
         self._capacity = capacity
@@ -44,10 +45,11 @@ class History:
         every = max(1, -(-len(self.rows) // most))
         return self.rows[::every], self.beside[::every], self.stride * every
 
-    def add(self, row: Sequence[int], beside: Any = None) -> None:
+    def add(self, row: Sequence[int], beside: Any = None, weight: int = 1) -> None:
         """Counts a row, and keeps it when it is its turn."""
+        self.weight += weight
         for column, value in enumerate(row):
-            self.totals[column] += value
+            self.totals[column] += value * weight
             if value > self.largest[column]:
                 self.largest[column] = value
         if self.count % self.stride == 0:

@@ -6,14 +6,15 @@ residual. So the phases and the residual of a step add up to its time on the hos
 Where the model works on a device, marks on its stream tell how long the device took for each phase,
 and whether it had already finished when the host came to ask: then it waits for the host.
 
-Timing a step takes some ten microseconds. Where that is more than a small part of the step, only every k-th is
-timed (see `Budget`); in between, hooks return at once.
+Timing a step takes some ten microseconds. Where that is more than a small part of the step, only one in k is
+timed (see `Budget`) and stands for k of them; in between, hooks return at once.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from types import MappingProxyType
@@ -33,13 +34,16 @@ COLUMNS = (
     "time_ns",
     *(f"{phase}_ns" for phase in PHASES),
     "residual_ns",
+    "stands_for",
     "memory_bytes",
     "peak_bytes",
     "reserved_bytes",
 )
-"""Columns of the kept steps; what is of memory is 0 where it was not read at that step."""
+"""Columns of the kept steps: one that was timed in place of k stands for k; what is of memory is 0 where it was not read
+at that step."""
 
 _RESIDUAL = len(PHASES)
+_STANDS_FOR = COLUMNS.index("stands_for")
 _NUMBER = {phase: number for number, phase in enumerate(PHASES)} | {"optimizer.step": 4}
 _INPUT_WAIT = _NUMBER["input_wait"]
 _FORWARD = _NUMBER["forward"]
@@ -102,6 +106,7 @@ class Phases:
         self._open: list[int] = []
         self._last_ns = 0
         self._began_ns: int | None = None
+        self._stands_for = 1
         self._fresh = False
         self._disturbed = False
         self._wait_began_ns = 0
@@ -116,6 +121,8 @@ class Phases:
         self._backward_stop: Any = None
         self._device_idle: bool | None = None
         self._last_read = -1
+        self._in_flight: deque[tuple[int, int]] = deque([(-1, 1)])
+        """Steps that the device was timed in and that may still be read, each with how many it stands for."""
         self._memory_step = 0
         self._opened_before = (0, 0)
         self._held: list[tuple[tuple[int, ...], Mapping[str, float]]] = []
@@ -142,6 +149,7 @@ class Phases:
             self._began_ns = None
             return
         self._own_ns = 0
+        self._stands_for = self.budget.every
         self._times = [0] * (len(PHASES) + 1)
         self._open = [_RESIDUAL]
         self._opened_before = self.opened[_FORWARD], self.opened[_BACKWARD]
@@ -190,7 +198,7 @@ class Phases:
         memory = self._read_memory() if self._memory_is_due(counted=counted) else (None,) * 3
         self._note_first_wait()
         if counted:
-            row = (self.steps, time_ns, *times, *(one or 0 for one in memory))
+            row = (self.steps, time_ns, *times, self._stands_for, *(one or 0 for one in memory))
             self._held.append((row, values))
             if not self._lacks_forward or len(self._held) > _MOST_HELD:
                 self._count_held()
@@ -206,7 +214,7 @@ class Phases:
 
     def _count_held(self) -> None:
         for row, values in self._held:
-            self.history.add(row, values)
+            self.history.add(row, values, row[_STANDS_FOR])
         self._held.clear()
 
     def other_model(self) -> None:
@@ -357,6 +365,7 @@ class Phases:
     def _collect(self, clock: Clock, *, counted: bool) -> None:
         if counted and self._marks:
             self._ring.push(Pending(self.steps, clock, self._origin, self._marks))
+            self._in_flight.append((self.steps, self._stands_for))
             if self._device_idle is not None:
                 self.device_checked += 1
                 self.device_idle += self._device_idle
@@ -379,8 +388,11 @@ class Phases:
 
     def _read(self) -> None:
         for phase, sample in self._ring.read():
-            self.device_ns[phase] += sample.duration_ns
+            while self._in_flight[0][0] < sample.iteration:
+                self._in_flight.popleft()
+            weight = self._in_flight[0][1]
+            self.device_ns[phase] += sample.duration_ns * weight
             self.device_counts[phase] += 1
             if sample.iteration != self._last_read:
                 self._last_read = sample.iteration
-                self.device_steps += 1
+                self.device_steps += weight
