@@ -30,7 +30,7 @@ _SECRET = re.compile(
     r"|(?:account|encryption|license|master|signing|ssh)keys?$|(?:token|auth|authorization|pwd)s?$"
 )
 _KEY = re.compile(r"(?:(?:^|[-_.])(?i:keys?)|(?<=[a-z0-9])Keys?)[\W_]*$")
-"""A word of its own in a name without blanks: `WANDB_KEY`, `--hub-key`. `other key` and `newkey` are none."""
+"""A word of its own in a name without blanks: `WANDB_KEY`, `HubKey`. `other key` and `newkey` are none."""
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _NO_LETTER = re.compile(r"[\W_]+")
 # Both start where a run of such letters does: from every letter of a long one, each search would read to its end.

@@ -170,7 +170,7 @@ DECLARED = (
         Column("stack_id", ROW, "call stack (see table call_stack); in backward that of the forward operator", nullable=True, of="call_stack"),
         Column("device_ns", DURATION, "summed duration of the device work launched in it or below it (ns); NULL when it launched none", nullable=True, by=LINK),
         Column("device_self_ns", DURATION, "summed duration of the device work launched in it and not in an operator or range below it (ns); NULL when it launched none", nullable=True, by=LINK),
-        Column("other_args", WORD, "JSON object: the arguments that have no column of their own, under their raw names, each spelling its own; without environments, and texts under names of secrets (`api_key`, `token`, `password`, what ends in `_key`)", nullable=True),
+        Column("other_args", WORD, "JSON object: the arguments that have no column of their own, under their raw names, each spelling its own; without environments, and texts under names of credentials (`api_key`, `token`, `password`, what ends in `_key`)", nullable=True),
         Column("python_id", NUMBER, "number of the Python frame", nullable=True, type=INTEGER, by=READER_FOR_LINK),
         Column("python_parent_id", NUMBER, "number of the Python frame that called it", nullable=True, type=INTEGER, by=READER_FOR_LINK),
         Column("python_module_id", NUMBER, "number of the module among those of its class", nullable=True, type=INTEGER, by=READER_FOR_LINK),
@@ -227,7 +227,7 @@ DECLARED = (
         Column("wait_on_correlation", NUMBER, "for a wait: correlation of the call that recorded the event which it waits for", nullable=True),
         Column("graph_id", NUMBER, "CUDA graph that replayed it", nullable=True),
         Column("graph_node_id", NUMBER, "node of that graph", nullable=True),
-        Column("other_args", WORD, "JSON object: the arguments that have no column of their own, under their raw names, each spelling its own; without environments, and texts under names of secrets (`api_key`, `token`, `password`, what ends in `_key`)", nullable=True),
+        Column("other_args", WORD, "JSON object: the arguments that have no column of their own, under their raw names, each spelling its own; without environments, and texts under names of credentials (`api_key`, `token`, `password`, what ends in `_key`)", nullable=True),
         Column("collective_id", ROW, "arguments of the collective", nullable=True, of="collective_args", by=READER_FOR_LINK),
     ),
     table(
