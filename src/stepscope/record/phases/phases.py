@@ -6,7 +6,7 @@ residual. So the phases and the residual of a step add up to its time on the hos
 Where the model works on a device, marks on its stream tell how long the device took for each phase,
 and whether it had already finished when the host came to ask: then it waits for the host.
 
-Timing a step takes some ten microseconds. Where that is more than a small part of the step, only one in k is
+Where timing a step takes more than a small part of it, only one in k is
 timed (see `Budget`) and stands for k of them; in between, hooks return at once.
 """
 
