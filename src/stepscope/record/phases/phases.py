@@ -121,8 +121,8 @@ class Phases:
         self._backward_stop: Any = None
         self._device_idle: bool | None = None
         self._last_read = -1
-        self._in_flight: deque[tuple[int, int]] = deque([(-1, 1)])
-        """Steps that the device was timed in and that may still be read, each with how many it stands for."""
+        self._in_flight: deque[tuple[int, int]] = deque(maxlen=self._ring.capacity + 1)
+        """Steps that the device was timed in and that the ring may still hold, each with how many it stands for."""
         self._memory_step = 0
         self._opened_before = (0, 0)
         self._held: list[tuple[tuple[int, ...], Mapping[str, float]]] = []
