@@ -1,16 +1,17 @@
 """What recording adds to steps of 1, 5, 20 and 100 ms, in every way and beside torch.profiler and TraceML, with intervals.
 
-Each way runs in a process of its own, and so does the plain loop. They take turns: some steps of the plain loop, some of one
-way, some of the plain loop, some of the next way, in a new order each time. Who has no turn is stopped, with its threads. A
-block is short, so that what it is compared with, the mean of the plain ones before and behind it, ran within some tenths of a
-second of it; the first steps of a block, which find the caches filled by another process, do not count. A way has run long enough
-before its first turn to have settled: a recording has decided by then which steps it measures.
+Plain steps and steps of a way take turns in one process, on the same model and the same memory: a block of the one and a block of
+the other, in an order that is drawn. So both find the same caches, the same alignment and, within a second, the same machine. Before
+the first block of a way, enough of its steps ran for it to settle: a recording has decided by then which steps it measures. Some steps
+of each block, the first ones, do not count.
 
-The processes are started anew in every round, because two processes that do the same differ by where their memory lies. The figure
-of a round is the mean over its blocks of the ratio to the plain loop, less 1, without the tenth that is highest and the tenth that is
-lowest; steps of more than three times the median count for neither. That of a way is the mean over rounds with Student's 95 %
-interval. The same is said of the processor time of all threads, of which nothing is left out: it takes in what threads do beside
-the loop, and scatters less than the clock on a machine that others use. The load at the start and at the end is written below.
+A pair of blocks gives a ratio; the mean over pairs, with Student's 95 % interval, is the figure, without the tenth of the
+pairs that is highest and the tenth that is lowest. The processor time is that of the thread that trains. What other threads of the
+process took, which run beside both kinds of blocks, is added to both figures as a part of the time in which they took it, less what
+they take where nothing was started.
+
+What TraceML has put into torch stays there in its plain steps, so its figures are what `trace_step` adds, a lower bound. The ways have
+a new process in every round, one after the other. The load at the start and at the end is written below.
 
     python benchmarks/overheads.py [--minutes 15] [--steps-ms 1,5,20,100] [--device cuda] [-o overheads.json]
     python benchmarks/overheads.py --memory 100000     # whether memory grows over so many fast iterations
@@ -24,16 +25,13 @@ import multiprocessing
 import os
 import random
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from itertools import pairwise
-from multiprocessing.connection import Client, Connection, Listener
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import Any
@@ -43,32 +41,36 @@ from torch import nn
 
 from stepscope.floor.statistics import student_t
 
-LEAD_IN, LEAD_IN_SECONDS = 256, 1.0
-"""Most steps, and most seconds, before the first that counts: 5 of warm-up, 32 that a recording judges by, and some more."""
-LEAD_IN_OF_EVENTS, LEAD_IN_SECONDS_OF_EVENTS = 1024, 5.0
-"""The same where events are measured; what `--inline` measures in turn has not all settled by then."""
-BLOCK_MS, FEWEST, COLD_MS = 60.0, 2, 4.0
-"""A block has steps for so long, so many at least, behind some that do not count."""
-TURNS = 10
-"""Blocks of each way in a round."""
-LARGEST = 3.0
+LEAD_IN_STEPS, LEAD_IN_SECONDS = 1024, 5.0
+"""Most steps, and most seconds, of a way before the first that counts: all that it measures in turn has settled by then, or most."""
+FEWEST, COLD_SECONDS = 4, 0.01
+"""Least steps of a block that count, and about how long those take that do not, one at least."""
+PAIRS = 10
+"""Blocks of each kind in a round."""
 PATIENCE_SECONDS = 300
 STEPS_MS = (1.0, 5.0, 20.0, 100.0)
 LAYERS = 4
 WIDTHS = {"cpu": (128, 512), "cuda": (512, 4096)}
 """Features of layers, of steps below 3 ms and of longer ones."""
 
-Timed = tuple[float, float]
-"""Seconds of a step by the wall clock and by the processor time of the whole process."""
+Batches = Iterable[torch.Tensor]
+Timed = tuple[float, float, float]
+"""Seconds by the clock, of the thread that trains and of all threads."""
 
 
 class Job:
-    """A training loop in a process of its own, which waits for its turns."""
+    """A training loop.
 
-    def __init__(self, pipe: Connection, device: str, width: int, batch: int, lead_in: int) -> None:
+    Args:
+        device: of the model.
+        width: features of each layer.
+        batch: rows of a batch.
+    """
+
+    def __init__(self, device: str, width: int, batch: int) -> None:
         torch.set_num_threads(1)
         torch.manual_seed(0)
-        self.pipe, self.device, self.lead_in = pipe, device, lead_in
+        self.device = device
         layers: list[nn.Module] = []
         for _ in range(LAYERS):
             layers += [nn.Linear(width, width), nn.ReLU()]
@@ -76,43 +78,85 @@ class Job:
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-4)
         self.data = torch.randn(batch, width, device=device)
 
-    def loader(self) -> Iterator[torch.Tensor]:
-        """Batches for the lead-in and then for each turn, whose marks are sent back."""
-        for _ in range(self.lead_in):
-            yield self.data
-        self.pipe.send(os.getpid())
-        while True:
-            cold, steps = self.pipe.recv()
-            for _ in range(cold):
-                yield self.data
-            marks = [self.now()]
-            for number in range(1, steps + 1):
-                yield self.data
-                if self.device == "cpu" or number == steps:
-                    marks.append(self.now())
-            self.pipe.send(marks)
-
-    def now(self) -> Timed:
-        if self.device != "cpu":
-            torch.cuda.synchronize()
-        return time.perf_counter(), time.process_time()
-
     def step(self, batch: torch.Tensor) -> None:
         self.optimizer.zero_grad()
         self.model(batch).square().mean().backward()
         self.optimizer.step()
 
-    def run(self, batches: Any, after: Callable[[], object] = lambda: None) -> None:
-        for batch in batches:
-            self.step(batch)
-            after()
+    def now(self) -> Timed:
+        if self.device != "cpu":
+            torch.cuda.synchronize()
+        return time.perf_counter(), time.thread_time(), time.process_time()
+
+    def batches(self, cold: int, counted: int, marks: list[Timed]) -> Iterator[torch.Tensor]:
+        """So many batches; what the clocks say before the first that counts and after the last."""
+        for _ in range(cold):
+            yield self.data
+        marks.append(self.now())
+        for _ in range(counted):
+            yield self.data
+        marks.append(self.now())
+
+    def block(self, way: Way, cold: int, counted: int) -> Timed:
+        """Runs steps in a way.
+
+        Returns:
+            What those that count took.
+        """
+        marks: list[Timed] = []
+        way.run(self, self.batches(cold, counted, marks))
+        begin, end = marks
+        return end[0] - begin[0], end[1] - begin[1], end[2] - begin[2]
 
 
-def plain(job: Job) -> None:
-    job.run(job.loader())
+class Way:
+    """How steps are run while something records.
+
+    Args:
+        wrap: what a loop over batches iterates.
+        after: called after each step.
+        around: what each step runs in.
+    """
+
+    def __init__(
+        self,
+        wrap: Callable[[Iterator[torch.Tensor]], Batches] = lambda batches: batches,
+        *,
+        after: Callable[[], object] | None = None,
+        around: Callable[[], AbstractContextManager[Any]] | None = None,
+    ) -> None:
+        self._wrap, self._after, self._around = wrap, after, around
+
+    def run(self, job: Job, batches: Iterator[torch.Tensor]) -> None:
+        if self._around is not None:
+            for batch in self._wrap(batches):
+                with self._around():
+                    job.step(batch)
+        elif self._after is not None:
+            for batch in self._wrap(batches):
+                job.step(batch)
+                self._after()
+        else:
+            for batch in self._wrap(batches):
+                job.step(batch)
 
 
-def off(job: Job) -> None:
+PLAIN = Way()
+Started = Callable[[Job], AbstractContextManager[Way]]
+
+
+def started_by_block(way: Callable[[], Way]) -> Started:
+    """A way that each block starts and ends, or of which there is nothing to start."""
+
+    @contextmanager
+    def started(_job: Job) -> Iterator[Way]:
+        yield way()
+
+    return started
+
+
+@contextmanager
+def off(_job: Job) -> Iterator[Way]:
     from stepscope.record import inline
     from stepscope.record.annotate import region
 
@@ -120,76 +164,81 @@ def off(job: Job) -> None:
         with region("interaction"):
             pass
 
-    job.run(inline.iterate(job.loader()), touched)
+    yield Way(inline.iterate, after=touched)
 
 
-def inline_way(plan: Any, *, phases: bool) -> Callable[[Job], None]:
+def inline_way(plan: Any, *, phases: bool) -> Started:
     """Phases, a plan, or both, as `inline.start` records them."""
 
-    def record(job: Job) -> None:
+    @contextmanager
+    def started(job: Job) -> Iterator[Way]:
         from stepscope.record import inline
 
         with tempfile.TemporaryDirectory() as out:
             inline.start(plan, model=job.model, optimizer=job.optimizer, out=out, phases=phases)
-            job.run(inline.iterate(job.loader()))
+            yield Way(inline.iterate)
             inline.stop()
 
-    return record
+    return started
 
 
-def event(label: str) -> Callable[[Job], None]:
+def event(label: str) -> Started:
     """One event of a plan without end, and no phases: what measuring it costs."""
     return inline_way({"warmup": 1, "repetitions": 10**6, "events": [label]}, phases=False)
 
 
-def listening(job: Job) -> None:
+@contextmanager
+def listening(job: Job) -> Iterator[Way]:
     from stepscope.record.on_demand.listener import on_demand
 
     with tempfile.TemporaryDirectory() as asked, on_demand(asked, model=job.model) as listener:
-        job.run(listener.iterate(job.loader()))
+        yield Way(listener.iterate)
 
 
-@contextmanager
-def captured(first: int, signal: Any, *, nvtx: bool) -> Iterator[Any]:
+def captured(first: int, signal: Any, *, nvtx: bool) -> AbstractContextManager[Any]:
     from stepscope.floor.captured_steps import StepRange
     from stepscope.record.capture.steps import CapturedSteps
 
-    with CapturedSteps(StepRange(first, 1 << 40), signal, nvtx=nvtx) as recording:
-        yield recording
+    return CapturedSteps(StepRange(first, 1 << 40), signal, nvtx=nvtx)
 
 
-def waiting_for_steps(job: Job) -> None:
+@contextmanager
+def waiting_for_steps(_job: Job) -> Iterator[Way]:
     """What starts and stops another profiler, in the steps that are not captured."""
     from stepscope.record.capture.signals import NvtxRange
 
     with captured(1 << 40, NvtxRange(), nvtx=False) as recording:
-        job.run(recording.iterate(job.loader()))
+        yield Way(recording.iterate)
 
 
-def nvtx_ranges(job: Job) -> None:
-    """Ranges of steps, phases, modules and operators, which no profiler takes."""
-    with captured(3, None, nvtx=True) as recording:
-        job.run(recording.iterate(job.loader()))
+class NvtxRanges(Way):
+    """Ranges of steps, phases, modules and operators, which no profiler takes; made anew for each block, since they stay."""
+
+    def run(self, job: Job, batches: Iterator[torch.Tensor]) -> None:
+        with captured(1, None, nvtx=True) as recording:
+            Way(recording.iterate).run(job, batches)
 
 
-def torch_profiler(job: Job) -> None:
-    """While it records; starting and stopping are outside the measured steps."""
-    from torch.profiler import profile, supported_activities
+class TorchProfiler(Way):
+    """While it records; starting and stopping are outside the steps that count."""
 
-    with profile(activities=supported_activities()) as profiler:
-        job.run(job.loader(), profiler.step)
+    def run(self, job: Job, batches: Iterator[torch.Tensor]) -> None:
+        from torch.profiler import profile, supported_activities
+
+        with profile(activities=supported_activities()) as profiler:
+            Way(after=profiler.step).run(job, batches)
 
 
-def traceml(job: Job) -> None:
+@contextmanager
+def traceml(job: Job) -> Iterator[Way]:
     import traceml_ai
 
     traceml_ai.init(mode="auto")
-    for batch in job.loader():
-        with traceml_ai.trace_step(job.model):
-            job.step(batch)
+    yield Way(around=lambda: traceml_ai.trace_step(job.model))
 
 
-WAYS: dict[str, Callable[[Job], None]] = {
+WAYS: dict[str, Started] = {
+    "nothing": started_by_block(Way),
     "off": off,
     "phases": inline_way(None, phases=True),
     "--inline": inline_way("auto", phases=True),
@@ -198,84 +247,67 @@ WAYS: dict[str, Callable[[Job], None]] = {
     "an operator in backward": event("2.backward.aten::mm"),
     "on demand, waiting": listening,
     "capture, waiting": waiting_for_steps,
-    "NVTX ranges": nvtx_ranges,
-    "torch.profiler": torch_profiler,
+    "NVTX ranges": started_by_block(NvtxRanges),
+    "torch.profiler": started_by_block(TorchProfiler),
 }
 TRACEML = "TraceML"
 ALL = [*WAYS, TRACEML]
-OF_EVENTS = ("--inline", "a module's forward", "a module's backward", "an operator in backward")
+ALL_MEASURED = {"NVTX ranges", "torch.profiler", TRACEML, "nothing", "off"}
+"""They have nothing to settle."""
 PATHS = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
 
 
-class Worker:
-    """A process that runs one way, and stands still but for its turns.
+def turns(name: str, spec: tuple[str, int, int], step_ms: float, block: float, seed: int) -> Any:
+    """A round of one way, in a process of its own.
 
-    Args:
-        way: its name; None for the plain loop.
-        spec: the job's device, width and batch.
-        step_ms: how long a step takes, about.
+    Returns:
+        The pairs, each a step of the way and a plain step by the clock and of the thread that trains, in seconds; and what other
+        threads took of the time of all blocks, as a part of it.
     """
-
-    def __init__(self, way: str | None, spec: tuple[str, int, int], step_ms: float) -> None:
-        most, seconds = LEAD_IN, LEAD_IN_SECONDS
-        if way in OF_EVENTS:
-            most, seconds = LEAD_IN_OF_EVENTS, LEAD_IN_SECONDS_OF_EVENTS
-        lead_in = max(FEWEST, min(most, round(seconds * 1e3 / step_ms)))
-        self._block = round(COLD_MS / step_ms), max(FEWEST, round(BLOCK_MS / step_ms))
-        self._folder = tempfile.TemporaryDirectory()
-        self._process: Any
-        if way == TRACEML:
-            with Listener(f"{self._folder.name}/socket") as listener:
-                self._process = self._under_traceml([listener.address, *spec, lead_in])
-                signal.alarm(PATIENCE_SECONDS)  # which ends a program that would wait for ever
-                self._pipe = listener.accept()
-                signal.alarm(0)
-        else:
-            # Forked: what torch keeps in memory lies where it lies in the others.
-            forks = multiprocessing.get_context("fork")
-            self._pipe, other = forks.Pipe()
-            self._process = forks.Process(target=work, args=(way, other, *spec, lead_in))
-            self._process.start()
-            other.close()
-        self._pid = self._pipe.recv()
-        os.kill(self._pid, signal.SIGSTOP)
-
-    def _under_traceml(self, told: list[Any]) -> subprocess.Popen[bytes]:
-        program = shutil.which("traceml", path=PATHS)
-        command = [str(program), "run", "--mode", "summary", "--logs-dir", self._folder.name]
-        command += ["--run-name", "overheads", str(Path(__file__).resolve()), "--args"]
-        return subprocess.Popen(
-            [*command, "--traceml-worker", json.dumps(told)],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,  # its launcher reports that a worker was ended
-        )
-
-    def block(self) -> Timed:
-        """Runs a block; mean seconds of a step by the clock, without those that the machine held up, and of processors."""
-        cold, steps = self._block
-        os.kill(self._pid, signal.SIGCONT)
-        self._pipe.send((cold, steps))
-        marks = self._pipe.recv()
-        os.kill(self._pid, signal.SIGSTOP)
-        times = [b[0] - a[0] for a, b in pairwise(marks)]
-        kept = [one for one in times if one <= LARGEST * median(times)]
-        return fmean(kept) * len(times) / steps, (marks[-1][1] - marks[0][1]) / steps
-
-    def end(self) -> None:
-        """Ends it without a word: what it would write is not wanted."""
-        with suppress(ProcessLookupError):
-            os.kill(self._pid, signal.SIGKILL)
-        self._process.wait() if isinstance(
-            self._process, subprocess.Popen
-        ) else self._process.join()
-        self._folder.cleanup()
-
-
-def work(way: str | None, pipe: Connection, *spec: Any) -> None:
-    """What a worker does."""
     warnings.simplefilter("ignore")
-    ways = {None: plain, TRACEML: traceml, **WAYS}
-    ways[way](Job(pipe, *spec))
+    drawn = random.Random(seed)  # noqa: S311 - an order, no secret
+    counted = max(FEWEST, round(block * 1e3 / step_ms))
+    cold = max(1, round(COLD_SECONDS * 1e3 / step_ms))
+    settling = cold
+    if name not in ALL_MEASURED:
+        settling = min(LEAD_IN_STEPS, round(LEAD_IN_SECONDS * 1e3 / step_ms))
+    job = Job(*spec)
+    pairs = []
+    clock = others = 0.0
+    with {**WAYS, TRACEML: traceml}[name](job) as way:
+        job.block(PLAIN, cold, counted)
+        job.block(way, settling, counted)
+        for _ in range(PAIRS):
+            kinds = [way, PLAIN]
+            drawn.shuffle(kinds)
+            took = {kind is way: job.block(kind, cold, counted) for kind in kinds}
+            pairs.append([one / counted for kind in (True, False) for one in took[kind][:2]])
+            for one in took.values():
+                clock += one[0]
+                others += one[2] - one[1]
+    return pairs, others / clock
+
+
+def round_of(name: str, *told: Any) -> Any:
+    """The same as `turns`, in a new process."""
+    if name == TRACEML:
+        return under_traceml([name, *told])
+    # Forked: what torch keeps in memory lies where it lies in the others.
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        return pool.apply_async(turns, (name, *told)).get(PATIENCE_SECONDS)
+
+
+def under_traceml(told: list[Any]) -> Any:
+    """The same, started by TraceML's launcher."""
+    program = shutil.which("traceml", path=PATHS)
+    with tempfile.TemporaryDirectory() as folder:
+        kept = Path(folder, "turns.json")
+        command = [str(program), "run", "--mode", "summary", "--logs-dir", folder]
+        command += ["--run-name", "overheads", str(Path(__file__).resolve()), "--args"]
+        command += ["--worker", json.dumps(told), "-o", str(kept)]
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        subprocess.run(command, check=True, timeout=PATIENCE_SECONDS, **quiet)
+        return json.loads(kept.read_text())
 
 
 def spec_of(step_ms: float, device: str) -> tuple[str, int, int]:
@@ -284,65 +316,46 @@ def spec_of(step_ms: float, device: str) -> tuple[str, int, int]:
     batch, took_ms = 8, 0.0
     while took_ms <= step_ms / 2:  # from there on it grows with the batch
         batch *= 2
-        worker = Worker(None, (device, width, batch), step_ms)
-        took_ms = 1e3 * median(worker.block()[0] for _ in range(5))
-        worker.end()
+        with multiprocessing.get_context("fork").Pool(1) as pool:
+            took_ms = 1e3 * pool.apply(plain_step, (device, width, batch))
     return device, width, max(1, round(batch * step_ms / took_ms))
 
 
-def measured(
-    spec: tuple[str, int, int], step_ms: float, ways: list[str], seconds: float
-) -> dict[str, list[list[list[float]]]]:
-    """Way → for each round and each block in it: a step by the clock and of processors, and the same of the plain loop."""
-    shuffled = random.Random(0)  # noqa: S311 - an order, no secret
-    found: dict[str, list[list[list[float]]]] = {name: [] for name in ways}
-    until = time.monotonic() + seconds
-    rounds = 0
-    while time.monotonic() < until or rounds < 2:
-        rounds += 1
-        loop = Worker(None, spec, step_ms)
-        workers = {name: Worker(name, spec, step_ms) for name in ways}
-        for own in found.values():
-            own.append([])
-        before = loop.block()
-        for _ in range(TURNS):
-            for name in shuffled.sample(ways, len(ways)):
-                own, behind = workers[name].block(), loop.block()
-                found[name][-1].append([*own, *map(fmean, zip(before, behind, strict=True))])
-                before = behind
-        for worker in (loop, *workers.values()):
-            worker.end()
-    return found
+def plain_step(*spec: Any) -> float:
+    """Seconds of a step."""
+    job = Job(*spec)
+    return median(job.block(PLAIN, 2, 5)[0] / 5 for _ in range(5))
 
 
-def interval(rounds: list[float]) -> list[float]:
-    """The mean over rounds and Student's 95 % interval."""
-    half = student_t(len(rounds) - 1) * stdev(rounds) / len(rounds) ** 0.5
-    return [fmean(rounds), fmean(rounds) - half, fmean(rounds) + half]
-
-
-def without_ends(values: list[float]) -> float:
-    """The mean without the tenth that is highest and the tenth that is lowest."""
+def interval(values: list[float]) -> list[float]:
+    """The mean without the tenth that is highest and the tenth that is lowest, and Student's 95 % interval."""
     cut = len(values) // 10
-    return fmean(sorted(values)[cut : len(values) - cut])
+    kept = sorted(values)[cut : len(values) - cut]
+    half = student_t(len(kept) - 1) * stdev(kept) / len(kept) ** 0.5
+    return [fmean(kept), fmean(kept) - half, fmean(kept) + half]
 
 
-def row(name: str, step_ms: float, rounds: list[list[list[float]]]) -> dict[str, Any]:
-    """What a way adds to a step: as a part of it by the clock and of the processor, and in µs of the processor."""
+def row(name: str, step_ms: float, rounds: list[Any], others: float) -> dict[str, Any]:
+    """What a way adds to a step, as a part of it, by the clock and of the processor, and in µs of the processor.
 
-    def over(
-        part: Callable[[list[float]], float], mean: Callable[[list[float]], float]
-    ) -> list[float]:
-        return interval([mean([part(block) for block in blocks]) for blocks in rounds])
-
+    Args:
+        name: of the way.
+        step_ms: the step that was asked for.
+        rounds: what `turns` gave in each.
+        others: the part of the time that other threads take where nothing is started.
+    """
+    pairs = [pair for own, _ in rounds for pair in own]
+    threads = max(0.0, fmean(part for _, part in rounds) - others)
+    plain = median(pair[2] for pair in pairs)
     return {
         "way": name,
         "asked_ms": step_ms,
         "rounds": len(rounds),
-        "step_ms": 1e3 * median(block[2] for blocks in rounds for block in blocks),
-        "wall": over(lambda block: block[0] / block[2] - 1, without_ends),
-        "processor": over(lambda block: block[1] / block[3] - 1, fmean),
-        "added_us": over(lambda block: 1e6 * (block[1] - block[3]), fmean),
+        "step_ms": 1e3 * plain,
+        "threads": threads,
+        "wall": interval([pair[0] / pair[2] - 1 + threads for pair in pairs]),
+        "processor": interval([pair[1] / pair[3] - 1 + threads for pair in pairs]),
+        "added_us": interval([1e6 * (pair[1] - pair[3] + threads * plain) for pair in pairs]),
     }
 
 
@@ -368,7 +381,7 @@ def memory(iterations: int) -> str:
     from stepscope.record import inline
     from stepscope.record.memory import resident_bytes
 
-    job = Job(None, "cpu", 4, 1, 0)
+    job = Job("cpu", 4, 1)
     sizes = []
     began = time.perf_counter()
     with tempfile.TemporaryDirectory() as out:
@@ -388,37 +401,45 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--minutes", type=float, default=15.0, help="for everything")
     parser.add_argument("--steps-ms", default=",".join(f"{ms:g}" for ms in STEPS_MS))
+    parser.add_argument("--block", type=float, default=0.25, metavar="SECONDS", help="of steps")
     parser.add_argument("--way", action="append", choices=ALL, help="only this; may be repeated")
     parser.add_argument("--device", choices=tuple(WIDTHS), default="cpu")
     parser.add_argument("--memory", type=int, metavar="ITERATIONS", help="measure this instead")
-    parser.add_argument("--traceml-worker", type=json.loads, help=argparse.SUPPRESS)
+    parser.add_argument("--worker", type=json.loads, help=argparse.SUPPRESS)
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")
     if options.memory:
         print(memory(options.memory))
         return
-    if options.traceml_worker:
-        address, *spec = options.traceml_worker
-        work(TRACEML, Client(address), *spec)
+    if options.worker:
+        options.output.write_text(json.dumps(turns(*options.worker)))
         return
     lengths = [float(text) for text in options.steps_ms.split(",")]
     has_traceml = shutil.which("traceml", path=PATHS) is not None
-    ways = [name for name in options.way or ALL if has_traceml or name != TRACEML]
+    ways = ["nothing", *(options.way or ALL)]
+    ways = [name for name in dict.fromkeys(ways) if has_traceml or name != TRACEML]
     loads = [os.getloadavg()[0]]
-    rows = []
-    # Long steps are fewer in the same time.
-    parts = [length**0.25 for length in lengths]
-    for step_ms, part in zip(lengths, parts, strict=True):
-        seconds = options.minutes * 60 * part / sum(parts)
-        found = measured(spec_of(step_ms, options.device), step_ms, ways, seconds)
-        rows += [row(name, step_ms, rounds) for name, rounds in found.items()]
+    specs = {length: spec_of(length, options.device) for length in lengths}
+    found: dict[tuple[float, str], list[Any]] = {}
+    shuffled = random.Random(0)  # noqa: S311 - an order, no secret
+    until = time.monotonic() + options.minutes * 60
+    rounds = 0
+    while time.monotonic() < until or rounds < 2:
+        rounds += 1
+        for length in lengths:
+            for name in shuffled.sample(ways, len(ways)):
+                told = (specs[length], length, options.block, rounds)
+                found.setdefault((length, name), []).append(round_of(name, *told))
     loads.append(os.getloadavg()[0])
+    rows = []
+    for length in lengths:
+        others = fmean(part for _, part in found[length, "nothing"])
+        rows += [row(name, length, found[length, name], others) for name in ways]
     print(f"{table(rows, 'wall')}\n\n{table(rows, 'processor')}")
     print(
         f"\n{os.cpu_count()} cores, load {loads[0]:.1f} at the start and {loads[1]:.1f} at the end, torch "
-        f"{torch.__version__}, {min(one['rounds'] for one in rows)} to {max(one['rounds'] for one in rows)} rounds "
-        f"of {TURNS} blocks of each way"
+        f"{torch.__version__}, {rounds} rounds of {PAIRS} pairs of blocks"
     )
     if options.output:
         options.output.write_text(json.dumps({"loads": loads, "rows": rows}, indent=1))
