@@ -38,6 +38,7 @@ from stepscope.answers.kernel_names import short_names
 from stepscope.answers.scope import Scope
 from stepscope.answers.sound import sound_ranks
 from stepscope.floor.units import ratio_text
+from stepscope.formats.consecutive import run_starts
 from stepscope.link.across_ranks.matching import TOGETHER
 from stepscope.link.intervals import Intervals, covered, split, union
 
@@ -425,7 +426,7 @@ class _Waits:
             wait, part * self.rows["wait_ns"][self.wait[of]], minlength=len(self.wait)
         )
         match = self.match[self.wait]
-        edges = np.flatnonzero(np.diff(match[wait], prepend=-1))
+        edges = np.flatnonzero(run_starts(match[wait]))
         ends = np.append(edges, len(wait))[1:]
         for first, end in zip(edges[::-1].tolist(), ends[::-1].tolist(), strict=True):
             own = slice(first, end)

@@ -21,10 +21,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stepscope.floor.units import plural, ratio_text
+from stepscope.formats.consecutive import run_starts
 from stepscope.formats.damage import CLASSES, is_harmless, line
 from stepscope.formats.evidence import Evidence
 from stepscope.formats.tables import ReadReport
-from stepscope.link.columns import numbers, run_starts
+from stepscope.link.columns import numbers
 from stepscope.link.device import COMMUNICATION, COMPUTATION, Device
 from stepscope.link.host import GRAPH_LAUNCH, LAUNCH, Host
 from stepscope.link.replays import Replays

@@ -111,13 +111,6 @@ def assembled(name: str, read: pa.Table, added: Mapping[str, pa.Array]) -> pa.Ta
     )
 
 
-def run_starts(*columns: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which rows differ from the row before them in any of the columns; the first one does."""
-    starts = np.ones(len(columns[0]), dtype=bool)
-    starts[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
-    return starts
-
-
 def places(known: NDArray[Any], asked: NDArray[Any]) -> NDArray[np.int64]:
     """Index of the first of some rising values that equals each asked one, or -1."""
     if not len(known):

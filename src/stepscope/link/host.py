@@ -8,9 +8,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from stepscope.formats.consecutive import run_starts
 from stepscope.formats.nesting import Nesting, climb, nest
 from stepscope.formats.scratch import kept
-from stepscope.link.columns import codes, numbers, run_starts, small_numbers, times
+from stepscope.link.columns import codes, numbers, small_numbers, times
 
 PYTHON, ANNOTATION, OPERATOR, OTHER, RUNTIME = range(5)
 """Kinds, outermost first: what is written with equal start and end nests in this order."""

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from stepscope.formats.consecutive import run_starts
+
 Int64s = NDArray[np.int64]
 
 
@@ -192,7 +194,7 @@ def concurrencies(start: ArrayLike, end: ArrayLike, weights: Sequence[ArrayLike]
     times = np.concatenate([starts, ends])
     order = np.argsort(times, kind="stable")
     times = times[order]
-    first = np.flatnonzero(np.concatenate([[True], times[1:] != times[:-1]])[: len(times)])
+    first = np.flatnonzero(run_starts(times))
     return [_levels(times[first], order, first, np.asarray(weight)) for weight in weights]
 
 

@@ -10,6 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stepscope.formats.consecutive import run_starts
+
 Int64s = NDArray[np.int64]
 
 MOST_BESIDE = 8
@@ -32,7 +34,7 @@ def in_lanes(
     # Stable, and quick for numbers of 16 bits: rows come nearly in order of time.
     order = np.argsort(key, kind="stable")
     known = key[order]
-    firsts = np.flatnonzero(np.append(True, known[1:] != known[:-1])[: len(known)]).tolist()
+    firsts = np.flatnonzero(run_starts(known)).tolist()
     for first, last in pairwise([*firsts, len(known)]):
         yield int(known[first]), *_in_order(order[first:last], start, end)
 
@@ -127,6 +129,5 @@ def longest_of(length: Int64s, first: NDArray[np.integer]) -> Int64s:
     most = np.maximum.reduceat(length, first)
     run = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(length))))
     found = np.flatnonzero(length == most[run])
-    runs = run[found]
-    result: Int64s = found[np.append(True, runs[1:] != runs[:-1])]
+    result: Int64s = found[run_starts(run[found])]
     return result

@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from stepscope.formats.consecutive import run_starts
 from stepscope.link.arrows import read_arrows
-from stepscope.link.columns import numbers, places, run_starts
+from stepscope.link.columns import numbers, places
 from stepscope.link.device import Device
 from stepscope.link.host import (
     COPY,

@@ -18,10 +18,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from stepscope.formats.consecutive import run_starts
 from stepscope.formats.nesting import climb, levels
 from stepscope.formats.vocabulary import COMPILED_CODE, is_compiled_code, module_name
 from stepscope.link.backward import BACKWARD_PASS, Directions
-from stepscope.link.columns import places, run_starts, small_numbers, words
+from stepscope.link.columns import places, small_numbers, words
 from stepscope.link.host import (
     ANNOTATION,
     BACKWARD,

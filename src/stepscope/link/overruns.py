@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.link.columns import run_starts
+from stepscope.formats.consecutive import run_starts
 from stepscope.link.device import Device
 
 _WITHIN = 3

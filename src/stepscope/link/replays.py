@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from stepscope.formats.consecutive import run_starts
 from stepscope.link.captures import Captured, Int32s, Int64s
-from stepscope.link.columns import places, run_starts, words
+from stepscope.link.columns import places, words
 from stepscope.link.device import COPY as COPIES
 from stepscope.link.device import FILL as FILLS
 from stepscope.link.device import Device

@@ -10,6 +10,7 @@ from stepscope.analysis.recording import WORK, Array, Columns, groups
 from stepscope.analysis.tree import listed
 from stepscope.answers.declare import Column, Parameter, by_form, question
 from stepscope.answers.rows import noted
+from stepscope.formats.consecutive import run_starts
 from stepscope.link.intervals import covered, union
 
 if TYPE_CHECKING:
@@ -216,7 +217,7 @@ def _device_time(scope: Scope, ranges: Columns, names: int) -> dict[str, Any]:
     range_of, work_of = _work_inside(ranges, work)
     name_of = ranges["group"][range_of]
     start, end = work["start_ns"][work_of], work["end_ns"][work_of]
-    first = np.flatnonzero(np.diff(range_of, prepend=-1))  # pairs of one range stand together
+    first = np.flatnonzero(run_starts(range_of))  # pairs of one range stand together
     projected = np.zeros(0, dtype=np.int64)
     if len(first):
         projected = np.maximum.reduceat(end, first) - np.minimum.reduceat(start, first)

@@ -127,12 +127,14 @@ def thinned(time_ns: Any, values: Any, points: int) -> Any:
     """
     import numpy as np
 
+    from stepscope.formats.consecutive import run_starts
+
     if points <= 0 or len(values) <= points:
         return np.arange(len(values))
     stretches = max(points // 4, 1)
     span = max(int(time_ns[-1] - time_ns[0]), 0) + 1
     stretch = (time_ns - time_ns[0]) * stretches // span
-    first = np.flatnonzero(np.append(True, stretch[1:] != stretch[:-1]))
+    first = np.flatnonzero(run_starts(stretch))
     last = np.append(first[1:], len(values)) - 1
     by_value = np.lexsort((np.arange(len(values)), values, stretch))
     lowest = by_value[first]

@@ -271,15 +271,13 @@ def _sub(sequence: Array, direction: Any) -> pa.Array:
     import pyarrow.compute as pc
 
     from stepscope.analysis.operator_calls import coded, distinct_rows
+    from stepscope.formats.consecutive import place_in_run
 
     way, _ = coded(pc.fill_null(direction, ""))
     _, group = distinct_rows(sequence, way)
     order = np.argsort(group, kind="stable")
-    ordered = group[order]
-    begins = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)])
-    lengths = np.diff(np.append(begins, len(ordered)))
     within = np.empty(len(group), dtype=np.int64)
-    within[order] = np.arange(len(group)) - np.repeat(begins, lengths)
+    within[order] = place_in_run(group[order])
     return _numbers(np.where(sequence >= 0, within, -1))
 
 

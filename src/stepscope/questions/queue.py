@@ -199,15 +199,14 @@ def _outstanding(work: Columns) -> Levels:
     work of it starts. Work launched by one call has that call's times."""
     import numpy as np
 
+    from stepscope.formats.consecutive import run_starts
     from stepscope.link.intervals import concurrency
 
     order = np.lexsort((work["start_ns"], work["launch_end_ns"], work["launch_ns"]))
     launch, ended, start = (
         work[name][order] for name in ("launch_ns", "launch_end_ns", "start_ns")
     )
-    first = np.ones(len(launch), dtype=bool)
-    first[1:] = (launch[1:] != launch[:-1]) | (ended[1:] != ended[:-1])
-    first &= launch < start
+    first = run_starts(launch, ended) & (launch < start)
     return concurrency(launch[first], start[first])
 
 

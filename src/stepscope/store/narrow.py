@@ -21,8 +21,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from stepscope.formats.consecutive import run_starts
 from stepscope.formats.nesting import levels
-from stepscope.link.columns import assembled, codes, numbers, places, run_starts, words
+from stepscope.link.columns import assembled, codes, numbers, places, words
 from stepscope.link.device import KINDS, NO_WORK
 from stepscope.link.rank import attributed
 from stepscope.link.recursion import inside_alike

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from stepscope.formats.consecutive import run_starts
 from stepscope.link.lanes import in_lanes
 
 Int64s = NDArray[np.int64]
@@ -141,7 +142,7 @@ def put(
 def _rows_of(lane: NDArray[np.integer], lanes: int) -> list[slice | NDArray[np.int64]]:
     """The rows of each lane: a stretch of all where they lie together, so that nothing is copied."""
     count = np.bincount(lane, minlength=lanes)
-    starts = np.flatnonzero(np.append(True, lane[1:] != lane[:-1])[: len(lane)])
+    starts = np.flatnonzero(run_starts(lane))
     if len(starts) == np.count_nonzero(count):
         found = dict(zip(lane[starts].tolist(), starts.tolist(), strict=True))
         return [

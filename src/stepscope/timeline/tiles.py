@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from stepscope.formats.consecutive import run_starts
 from stepscope.link.lanes import longest_of
 from stepscope.timeline.lanes import Columns, Int64s, Lane, Lanes, Merged
 
@@ -114,7 +115,7 @@ def _blocks(lane: Lane, start: int, level: int) -> tuple[NDArray[Any], ...]:
 
 def _merged(events: Columns, pieces: Merged, start: int, level: int) -> tuple[NDArray[Any], ...]:
     bins = (events.start - start) >> level
-    first = np.flatnonzero(np.append(True, bins[1:] != bins[:-1])[: len(bins)])
+    first = np.flatnonzero(run_starts(bins))
     if not len(first):
         nothing = events.at(slice(0, 0))
         return (nothing.start, nothing.end, nothing.id, nothing.id, *nothing[2:])
@@ -153,7 +154,7 @@ def curve_tile(curve: Curve, level: int, index: int) -> dict[str, list[Any]]:
     start = index * BINS << level
     first, last = np.searchsorted(curve.time, [start, start + (BINS << level)]).tolist()
     time, value = curve.time[first:last], curve.value[first:last]
-    runs = np.flatnonzero(np.append(True, np.diff((time - start) >> level) != 0)[: len(time)])
+    runs = np.flatnonzero(run_starts((time - start) >> level))
     ends = np.append(runs[1:], len(time)) - 1 if len(runs) else runs
     columns = {
         "start": (time[runs] - start).tolist(),

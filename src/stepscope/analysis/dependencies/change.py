@@ -30,7 +30,7 @@ from stepscope.analysis.recording import NEVER, Array
 from stepscope.analysis.straggler import late_in_collectives
 from stepscope.answers.scope import Scope
 from stepscope.costs import CLASSES
-from stepscope.link.columns import run_starts
+from stepscope.formats.consecutive import run_starts
 from stepscope.link.intervals import covered, union
 
 

@@ -29,6 +29,7 @@ from stepscope.analysis.dependencies.net import (
 )
 from stepscope.analysis.gaps import KERNEL_WAIT_NS
 from stepscope.analysis.recording import NEVER, Array, Columns
+from stepscope.formats.consecutive import run_starts
 
 FULL_QUEUE = 1024
 """Launches that a stream of CUDA takes before the next one waits, as far as is known; where a recording shows a stream
@@ -213,7 +214,7 @@ def _queue(events: Events, streams: _Streams, own: Array) -> Pairs:
     for rows in streams.rows:
         rows = rows[work["call"][rows] >= 0]
         call = work["call"][rows]
-        first = np.diff(call, prepend=-1) != 0  # a graph's launch takes one place
+        first = run_starts(call)  # a graph's launch takes one place
         rows, call = rows[first], call[first]
         if not len(rows):
             continue

@@ -9,6 +9,7 @@ import numpy as np
 from stepscope.analysis.dependencies.events import Events
 from stepscope.analysis.dependencies.net import HANDED, HOST, LOADER, THREAD, Net
 from stepscope.analysis.recording import Array
+from stepscope.formats.consecutive import run_starts
 from stepscope.link.intervals import Intervals, covered
 
 HANDED_OVER_NS = 10_000
@@ -213,7 +214,7 @@ def _add_waits(net: Net, points: _Points, events: Events, meets: Array, leaves: 
 def _start_threads(net: Net, thread: Array, time: Array, node: Array, main: int) -> None:
     """What starts another thread is not recorded: the last moment of the training loop before its first one stands
     for it."""
-    first = np.flatnonzero(np.diff(thread, prepend=np.int64(-2)) != 0)
+    first = np.flatnonzero(run_starts(thread))
     first = first[thread[first] != main]
     mine = np.flatnonzero(thread == main)
     if not len(mine) or not len(first):

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stepscope.formats.consecutive import run_starts
+
 Int64s = NDArray[np.int64]
 
 ALLOCATED, RELEASED, COMPLETED = "alloc", "free_requested", "free_completed"
@@ -169,9 +171,7 @@ def _before(
     rows = np.flatnonzero(taken | given)
     order = rows[np.argsort(columns.address[rows], kind="stable")]
     address = columns.address[order]
-    first = np.ones(len(order), dtype=bool)
-    first[1:] = address[1:] != address[:-1]
-    given_first = order[first & given[order]]
+    given_first = order[run_starts(address) & given[order]]
     ends, sizes = blocks
     seen = np.isin(ends, address)
     return int(columns.size[given_first].sum()) + int(sizes[~seen].sum())

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from stepscope.formats.consecutive import run_starts
+
 Ints = np.ndarray[Any, np.dtype[Any]]
 
 
@@ -29,7 +31,7 @@ def pair(
     """
     order = np.lexsort((np.arange(len(thread)), time_ns, thread))
     step = np.where(begins[order], 1, -1)
-    starts = np.flatnonzero(np.diff(thread[order], prepend=-1) != 0)
+    starts = np.flatnonzero(run_starts(thread[order]))
     unmatched = 0
     keep = np.ones(len(order), dtype=bool)
     level = np.zeros(len(order), dtype=np.int64)

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from stepscope.formats.consecutive import run_starts
 from stepscope.formats.sqlite import Database
 from stepscope.formats.tables import READ
 
@@ -70,9 +71,7 @@ def _chains(
     order = np.lexsort((depth, owner))
     order = order[np.isin(owner[order], ids)]
     owner, frame = owner[order], frame[order]
-    changed = np.ones(len(owner), bool)
-    changed[1:] = owner[1:] != owner[:-1]
-    starts = np.flatnonzero(changed)
+    starts = np.flatnonzero(run_starts(owner))
     bounds = np.append(starts, len(owner)).tolist()
     numbering: dict[bytes, int] = {}
     texts: list[str] = []

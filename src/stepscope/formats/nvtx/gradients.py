@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from stepscope.formats.consecutive import place_in_run
 from stepscope.formats.nvtx.calls import (
     Inputs,
     integers_at,
@@ -98,7 +99,7 @@ def derive_inputs(made: Nested) -> None:
     left = np.where(same, of_node[node], NONE)
     left[nodes] = NONE
     adding = np.flatnonzero((kind == _IS_ACCUMULATE) & (left >= 0))
-    place = _place_among(node[adding])
+    place = place_in_run(node[adding])
     additions: dict[tuple[int, int], int] = {}
     for number, one in enumerate(derived):
         for which, given in enumerate(one.gradients):
@@ -122,13 +123,6 @@ def _kind(marker: Marker) -> int:
     if _NODE.match(marker.name):
         return _IS_NODE
     return _IS_ACCUMULATE if marker.name.endswith(_ACCUMULATE) else 0
-
-
-def _place_among(group: Int64s) -> Int64s:
-    """How many of its group stand before each; the groups stand one after another."""
-    starts = np.flatnonzero(np.append(True, group[1:] != group[:-1])[: len(group)])
-    sizes = np.diff(np.append(starts, len(group)))
-    return np.arange(len(group)) - np.repeat(starts, sizes)
 
 
 def _bases(made: Nested) -> tuple[Int32s, Numbering[str]]:
@@ -268,7 +262,7 @@ def _hand_out(
     root = made.nearest_above(~deep)[waiting]
     order = np.lexsort((waiting, base[waiting], root))
     waiting, root = waiting[order], root[order]
-    place = _place_among(root.astype(np.int64) * (int(base.max(initial=0)) + 1) + base[waiting])
+    place = place_in_run(root.astype(np.int64) * (int(base.max(initial=0)) + 1) + base[waiting])
     rows = [
         (number, name, which, made.inputs.number(given))
         for (number, name), listed in calls.items()

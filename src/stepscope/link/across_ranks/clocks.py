@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stepscope.formats.consecutive import run_starts
 from stepscope.link.across_ranks.gather import Collectives, Int32s, Int64s, Known
 from stepscope.link.across_ranks.matching import TOGETHER, Matches
-from stepscope.link.columns import places, run_starts
+from stepscope.link.columns import places
 
 Floats = NDArray[np.float64]
 
@@ -122,7 +123,7 @@ def _ends(found: Collectives, matches: Matches) -> _Ends:
     first = matches.rows[matches.first]
     telling = np.flatnonzero(together[found.kind[first]])
     telling = telling[np.argsort(found.group[first[telling]], kind="stable")]
-    starts = np.flatnonzero(run_starts(found.group[first[telling]])) if len(telling) else telling
+    starts = np.flatnonzero(run_starts(found.group[first[telling]]))
     # -1 for a match that does not tell, else whether it is held back.
     use = np.full(len(matches), -1, np.int8)
     for own in np.split(telling, starts[1:]):
@@ -203,7 +204,7 @@ def _moments(match: Int64s, ends: Floats, asked: Int64s) -> Floats:
     """The median end of each asked match; NaN where there is none of it."""
     order = np.lexsort((ends, match))
     match, ends = match[order], ends[order]
-    first = np.flatnonzero(run_starts(match)) if len(match) else match
+    first = np.flatnonzero(run_starts(match))
     count = np.diff(np.append(first, len(match)))
     middle = (ends[first + (count - 1) // 2] + ends[first + count // 2]) / 2
     at = places(match[first], asked)

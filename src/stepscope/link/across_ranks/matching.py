@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from stepscope.formats.consecutive import run_starts
 from stepscope.link.across_ranks.gather import Collectives, Int32s, Int64s, Known
 from stepscope.link.across_ranks.groups import POINT_TO_POINT, Groups
 from stepscope.link.across_ranks.order import Run, pair
-from stepscope.link.columns import run_starts
 
 TOGETHER = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier")
 """Operations that all ranks leave together, none before the last has arrived."""
@@ -65,7 +65,7 @@ def numbered(match: Int64s, rule: NDArray[np.int8], end: Int64s) -> Matches:
     """Matches by their numbers: those of one collective alone are none; numbers follow the first end."""
     rows = np.flatnonzero(match >= 0)
     rows = rows[np.argsort(match[rows], kind="stable")]
-    first = np.flatnonzero(run_starts(match[rows])) if len(rows) else rows
+    first = np.flatnonzero(run_starts(match[rows]))
     ranks = np.diff(np.append(first, len(rows)))
     rows, first = rows[np.repeat(ranks > 1, ranks)], first[ranks > 1]
     ranks = ranks[ranks > 1]
