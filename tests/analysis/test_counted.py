@@ -94,7 +94,7 @@ def test_nothing_is_said_where_every_step_counts():
 def test_steps_that_were_cut_are_named():
     rows = recording((100, 100, 50, 0), cut=(2, 3))
     with Store.from_rows(rows) as store, Scope(store) as scope:
-        assert left_out_of_means(scope) == "Means leave out steps 2, 3, cut off by the recording."
+        assert left_out_of_means(scope) == "Means leave out steps 2, 3, recorded in part."
 
 
 def test_a_step_that_other_ranks_count_is_named_with_its_rank():
@@ -104,5 +104,5 @@ def test_a_step_that_other_ranks_count_is_named_with_its_rank():
         for rank in range(3) for step in range(5)
     ]  # fmt: skip
     with Store.from_rows({"step": steps}) as store, Scope(store) as scope:
-        told = "Means leave out step 2 of rank 2 and step 3 of rank 1 and step 4, cut off by the recording."
+        told = "Means leave out step 2 of rank 2 and step 3 of rank 1 and step 4, recorded in part."
         assert left_out_of_means(scope) == told

@@ -60,6 +60,51 @@ def test_last_steps_without_their_device_work_are_kept_and_marked(recording):
     assert [row[6] for row in steps(recording.link())] == [True, True, False, False]
 
 
+@pytest.mark.parametrize("truncated", [True, False])
+def test_step_of_a_cut_file_that_lacks_events_is_not_complete_wherever_it_lies(
+    recording, truncated
+):
+    recording.report.truncated = truncated
+    correlation = 0
+    for step, count in enumerate([100, 98, 100, 99, 90]):
+        start = 1000 * step
+        recording.annotation(f"ProfilerStep#{step}", start, start + 990)
+        for n in range(count):
+            correlation += 1
+            recording.launch(start + 9 * n, start + 9 * n + 3, correlation)
+            recording.kernel(start + 9 * n + 4, start + 9 * n + 8, correlation)
+    complete = [row[6] for row in steps(recording.link())]
+    assert complete == [True, not truncated, True, True, not truncated]
+
+
+def test_steps_of_a_cut_file_without_device_are_held_to_their_operators(recording):
+    recording.report.truncated = True
+    for step, count in enumerate([4, 4, 3]):
+        recording.annotation(f"ProfilerStep#{step}", 100 * step, 100 * step + 90)
+        for n in range(count):
+            recording.operator("aten::mm", 100 * step + 10 * n, 100 * step + 10 * n + 5)
+    assert [row[6] for row in steps(recording.link())] == [True, True, False]
+
+
+def test_lone_step_of_a_cut_file_is_not_complete(recording):
+    recording.report.truncated = True
+    recording.annotation("ProfilerStep#0", 0, 90)
+    assert [row[6] for row in steps(recording.link())] == [False]
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_last_step_whose_launches_lack_their_work_is_cut(recording, lost):
+    for step in range(3):
+        recording.annotation(f"ProfilerStep#{step}", 1000 * step, 1000 * step + 990)
+        for n in range(10 if lost or step < 2 else 9):
+            recording.launch(1000 * step + 9 * n, 1000 * step + 9 * n + 3, 100 * step + n + 1)
+            if step < 2 or n < 9:
+                recording.kernel(
+                    1000 * step + 9 * n + 4, 1000 * step + 9 * n + 8, 100 * step + n + 1
+                )
+    assert [row[6] for row in steps(recording.link())] == [True, True, not lost]
+
+
 def test_steps_of_a_recording_without_device_are_whole(recording):
     recording.annotation("ProfilerStep#0", 0, 90)
     recording.annotation("ProfilerStep#1", 100, 190)
@@ -271,6 +316,17 @@ def test_launches_of_graphs_that_recur_are_steps_told_apart_by_their_work(record
         (2, 2000, 2338, 2000, 2310, 15, True),
     ]
     assert linked.column("step", "rule") == ["recurring graph launch"] * 3
+
+
+@pytest.mark.parametrize("missing", [0, 1])
+def test_last_repeat_that_holds_less_than_each_other_was_cut_off(recording, missing):
+    for step in range(4):
+        end = decode(recording, 1000 * step, layers=50)
+        for place in range(3 - missing * (step == 3)):
+            recording.operator("aten::add", end + 4 * place, end + 4 * place + 3)
+    linked = recording.link()
+    assert linked.column("step", "complete") == [True, True, True, not missing]
+    assert linked.column("step", "alike_ratio")[-1] > 0.99
 
 
 def test_last_repeat_that_was_cut_off_is_marked(recording):

@@ -52,7 +52,7 @@ export type Rows = {
     readonly other_ns?: number | null;
     /** wall time of the step: the sum of the parts (ns) */
     readonly total_ns?: number | null;
-    /** false for a step that the recording cut off, a last one at its end, say */
+    /** false for a step that was recorded in part: a last one cut off at the end, say */
     readonly complete?: boolean | null;
     /** false for a step that means leave out: cut off, slow because it was the first, or of a damaged rank */
     readonly counted?: boolean | null;

@@ -64,8 +64,8 @@ def left_out_of_means(scope: Scope) -> str:
             f"({'up to ' if several else ''}{longest}; the others' median is {time_text(slow[0]['usual_ns'])})"
         )
     if cut:
-        edge = "recording" if scope.part.window is None else "window"
-        parts.append(f"{_steps(cut)}, cut off by the {edge}")
+        how = "recorded in part" if scope.part.window is None else "cut off by the window"
+        parts.append(f"{_steps(cut)}, {how}")
     return f"Means leave out {' and '.join(parts)}." if parts else ""
 
 

@@ -65,7 +65,8 @@ class Period:
         name: of what recurs at the start of each repeat.
         start, end: of each repeat, on the host.
         alike: how much of its content each shares with the typical one, 0 to 1.
-        complete: false for a last one that the end of the recording cut off.
+        complete: false for a last one that the end of the recording cut off: it is unlike the others, or has
+            less than each of them.
     """
 
     rule: str
@@ -108,6 +109,7 @@ def find_period(
             alike, stop = _compared(sequence, at)
             if alike is None:
                 continue
+            cut = alike[-1] < _ALIKE or stop - at[-1] < np.diff(at).min()
             start = host.start[sequence.position[at]]
             last = host.end[sequence.position[at[-1] : stop]].max()
             rows = host.nesting.row[sequence.position[at]]
@@ -117,7 +119,7 @@ def find_period(
                 start,
                 np.append(start[1:], last),
                 alike,
-                (alike >= _ALIKE) | (np.arange(len(at)) < len(at) - 1),
+                np.arange(len(at)) < len(at) - cut,
             )
     return None
 

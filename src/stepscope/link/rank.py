@@ -155,7 +155,9 @@ def _links(
     time = sum_device_time(host, device, launch, operator)
     total_ns, own_ns = kept(time.total), kept(time.own)
     del time
-    steps = find_steps(host, device, launch, tracks=_tracks(tables.thread))
+    steps = find_steps(
+        host, device, launch, tracks=_tracks(tables.thread), truncated=tables.report.truncated
+    )
     step_of_host, step_of_device = map(kept, steps_of_events(steps, host, device, launch))
     on_host = _link_host(tables, host)
     forward, modules = on_host.forward, on_host.modules

@@ -40,6 +40,10 @@ _STARVED = 0.8
 """A last step with less than this share of the device events of the one before was cut off, and so was
 a first step found by the optimizer with less than this share of those of the one after it."""
 
+_IN_A_CUT_FILE = 0.99
+"""A step of a file that breaks off lacks events, wherever it lies, where it has less than this share of the device
+events or of the operators of the step that has most: tracers write in another order than that of time."""
+
 SLOW_FIRST = 1.5
 """A first step that takes more than so many times the median of the others, and longer than any of them,
 spoils their mean: warm-up of libraries and of the recorder easily doubles a step."""
@@ -118,13 +122,19 @@ def _inside(start: Int64s, end: Int64s, time: Int64s, *, whole: bool) -> NDArray
 
 
 def find_steps(
-    host: Host, device: Device, launch: NDArray[np.int32], *, tracks: Collection[int] = ()
+    host: Host,
+    device: Device,
+    launch: NDArray[np.int32],
+    *,
+    tracks: Collection[int] = (),
+    truncated: bool = False,
 ) -> Steps:
     """Finds the steps and extends them by their device work.
 
     Args:
         launch: position of each device event's launch, -1 for none.
         tracks: numbers of threads that are none: their rows do not bound a recording.
+        truncated: the file breaks off.
     """
     marked = _marked(host)
     rule, period = PROFILER_STEP, None
@@ -150,7 +160,10 @@ def find_steps(
         alike=None if period is None else period.alike,
     )
     if rule != WHOLE:
-        _extend(steps, host, device, launch)
+        launched = _extend(steps, host, device, launch)
+        _mark_incomplete(steps, launched, _unanswered(steps, host, launch))
+        if truncated:
+            _mark_lacking(steps, launched, host)
         first = slow_first((steps.end - steps.start).tolist(), steps.complete.tolist())
         if first is not None:
             steps.slow_first[first] = True
@@ -284,8 +297,9 @@ def _whole(host: Host, device: Device, tracks: Collection[int]) -> Marked:
     return np.zeros(1, dtype=np.int64), ["0"], begin.min()[None], end.max()[None]
 
 
-def _extend(steps: Steps, host: Host, device: Device, launch: NDArray[np.int32]) -> None:
-    """Moves ends to those of the device work, and starts behind them, in place."""
+def _extend(steps: Steps, host: Host, device: Device, launch: NDArray[np.int32]) -> Int64s:
+    """Moves ends to those of the device work, and starts behind them, in place; returns how much work each
+    step launched."""
     count = len(steps)
     work = np.flatnonzero(device.work)
     start = device.start[work]
@@ -314,10 +328,23 @@ def _extend(steps: Steps, host: Host, device: Device, launch: NDArray[np.int32])
             finish = max(finish, int(device_end[index]))
         steps.start[index] = begin
         steps.end[index] = free = max(finish, begin)
-    _mark_incomplete(steps, launched)
+    return launched
 
 
-def _mark_incomplete(steps: Steps, launched: NDArray[np.int64]) -> None:
+def _unanswered(steps: Steps, host: Host, launch: NDArray[np.int32]) -> Int64s:
+    """How many launches of each step have no device work in the recording."""
+    without = np.isin(host.role, (LAUNCH, GRAPH_LAUNCH))
+    without[launch[launch >= 0]] = False
+    return _per_step(steps, host, without)
+
+
+def _per_step(steps: Steps, host: Host, chosen: NDArray[np.bool_]) -> Int64s:
+    """How many of some host events lie in each step."""
+    step = steps.at(host.start[chosen])
+    return np.bincount(step[step >= 0], minlength=len(steps))
+
+
+def _mark_incomplete(steps: Steps, launched: Int64s, unanswered: Int64s) -> None:
     """Marks steps whose device work the ends of the recording cut off: last ones, and a first one of
     those that the optimizer ends, which may have started before the recording did."""
     if not launched.any():
@@ -326,8 +353,18 @@ def _mark_incomplete(steps: Steps, launched: NDArray[np.int64]) -> None:
         steps.complete[0] = launched[0] >= _STARVED * launched[1]
     last = int(np.flatnonzero(launched)[-1])
     steps.complete[last + 1 :] = False
-    if last and launched[last] < _STARVED * launched[last - 1]:
+    if not last:
+        return
+    starved = launched[last] < _STARVED * launched[last - 1]
+    fewest = launched[last] < launched[:last].min()
+    if starved or (fewest and unanswered[last] > unanswered[:last].max()):
         steps.complete[last] = False
+
+
+def _mark_lacking(steps: Steps, launched: Int64s, host: Host) -> None:
+    """Marks steps of a file that breaks off which lack events; a lone one has none to be held against."""
+    for count in (launched, _per_step(steps, host, host.kind == OPERATOR)):
+        steps.complete &= (count >= _IN_A_CUT_FILE * count.max(initial=0)) & (len(steps) > 1)
 
 
 def steps_of_events(

@@ -46,7 +46,7 @@ _COLUMNS = (
     Column(
         "complete",
         "bool",
-        "false for a step that the recording cut off, a last one at its end, say",
+        "false for a step that was recorded in part: a last one cut off at the end, say",
         shown=False,
     ),
     Column(
@@ -106,7 +106,7 @@ def steps(scope: Scope, by: str = "step") -> pa.Table:
     is Kernel when any of them computes (`device-time` tells them apart).
 
     `by="mean"` gives the mean over the steps of each recording that count, in whole ns that add up to
-    the mean total. Steps that the recording cut off do not count, and neither does a first step that
+    the mean total. Steps that were recorded in part do not count, and neither does a first step that
     takes longer than all others and more than 1.5 times their median (of at least 3 steps), because
     libraries and the recorder warm up in it; the answer says which are left out. Where no step is complete all count. All
     means, intervals and comparisons of steps are of these steps.

@@ -135,7 +135,7 @@ DECLARED = (
         Column("host_start_ns", MOMENT, "start on the host (ns)"),
         Column("host_end_ns", MOMENT, "end on the host (ns)"),
         Column("device_events", COUNT, "kernels, copies and fills that it launched"),
-        Column("complete", FLAG, "false for a step that was cut off: a last one by the end of the recording, a first one of rule optimizer by its start"),
+        Column("complete", FLAG, "false for a step that was recorded in part: a last one that the end of the recording cut off, a first one of rule optimizer by its start, one that lacks events in a file that breaks off"),
         Column("slow_first", FLAG, "a first complete step that takes longer than all others and more than 1.5 times their median (of at least 3 steps): libraries and the recorder warm up in it, and means leave it out"),
         Column("rule", TEXT, "how steps were found: ProfilerStep (ranges mark them); optimizer (from the end of one of its calls to the end of the next, the first from the first operator, range or launch of the recording); recurring range, recurring graph launch or recurring operators (from one repeat to the next of what recurs at least 3 times with the same content); or whole recording"),
         Column("alike_ratio", VALUE, "of a step of a recurring rule: how much of its content it shares with the typical repeat, 0 to 1; NULL for the other rules", nullable=True),
