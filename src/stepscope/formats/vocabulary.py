@@ -324,9 +324,23 @@ def device_kind(kind: str, name: str) -> str:
             return "copy"
         if _RUNTIME_FILL.match(name):
             return "fill"
+        if _DEVICE_WAIT.match(name) or _DEVICE_MARK.match(name):
+            return "sync"
     return kind
 
 
+_DEVICE_WAIT = lazily(
+    r"^(?:(?:event|notify|capture)_wait|mem_wait_value|Barrier|zeCommandListAppend(?:\w*Barrier|WaitOnEvents))"
+    r"(?:_sqe)?(?:_\d+)?$",
+    re.IGNORECASE,
+)
+_DEVICE_MARK = lazily(
+    r"^(?:(?:event|notify|capture)_(?:record|reset)|mem_write_value|(?:Internal)?Marker"
+    r"|zeCommandListAppend(?:SignalEvent|EventReset))(?:_sqe)?(?:_\d+)?$",
+    re.IGNORECASE,
+)
+"""What is queued to order streams and computes nothing, where a recorder draws it as it draws kernels: MTIA's, Ascend's,
+the markers of HIP's queues and Level Zero's."""
 _RUNTIME_COPY = lazily(
     r"^(?:Memcpy|hipMemcpy|CopyHostToDevice|CopyDeviceTo|zeCommandListAppendMemoryCopy)"
 )
@@ -414,11 +428,17 @@ _WAIT_ROLES = {
 
 
 def wait_role(kind: str, name: str) -> str | None:
-    """Who waits for what in a wait that the recorder draws on the device, by CUPTI's names.
+    """Who waits for what in a wait that the recorder draws on the device.
 
-    >>> wait_role("sync", "Context Sync"), wait_role("computation", "gemm")
-    ('host for device', None)
+    Args:
+        kind: that of its category.
+        name: as CUPTI has it, or one of those that other devices queue.
+
+    >>> wait_role("sync", "Context Sync"), wait_role("computation", "event_wait")
+    ('host for device', 'stream for event')
     """
+    if kind == "computation" and _DEVICE_WAIT.match(name):
+        return "stream for event"
     return _WAIT_ROLES.get(name) if kind == "sync" else None
 
 

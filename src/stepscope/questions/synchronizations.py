@@ -49,6 +49,8 @@ def synchronizations(scope: Scope) -> pa.Table:
     * **Event Sync** (host for event): the host waits for an event recorded on `on_stream`.
     * **Stream Sync** (host for stream): the host waits for all work on `stream`.
     * **Context Sync** (host for device): the host waits for all work of the device, on all streams.
+    * What other devices queue to order streams (`event_wait` of MTIA, `NOTIFY_WAIT` of Ascend, barriers and markers of HIP and
+      Level Zero) under its own name: its time is that in which the stream waited. What only marks a moment has no `waits`.
 
     Waits are no work: no other answer counts them as such. `findings` judges the time that the host
     waits by the calls themselves (`cudaStreamSynchronize`, ...).
