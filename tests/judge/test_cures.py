@@ -184,7 +184,7 @@ class Known:
     """What cures ask of a recording."""
 
     def __init__(self, platform: str | None) -> None:
-        self.platform, self.loops_over_parameters = platform, False
+        self.platform, self.loops_over_parameters, self.in_pytorch = platform, False, True
 
 
 @pytest.mark.parametrize(
@@ -207,3 +207,19 @@ def test_who_compiles_already_is_not_told_to(findings: Any, name: str, compiled:
     made = job(A100, trains=False).kernel(name, 2_000, count=200).kernel("work", 500_000)
     (row,) = findings(made.rows(), "small-kernels")
     assert ("torch.compile for what is not compiled yet" in row["advice"]) is compiled
+
+
+@pytest.mark.parametrize("named", ["solve(double*, int)", "void at::native::fill(float*)"])
+def test_pytorch_is_named_to_programs_of_pytorch_alone(findings: Any, named: str) -> None:
+    made = Job(device={**A100, "memory_bytes": 1 << 36}, step_ns=4_000_000)
+    made.more["source"] = [{"path": "solver.sqlite", "format": "nsys"}]
+    made.kernel(named, 5_000, count=60, blocks_per_sm=0.5, late=True)
+    made.kernel(
+        "Memcpy HtoD", 900_000, kind="copy", copy_kind="HtoD", memory_kind="pageable", bytes=1 << 24
+    )
+    made.kernel(named, 9_000, count=10, gap_ns=100_000, late=True)
+    made.event("cudaStreamSynchronize", 1_500_000, 2_000_000, kind="runtime", role="synchronize")
+    rows = findings(made.rows())
+    assert {"synchronization", "pageable-copies"} <= {row["id"] for row in rows}
+    told = " ".join(row["advice"] for row in rows).replace("in PyTorch those of torch", "")
+    assert ("torch" in told) == named.startswith("void at::")

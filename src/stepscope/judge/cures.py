@@ -1,7 +1,8 @@
 """Words of advice that hang on what was recorded: on the device, on whether it is a training, on the
 recorder.
 
-A cure that the device does not have, or that is for what the recording does not hold, is not named.
+A cure that the device does not have, or that is for what the recording does not hold, is not named; PyTorch's
+means are named to programs of PyTorch alone.
 """
 
 from __future__ import annotations
@@ -21,13 +22,18 @@ def graphs(facts: Facts) -> str:
 
 
 def compile_it(facts: Facts) -> str:
-    """torch.compile, for what it has not compiled yet."""
+    """torch.compile, for what it has not compiled yet; empty where there is no PyTorch."""
+    if not facts.in_pytorch:
+        return ""
     return "torch.compile" + (" for what is not compiled yet" if facts.has_compiled else "")
 
 
 def launch_less(facts: Facts) -> str:
     """What makes fewer launches, as a sentence after the command that shows their cost."""
     captured = graphs(facts)
+    if not facts.in_pytorch:
+        cures = joined(captured, "kernels that do several steps in one", "more work in each")
+        return f"`stepscope launches` for launch cost. Launch less: {cures}."
     mode = "mode='reduce-overhead'" if captured else ""
     cures = joined(
         f"torch.compile({mode})"
@@ -65,7 +71,7 @@ def show_the_host(facts: Facts) -> str:
     """How to see in the next recording what the host does."""
     how = "with_stack=True"
     if not facts.by_torch_profiler:
-        how = "NVTX ranges (torch.autograd.profiler.emit_nvtx)"
+        how = "NVTX ranges (in PyTorch those of torch.autograd.profiler.emit_nvtx)"
     return f"Record {how} to see what the host does, then look at `stepscope idle`."
 
 

@@ -511,6 +511,19 @@ class Facts:
         formats = self.scope.sql("SELECT DISTINCT format FROM source").column("format").to_pylist()
         return set(formats) <= {"kineto"}
 
+    @cached_property
+    def in_pytorch(self) -> bool:
+        """Whether the program is one of PyTorch, as far as is known: by what recorded it, by operators, or by kernels that
+        are named after its libraries."""
+        if (
+            self.by_torch_profiler
+            or self.phases_alone is not None
+            or self._there("kind = 'operator'")
+        ):
+            return True
+        own = "SELECT EXISTS (SELECT 1 FROM device_event WHERE regexp_matches(name, '\\b(at|c10|torch)::'))"
+        return bool(self.scope.value(own))
+
     def has_called(self, *names: str) -> bool:
         """Whether the host called something whose name starts with one of these."""
         return self._there(" OR ".join(f"starts_with(name, {sql_literal(one)})" for one in names))

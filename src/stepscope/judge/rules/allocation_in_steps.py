@@ -54,9 +54,11 @@ def allocation_in_steps(facts: Facts) -> Iterator[Finding]:
         confidence="high",
         evidence=first(rows),
         advice="Take torch.cuda.empty_cache() out of the step; pad changing sizes to a few; "
+        * facts.in_pytorch
+        + "Allocate before the steps, or from a pool (cudaMallocAsync); " * (not facts.in_pytorch)
         + (
             "set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; "
-            if facts.platform == "cuda"
+            if facts.platform == "cuda" and facts.in_pytorch
             else ""
         )
         + "pin host buffers once.",

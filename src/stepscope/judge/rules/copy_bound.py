@@ -43,6 +43,7 @@ def copy_bound(facts: Facts) -> Iterator[Finding]:
             )
         if copied is None or pageable:
             advice = "Pin the loader's memory (pin_memory=True)"
+    beside = "non_blocking=True" if facts.in_pytorch else "asynchronous calls from pinned memory"
     yield of_step(
         "loss",
         share,
@@ -51,7 +52,7 @@ def copy_bound(facts: Facts) -> Iterator[Finding]:
         saving_ns=time_ns,
         confidence=facts.confidence,
         evidence=first(facts.by_recording("memcpy"), 8),
-        advice=f"{advice}; copy with non_blocking=True beside computation, smaller types, and make on "
+        advice=f"{advice}; copy with {beside} beside computation, smaller types, and make on "
         "the device what can be.",
         query=facts.parts_query,
         ranks=ranks,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stepscope.judge.cures import processors
+from stepscope.judge.cures import joined, processors
 from stepscope.judge.declare import Finding, Threshold, kernel_rule, worth
 from stepscope.judge.facts import Facts, first
 from stepscope.judge.of_kernels import of_kernels
@@ -75,7 +75,7 @@ def small_grids(facts: Facts) -> Iterator[Finding]:
         metric="kernels' time times the part of multiprocessors without a block, per step",
         saving=1,
         confidence="low",
-        advice="Raise the batch size, stack small calls into one (torch.bmm, grouped products), or run "
+        advice=f"Raise the batch size, stack small calls into one ({joined('torch.bmm' * facts.in_pytorch, 'grouped products')}), or run "
         "independent parts on streams of their own.",
         lost=(lambda group: group.idle_sm_ns, "sum(dur_ns * (1 - least(blocks_per_sm, 1)))"),
     )
@@ -147,7 +147,8 @@ def tail_waves(facts: Facts) -> Iterator[Finding]:
         saving_ns=lost,
         confidence="low",
         evidence=first(rows),
-        advice="Choose batch, sequence and feature sizes so that blocks fill whole waves; let "
-        "torch.compile(mode='max-autotune') choose tiles.",
+        advice="Choose batch, sequence and feature sizes so that blocks fill whole waves"
+        + "; let torch.compile(mode='max-autotune') choose tiles." * facts.in_pytorch
+        + "." * (not facts.in_pytorch),
         query=facts.to_repeat(f"{_BLOCKS} SELECT {_LOST} / {facts.steps} FROM waves"),
     )

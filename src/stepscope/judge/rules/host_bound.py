@@ -81,9 +81,10 @@ def host_bound(facts: Facts) -> Iterator[Finding]:
     short = kernels["short"] / kernels["kernels"] if kernels["kernels"] else 0.0
     launching, advice = (
         "",
-        "move logging, metrics and data preparation out of the step, avoid Python ",
+        "move logging, metrics and data preparation out of the step, "
+        + "avoid Python loops over tensors, " * facts.in_pytorch
+        + "launch ahead of the device.",
     )
-    advice += "loops over tensors, launch ahead of the device."
     if facts.enough_work and (short >= _SHORT.value or operators_launch(facts)):
         launching = (
             f", which launches {count_text(round(kernels['kernels'] / facts.steps))} kernels, "

@@ -40,7 +40,9 @@ def layout_conversions(facts: Facts) -> Iterator[Finding]:
         metric="time of layout conversions, per step",
         saving=1,
         confidence="high",
-        advice="model.to(memory_format=torch.channels_last), and the same for its inputs.",
+        advice="model.to(memory_format=torch.channels_last), and the same for its inputs."
+        if facts.in_pytorch
+        else "Keep images and weights in the layout that the kernels want.",
     )
 
 

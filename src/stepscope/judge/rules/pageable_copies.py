@@ -71,6 +71,13 @@ def pageable_copies(facts: Facts) -> Iterator[Finding]:
 
 def _pin(facts: Facts, directions: set[str]) -> str:
     """How to copy through pinned memory, each way that is copied."""
+    if not facts.in_pytorch:
+        api = "hip" if facts.platform == "rocm" else "cuda"
+        allocate = "hipHostMalloc" if api == "hip" else "cudaMallocHost"
+        return (
+            f"Pin the host's buffers once ({allocate}, {api}HostRegister) and copy with {api}MemcpyAsync on a stream "
+            "of its own, beside computation."
+        )
     cures = []
     if directions != {"DtoH"}:
         pinned = "DataLoader(pin_memory=True)" if facts.has_loader else "tensor.pin_memory()"

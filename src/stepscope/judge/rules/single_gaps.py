@@ -167,7 +167,7 @@ def _found(
 def _warm_up(facts: Facts) -> str:
     if facts.by_torch_profiler:
         return "some steps first, or wait and warmup in torch.profiler.schedule"
-    return "some steps first, with a tool that waits for torch.cuda.profiler.start()"
+    return "some steps first, with a tool that waits for cudaProfilerStart (torch.cuda.profiler.start())"
 
 
 def _few(count: float, per: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stepscope.floor.units import count_text
-from stepscope.judge.cures import compile_it, graphs
+from stepscope.judge.cures import compile_it, graphs, joined
 from stepscope.judge.declare import LEADING, Finding, Threshold, rule, worth
 from stepscope.judge.facts import Facts, Row, first
 from stepscope.judge.merged_rows import merged
@@ -69,7 +69,11 @@ def small_kernels(facts: Facts) -> Iterator[Finding]:
         confidence="medium",
         evidence=first(sorted(rows, key=lambda row: -row["time_ns"] - row["gaps_ns"])),
         **sequence.place,
-        advice=f"Fuse them: {compile_it(facts)}, fused normalisations{' and optimizers' if facts.loops_over_parameters else ''}, "
-        "larger batches"
+        advice="Fuse them: "
+        + joined(
+            compile_it(facts),
+            "fused normalisations" + " and optimizers" * facts.loops_over_parameters,
+            "larger batches",
+        )
         + (f"; {graphs(facts)} shorten the gaps." if graphs(facts) and not replayed else "."),
     )

@@ -95,9 +95,21 @@ def synchronization(facts: Facts) -> Iterator[Finding]:
         saving_ns=idle_ns,
         confidence="medium",
         evidence=first(rows),
-        advice=f"Leave values on the device: {'log loss.detach() and ' if facts.trains else ''}call .item() "
-        f"{'every so many steps' if facts.trains else 'once, after the last launch'}, use torch.where and masks in place of nonzero() and boolean indexing, copy with "
-        "non_blocking=True to and from pinned memory, take torch.cuda.synchronize() out of the step.",
+        advice=_wait_less(facts),
+    )
+
+
+def _wait_less(facts: Facts) -> str:
+    if not facts.in_pytorch:
+        return (
+            "Leave values on the device until the last launch, copy asynchronously to and from pinned memory, and wait "
+            "for events of a stream rather than for the device."
+        )
+    return (
+        f"Leave values on the device: {'log loss.detach() and ' if facts.trains else ''}call .item() "
+        f"{'every so many steps' if facts.trains else 'once, after the last launch'}, use torch.where and masks in "
+        "place of nonzero() and boolean indexing, copy with non_blocking=True to and from pinned memory, take "
+        "torch.cuda.synchronize() out of the step."
     )
 
 
