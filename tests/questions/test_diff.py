@@ -1,3 +1,4 @@
+import math
 from contextlib import ExitStack
 from fractions import Fraction
 
@@ -110,6 +111,32 @@ def test_recordings_without_kept_steps_have_means_and_no_intervals(opened):
         ("step", 10, "untested"),
         ("(in no phase)", 10, "untested"),
     ]
+
+
+def test_a_step_that_stands_for_many_counts_as_many_and_is_still_one_measurement(opened):
+    """Means are those of all steps that were counted; the interval is what the measurements alone tell."""
+    errors = []
+
+    def run(timed):
+        rows = [
+            {"step": at, "phase": "step", "dur_ns": ns, "stands_for": of}
+            for at, (ns, of) in enumerate(timed, 1)
+        ]
+        each = [ns for ns, of in timed for _ in range(of)]
+        mean = {"phase": "step", "steps": len(each), "mean_ns": sum(each) / len(each)}
+        off = sum((of * (ns - sum(each) / len(each))) ** 2 for ns, of in timed)
+        errors.append(math.sqrt(off * len(timed) / (len(timed) - 1)) / len(each))
+        return sum(each) / len(each), opened({"phase": [mean], "phase_step": rows})
+
+    slow = [(3_000 + 10 * place, 1) for place in range(40)]
+    (before, one), (after, other) = (
+        run(slow + [(ns + 5 * place, of) for place in range(20)])
+        for ns, of in ((2_000, 64), (2_500, 16))
+    )
+    (row,) = [row for row in diff(one, other, by="phase").rows() if row["name"] == "step"]
+    assert (row["before_ns"], row["after_ns"]) == (round(before), round(after))
+    half = (row["ci95_high_ns"] - row["ci95_low_ns"]) / 2
+    assert 1.96 < half / math.hypot(*errors) < 2.1
 
 
 def test_a_phase_that_one_side_could_not_hear_counts_whole_and_is_no_zero(opened):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 
 from stepscope.answers.ask import ask
-from stepscope.floor.statistics import describe
+from stepscope.floor.statistics import describe, quantile
 from stepscope.questions import find
 from stepscope.store.open import Store
 
@@ -241,12 +241,25 @@ def test_a_trace_without_measurements_says_how_to_get_them(answer):
 
 
 @examples(25)
-@given(st.lists(st.integers(1, 10**9), min_size=2, max_size=40))
-def test_statistics_are_those_of_the_recorder(values):
-    """Two implementations, one in SQL and one in the recorded job, of the same definitions."""
-    with Store.from_rows({"inline_timing": [{**FC, "dur_ns": value} for value in values]}) as store:
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 10**9), st.sampled_from([1, 2, 16, 256])), min_size=2, max_size=40
+    )
+)
+def test_statistics_are_those_of_the_recorder(measured):
+    """Two implementations, one in SQL and one in the recorded job, of the same definitions; and each counts as often as
+    the iterations that it stands for."""
+    rows = [
+        {**FC, "dur_ns": ns, "start_offset_ns": 2 * ns, "stands_for": of} for ns, of in measured
+    ]
+    with Store.from_rows({"inline_timing": rows}) as store:
         (row,) = ask(find("inline"), store).rows()
-    expected = describe(values)
+    expected = describe(*zip(*measured, strict=True))
     for name in ("mean", "median", "std", "p5", "p95", "ci95_low", "ci95_high"):
         assert row[f"{name}_ns"] == pytest.approx(getattr(expected, name), rel=1e-6, abs=1e-3), name
     assert row["n"] == expected.n
+    repeated = sorted(ns for ns, of in measured for _ in range(of))
+    assert row["mean_ns"] == pytest.approx(sum(repeated) / len(repeated))
+    for name, share in (("median_ns", 0.5), ("p5_ns", 0.05), ("p95_ns", 0.95)):
+        assert row[name] == pytest.approx(quantile(repeated, share)), name
+    assert row["start_offset_ns"] == pytest.approx(2 * row["median_ns"])

@@ -91,3 +91,7 @@ def test_a_step_that_was_timed_in_place_of_many_counts_as_many(answer):
     rows = [{"step": at, "dur_ns": ns, "stands_for": of} for at, (ns, of) in lasted.items()]
     (row,) = answer("phases", {"phase": [STEP], "phase_step": rows}, steps=(1, 2, 3)).rows()
     assert (row["steps"], row["mean_ns"]) == (258, 572_000 / 258)
+    # Of 258 steps, two took 30 µs.
+    assert (row["median_ns"], row["p95_ns"]) == (2_000.0, 2_000.0)
+    by_step = answer("phases", {"phase": [STEP], "phase_step": rows}, by="step").rows()
+    assert [one["over_median_ratio"] for one in by_step] == [15.0, 15.0, 1.0]

@@ -35,8 +35,8 @@ def test_what_runs_between_two_iterations_is_no_part_of_them(tmp_path: Path) -> 
     (event,) = events_in(tmp_path)
     assert event["statistics"]["n"] == 8
     (profile,) = parse_result(tmp_path)
-    took_ns = {iteration: time_ns for iteration, _, time_ns in profile["iterations"]}
-    for iteration, duration_ns, offset_ns in event["samples"]:
+    took_ns = {iteration: time_ns for iteration, _, time_ns, _ in profile["iterations"]}
+    for iteration, duration_ns, offset_ns, _ in event["samples"]:
         assert 0 <= offset_ns <= offset_ns + duration_ns <= took_ns[iteration]
 
 
@@ -83,4 +83,4 @@ def test_a_backward_through_an_earlier_iterations_graph_is_not_measured(tmp_path
     assert untouched(model)
     (event,) = events_in(tmp_path)
     # This iteration's own comes after the earlier one's and its 5 ms.
-    assert min(offset for _, _, offset in event["samples"][1:]) > 5_000_000
+    assert min(offset for _, _, offset, _ in event["samples"][1:]) > 5_000_000

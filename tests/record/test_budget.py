@@ -202,7 +202,7 @@ def test_seldom_armed_iterations_are_numbered_right_and_have_unarmed_neighbours(
     assert late
     assert set(late) <= {step - 5 for step in _timed(16, 400)}
     (profile,) = parse_result(tmp_path)
-    unarmed = {number for number, armed, _ in profile["iterations"] if not armed}
+    unarmed = {number for number, armed, *_ in profile["iterations"] if not armed}
     assert all({number - 1, number + 1} <= unarmed for number in late[:-1])
     assert (profile["armed_every"], len(iterations)) == (16, 40)
     assert max(iterations) == profile["iterations_run"] - 1

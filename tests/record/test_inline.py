@@ -115,7 +115,7 @@ def test_a_known_delay_is_measured_and_its_neighbour_does_not_move(tmp_path: Pat
         # A loaded machine takes the processor away now and then: the median of nine is robust.
         ratios = sorted(
             duration_ns / 1e9 / real[event["label"]][iteration]
-            for iteration, duration_ns, _ in event["samples"]
+            for iteration, duration_ns, *_ in event["samples"]
         )
         assert ratios[4] == pytest.approx(1.0, abs=0.05)
 
@@ -170,7 +170,7 @@ def test_an_operator_with_a_known_delay_is_measured_within_5_per_cent(tmp_path: 
         assert min(took) > 0.006
         ratios = sorted(
             duration_ns / 1e9 / took[iteration]
-            for iteration, duration_ns, _ in events[label]["samples"]
+            for iteration, duration_ns, *_ in events[label]["samples"]
         )
         assert ratios[4] == pytest.approx(1.0, abs=0.05)
     assert events["2.forward"]["statistics"]["median_ns"] < 3e6
@@ -216,10 +216,12 @@ def test_disjoint_events_do_not_add_up_to_more_than_the_iteration(tmp_path: Path
     profile = _record(tmp_path, labels, inside=inside, repetitions=7, mode="one_shot")
     events = profile["timeline"]["device_0"]["stream_0"]
     assert [event["label"] for event in events] == labels
-    took_ns = {iteration: time_ns for iteration, armed, time_ns in profile["iterations"] if armed}
+    took_ns = {
+        iteration: time_ns for iteration, armed, time_ns, _ in profile["iterations"] if armed
+    }
     spent_ns = dict.fromkeys(took_ns, 0)
     for event in events:
-        for iteration, duration_ns, _ in event["samples"]:
+        for iteration, duration_ns, *_ in event["samples"]:
             spent_ns[iteration] += duration_ns
     assert len(took_ns) == 7
     assert all(3_000_000 < spent_ns[iteration] <= took_ns[iteration] for iteration in took_ns)
@@ -253,7 +255,7 @@ def test_order_and_offsets_agree_with_a_trace_of_the_same_loop(tmp_path: Path) -
     recorded = {
         (iteration, event["label"]): (offset_ns, duration_ns)
         for event in events
-        for iteration, duration_ns, offset_ns in event["samples"]
+        for iteration, duration_ns, offset_ns, _ in event["samples"]
     }
     with gzip.open(tracer.written[0], "rt") as file:
         found = [one for one in json.load(file)["traceEvents"] if one.get("ph") == "X"]
@@ -452,7 +454,7 @@ def test_a_device_is_read_later_and_never_waited_for(
     (event,) = events_in(tmp_path)
     assert event["clock"] == "cuda"
     # The iteration's start, the event's start and its stop are three ticks of 1 µs.
-    assert [sample[1:] for sample in event["samples"]] == [[1000, 1000]] * 5
+    assert [sample[1:] for sample in event["samples"]] == [[1000, 1000, 1]] * 5
     (profile,) = parse_result(tmp_path)
     assert list(profile["timeline"]["device_0"]) == ["stream_7"]
 

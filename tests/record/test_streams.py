@@ -103,7 +103,7 @@ def test_each_replay_of_a_graph_gives_its_own_times(
     assert [event["label"] for event in measured["events"]] == ["a", "b"]
     for event, unit_ns in zip(measured["events"], (10, 30), strict=True):
         assert len(event["samples"]) == 4
-        for iteration, duration_ns, _ in event["samples"]:
+        for iteration, duration_ns, *_ in event["samples"]:
             assert duration_ns == unit_ns * iteration
     assert measured["document"]["not_measured"] == []
 

@@ -1635,6 +1635,8 @@ export type Rows = {
     readonly ranks?: number | null;
     /** measurements; NULL where the file has only an average (count) */
     readonly n?: number | null;
+    /** measurements that stand for equally many iterations and tell as much; n where these do */
+    readonly alike?: number | null;
     /** average over ranks of their means (ns) */
     readonly average_ns?: number | null;
     /** largest of the ranks' means (ns) */

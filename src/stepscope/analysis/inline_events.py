@@ -10,36 +10,50 @@ in which they run. A start is therefore shown as no earlier than that of any eve
 
 from __future__ import annotations
 
+from stepscope.analysis.weighted import quantile, ranked
 from stepscope.floor.statistics import STABLE_BELOW
 
+_EVENT = "rank, span, kind, device, stream, label, occurrence"
+_KEPT = "NOT averaged"
+_ALIKE = f"sum(stands_for) FILTER ({_KEPT}) ** 2 / sum(stands_for ** 2) FILTER ({_KEPT})"
+_BY_START = "start_offset_ns"
+
 MEASURED = f"""
-    counted AS (
-        SELECT * FROM inline_timing
+    chosen AS (
+        SELECT *, sum(dur_ns * stands_for) OVER same / sum(stands_for) OVER same AS middle_ns
+        FROM inline_timing
         WHERE kind = 'event' OR armed IS DISTINCT FROM true OR (rank, span) NOT IN (
             SELECT (rank, span) FROM inline_timing
             WHERE kind = 'iteration' AND armed IS DISTINCT FROM true
         )
+        WINDOW same AS (PARTITION BY {_EVENT}, averaged)
     ),
+    counted AS ({ranked("FROM chosen", f"{_EVENT}, averaged")}),
+    placed AS ({ranked("FROM counted", f"{_EVENT}, averaged, {_BY_START} IS NULL", _BY_START)}),
     described AS (
         SELECT
-            rank, span, kind, device, stream, label, occurrence,
+            {_EVENT},
             min(start_index) AS start_index, min(end_index) AS end_index,
             coalesce(
-                max(measurements), nullif(count(*) FILTER (WHERE NOT averaged), 0)
+                max(measurements), nullif(count(*) FILTER ({_KEPT}), 0)
             ) AS n,
-            coalesce(avg(dur_ns) FILTER (WHERE averaged), avg(dur_ns)) AS mean_ns,
-            median(dur_ns) FILTER (WHERE NOT averaged) AS median_ns,
+            -- Measurements of equal weight that would tell as much: Kish's, of those that were kept.
+            n * ({_ALIKE}) / count(*) FILTER ({_KEPT}) AS alike,
+            coalesce(avg(dur_ns) FILTER (averaged), avg(middle_ns)) AS mean_ns,
+            {quantile(0.5, of=_KEPT)} AS median_ns,
             coalesce(
-                max(std_ns), stddev_samp(dur_ns) FILTER (WHERE NOT averaged)
+                max(std_ns),
+                sqrt(sum(stands_for * (dur_ns - middle_ns) ** 2) FILTER ({_KEPT})
+                    / sum(stands_for) FILTER ({_KEPT}) / nullif(1 - 1 / ({_ALIKE}), 0))
             ) AS std_ns,
-            quantile_cont(dur_ns, 0.05) FILTER (WHERE NOT averaged) AS p5_ns,
-            quantile_cont(dur_ns, 0.95) FILTER (WHERE NOT averaged) AS p95_ns,
+            {quantile(0.05, of=_KEPT)} AS p5_ns,
+            {quantile(0.95, of=_KEPT)} AS p95_ns,
             coalesce(
-                median(start_offset_ns) FILTER (WHERE NOT averaged), median(start_offset_ns)
+                {quantile(0.5, _BY_START, f"{_KEPT} AND {_BY_START} IS NOT NULL")}, median({_BY_START})
             ) AS start_offset_ns,
             min(clock) AS clock
-        FROM counted
-        GROUP BY rank, span, kind, device, stream, label, occurrence
+        FROM placed
+        GROUP BY ALL
     ),
     measured AS (
         SELECT

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stepscope.analysis.weighted import quantile, ranked
+
 if TYPE_CHECKING:
     from stepscope.answers.scope import Scope
 
@@ -13,14 +15,14 @@ PHASES = ("input_wait", "host_to_device", "forward", "backward", "optimizer", "r
 WINDOWS = 20
 """Windows of a run that `--by window` shows of each rank."""
 
-_OF_ASKED_STEPS = """
+_OF_ASKED_STEPS = f"""
     SELECT * FROM phase WHERE false UNION ALL BY NAME
     SELECT rank, span, phase, sum(stands_for)::BIGINT AS steps,
         sum(dur_ns * stands_for) / sum(stands_for) AS mean_ns,
-        median(dur_ns)::DOUBLE AS median_ns, quantile_cont(dur_ns, 0.95)::DOUBLE AS p95_ns,
+        {quantile(0.5)} AS median_ns, {quantile(0.95)} AS p95_ns,
         max(dur_ns) AS largest_ns, max(peak_bytes) AS peak_bytes,
         max(reserved_bytes) AS reserved_bytes
-    FROM phase_step GROUP BY rank, span, phase
+    FROM ({ranked("FROM phase_step", "rank, span, phase")}) GROUP BY rank, span, phase
 """
 
 _FEW_LONG, _LED, _ENOUGH = 100, 1.1, 20
@@ -108,11 +110,10 @@ def by_steps(window: str) -> str:
             {_mean_of("step")} / nullif(any_value(median_ns), 0) AS over_median_ratio,
             max(memory_bytes) AS memory_bytes, max(peak_bytes) AS peak_bytes,
             max(reserved_bytes) AS reserved_bytes, span
-        FROM (
-            SELECT *, {window} AS shown,
-                median(dur_ns) FILTER (phase = 'step') OVER (PARTITION BY rank, span) AS median_ns
-            FROM phase_step
-        )
+        FROM (SELECT *, {window} AS shown FROM phase_step) JOIN (
+            SELECT rank, span, {quantile(0.5)} AS median_ns
+            FROM ({ranked("FROM phase_step WHERE phase = 'step'", "rank, span")}) GROUP BY rank, span
+        ) USING (rank, span)
         GROUP BY rank, span, shown ORDER BY rank, span, step
     """
 

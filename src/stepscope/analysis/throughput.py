@@ -36,11 +36,11 @@ def _timed(scope: Scope) -> str:
         FROM step_value JOIN step USING (rank, span, step)
         SEMI JOIN ({COUNTED_STEPS}) USING (rank, span, step)
         UNION ALL
-        SELECT rank, span, name, value, dur_ns AS ns, 1
+        SELECT rank, span, name, value, dur_ns AS ns, stands_for
         FROM step_value JOIN unarmed USING (rank, span, iteration)
         UNION ALL
         SELECT rank, span, name, value, ns, 1 FROM step_value
-        JOIN (SELECT rank, span, avg(dur_ns) AS ns FROM unarmed GROUP BY ALL) USING (rank, span)
+        JOIN (SELECT rank, span, sum(dur_ns * stands_for) / sum(stands_for) AS ns FROM unarmed GROUP BY ALL) USING (rank, span)
         WHERE step IS NULL AND iteration IS NULL
     ),
     summed AS (

@@ -18,19 +18,26 @@ from stepscope.floor.statistics import student_t
 class RankMean:
     """What one rank measured: a mean, of how many samples, and their sample standard deviation.
 
-    `std_ns` is None where there are fewer than two samples, or where the file has an average alone.
+    `std_ns` is None where there are fewer than two samples, or where the file has an average alone. `alike`
+    samples that count alike would tell as much; None where these do.
     """
 
     mean_ns: Fraction
     samples: int
     std_ns: float | None
+    alike: float | None = None
+
+    @property
+    def known_by(self) -> float:
+        """Samples that count alike and tell as much."""
+        return self.samples if self.alike is None else self.alike
 
     @classmethod
     def of(cls, samples: Sequence[int], *, steps: int | None = None) -> RankMean:
         """The mean of samples in ns; of `steps` steps, those without a sample having taken no time.
 
         >>> RankMean.of([2, 4], steps=3)
-        RankMean(mean_ns=Fraction(2, 1), samples=3, std_ns=2.0)
+        RankMean(mean_ns=Fraction(2, 1), samples=3, std_ns=2.0, alike=None)
         """
         count = len(samples) if steps is None else steps
         mean = Fraction(sum(samples), count)
@@ -57,7 +64,7 @@ class Timing:
     mean_ns: Fraction
     samples: int
     error_ns: float | None
-    degrees: int
+    degrees: float
 
     def of_nothing(self) -> Timing:
         """What the same steps would show of something that none of them did."""
@@ -73,11 +80,11 @@ def over_ranks(ranks: Sequence[RankMean]) -> Timing:
     degrees of freedom are those of the rank with the fewest samples.
     """
     mean = sum((rank.mean_ns for rank in ranks), Fraction(0)) / len(ranks)
-    fewest = min(rank.samples for rank in ranks)
+    fewest = min(rank.known_by for rank in ranks)
     errors = [
-        rank.std_ns / math.sqrt(rank.samples)
+        rank.std_ns / math.sqrt(rank.known_by)
         for rank in ranks
-        if rank.std_ns is not None and rank.samples > 1
+        if rank.std_ns is not None and rank.known_by > 1
     ]
     whole = len(errors) == len(ranks)
     return Timing(

@@ -46,7 +46,8 @@ class _Label:
     ranks: dict[int, RankMean] = field(default_factory=dict)
 
     def add(self, row: Row) -> None:
-        mean = RankMean(Fraction(row["mean_ns"]), row["n"] or 0, row["std_ns"])
+        n, std = row["n"] or 0, row["std_ns"]
+        mean = RankMean(Fraction(row["mean_ns"]), n, std, row.get("alike"))
         known = self.ranks.get(row["rank"])
         if known is None or mean.mean_ns > known.mean_ns:
             self.ranks[row["rank"]] = mean

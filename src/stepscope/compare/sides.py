@@ -263,7 +263,7 @@ def _phases(scope: Scope) -> Side:
 
 _LABELS = f"""
     WITH {MEASURED}
-    SELECT rank, kind, label, occurrence, n, mean_ns, std_ns, inside FROM measured
+    SELECT rank, kind, label, occurrence, n, alike, mean_ns, std_ns, inside FROM measured
     ORDER BY kind, label, occurrence, rank, mean_ns
 """
 
@@ -286,6 +286,9 @@ def _labels(scope: Scope) -> Side:
 
 def _measured(ranks: Collection[dict[str, Any]]) -> Part:
     timing = over_ranks(
-        [RankMean(Fraction(row["mean_ns"]), row["n"] or 0, row["std_ns"]) for row in ranks]
+        [
+            RankMean(Fraction(row["mean_ns"]), row["n"] or 0, row["std_ns"], row["alike"])
+            for row in ranks
+        ]
     )
     return Part(timing, inside=min((row["inside"] for row in ranks if row["inside"]), default=None))

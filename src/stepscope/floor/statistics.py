@@ -36,16 +36,17 @@ class Statistics:
     ci95_high: float | None
     stable: bool | None
 
-    def of_more(self, n: int, mean: float, squares: float) -> Statistics:
+    def of_more(self, n: int, mean: float, squares: float, alike: float) -> Statistics:
         """Statistics of `n` times, two or more, whose median and percentiles are these.
 
         Args:
             n: how many.
             mean: of all of them.
-            squares: the sum of their squared deviations from it.
+            squares: the mean of their squared deviations from it.
+            alike: how many times that count alike would tell as much, as `tell_as_much` has it.
         """
-        std = math.sqrt(squares / (n - 1))
-        half = student_t(n - 1) * std / math.sqrt(n)
+        std = math.sqrt(squares * alike / (alike - 1))
+        half = student_t(alike - 1) * std / math.sqrt(alike)
         return replace(
             self,
             n=n,
@@ -120,6 +121,17 @@ def quantile(ordered: Sequence[float], share: float) -> float:
     return ordered[below] + (ordered[above] - ordered[below]) * (position - below)
 
 
+def tell_as_much(weight: int, squares: int) -> float:
+    """How many times that count alike would make a mean as sure, by the weights' sum and that of their squares.
+
+    L. Kish, "Survey Sampling", 1965.
+
+    >>> tell_as_much(1 + 1 + 1, 1 + 1 + 1), tell_as_much(1 + 1 + 4, 1 + 1 + 16)
+    (3.0, 2.0)
+    """
+    return weight * weight / squares
+
+
 def describe(values: Sequence[float], weights: Sequence[int] | None = None) -> Statistics | None:
     """Statistics of some times; None when there are none.
 
@@ -146,8 +158,9 @@ def describe(values: Sequence[float], weights: Sequence[int] | None = None) -> S
     )
     if n == 1:
         return found
-    squares = math.fsum(weight * (value - mean) ** 2 for value, weight in pairs)
-    return found.of_more(n, mean, squares * n / len(ordered))
+    squares = math.fsum(weight * (value - mean) ** 2 for value, weight in pairs) / len(ordered)
+    alike = tell_as_much(len(ordered), sum(weight * weight for _, weight in pairs))
+    return found.of_more(n, mean, squares, alike)
 
 
 class _Repeated(Sequence[float]):

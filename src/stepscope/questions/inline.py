@@ -19,7 +19,7 @@ _NONE = (
     "Nothing was measured inline; `stepscope phases` has what was timed of every step. Record it: "
     "`stepscope record --inline -- train.py`"
 )
-_NUMBERS = "SELECT DISTINCT n FROM measured WHERE n > 1"
+_NUMBERS = "SELECT DISTINCT alike FROM measured WHERE alike > 1"
 _RAN_ON = """
     CASE WHEN kind = 'event' AND min(stream) OVER () < max(stream) OVER () OR max(device) OVER () > 0
     THEN CASE WHEN stream = -1 THEN 'host' ELSE
@@ -39,12 +39,12 @@ _PER_RANK = f"""
     , bounded AS (
         SELECT
             measured.*,
-            mean_ns - point * std_ns / sqrt(measured.n) AS ci95_low_ns,
-            mean_ns + point * std_ns / sqrt(measured.n) AS ci95_high_ns
-        FROM measured LEFT JOIN (VALUES {{points}}) AS student(n, point) USING (n)
+            mean_ns - point * std_ns / sqrt(alike) AS ci95_low_ns,
+            mean_ns + point * std_ns / sqrt(alike) AS ci95_high_ns
+        FROM measured LEFT JOIN (VALUES {{points}}) AS student(alike, point) USING (alike)
     )
     SELECT
-        name AS label, rank, n, mean_ns, median_ns, std_ns, relative_std_ratio, p5_ns, p95_ns,
+        name AS label, rank, n, alike, mean_ns, median_ns, std_ns, relative_std_ratio, p5_ns, p95_ns,
         ci95_low_ns, ci95_high_ns,
         stable, start_offset_ns, share_ratio, {_RAN_ON} AS ran_on, start_index, end_index,
         inside, (
@@ -92,6 +92,12 @@ _OVER_RANKS = """
         Column("rank", "int", "rank it was measured on"),
         Column("ranks", "int", "ranks it was measured on", "count"),
         Column("n", "int", "measurements; NULL where the file has only an average", "count"),
+        Column(
+            "alike",
+            "float",
+            "measurements that stand for equally many iterations and tell as much; n where these do",
+            shown=False,
+        ),
         Column("average_ns", "float", "average over ranks of their means"),
         Column("max_ns", "float", "largest of the ranks' means"),
         Column("slowest_rank", "int", "rank with that mean"),
@@ -169,7 +175,8 @@ def inline(scope: Scope, by: str = "rank") -> pa.Table:
     standard deviation is below 2 % of the mean. Where it is not, take the median, and more
     repetitions. Shares of events that lie inside one another overlap: `inside` names the event
     around. Each event was measured in other iterations than its neighbours, so shares of a step do
-    not add up to exactly one even where events follow each other without a gap. Where a recorder measured more
+    not add up to exactly one even where events follow each other without a gap. One that was measured in one of k
+    iterations counts k times, in means, percentiles and intervals. Where a recorder measured more
     than it keeps, means, deviations and intervals are of all measurements, medians and percentiles of evenly
     spaced ones.
 
@@ -181,6 +188,6 @@ def inline(scope: Scope, by: str = "rank") -> pa.Table:
     if by == "label":
         return noted(scope.sql(f"WITH {MEASURED} {_OVER_RANKS}"), words)
     lacks = scope.has_none("inline_timing")
-    numbers = [] if lacks else scope.sql(f"WITH {MEASURED} {_NUMBERS}").column("n").to_pylist()
-    points = ", ".join(f"({n}, {student_t(n - 1)})" for n in numbers) or "(NULL, NULL)"
+    numbers = [] if lacks else scope.sql(f"WITH {MEASURED} {_NUMBERS}").column("alike").to_pylist()
+    points = ", ".join(f"({n!r}e0, {student_t(n - 1)})" for n in numbers) or "(NULL, NULL)"
     return noted(scope.sql(f"WITH {MEASURED} {_PER_RANK.format(points=points)}"), words)

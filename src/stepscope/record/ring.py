@@ -35,6 +35,7 @@ class Pending:
         in_graph: those inside a captured graph, whose marks its next replay makes again.
         end: a mark behind the replay. Until the clock has reached it, the marks inside the graph may
             still be those of the replay before.
+        stands_for: how many iterations count as this one.
     """
 
     iteration: int
@@ -43,6 +44,7 @@ class Pending:
     measured: Sequence[Marked]
     in_graph: Sequence[Marked] = ()
     end: Any = None
+    stands_for: int = 1
 
     def __len__(self) -> int:
         return len(self.measured) + len(self.in_graph)
@@ -69,11 +71,12 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One measurement: in which iteration, how long, and how long after the iteration's start (ns)."""
+    """One measurement: in which iteration, how long, how long after the iteration's start (ns), and for how many it stands."""
 
     iteration: int
     duration_ns: int
     offset_ns: int
+    stands_for: int = 1
 
 
 class Ring:
@@ -115,7 +118,7 @@ class Ring:
                     self._lose(key)
                     continue
                 offset_ns = between_ns(pending.origin, start)
-                yield key, Sample(pending.iteration, duration_ns, offset_ns)
+                yield key, Sample(pending.iteration, duration_ns, offset_ns, pending.stands_for)
             pending.release()
 
     def drop(self) -> None:

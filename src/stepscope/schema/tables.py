@@ -509,6 +509,7 @@ DECLARED = (
         Column("start_offset_ns", DURATION, "its start, from the start of the iteration on the same device (ns)", nullable=True),
         Column("dur_ns", DURATION, "duration (ns)", check="dur_ns >= 0"),
         Column("armed", FLAG, "for a complete iteration: whether an event was measured in it; NULL where the file does not say", nullable=True),
+        Column("stands_for", COUNT, "iterations that it stands for in means: k where one in k was measured", check="stands_for > 0"),
         Column("averaged", FLAG, "this is the average of all measurements, of which the file has only some, or none"),
         Column("measurements", COUNT, "for an average: of how many; NULL where the file does not say", nullable=True),
         Column("std_ns", DURATION, "for an average: the standard deviation of all these measurements (ns)", type=DOUBLE, nullable=True),

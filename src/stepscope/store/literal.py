@@ -26,7 +26,7 @@ _PLAIN = {
 _DEFAULTS: dict[str, Row] = {
     "data_check": {"severity": "warning", "count": 1},
     "device": {"kind": "cuda"},
-    "inline_timing": {"kind": "event", "averaged": False},
+    "inline_timing": {"kind": "event", "averaged": False, "stands_for": 1},
     "module": {"calls": 1, "rule": "python"},
     "phase": {"steps": 1},
     "phase_step": {"phase": "step", "stands_for": 1},

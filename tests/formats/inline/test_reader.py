@@ -28,12 +28,12 @@ OURS = {
                     "avg_iter_start_to_event_start_time_ms": 0.0001,
                     "occurrence": 2,
                     "clock": "host",
-                    "samples": [[11, 150, 90], [12, 250, 110]],
+                    "samples": [[11, 150, 90], [12, 250, 110, 16]],
                 }
             ]
         }
     },
-    "iterations": [[11, True, 2_100], [12, False, 2_000]],
+    "iterations": [[11, True, 2_100], [12, False, 2_000, 5]],
 }
 
 # HugeCTR's last revision: times in ms, one list per event, whole iterations beside them.
@@ -70,6 +70,7 @@ def test_our_file_keeps_every_measurement_and_who_measured_it(read):
         "start_index": 0,
         "end_index": 3,
         "armed": None,
+        "stands_for": 1,
         "averaged": False,
         "measurements": None,
         "std_ns": None,
@@ -80,14 +81,15 @@ def test_our_file_keeps_every_measurement_and_who_measured_it(read):
         "kind": "iteration",
         "label": "iteration",
         "occurrence": 0,
+        "stands_for": 1,
         "averaged": False,
         "start_offset_ns": None,
     }
     assert tables.inline_timing.to_pylist() == [
         {**event, "iteration": 11, "dur_ns": 150, "start_offset_ns": 90},
-        {**event, "iteration": 12, "dur_ns": 250, "start_offset_ns": 110},
+        {**event, "iteration": 12, "dur_ns": 250, "start_offset_ns": 110, "stands_for": 16},
         {**whole, "iteration": 11, "armed": True, "dur_ns": 2_100},
-        {**whole, "iteration": 12, "armed": False, "dur_ns": 2_000},
+        {**whole, "iteration": 12, "armed": False, "dur_ns": 2_000, "stands_for": 5},
     ]
     facts = tables.facts
     assert (facts.rank, facts.rank_rule, facts.world_size, facts.host) == (

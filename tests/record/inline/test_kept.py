@@ -1,38 +1,49 @@
 """However many measurements there are, a bounded number is kept, and statistics are of all."""
 
+import math
 import random
+from statistics import fmean, stdev
 
 import pytest
 
-from stepscope.floor.statistics import describe, overhead
+from stepscope.floor.statistics import describe, overhead, quantile
 from stepscope.record.inline.kept import MOST_ITERATIONS, MOST_SAMPLES, Iterations, Samples
 
 
 def test_statistics_are_of_all_measurements_and_percentiles_of_evenly_spaced_ones() -> None:
+    """One that stands for k iterations counts k times: a hundred at first for themselves alone, then seldomer ones."""
     drawn = random.Random(3)  # noqa: S311 - made-up times
-    times = [drawn.randrange(10**9, 2 * 10**9) for _ in range(5000)]
+    times = [drawn.randrange(10**9, 2 * 10**9) // (1 + place // 1000) for place in range(5000)]
+    weights = [1] * 100 + [drawn.choice([16, 64]) for _ in times[100:]]
     samples = Samples()
-    for number, time_ns in enumerate(times):
-        samples.measured(number, time_ns, 7)
+    for number, (time_ns, weight) in enumerate(zip(times, weights, strict=True)):
+        samples.measured(number, time_ns, 7, weight)
     assert len(samples.rows) <= MOST_SAMPLES
-    found, expected = samples.sums.statistics([row[1] for row in samples.rows]), describe(times)
+    kept = list(zip(*samples.rows, strict=True))
+    found, expected = samples.sums.statistics(kept[1], kept[3]), describe(times, weights)
     assert found is not None
     assert expected is not None
     for name in ("n", "mean", "std", "ci95_low", "ci95_high"):
         assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-9), name
     assert found.median == pytest.approx(expected.median, rel=0.05)
-    assert samples.totals[2] == 5000 * 7
+    assert samples.totals[2] == samples.weight * 7
+    repeated = [time for time, weight in zip(times, weights, strict=True) for _ in range(weight)]
+    assert found.mean == pytest.approx(fmean(repeated))
+    assert expected.median == quantile(sorted(repeated), 0.5)
+    # A measurement is one, whatever it stands for: an interval as of all that they stand for would be too narrow.
+    assert found.std == pytest.approx(stdev(repeated), rel=0.001)
+    assert found.ci95_high - found.mean > 6 * 1.96 * stdev(repeated) / math.sqrt(len(repeated))
 
 
 def test_a_copy_does_not_change_with_what_is_measured_later() -> None:
     samples, iterations = Samples(), Iterations()
-    samples.measured(0, 5, 1)
-    iterations.add((0, True, 9), {})
+    samples.measured(0, 5, 1, 2)
+    iterations.add((0, True, 9, 2), {})
     kept, kept_iterations = samples.copy(), iterations.copy()
-    samples.measured(1, 6, 1)
-    iterations.add((1, True, 9), {})
-    assert (kept.rows, kept.totals, kept.sums.n, kept.count) == ([(0, 5, 1)], [0, 5, 1], 1, 1)
-    assert (kept_iterations.rows, kept_iterations.armed.n) == ([(0, True, 9)], 1)
+    samples.measured(1, 6, 1, 2)
+    iterations.add((1, True, 9, 2), {})
+    assert (kept.rows, kept.totals, kept.sums.n) == ([(0, 5, 1, 2)], [0, 10, 2, 4], 1)
+    assert (kept_iterations.rows, kept_iterations.armed.n) == ([(0, True, 9, 2)], 1)
 
 
 def test_of_a_long_run_neighbouring_iterations_are_kept_together() -> None:
@@ -40,9 +51,9 @@ def test_of_a_long_run_neighbouring_iterations_are_kept_together() -> None:
     iterations = Iterations()
     for number in range(50_000):
         armed = number % 5 > 0
-        iterations.add((number, armed, 1000 + number + 3 * armed), {"samples": number})
+        iterations.add((number, armed, 1000 + number + 3 * armed, 1), {"samples": number})
     assert len(iterations.rows) < MOST_ITERATIONS
     assert (iterations.unarmed.n, iterations.armed.n) == (10_000, 40_000)
     assert [row[0] for row in iterations.rows] == [own["samples"] for own in iterations.values]
     assert iterations.rows[-1][0] > 45_000
-    assert overhead(iterations.rows).median_ns in (2.0, 3.0, 4.0)
+    assert overhead([row[:3] for row in iterations.rows]).median_ns in (2.0, 3.0, 4.0)

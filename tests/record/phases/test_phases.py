@@ -184,6 +184,33 @@ def test_a_device_is_marked_around_each_phase_and_read_later() -> None:
     assert [phases.device_ns[PHASES.index(name)] for name in PHASES] == [0, 0, 60, 120, 0]
 
 
+def test_a_step_that_was_timed_in_place_of_many_counts_as_many_on_the_device_too() -> None:
+    """Two long steps, each timed for itself, and one that stands for 256 short ones; read when all three are over."""
+    hours = Hours()
+    phases = _phases(hours)
+    phases.clock = clock = FakeDeviceClock(hours)
+    took = [(1, 30_000), (1, 30_000), (256, 2_000)]
+    for every, time_ns in took:
+        phases.budget.every = every
+        number = next_timed(phases.steps + 1, every)
+        phases.begin(hours.now, number=number)
+        for name in ("forward", "backward", "optimizer"):
+            token = phases.open(name)
+            hours.pass_ns(time_ns)
+            phases.close(token)
+            if every > 1 and name == "backward":
+                clock.finish()
+        phases.end(hours.now)
+    clock.finish()
+    phases.drain()
+    device = phases_document(phases, PROCESS, 0)["device"]
+    assert device is not None
+    each = [time_ns for every, time_ns in took for _ in range(every)]
+    assert device["steps"] == len(each) == 258
+    assert device["mean_ns"]["forward"] == sum(each) / len(each)
+    assert (device["checked_steps"], device["idle_steps"]) == (258, 256)
+
+
 def test_a_device_that_finished_before_the_optimizer_waits_for_the_host() -> None:
     for done_at_once, idle in ((True, 4), (False, 0)):
         hours = Hours()

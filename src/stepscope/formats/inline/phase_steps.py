@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from stepscope.formats.inline.document import whole
+from stepscope.formats.inline.document import MOST_NS, whole
 from stepscope.formats.tables import READ, ReadReport
 
 WHOLE_STEP = "step"
@@ -39,9 +39,12 @@ def read_steps(
         if values is None or values["step"] <= last or not _adds_up(values, phases):
             report.drop("bad_step")
             continue
+        stands_for = values.get("stands_for") or 1
+        if values["time"] * stands_for >= MOST_NS:
+            report.drop("bad_step")
+            continue
         last = values["step"]
         memory = [values.get(name) or None for name in _OF_MEMORY]
-        stands_for = values.get("stands_for") or 1
         _add(table, last, WHOLE_STEP, values["time"], stands_for, *memory)
         for phase in phases:
             # What nobody heard took no time of its own: it is in the residual.

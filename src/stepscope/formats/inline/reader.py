@@ -179,12 +179,14 @@ class _Rows:
         before = len(self.rows)
         listed = loaded.get("iterations", [])
         for one in listed if isinstance(listed, list) else []:
-            parts = one if isinstance(one, list) and len(one) == 3 else (None, None, None)
+            parts = _row(one)
             time_ns = whole(parts[2])
             if time_ns is None or not isinstance(parts[1], bool):
                 self._report.drop("wrong_type")
                 continue
-            self._iteration(time_ns, iteration=whole(parts[0]), armed=parts[1])
+            self._iteration(
+                time_ns, iteration=whole(parts[0]), armed=parts[1], stands_for=whole(parts[3]) or 1
+            )
         statistics = loaded.get("iteration_statistics")
         for name, armed in (("armed", True), ("unarmed", False)):
             kept = sum(row.get("armed") is armed for row in self.rows[before:])
@@ -198,7 +200,7 @@ class _Rows:
             self._iteration(milliseconds(loaded["avg_iter_time_ms"]), averaged=True)
 
     def _iteration(self, time_ns: int | None, **columns: Any) -> None:
-        if time_ns is None or time_ns < 0:
+        if not _adds(time_ns, columns.get("stands_for", 1)):
             self._report.drop("wrong_type")
             return
         self.rows.append(
@@ -208,6 +210,7 @@ class _Rows:
                 "occurrence": 0,
                 "dur_ns": time_ns,
                 "averaged": False,
+                "stands_for": 1,
                 **columns,
             }
         )
@@ -235,21 +238,23 @@ class _Rows:
             "clock": clock if isinstance(clock, str) else None,
         }
         for measured in self._measurements(event):
-            if measured["dur_ns"] is None or measured["dur_ns"] < 0:
-                self._report.drop("wrong_type")
+            row = {**same, "stands_for": 1, **measured}
+            if _adds(row["dur_ns"], row["stands_for"]):
+                self.rows.append(row)
             else:
-                self.rows.append({**same, **measured})
+                self._report.drop("wrong_type")
 
     def _measurements(self, event: Row) -> Iterator[Row]:
         if isinstance(event.get("samples"), list):
             for sample in event["samples"]:
-                parts = sample if isinstance(sample, list) and len(sample) == 3 else [None] * 3
+                parts = _row(sample)
                 offset = parts[2] if _is_int(parts[2]) else None
                 yield {
                     "iteration": whole(parts[0]),
                     "dur_ns": whole(parts[1]),
                     "start_offset_ns": offset,
                     "averaged": False,
+                    "stands_for": whole(parts[3]) or 1,
                 }
             yield from _of_all(event.get("statistics"), len(event["samples"]))
         elif isinstance(event.get("measured_times_ms"), list):
@@ -285,6 +290,17 @@ class _Rows:
                 yield one
             else:
                 self._report.drop("wrong_type")
+
+
+def _row(listed: Any) -> list[Any]:
+    """A measurement's four values; before there were weights it had three, and counted once."""
+    values = listed if isinstance(listed, list) else []
+    return [*values, 1][:4] if len(values) in (3, 4) else [None] * 4
+
+
+def _adds(time_ns: int | None, stands_for: int) -> bool:
+    """Whether it is a time, and can be added as often as it counts."""
+    return time_ns is not None and time_ns >= 0 and time_ns * stands_for < document.MOST_NS
 
 
 def _of_all(statistics: Any, kept: int) -> Iterator[Row]:

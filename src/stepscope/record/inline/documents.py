@@ -21,7 +21,8 @@ from stepscope.record.phases.phases import COLUMNS, PHASES, Phases
 from stepscope.record.plan import Entry
 from stepscope.record.targets.copies import Copied
 
-VERSION = 1
+VERSION = 2
+"""2: a measurement stands for several iterations, and means and statistics are of those."""
 PHASES_VERSION = 4
 """2: steps have the peak of memory, and null where memory was not read, not 0. 3: and what the allocator held. 4: a step
 stands for several, and means, shares and statistics are of those."""
@@ -60,17 +61,18 @@ def _mean_ms(total_ns: int, n: int) -> float | None:
 
 def _event(event: Event) -> dict[str, Any]:
     samples = event.samples
-    _, durations_ns, offsets_ns = samples.totals
+    _, durations_ns, offsets_ns, _ = samples.totals
+    kept = list(zip(*samples.rows, strict=True)) or [()] * 4
     return {
         "label": event.observed.label,
         "start_index": event.observed.start_index,
         "end_index": event.observed.end_index,
-        "avg_measured_time_ms": _mean_ms(durations_ns, samples.count),
-        "avg_iter_start_to_event_start_time_ms": _mean_ms(offsets_ns, samples.count),
+        "avg_measured_time_ms": _mean_ms(durations_ns, samples.weight),
+        "avg_iter_start_to_event_start_time_ms": _mean_ms(offsets_ns, samples.weight),
         "occurrence": event.observed.occurrence,
         "clock": event.observed.clock,
-        "statistics": _in_ns(samples.sums.statistics([row[1] for row in samples.rows])),
-        "offset_statistics": _in_ns(describe([row[2] for row in samples.rows])),
+        "statistics": _in_ns(samples.sums.statistics(kept[1], kept[3])),
+        "offset_statistics": _in_ns(describe(kept[2], kept[3])),
         "missed": event.missed,
         "other_model": event.other_model,
         "lost": event.lost,
@@ -126,14 +128,14 @@ def inline_document(
     # Inside a captured graph the marks stay between two captures, so nothing runs without them.
     cost = None
     if not measured.in_graph:
-        cost = asdict(overhead(iterations.rows))
+        cost = asdict(overhead([row[:3] for row in iterations.rows]))
     plan = measured.plan
     return {
         "format": "stepscope.inline",
         "version": VERSION,
         **process.fields(),
         "script": Path(sys.argv[0]).name if sys.argv else "",
-        "avg_iter_time_ms": _mean_ms(whole.total_ns, whole.n),
+        "avg_iter_time_ms": _mean_ms(whole.total_ns, whole.weight),
         "timeline": timeline,
         "complete": measured.complete,
         "mode": plan.mode,
@@ -149,10 +151,14 @@ def inline_document(
         "iteration_statistics": {
             name: _in_ns(
                 sums.statistics(
-                    [ns for _, armed, ns in iterations.rows if armed == (name == "armed")]
+                    [row[2] for row in iterations.rows if row[1] == armed],
+                    [row[3] for row in iterations.rows if row[1] == armed],
                 )
             )
-            for name, sums in (("armed", iterations.armed), ("unarmed", iterations.unarmed))
+            for name, armed, sums in (
+                ("armed", True, iterations.armed),
+                ("unarmed", False, iterations.unarmed),
+            )
         },
         "iterations": [list(row) for row in iterations.rows],
         "not_measured": [
@@ -165,8 +171,8 @@ def inline_document(
         "model_changes": measured.model_changes,
         "values": _by_name(iterations.values, [row[0] for row in iterations.rows]),
         "settings": settings,
-        "sample_columns": ["iteration", "duration_ns", "offset_ns"],
-        "iteration_columns": ["iteration", "armed", "time_ns"],
+        "sample_columns": ["iteration", "duration_ns", "offset_ns", "stands_for"],
+        "iteration_columns": ["iteration", "armed", "time_ns", "stands_for"],
     }
 
 

@@ -1,11 +1,14 @@
-"""Measurements in bounded memory, however many there are: sums are exact, and evenly spaced ones are kept."""
+"""Measurements in bounded memory, however many there are: sums are exact, and evenly spaced ones are kept.
+
+Each counts as often as the iterations that it stands for, which change in the course of a run (see `Budget`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from stepscope.floor.statistics import Statistics, describe
+from stepscope.floor.statistics import Statistics, describe, tell_as_much
 from stepscope.record.phases.history import History
 
 MOST_SAMPLES = 512
@@ -13,44 +16,49 @@ MOST_ITERATIONS = 2048
 _IN_A_ROW = 16
 """Iterations that are kept or left out together: what measuring costs is known by neighbours."""
 
-Iteration = tuple[int, bool, int]
-"""Its number, whether an event was measured in it, and its time (ns)."""
+Iteration = tuple[int, bool, int, int]
+"""Its number, whether an event was measured in it, its time (ns), and how many it stands for."""
 
 
 @dataclass(slots=True)
 class Sums:
-    """How many times there were, their sum and the sum of their squares: whole numbers, so nothing is lost."""
+    """How many times there were, and sums of them, of their squares and of their weights: whole numbers, so nothing is lost."""
 
     n: int = 0
+    weight: int = 0
+    weights_squared: int = 0
     total_ns: int = 0
     squares: int = 0
 
-    def add(self, time_ns: int) -> None:
-        """One more."""
+    def add(self, time_ns: int, weight: int) -> None:
+        """One more, which counts so often."""
         self.n += 1
-        self.total_ns += time_ns
-        self.squares += time_ns * time_ns
+        self.weight += weight
+        self.weights_squared += weight * weight
+        self.total_ns += time_ns * weight
+        self.squares += time_ns * time_ns * weight
 
-    def statistics(self, kept: list[int]) -> Statistics | None:
+    def statistics(self, kept: Sequence[int], weights: Sequence[int]) -> Statistics | None:
         """Of all of them; the median and the percentiles are those of the kept ones."""
-        found = describe(kept)
+        found = describe(kept, weights)
         if found is None or self.n <= found.n:
             return found
-        squares = (self.n * self.squares - self.total_ns**2) / self.n
-        return found.of_more(self.n, self.total_ns / self.n, squares)
+        squares = (self.weight * self.squares - self.total_ns**2) / self.weight**2
+        alike = tell_as_much(self.weight, self.weights_squared)
+        return found.of_more(self.n, self.total_ns / self.weight, squares, alike)
 
 
 class Samples(History):
-    """The measurements of an event: rows of iteration, duration and offset (ns)."""
+    """The measurements of an event: rows of iteration, duration, offset (ns) and the iterations that it stands for."""
 
     def __init__(self) -> None:
-        super().__init__(3, MOST_SAMPLES)
+        super().__init__(4, MOST_SAMPLES)
         self.sums = Sums()
 
-    def measured(self, iteration: int, duration_ns: int, offset_ns: int) -> None:
+    def measured(self, iteration: int, duration_ns: int, offset_ns: int, stands_for: int) -> None:
         """One more."""
-        self.add((iteration, duration_ns, offset_ns))
-        self.sums.add(duration_ns)
+        self.add((iteration, duration_ns, offset_ns, stands_for), weight=stands_for)
+        self.sums.add(duration_ns, stands_for)
 
     def copy(self) -> Samples:
         """What there is until now."""
@@ -73,7 +81,7 @@ class Iterations:
 
     def add(self, row: Iteration, values: Mapping[str, float]) -> None:
         """Counts an iteration, and keeps it when its turn is."""
-        (self.armed if row[1] else self.unarmed).add(row[2])
+        (self.armed if row[1] else self.unarmed).add(row[2], row[3])
         if self._count // _IN_A_ROW % self._stride == 0:
             self.rows.append(row)
             self.values.append(values)

@@ -88,6 +88,7 @@ class Recorder:
         self.watch: ObservingWatch | ArmedWatch | None = None
         self._budgets: defaultdict[int | None, Budget] = defaultdict(lambda: Budget(scatters=True))
         self._unarmed_ns: deque[int] = deque(maxlen=_USUAL)
+        self._last_unarmed: int | None = None
         self.schedule = Schedule(
             # The first runs untouched, and what was not given is found in the second.
             warmup=max(plan.warmup, 1 if model is not None and self.optimizers else 2),
@@ -210,7 +211,8 @@ class Recorder:
             self._close_targets()
             self._observed(watch)
         if turn.role == "unarmed" or (measured and turn.counted):
-            self.iterations.add((self.iteration, turn.role == "armed", time_ns), values)
+            row = self.iteration, turn.role == "armed", time_ns, self._stands_for(turn)
+            self.iterations.add(row, values)
         left = self._left()
         if left is not None and left <= 0:
             self.schedule.finish()
@@ -228,10 +230,17 @@ class Recorder:
         self.bookkeeping_ns += own_ns
         if turn.role == "unarmed":
             self._unarmed_ns.append(time_ns)
+            self._last_unarmed = self.iteration
         elif measured and turn.counted and self._unarmed_ns:
             usual_ns = round(quantile(sorted(self._unarmed_ns), 0.5))
             self._budgets[turn.event].spent(time_ns - usual_ns + own_ns, usual_ns)
         return following.role == "done"
+
+    def _stands_for(self, turn: Turn) -> int:
+        """How many iterations count as this one: those since the last without an event, or those of which one measures it."""
+        if turn.role == "armed":
+            return self._budgets[turn.event].every
+        return 1 if self._last_unarmed is None else self.iteration - self._last_unarmed
 
     def abandon(self, *, began: bool = True) -> None:
         """The iteration broke off: nothing of it counts, and its turn is taken again.
@@ -478,6 +487,7 @@ class Recorder:
             ran += pending.measured
             ran += pending.in_graph
             if turn.counted and (pending.measured or pending.in_graph):
+                pending.stands_for = self._stands_for(turn)
                 self._ring.push(pending)
             else:
                 pending.release()
@@ -500,7 +510,7 @@ class Recorder:
     def _read(self) -> None:
         for key, sample in self._ring.read():
             self.events[key].samples.measured(
-                sample.iteration, sample.duration_ns, sample.offset_ns
+                sample.iteration, sample.duration_ns, sample.offset_ns, sample.stands_for
             )
 
     def _wait_for_ring(self, seconds: float, *, every: float) -> None:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from types import MappingProxyType
@@ -121,8 +120,6 @@ class Phases:
         self._backward_stop: Any = None
         self._device_idle: bool | None = None
         self._last_read = -1
-        self._in_flight: deque[tuple[int, int]] = deque(maxlen=self._ring.capacity + 1)
-        """Steps that the device was timed in and that the ring may still hold, each with how many it stands for."""
         self._memory_step = 0
         self._opened_before = (0, 0)
         self._held: list[tuple[tuple[int, ...], Mapping[str, float]]] = []
@@ -364,11 +361,12 @@ class Phases:
 
     def _collect(self, clock: Clock, *, counted: bool) -> None:
         if counted and self._marks:
-            self._ring.push(Pending(self.steps, clock, self._origin, self._marks))
-            self._in_flight.append((self.steps, self._stands_for))
+            self._ring.push(
+                Pending(self.steps, clock, self._origin, self._marks, stands_for=self._stands_for)
+            )
             if self._device_idle is not None:
-                self.device_checked += 1
-                self.device_idle += self._device_idle
+                self.device_checked += self._stands_for
+                self.device_idle += self._stands_for * self._device_idle
             self._origin = None
             self._marks = []
         self._give_back()
@@ -388,9 +386,7 @@ class Phases:
 
     def _read(self) -> None:
         for phase, sample in self._ring.read():
-            while self._in_flight[0][0] < sample.iteration:
-                self._in_flight.popleft()
-            weight = self._in_flight[0][1]
+            weight = sample.stands_for
             self.device_ns[phase] += sample.duration_ns * weight
             self.device_counts[phase] += 1
             if sample.iteration != self._last_read:
