@@ -85,3 +85,36 @@ def test_the_bandwidth_of_collectives_is_drawn_over_their_size(show: Any) -> Non
     page.keyboard.press("End")
     assert "62.50 KiB" in plot.inner_text()
     assert "32.00 GB/s" in plot.inner_text()
+
+
+@pytest.mark.parametrize("show", ["server"], indirect=True)
+def test_what_a_view_asks_ends_when_it_is_left(show: Any) -> None:
+    report = show("training", training())
+    page = report.show("overview")
+    ended: list[str] = []
+    page.on("requestfailed", lambda one: ended.append(one.url))
+    for view, asks in (
+        ("operators", "api/answers/operators"),
+        ("timeline", "api/timeline/layout"),
+        ("timeline", "api/timeline/tile"),
+    ):
+        page.route(f"**/{asks}?*", lambda _: None)  # it never answers
+        with page.expect_request(f"**/{asks}?*"):
+            page.evaluate(f"location.hash = '#/{view}'")
+        page.evaluate("location.hash = '#/steps'")
+        page.wait_for_selector("main[data-shows='#/steps']:not(:has(.waiting))")
+        assert [url for url in ended if asks in url], asks
+        page.unroute(f"**/{asks}?*")
+    assert "Stopped" not in page.locator("main").inner_text()
+
+
+def test_names_under_columns_are_complete_however_wide_the_page_is(show: Any) -> None:
+    page = show("ranks", training(ranks=4)).show("overview")
+    names = page.locator(".columns-chart .names span")
+    for width in (1440, 900, 400):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.wait_for_function(
+            "[...document.querySelectorAll('.columns-chart .names span')]"
+            ".every((one) => one.scrollWidth <= one.clientWidth)"
+        )
+        assert names.count() > 0

@@ -3,6 +3,7 @@
 import json
 import socket
 import threading
+import time
 
 import pytest
 from tests.browser.recordings import training
@@ -13,6 +14,7 @@ from stepscope.api.trace import open_trace
 from stepscope.cli.main import main
 from stepscope.questions import OURS
 from stepscope.report.page_data import Shown
+from stepscope.serve import asking
 from stepscope.serve.asking import Recordings
 from stepscope.serve.running import listen
 from stepscope.serve.tasks import AT_ONCE
@@ -179,6 +181,36 @@ def test_a_query_ends_when_the_client_goes_away(served, monkeypatch):
         connection.close()
     assert server.sql("SELECT 1 AS a").status == 200
     assert_none_runs()
+
+
+def test_who_asks_the_same_meanwhile_waits_for_the_answer(monkeypatch):
+    recordings, running, most = Recordings(opened(training())), [], []
+
+    def slow(question, *_):
+        running.append(question.name)
+        most.append(sorted(running))
+        time.sleep(0.05)
+        running.remove(question.name)
+
+    monkeypatch.setattr(asking, "_asked", slow)
+    names = ["kernels", "kernels", "steps", "kernels"]
+    threads = [threading.Thread(target=recordings.ask, args=(one, ["1"], [])) for one in names]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert ["kernels", "steps"] in most
+    assert not any(one.count("kernels") > 1 for one in most)
+
+
+@pytest.mark.parametrize("events", [1, asking.PREPARED_UP_TO + 1])
+def test_the_summary_of_what_is_no_great_recording_is_prepared(monkeypatch, events):
+    rows = training()
+    rows["source"][0]["events_kept"] = events
+    recordings, asked = Recordings(opened(rows)), []
+    monkeypatch.setattr(asking, "_asked", lambda question, *_: asked.append(question.name))
+    recordings.prepare()
+    assert asked == (["summary"] if events == 1 else [])
 
 
 def test_the_schema_is_that_of_the_command(on_disk, capsys):

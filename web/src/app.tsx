@@ -1,6 +1,6 @@
 /** The frame: the list of views, the choice of the recording, and the view that the address names. */
 import { Component, type ComponentChildren } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Declaration, Recording, Source } from "./source/source";
 import { NoAnswer } from "./source/source";
 import { addressText } from "./state/address";
@@ -20,7 +20,7 @@ export function App({ source }: { readonly source: Source }) {
   const address = useAddress();
   const live = useLive(source);
   const [opened, setOpened] = useState<Opened | NoAnswer | null>(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     Promise.all([source.recordings(), source.declarations()]).then(
       ([recordings, declarations]) => setOpened({ recordings, declarations }),
       (reason: unknown) => setOpened(reason instanceof NoAnswer ? reason : new NoAnswer(String(reason))),

@@ -23,7 +23,7 @@ _PAGE = """\
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <meta name="referrer" content="no-referrer">
-<title>{title}</title>
+{ahead}<title>{title}</title>
 <style>{style}</style>
 </head>
 <body>
@@ -33,6 +33,13 @@ _PAGE = """\
 </body>
 </html>
 """
+
+
+_AHEAD = "".join(
+    f'<link rel="preload" as="fetch" href="{route}" crossorigin>\n'
+    for route in ("api/recordings", "api/questions")
+)
+"""What the script asks a server first, sent for while a browser still reads the script."""
 
 
 def page(title: str, data: dict[str, Any] | None = None, *, may_ask: bool = False) -> str:
@@ -56,6 +63,7 @@ def page(title: str, data: dict[str, Any] | None = None, *, may_ask: bool = Fals
     return _PAGE.format(
         policy=page_policy(may_ask=may_ask),
         title=escape(title),
+        ahead=_AHEAD if may_ask else "",
         style=style,
         script=script,
         data=block,

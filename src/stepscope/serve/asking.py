@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from stepscope.answers.declare import Parameter, Question
 from stepscope.answers.selection import parse_numbers
@@ -33,6 +34,16 @@ ERRORS = {
 
 _FLAGS = {"true": True, "false": False}
 
+PREPARED_UP_TO = 500_000
+"""Events of a recording that is summed up before a page asks for it."""
+
+
+class _Turn:
+    """Of those who ask the same, one at a time."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+
 
 class Recordings:
     """Open recordings, by the ids under which requests name them: 1, 2, ..."""
@@ -44,6 +55,7 @@ class Recordings:
         self._growing = Growing(shown, sources, reopen)
         self._timelines: WeakKeyDictionary[Trace, Timeline] = WeakKeyDictionary()
         self._holds: WeakKeyDictionary[Trace, list[str]] = WeakKeyDictionary()
+        self._asking: WeakValueDictionary[object, _Turn] = WeakValueDictionary()
 
     def listed(self) -> list[dict[str, str]]:
         """Their ids and names."""
@@ -62,9 +74,14 @@ class Recordings:
         return told
 
     def prepare(self) -> None:
-        """Works out what every page asks first: what is held, and the declarations."""
-        self.for_page()
+        """Works out what every page asks first: what is held, the declarations, and, where that is soon done, the
+        summary, which is kept: until a browser has started and read the page, it is there."""
+        first = self.for_page()[0]["id"]
         every()
+        with self._growing.now() as all_shown, all_shown[first].trace.scope() as scope:
+            events = scope.value("SELECT sum(events_kept) FROM source") or 0
+        if events <= PREPARED_UP_TO:
+            self.ask("summary", [first], [])
 
     def state(self) -> dict[str, Any]:
         """How often they were opened again because their files changed, and what went wrong with that."""
@@ -91,7 +108,10 @@ class Recordings:
             question = find(name)
             shown = _chosen(question, ids, all_shown)
             read = _read(question, asked)
-            return _asked(question, shown, read)
+            # Who asks the same meanwhile waits, and finds the answer kept.
+            turn = self._asking.setdefault((name, *ids, *asked), _Turn())
+            with turn.lock:
+                return _asked(question, shown, read)
 
     def sql(self, number: str, text: str, *, most: int) -> Table:
         """The answer to one SQL statement that only reads, of so many rows at most.

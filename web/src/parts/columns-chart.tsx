@@ -1,4 +1,5 @@
 /** Columns side by side, each a stack: a step each, or a rank. */
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { ratioText, tickText, timeText } from "../format/units";
 import { Walk } from "./walk";
 
@@ -19,26 +20,32 @@ interface Props {
   readonly mean?: number | undefined;
   /** The largest value that has room, where several charts share a scale; as needed without it. */
   readonly reach?: number | undefined;
-  /** How much of the page's width the chart has, by which names are left out. */
-  readonly part?: number;
 }
 
 const WIDTH = 1000;
-/** Of a letter in a name, and between two names, of the chart's width. */
+/** Of a letter in a name, and between two names, in pixels. */
 const LETTER = 6;
 const SPACE = 8;
 /** Percent of the width that one column takes at most. */
-const WIDEST = 14;
+const WIDEST = 17;
 
-export function ColumnsChart({ columns, label, height, mean, reach, part = 1 }: Props) {
+export function ColumnsChart({ columns, label, height, mean, reach }: Props) {
+  const place = useRef<HTMLDivElement>(null);
+  const [width, setWidth] = useState(0);
+  useLayoutEffect(() => {
+    const plot = place.current;
+    if (plot === null) return undefined;
+    const follow = new ResizeObserver(() => setWidth(plot.clientWidth));
+    follow.observe(plot);
+    return () => follow.disconnect();
+  }, []);
   const sums = columns.map((one) => one.parts.reduce((sum, part) => sum + part.value, 0));
   const top = reach ?? (Math.max(...sums, mean ?? 0) || 1);
   const slot = WIDTH / columns.length;
   const gap = Math.min(6, slot * 0.15);
   const longest = Math.max(...columns.map((one) => one.name.length), 1);
-  const every = Math.ceil(
-    columns.length / Math.max(1, Math.floor((part * WIDTH) / (longest * LETTER + SPACE))),
-  );
+  // So many have room for a name; the last ones share what is left, and may have none.
+  const every = Math.ceil((columns.length * (longest * LETTER + SPACE)) / Math.max(width, 1));
   const marks = columns.map((one, index) => ({ words: columnWords(one, sums[index] ?? 0), href: one.href }));
   return (
     <figure class="columns-chart">
@@ -49,7 +56,7 @@ export function ColumnsChart({ columns, label, height, mean, reach, part = 1 }: 
           </span>
         ))}
       </div>
-      <div class="plot" style={{ maxWidth: `${Math.min(100, WIDEST * columns.length)}%` }}>
+      <div class="plot" ref={place} style={{ maxWidth: `${Math.min(100, WIDEST * columns.length)}%` }}>
         <Walk label={label} marks={marks}>
           {(at) => (
             <svg
@@ -111,8 +118,8 @@ export function ColumnsChart({ columns, label, height, mean, reach, part = 1 }: 
         </Walk>
         <div class={every > 1 ? "names some" : "names"} aria-hidden="true">
           {columns.map((one, index) =>
-            index % every > 0 ? null : (
-              <span key={one.name} style={{ flexGrow: Math.min(every, columns.length - index) }}>
+            index % every > 0 || (index > 0 && index + every > columns.length) ? null : (
+              <span key={one.name} style={{ width: `${(100 * every) / columns.length}%` }}>
                 {one.name}
               </span>
             ),

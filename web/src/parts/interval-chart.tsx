@@ -12,7 +12,7 @@ interface Props {
 }
 
 export function IntervalChart({ rows, unit, label, signed = false }: Props) {
-  const { low, high } = reach(rows);
+  const { low, high } = reach(rows, signed);
   const at = (value: number) => (100 * (value - low)) / (high - low);
   return (
     <ol class="intervals" aria-label={label}>
@@ -30,7 +30,13 @@ export function IntervalChart({ rows, unit, label, signed = false }: Props) {
                 style={{ left: `${at(Math.min(0, row.value))}%`, width: `${at(low + Math.abs(row.value))}%` }}
               />
               {(row.low !== null || row.high !== null) && (
-                <span class="whisker" style={{ left: `${at(from)}%`, width: `${at(to) - at(from)}%` }} />
+                <span
+                  class={from < low ? "whisker beyond" : "whisker"}
+                  style={{
+                    left: `${at(Math.max(low, from))}%`,
+                    width: `${at(to) - at(Math.max(low, from))}%`,
+                  }}
+                />
               )}
             </span>
             <span class="bar-value">

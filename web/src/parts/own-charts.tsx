@@ -105,7 +105,7 @@ const STACKS: Readonly<Record<string, Stack>> = {
   },
   phases: {
     needs: "residual_ns",
-    title: "Phases of the kept steps",
+    title: "Phases over the run",
     by: ["rank", "step"],
     parts: PHASES.map((one) => [`${one.id}_ns`, one.title, one.colour] as const),
   },
@@ -245,6 +245,7 @@ function Scaling({ rows }: { readonly rows: readonly Row[] }) {
         return typeof found?.efficiency_ratio === "number" ? found.efficiency_ratio : null;
       }),
     ),
+    ranks.map(() => 1),
   ] as uPlot.AlignedData;
   const options = useCallback(
     (): Omit<uPlot.Options, "width" | "height"> => ({
@@ -253,7 +254,7 @@ function Scaling({ rows }: { readonly rows: readonly Row[] }) {
         y: { range: (_, __, high) => [0, Math.max(1.05, high)] },
       },
       axes: axes(
-        (count) => `${count} ranks`,
+        (count) => `${count} ${count === 1 ? "rank" : "ranks"}`,
         (ratio) => tickText(ratio, "ratio"),
       ),
       series: [
@@ -261,10 +262,11 @@ function Scaling({ rows }: { readonly rows: readonly Row[] }) {
         ...labels.map((label, index) => ({
           label,
           stroke: colourOf(LINE_COLOURS[index] ?? "--kernel"),
-          width: 1.5,
+          width: index === 0 ? 3 : 1.5, // the first is all of the iteration
           points: { show: true, size: 7 },
           value: (_: uPlot, value: number | null) => (value === null ? "–" : numberText(value, "ratio")),
         })),
+        { label: "ideal", stroke: colourOf("--muted"), dash: [4, 4], points: { show: false } },
       ],
     }),
     [labels.join("\n")],
@@ -274,7 +276,7 @@ function Scaling({ rows }: { readonly rows: readonly Row[] }) {
     <section class="card">
       <h2>
         {mode === "" ? "Scaling efficiency" : `Efficiency of ${mode} scaling`}{" "}
-        <span class="plain">1 is ideal; the table has the 95 % intervals</span>
+        <span class="plain">of the iteration, and of its parts; the table has the 95 % intervals</span>
       </h2>
       <Plot options={options} data={data} height={240} label="Scaling efficiency over ranks" />
     </section>

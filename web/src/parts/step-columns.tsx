@@ -21,7 +21,6 @@ export function StepColumns({ height, mean }: { readonly height: number; readonl
       label={`Step times of ${rows.length} steps`}
       height={height}
       mean={mean}
-      part={0.6}
     />
   );
 }

@@ -14,6 +14,8 @@ import {
 } from "./source";
 import type { TimelineAnswers } from "./timeline";
 
+type Asked = Omit<RequestInit, "signal"> & { readonly signal?: AbortSignal | undefined };
+
 /** What the server sends where it cannot answer. */
 interface ServerError {
   readonly message?: string;
@@ -47,31 +49,32 @@ export class ServerSource implements Source {
     recording: string | readonly string[],
     question: Q,
     parameters: Parameters = {},
+    signal?: AbortSignal,
   ): Promise<Reply<RowOf<Q>>> {
     const recordings = typeof recording === "string" ? [recording] : recording;
-    return get<Reply<RowOf<Q>>>(answerRoute(question, recordings, parameters));
+    return get<Reply<RowOf<Q>>>(answerRoute(question, recordings, parameters), { signal });
   }
 
   timeline<W extends keyof TimelineAnswers>(
     recording: string,
     what: W,
     parameters: Parameters = {},
+    signal?: AbortSignal,
   ): Promise<TimelineAnswers[W]> {
-    return get<TimelineAnswers[W]>(timelineRoute(what, recording, parameters));
+    return get<TimelineAnswers[W]>(timelineRoute(what, recording, parameters), { signal });
   }
 }
 
-async function get<T>(route: string, more: RequestInit = {}): Promise<T> {
-  let response: Response;
+async function get<T>(route: string, more: Asked = {}): Promise<T> {
+  const headers = { Accept: "application/json", ...more.headers };
   try {
-    response = await fetch(route, { ...more, headers: { Accept: "application/json", ...more.headers } });
-  } catch {
+    const response = await fetch(route, { ...more, signal: more.signal ?? null, headers });
+    if (response.ok) return (await response.json()) as T;
+    const error = (await response.json().catch(() => ({}))) as ServerError;
+    throw new NoAnswer(error.message ?? `The server answered ${response.status}.`, error.hint ?? "");
+  } catch (reason) {
+    if (reason instanceof NoAnswer) throw reason;
     if (more.signal?.aborted) throw new NoAnswer("Stopped.");
     throw new NoAnswer("The server does not answer.", "Is `stepscope view` still running?");
   }
-  if (!response.ok) {
-    const error = (await response.json().catch(() => ({}))) as ServerError;
-    throw new NoAnswer(error.message ?? `The server answered ${response.status}.`, error.hint ?? "");
-  }
-  return (await response.json()) as T;
 }

@@ -126,17 +126,19 @@ export interface Source {
   readonly state: (() => Promise<SourceState>) | null;
   recordings(): Promise<readonly Recording[]>;
   declarations(): Promise<readonly Declaration[]>;
-  /** Raises NoAnswer. Parameters that have their defaults may be left out. */
+  /** Raises NoAnswer. Parameters that have their defaults may be left out; the signal ends the question. */
   ask<Q extends string>(
     recording: string | readonly string[],
     question: Q,
     parameters?: Parameters,
+    signal?: AbortSignal,
   ): Promise<Reply<RowOf<Q>>>;
   /** What the timeline of a recording draws. Raises NoAnswer. */
   timeline<W extends keyof TimelineAnswers>(
     recording: string,
     what: W,
     parameters?: Parameters,
+    signal?: AbortSignal,
   ): Promise<TimelineAnswers[W]>;
 }
 

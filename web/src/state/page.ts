@@ -1,6 +1,6 @@
 /** What every view can reach: the source, the recordings, the declarations and the address. */
 import { createContext } from "preact";
-import { useContext, useEffect, useState } from "preact/hooks";
+import { useContext, useEffect, useLayoutEffect, useState } from "preact/hooks";
 import type { Declaration, Parameters, Recording, Reply, RowOf, Source } from "../source/source";
 import { NoAnswer } from "../source/source";
 import { type Address, addressText, changed, parseAddress, toView } from "./address";
@@ -74,7 +74,8 @@ export type Asked<R> =
 
 /**
  * The answer to a question about the chosen recording, or about those that are given. When recordings have
- * grown it is asked again, and the one before stays in sight until then.
+ * grown it is asked again, and the one before stays in sight until then. What nobody looks at any more is
+ * ended, on the server too.
  */
 export function useAnswer<Q extends string>(
   question: Q,
@@ -86,18 +87,17 @@ export function useAnswer<Q extends string>(
   const about = recordings ?? recording;
   const [asked, setAsked] = useState<{ key: string; value: Asked<Reply<RowOf<Q>>> } | null>(null);
   const key = JSON.stringify([about, question, parameters]);
-  useEffect(() => {
-    let current = true;
+  // In the layout, as an effect comes after the next picture: until then nothing would be asked.
+  useLayoutEffect(() => {
+    const ends = new AbortController();
     const show = (value: Asked<Reply<RowOf<Q>>>) => {
-      if (current) setAsked({ key, value });
+      if (!ends.signal.aborted) setAsked({ key, value });
     };
-    source.ask(about, question, parameters).then(
+    source.ask(about, question, parameters, ends.signal).then(
       (value) => show({ state: "answered", value }),
       (reason: unknown) => show({ state: "failed", error: asNoAnswer(reason) }),
     );
-    return () => {
-      current = false;
-    };
+    return () => ends.abort();
   }, [key, source, live.version]);
   return asked?.key === key ? asked.value : { state: "waiting" };
 }

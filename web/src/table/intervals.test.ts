@@ -23,7 +23,13 @@ describe("values with intervals", () => {
   });
 
   it("share a scale that has 0 on it", () => {
-    expect(reach(all)).toEqual({ low: -2, high: 7 });
-    expect(reach([])).toEqual({ low: 0, high: 1 });
+    expect(reach(all, true)).toEqual({ low: -2, high: 7 });
+    expect(reach([], false)).toEqual({ low: 0, high: 1 });
+  });
+
+  it("reach below 0 where they are differences", () => {
+    const unsure = [{ name: "forward", value: 5, low: -3, high: 13, beside: "" }];
+    expect(reach(unsure, true)).toEqual({ low: -3, high: 13 });
+    expect(reach(unsure, false)).toEqual({ low: 0, high: 13 });
   });
 });

@@ -34,10 +34,13 @@ export function intervals(
   });
 }
 
-/** From 0, or from below where a value is negative, to what reaches farthest. */
-export function reach(all: readonly Interval[]): { low: number; high: number } {
+/**
+ * From 0 to what reaches farthest. What is a difference reaches below 0, too; a time does not, even where the interval of
+ * a few measurements does.
+ */
+export function reach(all: readonly Interval[], signed: boolean): { low: number; high: number } {
   const values = all.flatMap((one) => [one.value, one.low ?? one.value, one.high ?? one.value]);
-  const low = Math.min(0, ...values);
+  const low = Math.min(0, ...(signed ? values : all.map((one) => one.value)));
   const high = Math.max(0, ...values);
   return { low, high: high > low ? high : low + 1 };
 }

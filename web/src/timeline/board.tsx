@@ -2,7 +2,16 @@
 import { useEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
 import { useDark } from "../parts/plot";
 import { Words } from "../parts/words";
-import type { EventDetails, Found, Layout, Measured, Place, Stretch } from "../source/timeline";
+import type { Parameters } from "../source/source";
+import type {
+  EventDetails,
+  Found,
+  Layout,
+  Measured,
+  Place,
+  Stretch,
+  TimelineAnswers,
+} from "../source/timeline";
 import { changed } from "../state/address";
 import { useChange, usePage } from "../state/page";
 import { entriesOf, keptIn } from "./address";
@@ -70,15 +79,40 @@ export function Board({ layout, recording, onWrite }: Props) {
   const height = Math.min(most, Math.max(300, AXIS + rows.pinnedHeight + rows.height + 16));
   const troubled = (reason: unknown) => setTrouble(reason instanceof Error ? reason.message : String(reason));
   const groups = useMemo(() => groupsOf(layout), [layout]);
+  // What is asked for a picture that nobody looks at any more is ended.
+  const left = useMemo(() => new AbortController(), [source, recording]);
+  const search = useRef(left);
+  useEffect(
+    () => () => {
+      left.abort();
+      search.current.abort();
+    },
+    [left],
+  );
+  const asked = <W extends keyof TimelineAnswers>(
+    what: W,
+    parameters: Parameters,
+    show: (value: TimelineAnswers[W]) => void,
+    ends = new AbortController(),
+  ) => {
+    source.timeline(recording, what, parameters, ends.signal).then(
+      (value) => ends.signal.aborted || show(value),
+      (reason: unknown) => ends.signal.aborted || troubled(reason),
+    );
+    return () => ends.abort();
+  };
   const tiles = useMemo(
     () =>
       new Tiles(
         (level, index, tracks) =>
-          source.timeline(recording, "tile", { level, index, tracks: tracks.join(",") }).then((tile) => {
-            setLanes((known) => withRows(known, tile.tracks));
-            return tile;
-          }),
+          source
+            .timeline(recording, "tile", { level, index, tracks: tracks.join(",") }, left.signal)
+            .then((tile) => {
+              setLanes((known) => withRows(known, tile.tracks));
+              return tile;
+            }),
         (error) => {
+          if (left.signal.aborted) return;
           if (error !== null) troubled(error);
           again(0);
         },
@@ -180,42 +214,26 @@ export function Board({ layout, recording, onWrite }: Props) {
   };
   useEffect(() => {
     if (chosen === null || chosen.count > 1) return undefined;
-    let current = true;
-    source.timeline(recording, "event", { track: chosen.track, id: chosen.id }).then(
-      (value) => current && setDetails(value),
-      (reason: unknown) => current && troubled(reason),
-    );
-    return () => {
-      current = false;
-    };
+    return asked("event", { track: chosen.track, id: chosen.id }, setDetails);
   }, [chosen?.track, chosen?.id, chosen?.count]);
   useEffect(() => {
     setSums(null);
     if (measured === null) return undefined;
-    let current = true;
     const [start, end] = measured.range.map(Math.round) as [number, number];
-    source.timeline(recording, "range", { start, end, tracks: measured.tracks.join(",") }).then(
-      (value) => current && setSums(value),
-      (reason: unknown) => current && troubled(reason),
-    );
-    return () => {
-      current = false;
-    };
+    return asked("range", { start, end, tracks: measured.tracks.join(",") }, setSums);
   }, [measured]);
   // What the address names is shown once.
   useEffect(() => {
     if (kept.rank !== null)
       setScroll(rows.rows.find((one) => one.id === rankId(kept.rank as number))?.y ?? 0);
     if (kept.at !== null) {
-      source
-        .timeline(recording, "event", kept.at)
-        .then(({ place }) => {
-          if (place === null) return;
-          setChosen(markAt(place));
-          reveal(place);
-          if (kept.range === null) setRange(around(place.start_ns, place.end_ns, bounds));
-        })
-        .catch(troubled);
+      const open = ({ place }: EventDetails) => {
+        if (place === null) return;
+        setChosen(markAt(place));
+        reveal(place);
+        if (kept.range === null) setRange(around(place.start_ns, place.end_ns, bounds));
+      };
+      asked("event", kept.at, open, left);
     } else if (kept.find !== "")
       seek(kept.find, {
         ...(kept.range === null ? {} : { at: Math.round(kept.range[0]) }),
@@ -232,10 +250,13 @@ export function Board({ layout, recording, onWrite }: Props) {
       return;
     }
     setTrouble("");
-    source.timeline(recording, "find", { name, ...which }).then((value) => {
+    if (search.current !== left) search.current.abort();
+    search.current = new AbortController();
+    const told = (value: Found) => {
       setFound(value);
       if (value.place !== null) show(markAt(value.place), false);
-    }, troubled);
+    };
+    asked("find", { name, ...which }, told, search.current);
   };
   const seekBeside = (by: number) => {
     if (found === null) seek(find, { at: Math.round(range.from) });

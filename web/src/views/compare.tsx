@@ -86,7 +86,10 @@ function Changes({ rows }: { readonly rows: readonly Change[] }) {
   // Of a tree the first levels: what lies deeper is in the table, below what it is part of.
   const drawn = parts.filter((row) => (row.depth ?? 0) <= 1).slice(0, MOST);
   const top = Math.max(...[total, ...drawn].flatMap((row) => [row.before_ns ?? 0, row.after_ns ?? 0]), 1);
-  const wide = (ns: number | null | undefined) => `${(100 * (ns ?? 0)) / top}%`;
+  const wide = (ns: number | null | undefined) => ({
+    width: `${(100 * (ns ?? 0)) / top}%`,
+    minWidth: ns ? "" : 0,
+  });
   return (
     <section class="card">
       <h2>
@@ -101,8 +104,8 @@ function Changes({ rows }: { readonly rows: readonly Change[] }) {
               <Cut text={titleOf(row)} />
             </span>
             <span class="pair" aria-hidden="true">
-              <span class="before" style={{ width: wide(row.before_ns) }} />
-              <span class="after" style={{ width: wide(row.after_ns) }} />
+              <span class="before" style={wide(row.before_ns)} />
+              <span class="after" style={wide(row.after_ns)} />
             </span>
             <span class="bar-value">
               {row.change_ns ? `${row.change_ns > 0 ? "+" : ""}${timeText(row.change_ns)}` : "0"}
@@ -161,7 +164,6 @@ function BothSteps({ before, after }: { readonly before: Recording; readonly aft
               {side.name} <span class="muted">{side.recording.name}</span>
             </p>
             <ColumnsChart
-              part={0.45}
               columns={stepColumns(side.rows)}
               label={`Steps ${side.name}`}
               height={130}

@@ -10,8 +10,8 @@ import { StackedBar } from "../parts/stack";
 import { StepColumns } from "../parts/step-columns";
 import { Plain, Words } from "../parts/words";
 import type { Reply, RowOf } from "../source/source";
-import { useAnswer, useLink } from "../state/page";
-import { VIEWS } from "./list";
+import { useAnswer, useLink, usePage, useRecording } from "../state/page";
+import { emptyOf, VIEWS } from "./list";
 import { Curves } from "./memory";
 import { SpeedOfLight } from "./metrics";
 
@@ -158,7 +158,7 @@ function Chips({ rows }: { readonly rows: readonly SummaryRow[] }) {
           ? []
           : [{ name: "steps", text: `${count} (${row.text})`, href: link("steps") }];
       case "left out":
-        return [{ name: "left out of means", text: row.text ?? "" }];
+        return [{ name: "means", text: (row.text ?? "").replace(/^Means /, "").replace(/\.$/, "") }];
       case "duration":
         return row.time_ns ? [{ name: "recorded", text: timeText(row.time_ns) }] : [];
       default:
@@ -472,15 +472,17 @@ function TopCard({
 
 /** Of what nothing was recorded: why, in a line. */
 function Absent({ view, title }: TopProps) {
+  const page = usePage();
   const link = useLink();
-  const own = useAnswer(view);
+  const recording = useRecording();
+  const known = VIEWS.find((one) => one.id === view);
   return (
     <li>
       <a href={link(view)}>{title}</a>:{" "}
       <span class="muted">
-        {own.state === "answered" && own.value.answer.rows.length === 0 && (
-          <Words text={own.value.answer.note ?? "none was recorded."} />
-        )}
+        <Words
+          text={(known && emptyOf(known, page, recording)) ?? "None took time in what is counted here."}
+        />
       </span>
     </li>
   );

@@ -15,8 +15,10 @@ const WIDTH = 1000;
 const HEIGHT = 380;
 const LEFT = 90;
 const BOTTOM = 44;
+/** Room for a roof's name above the highest one. */
+const TOP = 26;
 /** Room for the name of a roof, which stands before its ridge: beyond it there are points. */
-const ROOF_NAME = 170;
+const ROOF_NAME = 250;
 const MOST_POINTS = 300;
 const BOUNDS = ["all", "compute", "memory"] as const;
 
@@ -61,7 +63,7 @@ export function RooflineChart({ reply }: { readonly reply: Reply<RoofRow> }) {
   const x = logScale([...all.map((one) => one.intensity), ...roofs.map((one) => 2 * ridge(one))]);
   const y = logScale([...all.map((one) => one.rate), ...roofs.map((one) => one.peak)]);
   const across = (value: number) => LEFT + x.at(value) * (WIDTH - LEFT - 16);
-  const up = (value: number) => (1 - y.at(value)) * (HEIGHT - BOTTOM - 12) + 12;
+  const up = (value: number) => (1 - y.at(value)) * (HEIGHT - BOTTOM - TOP) + TOP;
   return (
     <section class="card">
       <h2>
@@ -89,7 +91,7 @@ export function RooflineChart({ reply }: { readonly reply: Reply<RoofRow> }) {
           <svg class="roofline" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} aria-hidden="true">
             {x.ticks.map((tick) => (
               <g key={`x${tick}`} class="tick">
-                <line x1={across(tick)} x2={across(tick)} y1={12} y2={HEIGHT - BOTTOM} />
+                <line x1={across(tick)} x2={across(tick)} y1={TOP} y2={HEIGHT - BOTTOM} />
                 <text x={across(tick)} y={HEIGHT - BOTTOM + 16} text-anchor="middle">
                   {tick >= 1 ? tick : Number(tick.toPrecision(1))}
                 </text>
@@ -146,6 +148,8 @@ export function RooflineChart({ reply }: { readonly reply: Reply<RoofRow> }) {
         its share of device time.
         {points.some((one) => one.memory !== "") &&
           " A hollow circle is what counters counted, over the bytes of the memory that it names."}
+        {points.some(({ row, rate }) => rate > (row.peak_flop_per_s ?? rate)) &&
+          " Why a circle is above its roof says the column note, when its row is opened."}
         {points.length >= MOST_POINTS && ` The ${MOST_POINTS} longest are drawn; the table has all.`}
       </p>
     </section>
@@ -188,15 +192,21 @@ function counted(row: RoofRow): Point[] {
 
 /** Roofs that bind a row, one for each element type and device. */
 function roofsOf(rows: readonly RoofRow[]): Roof[] {
-  const roofs = new Map<string, Roof>();
+  const roofs = new Map<string, Roof & { readonly device: string }>();
   for (const row of rows) {
     if (!row.peak_flop_per_s || !row.peak_bytes_per_s) continue;
     if (row.bound !== "compute" && row.bound !== "memory") continue;
     const name = row.dtype ?? "several types";
     const roof = { name, peak: row.peak_flop_per_s, bandwidth: row.peak_bytes_per_s };
-    roofs.set(`${name} ${roof.peak} ${roof.bandwidth}`, roof);
+    roofs.set(`${name} ${roof.peak} ${roof.bandwidth}`, { ...roof, device: row.device_name ?? "" });
   }
-  return [...roofs.values()];
+  const all = [...roofs.values()];
+  // A device has two peaks of a type: with tensor cores, and without.
+  return all.map((roof) => {
+    const other = all.find((one) => one.name === roof.name && one.device === roof.device && one !== roof);
+    if (other === undefined) return roof;
+    return { ...roof, name: `${roof.name} ${roof.peak > other.peak ? "on" : "without"} tensor cores` };
+  });
 }
 
 function boundOf(row: RoofRow): string {

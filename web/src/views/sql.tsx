@@ -6,8 +6,15 @@ import { NoAnswer, type Reply, type SchemaTable, type SqlSource } from "../sourc
 import { type Asked, useChange, usePage, useRecording } from "../state/page";
 import { matcher } from "../table/rows";
 
-const EXAMPLE =
-  "SELECT name, count(*) AS calls, sum(dur_ns) AS total_ns\nFROM device_event\nGROUP BY name ORDER BY total_ns DESC";
+const LISTED = ["kernel_metric", "stack_sample", "phase_step", "allocator_event", "memory_event"];
+
+/** What takes most time of what a recording holds. */
+function example(holds: readonly string[]): string {
+  const summed = ["device_event", "host_event"].find((one) => holds.includes(one));
+  const listed = LISTED.find((one) => holds.includes(one)) ?? "source";
+  if (summed === undefined) return `SELECT * FROM ${listed} LIMIT 100`;
+  return `SELECT name, count(*) AS calls, sum(dur_ns) AS total_ns\nFROM ${summed}\nGROUP BY name ORDER BY total_ns DESC`;
+}
 
 export function SqlView() {
   const { source } = usePage();
@@ -36,9 +43,9 @@ type Outcome = Asked<Reply> | { readonly state: "none" };
 function Asking({ sql }: { readonly sql: SqlSource }) {
   const { address } = usePage();
   const change = useChange();
-  const recording = useRecording().id;
+  const { id: recording, holds } = useRecording();
   const asked = address.state.get("sql") ?? "";
-  const [typed, setTyped] = useState(asked === "" ? EXAMPLE : asked);
+  const [typed, setTyped] = useState(asked === "" ? example(holds) : asked);
   const [turn, setTurn] = useState(0);
   const [outcome, setOutcome] = useState<Outcome>({ state: "none" });
   const running = useRef<AbortController | null>(null);

@@ -1,5 +1,5 @@
 /** The timeline: what ran when, on every rank, thread and stream. */
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { NoAnswer } from "../source/source";
 import type { Layout } from "../source/timeline";
 import { changed } from "../state/address";
@@ -10,13 +10,16 @@ export function TimelineView() {
   const { source, address } = usePage();
   const recording = useRecording();
   const [layout, setLayout] = useState<Layout | NoAnswer | null>(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     setLayout(null);
+    const ends = new AbortController();
+    const show = (value: Layout | NoAnswer) => ends.signal.aborted || setLayout(value);
     source
-      .timeline(recording.id, "layout")
-      .then(setLayout, (reason: unknown) =>
-        setLayout(reason instanceof NoAnswer ? reason : new NoAnswer(String(reason))),
+      .timeline(recording.id, "layout", {}, ends.signal)
+      .then(show, (reason: unknown) =>
+        show(reason instanceof NoAnswer ? reason : new NoAnswer(String(reason))),
       );
+    return () => ends.abort();
   }, [source, recording.id]);
   // What the board writes into the address it knows already; anything else is another place to show.
   const written = useRef("");
