@@ -109,9 +109,8 @@ def test_damage_to_a_file_bears_on_what_rests_on_nothing_else(store):
 
 
 def test_a_question_cannot_rest_on_evidence_that_no_check_knows():
-    declare = question("odd", "Odd?", COLUMNS, rests_on=("kernel-times",))
     with pytest.raises(ValueError, match="odd rests on kernel-times"):
-        declare(print)
+        question("odd", "Odd?", COLUMNS, rests_on=("kernel-times",))
     with pytest.raises(TypeError, match="rests_on"):
         question("odd", "Odd?", COLUMNS)
 

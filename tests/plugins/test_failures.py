@@ -41,8 +41,8 @@ def of(name: str = "odd", body: str = "return pa.table({'n': [1]})") -> str:
         (of("Two words"), "ValueError: 'Two words' is no name for a question: write it like"),
         ("def asked(", "SyntaxError: "),
         (
-            "from stepscope.answers.declare import Question\n"
-            "asked = Question('odd', 'What?', ('n',), print, ())",
+            "from stepscope.answers.declare import question\n"
+            "asked = question('odd', 'What?', ('n',), rests_on=())(print)",
             "TypeError: odd: 'n' is no Column of a known type",
         ),
         (
@@ -325,6 +325,5 @@ def test_no_parameter_can_hide_what_every_question_has():
         shared = {option.name for option in question_command(declared).params} - own
         assert shared <= SHARED
     columns, parameters = (Column("n", "int", ""),), (Parameter("rank", "int", ""),)
-    declare = question("odd", "?", columns, rests_on=(), parameters=parameters)
     with pytest.raises(ValueError, match="every question has rank already"):
-        declare(print)
+        question("odd", "?", columns, rests_on=(), parameters=parameters)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from stepscope.floor.plugins import PlugIn
@@ -142,82 +142,8 @@ def by_form(meaning: str, *forms: str) -> Parameter:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """A declared question. `answer` gets a scope, or `Recording`s, and the parameters by keyword."""
-
-    name: str
-    asks: str
-    columns: tuple[Column, ...]
-    answer: Callable[..., pa.Table]
-    rests_on: tuple[Evidence, ...]
-    parameters: tuple[Parameter, ...] = ()
-    about: About | Mapping[str | None, About] = "recording"
-    needs: Need = "host"
-    steps: Steps = "trace"
-    drawing: Drawing = "table"
-    recordings: Recordings = "one"
-    gates: bool = False
-    across_ranks: bool = False
-    explanation: str = ""
-    fills: str = ""
-    added_by: PlugIn | None = None
-
-    def __post_init__(self) -> None:
-        """Refuses what could not be asked for or shown, whoever declares it.
-
-        Raises:
-            TypeError, ValueError: there is something.
-        """
-        if not _NAME.fullmatch(self.name):
-            raise ValueError(f"{self.name!r} is no name for a question: write it like device-time")
-        for kind, declared in ((Column, self.columns), (Parameter, self.parameters)):
-            for one in declared:
-                if not isinstance(one, kind) or one.type not in get_args(Type):
-                    raise TypeError(f"{self.name}: {one!r} is no {kind.__name__} of a known type")
-        if taken := SHARED.intersection(parameter.name for parameter in self.parameters):
-            raise ValueError(f"{self.name}: every question has {', '.join(sorted(taken))} already")
-        if unknown := set(self.rests_on) - set(MEANINGS):
-            raise ValueError(
-                f"{self.name} rests on {', '.join(sorted(unknown))}, which is no kind of evidence"
-            )
-        for text in (self.asks, self.explanation, self.fills):
-            if not isinstance(text, str):
-                raise TypeError(f"{self.name}: {text!r} is no text")
-
-    @property
-    def method(self) -> str:
-        """The name of its Python method: `device-time` is asked with `trace.device_time()`."""
-        return self.name.replace("-", "_")
-
-    def column(self, name: str) -> Column:
-        """The declaration of a column.
-
-        Raises:
-            KeyError: the question has no such column.
-        """
-        for column in self.columns:
-            if column.name == name:
-                return column
-        raise KeyError(name)
-
-
-def question(
-    name: str,
-    asks: str,
-    columns: tuple[Column, ...],
-    *,
-    rests_on: tuple[Evidence, ...],
-    parameters: tuple[Parameter, ...] = (),
-    about: About | Mapping[str | None, About] = "recording",
-    needs: Need = "host",
-    steps: Steps = "trace",
-    drawing: Drawing = "table",
-    recordings: Recordings = "one",
-    gates: bool = False,
-    across_ranks: bool = False,
-    fills: str = "",
-) -> Callable[[Callable[..., pa.Table]], Question]:
-    """Declares the decorated function as the answer to a question.
+class Declaration:
+    """What is said of a question, before the function that answers it, which it decorates.
 
     Args:
         name: as on the command line (`device-time`).
@@ -243,30 +169,79 @@ def question(
             (`answers.sound`) are then left out of all its forms; else of those whose rows name no rank.
         fills: which recording option would fill an empty answer.
 
-    The function's docstring becomes the explanation on the question's page: definitions, the source
-    of formulas, and how ours differs from other tools'.
-
     Raises:
         TypeError, ValueError: it could not be asked for, or not be shown.
     """
 
-    def declare(answer: Callable[..., pa.Table]) -> Question:
-        return Question(
-            name=name,
-            asks=asks,
-            columns=columns,
-            answer=answer,
-            rests_on=rests_on,
-            parameters=parameters,
-            about=about,
-            needs=needs,
-            steps=steps,
-            drawing=drawing,
-            recordings=recordings,
-            gates=gates,
-            across_ranks=across_ranks,
-            explanation=answer.__doc__ or "",
-            fills=fills,
-        )
+    name: str
+    asks: str
+    columns: tuple[Column, ...]
+    _: KW_ONLY
+    rests_on: tuple[Evidence, ...]
+    parameters: tuple[Parameter, ...] = ()
+    about: About | Mapping[str | None, About] = "recording"
+    needs: Need = "host"
+    steps: Steps = "trace"
+    drawing: Drawing = "table"
+    recordings: Recordings = "one"
+    gates: bool = False
+    across_ranks: bool = False
+    fills: str = ""
 
-    return declare
+    def __post_init__(self) -> None:
+        """Refuses what could not be asked for or shown, whoever declares it."""
+        if not _NAME.fullmatch(self.name):
+            raise ValueError(f"{self.name!r} is no name for a question: write it like device-time")
+        for kind, declared in ((Column, self.columns), (Parameter, self.parameters)):
+            for one in declared:
+                if not isinstance(one, kind) or one.type not in get_args(Type):
+                    raise TypeError(f"{self.name}: {one!r} is no {kind.__name__} of a known type")
+        if taken := SHARED.intersection(parameter.name for parameter in self.parameters):
+            raise ValueError(f"{self.name}: every question has {', '.join(sorted(taken))} already")
+        if unknown := set(self.rests_on) - set(MEANINGS):
+            raise ValueError(
+                f"{self.name} rests on {', '.join(sorted(unknown))}, which is no kind of evidence"
+            )
+        for text in (self.asks, self.fills):
+            if not isinstance(text, str):
+                raise TypeError(f"{self.name}: {text!r} is no text")
+
+    def __call__(self, answer: Callable[..., pa.Table]) -> Question:
+        """The question that the decorated function answers."""
+        declared = {one.name: getattr(self, one.name) for one in fields(self)}
+        return Question(**declared, answer=answer, explanation=answer.__doc__ or "")
+
+    @property
+    def method(self) -> str:
+        """The name of its Python method: `device-time` is asked with `trace.device_time()`."""
+        return self.name.replace("-", "_")
+
+    def column(self, name: str) -> Column:
+        """The declaration of a column.
+
+        Raises:
+            KeyError: the question has no such column.
+        """
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise KeyError(name)
+
+
+question = Declaration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question(Declaration):
+    """A declared question.
+
+    Args:
+        answer: gets a scope, or `Recording`s, and the parameters by keyword.
+        explanation: its docstring, for the question's page: definitions, the source of formulas, and how ours
+            differs from other tools'.
+        added_by: the plug-in that it is of, if it is none of ours.
+    """
+
+    answer: Callable[..., pa.Table]
+    explanation: str = ""
+    added_by: PlugIn | None = None
