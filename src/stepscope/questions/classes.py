@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from stepscope.analysis.attribution import NO_MODULE
 from stepscope.answers.declare import Column, by_form, question
-from stepscope.answers.rows import answer_rows
 from stepscope.formats.evidence import LAUNCHED_WORK
 
 if TYPE_CHECKING:
@@ -55,6 +54,7 @@ def classes(scope: Scope, by: str = "class") -> pa.Table:
     Times are sums of durations over all asked ranks, as in `kernels`.
     """
     import numpy as np
+    import pyarrow as pa
 
     from stepscope.analysis.charging import DIRECTIONS
     from stepscope.analysis.operator_calls import distinct_rows
@@ -78,19 +78,17 @@ def classes(scope: Scope, by: str = "class") -> pa.Table:
         candidate = (time, found.kernels[kernel])
         longest[key] = max(longest.get(key, candidate), candidate)
     whole = found.device_ns
-    columns: list[list[Any]] = [
-        summed("events"),
-        device := summed("device_ns"),
-        [ns / whole if whole else None for ns in device],
-        summed("device_ns", "forward"),
-        summed("device_ns", "backward"),
-        [longest[key][1] for key in range(len(keys))],
-    ]
-    named = [(found.modules[m] if m >= 0 else NO_MODULE, CLASSES[c]) for m, c in keys]
-    listed = sorted(
-        ([*name, *values] for name, *values in zip(named, *columns, strict=True)),
-        key=lambda row: (-row[3], row[0], row[1]),
-    )
-    if by == "module":
-        return answer_rows(_COLUMNS, listed)
-    return answer_rows(_COLUMNS, [row[1:] for row in listed], [c.name for c in _COLUMNS[1:]])
+    device_ns = summed("device_ns")
+    columns = {
+        "module": [found.modules[module] if module >= 0 else NO_MODULE for module, _ in keys],
+        "class": [CLASSES[own] for _, own in keys],
+        "count": summed("events"),
+        "device_ns": device_ns,
+        "share_ratio": [ns / whole if whole else None for ns in device_ns],
+        "forward_ns": summed("device_ns", "forward"),
+        "backward_ns": summed("device_ns", "backward"),
+        "main_kernel": [longest[key][1] for key in range(len(keys))],
+    }
+    order = [("device_ns", "descending"), ("module", "ascending"), ("class", "ascending")]
+    answer = pa.table(columns).sort_by(order)
+    return answer if by == "module" else answer.drop_columns("module")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.declare import RANK, Column, by_form, question
-from stepscope.answers.rows import answer_rows, noted
+from stepscope.answers.rows import answer_dicts, noted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -105,28 +105,27 @@ def communication(scope: Scope, by: str = "operation") -> pa.Table:
     for key, own in grouped(found, lambda one: tuple(_value(one, name) for name in keys)).items():
         sums = summed(own)
         rows.append(
-            [
-                *key,
-                sums.calls,
-                sums.measured,
-                sums.total_ns,
-                sums.total_ns / sums.calls,
-                sums.exposed_ns,
-                _ratio(sums.exposed_ns, own),
-                sums.wait_ns,
-                sums.transfer_ns,
-                sums.moved,
-                sums.algorithm_bandwidth,
-                sums.bus_bandwidth,
-                sums.over,
-            ]
+            dict(zip(keys, key, strict=True))
+            | {
+                "calls": sums.calls,
+                "measured": sums.measured,
+                "total_ns": sums.total_ns,
+                "mean_ns": sums.total_ns / sums.calls,
+                "exposed_ns": sums.exposed_ns,
+                "exposed_ratio": _ratio(sums.exposed_ns, own),
+                "wait_ns": sums.wait_ns,
+                "transfer_ns": sums.transfer_ns,
+                "moved_bytes": sums.moved,
+                "algorithm_bytes_per_s": sums.algorithm_bandwidth,
+                "bus_bytes_per_s": sums.bus_bandwidth,
+                "bandwidth_over": sums.over,
+            }
         )
-    total = len(keys) + [column.name for column in _SUMS].index("total_ns")
-    rows.sort(key=lambda row: (-row[total], *(str(value) for value in row[: len(keys)])))
+    rows.sort(key=lambda row: (-row["total_ns"], *(str(row[name]) for name in keys)))
     if by == "step":
-        rows.sort(key=lambda row: (row[0], row[1] is None, row[1] or 0))
+        rows.sort(key=lambda row: (row["rank"], row["step"] is None, row["step"] or 0))
     names = [*keys, *(column.name for column in _SUMS)]
-    return noted(answer_rows(_COLUMNS, rows, names), _note(scope, found))
+    return noted(answer_dicts(_COLUMNS, rows, names), _note(scope, found))
 
 
 _SAID = {

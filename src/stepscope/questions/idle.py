@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.declare import DEVICE, RANK, SPAN, Column, Parameter, question
-from stepscope.answers.rows import answer_rows
+from stepscope.answers.rows import answer_dicts
 from stepscope.formats.evidence import DEVICE_WORK
 
 if TYPE_CHECKING:
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from stepscope.analysis.recording import Columns
     from stepscope.answers.scope import Scope
     from stepscope.link.intervals import Intervals
+
+Row = dict[str, Any]
 
 _COLUMNS = (
     RANK,
@@ -97,7 +99,7 @@ def idle(scope: Scope, kernel_wait_ns: int = 30_000) -> pa.Table:
     from stepscope.analysis.gaps import find_gaps, frames_in, host_activity, launched_work
     from stepscope.analysis.recording import asked_times, every_step, groups, rank_batches
 
-    def rows(whole: Scope) -> Iterator[tuple[list[Any], Gap | None]]:
+    def rows(whole: Scope) -> Iterator[tuple[Row, Gap | None]]:
         for ranks in rank_batches(scope.ranks):
             host, device = host_activity(whole, ranks), launched_work(whole, ranks)
             asked = asked_times(scope, whole, device, ranks)
@@ -107,45 +109,41 @@ def idle(scope: Scope, kernel_wait_ns: int = 30_000) -> pa.Table:
                 times = None if asked is None else asked[key]
                 for (index,), own in groups(work, "device").items():
                     gaps = find_gaps(own, kernel_wait_ns, times)
-                    yield from _device_rows((*key, index), gaps, host.get(key))
-                    yield from _stream_rows((*key, index), own, kernel_wait_ns, times)
+                    place = dict(zip(("rank", "span", "device"), (*key, index), strict=True))
+                    yield from _device_rows(place, gaps, host.get(key))
+                    for row in _stream_rows(own, kernel_wait_ns, times):
+                        yield place | row, None
 
     with every_step(scope) as whole:
         found = list(rows(whole))
         frames = frames_in(whole, {gap for _, gap in found if gap is not None})
-    place = [column.name for column in _COLUMNS].index("frame")
-    return answer_rows(
-        _COLUMNS,
-        ([*row[:place], gap and frames.get(gap), *row[place:]] for row, gap in found),
-    )
+    return answer_dicts(_COLUMNS, (row | {"frame": gap and frames.get(gap)} for row, gap in found))
 
 
 def _device_rows(
-    key: tuple[int, int, int], gaps: Gaps, host: list[Intervals] | None
-) -> Iterator[tuple[list[Any], Gap | None]]:
+    place: dict[str, int], gaps: Gaps, host: list[Intervals] | None
+) -> Iterator[tuple[Row, Gap]]:
     from stepscope.analysis.gaps import CAUSES, HOST_ACTIVITIES, Gap, main_activity
 
     names: tuple[str | None, ...] = (None,) if host is None else HOST_ACTIVITIES
     activity = 0 if host is None else main_activity(gaps, host)
     for code, figures, longest in _by_code(gaps, gaps.cause * len(names) + activity):
         cause, doing = divmod(code, len(names))
-        gap = Gap(*key[:2], int(gaps.start[longest]), int(gaps.end[longest]))
-        yield [*key, None, CAUSES[cause], names[doing], *figures], gap
+        gap = Gap(place["rank"], place["span"], int(gaps.start[longest]), int(gaps.end[longest]))
+        yield place | {"cause": CAUSES[cause], "host": names[doing]} | figures, gap
 
 
-def _stream_rows(
-    key: tuple[int, int, int], work: Columns, kernel_wait_ns: int, steps: Columns | None
-) -> Iterator[tuple[list[Any], Gap | None]]:
+def _stream_rows(work: Columns, kernel_wait_ns: int, steps: Columns | None) -> Iterator[Row]:
     from stepscope.analysis.gaps import CAUSES, find_gaps
     from stepscope.analysis.recording import groups
 
     for (stream,), own in groups(work, "stream").items():
         gaps = find_gaps(own, kernel_wait_ns, steps)
         for cause, figures, _ in _by_code(gaps, gaps.cause):
-            yield [*key, stream, CAUSES[cause], None, *figures], None
+            yield {"stream": stream, "cause": CAUSES[cause]} | figures
 
 
-def _by_code(gaps: Gaps, code: Any) -> list[tuple[int, list[Any], int]]:
+def _by_code(gaps: Gaps, code: Any) -> list[tuple[int, Row, int]]:
     """Number, sum, share and longest of the gaps of each code, and which one is the longest; those
     that lose most first."""
     import numpy as np
@@ -157,6 +155,11 @@ def _by_code(gaps: Gaps, code: Any) -> list[tuple[int, list[Any], int]]:
         own = np.flatnonzero(code == value)
         longest = int(own[length[own].argmax()])
         idle_ns = int(length[own].sum())
-        figures = [len(own), idle_ns, idle_ns / whole, int(length[longest])]
+        figures = {
+            "gaps": len(own),
+            "idle_ns": idle_ns,
+            "share_ratio": idle_ns / whole,
+            "max_gap_ns": int(length[longest]),
+        }
         found.append((value, figures, longest))
-    return sorted(found, key=lambda one: -one[1][1])
+    return sorted(found, key=lambda one: -one[1]["idle_ns"])

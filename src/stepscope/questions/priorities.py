@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.analysis.attainable import CAUSAL, LIMITS, conventions, roofs_of
 from stepscope.answers.declare import Column, question
-from stepscope.answers.rows import answer_rows, noted
+from stepscope.answers.rows import answer_dicts, noted
 from stepscope.formats.evidence import LAUNCHED_WORK
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def priorities(scope: Scope, limits: str = "datasheet", causal: str = "masked") 
     for part in found.parts(group):
         parts[part.group].append(part)
     whole = found.device_ns
-    judged = []
+    judged: list[dict[str, Any]] = []
     for kernel, own in enumerate(parts[:-1]):
         if not own:
             continue
@@ -130,33 +130,29 @@ def priorities(scope: Scope, limits: str = "datasheet", causal: str = "masked") 
             saving = max(0, total.bounded_ns - round(total.attainable_ns))
             gap, basis = 1 - attained, "limit"
         judged.append(
-            (
-                device_ns * max(0.0, gap),
-                [
-                    found.kernels[kernel],
-                    CLASSES[class_of_kernel[kernel][1]],
-                    found.variants[own[0].variant].name,
-                    sum(part.events for part in own),
-                    device_ns,
-                    device_ns / whole if whole else None,
-                    occupancy,
-                    attained,
-                    bound,
-                    saving,
-                    None if closest is None else closest[0],
-                    None if closest is None else closest[1] / 100,
-                    basis,
-                ],
-            )
+            {
+                "priority": device_ns * max(0.0, gap),
+                "kernel": found.kernels[kernel],
+                "class": CLASSES[class_of_kernel[kernel][1]],
+                "operator": found.variants[own[0].variant].name,
+                "count": sum(part.events for part in own),
+                "device_ns": device_ns,
+                "share_ratio": device_ns / whole if whole else None,
+                "occupancy_ratio": occupancy,
+                "attainable_ratio": attained,
+                "bound": bound,
+                "saving_ns": saving,
+                "limiter": None if closest is None else closest[0],
+                "limiter_ratio": None if closest is None else closest[1] / 100,
+                "basis": basis,
+            }
         )
-    judged.sort(key=lambda one: (-one[0], -one[1][4], one[1][0]))
-    most = judged[0][0] if judged and judged[0][0] > 0 else 1.0
-    answered = answer_rows(
-        _COLUMNS,
-        ([100 * importance / most, *row] for importance, row in judged),
-    )
-    joined = joined_note(scope)
-    return noted(answered, " ".join(filter(None, (found.not_recorded, roofs.note, joined))))
+    judged.sort(key=lambda row: (-row["priority"], -row["device_ns"], row["kernel"]))
+    most = max((row["priority"] for row in judged), default=0.0) or 1.0
+    for row in judged:
+        row["priority"] = 100 * row["priority"] / most
+    note = " ".join(filter(None, (found.not_recorded, roofs.note, joined_note(scope))))
+    return noted(answer_dicts(_COLUMNS, judged), note)
 
 
 def _measured(scope: Scope) -> dict[str, dict[str, float]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.declare import RANK, Column, question
-from stepscope.answers.rows import answer_rows, noted
+from stepscope.answers.rows import answer_dicts, noted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from stepscope.analysis.pipeline import Pipelines
     from stepscope.analysis.rank_times import Differs, RankSteps
     from stepscope.answers.scope import Scope
+
+Row = dict[str, Any]
 
 _COLUMNS = (
     RANK,
@@ -136,17 +138,16 @@ def rank_overview(scope: Scope) -> pa.Table:
     step_ns = float(np.mean(list(means["step"].values()))) if means["step"] else 0.0
     differs = {measure: outliers(of, step_ns, resolution) for measure, of in samples.items()}
     found = pipelines(scope)
-    at = [column.name for column in _COLUMNS].index("differs")
     rows = [
         _row(rank, own, host_of.get(rank), found.stage.get(rank) if found else None, differs)
         for rank, own in sorted(by_rank.items())
     ]
     named = _named(rows)
-    compared = [row for row in rows if row[0] not in damaged]
+    compared = [row for row in rows if row["rank"] not in damaged]
     for row in rows:
-        if row[0] in damaged:
-            row[at] = "damaged, not compared"
-    answer = answer_rows(_COLUMNS, rows)
+        if row["rank"] in damaged:
+            row["differs"] = "damaged, not compared"
+    answer = answer_dicts(_COLUMNS, rows)
     left_out = left_out_of_means(scope) if scope.steps is None else ""
     return noted(
         answer,
@@ -154,12 +155,11 @@ def rank_overview(scope: Scope) -> pa.Table:
     )
 
 
-def _named(rows: list[list[Any]]) -> str:
+def _named(rows: list[Row]) -> str:
     """The ranks that differ, in a sentence: among many rows they would not be seen."""
     from stepscope.answers.selection import numbers_text
 
-    place = [column.name for column in _COLUMNS].index("differs")
-    found = [(row[0], row[place]) for row in rows if row[place]]
+    found = [(row["rank"], row["differs"]) for row in rows if row["differs"]]
     if not found:
         return ""
     words = "; ".join(f"rank {rank} ({what})" for rank, what in found[:_MOST_NAMED])
@@ -168,12 +168,13 @@ def _named(rows: list[list[Any]]) -> str:
     return f"Differ from the others: {words}{f'; ranks {rest} too' if rest else ''}."
 
 
-def _bubbles(found: Pipelines | None, rows: list[list[Any]]) -> str:
+def _bubbles(found: Pipelines | None, rows: list[Row]) -> str:
     """How large the bubbles of pipelines are, and how much of that was not measured as waiting."""
     from stepscope.floor.units import ratio_text
 
-    place = [column.name for column in _COLUMNS].index("bubble_ratio")
-    known = [(row[place], row[0]) for row in rows if row[place] is not None]
+    known = [
+        (row["bubble_ratio"], row["rank"]) for row in rows if row.get("bubble_ratio") is not None
+    ]
     if found is None or not known:
         return ""
     stages = f"Pipeline of {found.stages} stages" if found.stages else "Pipeline"
@@ -190,7 +191,7 @@ def _row(
     host: str | None,
     stage: int | None,
     differs: dict[str, dict[int, Differs]],
-) -> list[Any]:
+) -> Row:
     from stepscope.analysis.rank_times import PARTS
 
     def total(measure: str) -> int:
@@ -198,31 +199,26 @@ def _row(
             int(one.times[measure][one.counted].sum()) for one in own if measure in one.times
         )
 
-    def summed(measure: str) -> list[Any]:
-        """The sum of the steps that have it, and which part of all steps that is."""
-        if not any(measure in one.times for one in own):
-            return [None, None]
-        return [total(measure), total(measure) / length if length else None]
+    def ratio(ns: int, whole: int) -> float | None:
+        return ns / whole if whole else None
 
     steps = sum(int(one.counted.sum()) for one in own)
     length = total("step")
-    parts: list[Any] = [None] * (2 * len(PARTS))
-    span = utilization = None
+    row: Row = {"rank": rank, "steps": steps, "step_ns": ratio(length, steps)}
     if all(one.devices for one in own):
-        span = sum(total(part) for part in PARTS)
-        for place, part in enumerate(PARTS):
-            ns = total(part)
-            parts[2 * place : 2 * place + 2] = [ns, ns / span if span else None]
-        utilization = total("kernels") / span if span else None
+        row["span_ns"] = span = sum(total(part) for part in PARTS)
+        for part in PARTS:
+            row |= {f"{part}_ns": total(part), f"{part}_ratio": ratio(total(part), span)}
+        row["utilization_ratio"] = ratio(total("kernels"), span)
+    for wait in ("waiting", "bubble"):
+        if any(wait in one.times for one in own):
+            row |= {f"{wait}_ns": total(wait), f"{wait}_ratio": ratio(total(wait), length)}
     words = ", ".join(
         f"{_WORDS[measure]} {_distance(found[rank])}"
         for measure, found in differs.items()
         if rank in found
     )
-    mean = length / steps if steps else None
-    return [
-        rank, steps, mean, span, *parts, utilization, *summed("waiting"), stage, *summed("bubble"), words or None, host,
-    ]  # fmt: skip
+    return row | {"stage": stage, "differs": words or None, "host": host}
 
 
 def _distance(differs: Differs) -> str:

@@ -6,13 +6,15 @@ from collections.abc import Container, Iterator
 from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.declare import RANK, SPAN, STEP, Column, by_form, question
-from stepscope.answers.rows import answer_rows, noted
+from stepscope.answers.rows import answer_dicts, noted
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from stepscope.analysis.breakdown import Breakdown
     from stepscope.answers.scope import Scope
+
+Row = dict[str, Any]
 
 _PARTS = (
     Column("kernel_ns", "int", "at least one kernel that computes was running"),
@@ -138,7 +140,7 @@ def steps(scope: Scope, by: str = "step") -> pa.Table:
         for broken in break_down_all(scope)
         for row in (_mean_row(broken) if by == "mean" else _step_rows(broken, damaged))
     ]
-    answer = answer_rows(_COLUMNS, rows, names)
+    answer = answer_dicts(_COLUMNS, rows, names)
     words = [left_out_of_means(scope) if by == "mean" else "", throughput_words(scope)]
     return noted(answer, " ".join(filter(None, words)))
 
@@ -146,33 +148,23 @@ def steps(scope: Scope, by: str = "step") -> pa.Table:
 _LEFT_OUT = {"step": ("steps",), "mean": ("step", "start_ns", "complete", "counted")}
 
 
-def _step_rows(broken: Breakdown, damaged: Container[int]) -> Iterator[list[Any]]:
+def _step_rows(broken: Breakdown, damaged: Container[int]) -> Iterator[Row]:
     for row, parts in enumerate(broken.parts_ns.tolist()):
         step = {name: values[row].item() for name, values in broken.steps.items()}
-        yield [
-            broken.rank,
-            broken.span,
-            step["step"],
-            step["start_ns"],
-            *_measured(parts, broken.measured),
-            sum(parts),
-            step["complete"],
-            step["counted"] and broken.rank not in damaged,
-        ]
+        step["counted"] &= broken.rank not in damaged
+        yield step | _figures(broken, parts)
 
 
-def _mean_row(broken: Breakdown) -> Iterator[list[Any]]:
+def _mean_row(broken: Breakdown) -> Iterator[Row]:
     from stepscope.analysis.breakdown import mean_parts
 
-    means = mean_parts(broken.counted_parts_ns)
-    yield [
-        broken.rank,
-        broken.span,
-        len(broken.counted_parts_ns),
-        *_measured(means, broken.measured),
-        sum(means),
-    ]
+    counted = broken.counted_parts_ns
+    yield {"steps": len(counted)} | _figures(broken, mean_parts(counted))
 
 
-def _measured(parts: list[int], measured: tuple[bool, ...]) -> list[int | None]:
-    return [part if known else None for part, known in zip(parts, measured, strict=True)]
+def _figures(broken: Breakdown, parts: list[int]) -> Row:
+    """The recording, and the parts that were measured with their sum, which is of all."""
+    names = (column.name for column in _PARTS)
+    told = (part if known else None for part, known in zip(parts, broken.measured, strict=True))
+    sums = zip(names, (*told, sum(parts)), strict=True)
+    return {"rank": broken.rank, "span": broken.span, **dict(sums)}
