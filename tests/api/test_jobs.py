@@ -231,7 +231,7 @@ def test_ranks_of_several_jobs_are_those_that_each_has(unlike, tmp_path):
         assert trace.ranks == (1,)
     with pytest.raises(UsageError, match="no rank 7") as caught:
         import_source(unlike, tmp_path / "seven", ranks=[7])
-    assert caught.value.hint == "it has the ranks 0, 1"
+    assert caught.value.hint == "it has rank 0, 1"
 
 
 def test_a_rank_that_a_single_file_is_not_of_is_refused(unlike, tmp_path):
@@ -272,9 +272,9 @@ def test_a_job_without_the_steps_that_are_kept_is_left_out(tmp_path):
     assert sorted(path.name for path in kept.iterdir()) == ["b", "c", "store.json"]
     with stepscope.open(kept, job="c") as trace:
         assert trace.step_numbers == (4,)
-    with pytest.raises(UsageError, match="no step 7 in the recording") as caught:
+    with pytest.raises(UsageError, match="no step 7 in this recording") as caught:
         import_source(tmp_path / "runs", tmp_path / "seven", steps=[7])
-    assert caught.value.hint == "it has the steps 3, 4"
+    assert caught.value.hint == "it has step 3, 4"
     with stepscope.open(tmp_path / "runs", steps=[3]) as trace:
         assert trace.step_numbers == (3,)
 

@@ -99,6 +99,6 @@ def test_import_makes_a_store_for_each_job(run, tmp_path):
     ran = run("import", "runs/a.json", "--ranks", "7", "-o", "seven")
     assert (ran.code, ran.err.splitlines()[0]) == (
         2,
-        "stepscope: runs/a.json: no rank 7 [unknown-rank]",
+        "stepscope: no rank 7 in runs/a.json [unknown-rank]",
     )
     assert not (tmp_path / "seven").exists()

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from stepscope.answers.selection import check_known, numbers_text, parse_numbers
+from stepscope.floor.chosen_numbers import check_known, numbers_text, parse_numbers
 from stepscope.floor.errors import UsageError
 
 

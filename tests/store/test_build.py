@@ -196,7 +196,7 @@ def test_steps_are_looked_for_in_all_recordings_of_a_rank(tmp_path):
     assert rows(directory, "SELECT dur_ns FROM inline_timing") == [{"dur_ns": 5}]
     with pytest.raises(UsageError, match="no step 77") as refused:
         import_source(folder, tmp_path / "other", steps=[77])
-    assert refused.value.hint == "it has the steps 0, 1, 2, 3"
+    assert refused.value.hint == "it has step 0-3"
 
 
 @pytest.mark.parametrize("events", [1, 8])

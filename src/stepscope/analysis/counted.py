@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from stepscope.answers.scope import Scope
-from stepscope.answers.selection import numbers_text
 from stepscope.answers.sound import ranks_text
+from stepscope.floor.chosen_numbers import numbers_text
 from stepscope.floor.units import plural, time_text
 
 

@@ -13,9 +13,9 @@ from stepscope.answers.kept_answers import kept_or_made
 from stepscope.answers.part import EVERYTHING, Part
 from stepscope.answers.rows import as_declared, note_of, rests_on_of
 from stepscope.answers.scope import Recording, Scope
-from stepscope.answers.selection import wrong_argument
 from stepscope.answers.sound import all_damaged, damaged_ranks, without_ranks
 from stepscope.answers.table import Table, sort_key
+from stepscope.floor.chosen_numbers import wrong_argument
 from stepscope.floor.errors import StepScopeError, UsageError
 from stepscope.floor.known_names import check_name
 from stepscope.floor.plugins import named

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from stepscope.answers.part import EVERYTHING, Part
-from stepscope.answers.selection import check_known
+from stepscope.floor.chosen_numbers import check_known
 from stepscope.floor.errors import StoreError, UsageError
 from stepscope.floor.quoting import path_text
 from stepscope.schema.tables import TABLES

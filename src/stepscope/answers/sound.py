@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 from stepscope.answers.scope import Recording, Scope
-from stepscope.answers.selection import numbers_text
+from stepscope.floor.chosen_numbers import numbers_text
 from stepscope.floor.errors import UsageError
 from stepscope.floor.units import plural
 from stepscope.formats.evidence import EVERYTHING, Evidence

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from stepscope.answers.declare import Column, Question
-from stepscope.answers.selection import wrong_argument
+from stepscope.floor.chosen_numbers import wrong_argument
 from stepscope.floor.complete_file import complete_output
 from stepscope.floor.errors import StepScopeError, UsageError
 from stepscope.floor.known_names import check_name

@@ -14,10 +14,10 @@ from stepscope.answers.declare import Question
 from stepscope.answers.jobs import NAME_FILES, PICK_EACH, several_jobs
 from stepscope.answers.part import EVERYTHING, Part, part
 from stepscope.answers.scope import Recording
-from stepscope.answers.selection import wrong_argument
 from stepscope.answers.table import Table
 from stepscope.api.inline_profiles import trace_of_profiles
 from stepscope.api.trace import Captures, Trace, open_trace
+from stepscope.floor.chosen_numbers import wrong_argument
 from stepscope.floor.errors import UsageError
 from stepscope.floor.known_names import check_name
 from stepscope.floor.path_names import path_names

@@ -15,9 +15,9 @@ from stepscope.answers.declare import Filter
 from stepscope.answers.jobs import joined, several_jobs, without_job
 from stepscope.answers.part import EVERYTHING, Part, part
 from stepscope.answers.scope import Scope
-from stepscope.answers.selection import check_known, numbers_of, wrong_argument
 from stepscope.answers.table import Table
 from stepscope.api.methods import QuestionMethods
+from stepscope.floor.chosen_numbers import check_known, numbers_of, wrong_argument
 from stepscope.floor.errors import StoreError, UsageError
 from stepscope.floor.known_names import check_name
 from stepscope.floor.path_names import path_names

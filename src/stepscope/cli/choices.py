@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from stepscope.answers.part import parse_window
-from stepscope.answers.selection import parse_numbers
+from stepscope.floor.chosen_numbers import parse_numbers
 from stepscope.floor.chosen_ranks import EXAMPLES, parse_ranks
 from stepscope.floor.errors import UsageError
 

@@ -1,4 +1,4 @@
-"""Which ranks, steps, columns: the words people choose with, and what they hear when there is no such thing."""
+"""Ranks and steps that people choose by number, and what they hear when there is none of them."""
 
 from __future__ import annotations
 

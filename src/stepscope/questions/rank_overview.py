@@ -157,7 +157,7 @@ def rank_overview(scope: Scope) -> pa.Table:
 
 def _named(rows: list[Row]) -> str:
     """The ranks that differ, in a sentence: among many rows they would not be seen."""
-    from stepscope.answers.selection import numbers_text
+    from stepscope.floor.chosen_numbers import numbers_text
 
     found = [(row["rank"], row["differs"]) for row in rows if row["differs"]]
     if not found:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.declare import Column, question
 from stepscope.answers.rows import answer_dicts
-from stepscope.answers.selection import numbers_text
+from stepscope.floor.chosen_numbers import numbers_text
 from stepscope.floor.units import bytes_text, count_text, plural, time_text
 from stepscope.formats.evidence import EVERYTHING
 from stepscope.formats.vocabulary import unknown_model

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from stepscope.answers.selection import numbers_text
 from stepscope.answers.table import Table
 from stepscope.answers.text_grid import MARK, Line, note_lines, wrapped
+from stepscope.floor.chosen_numbers import numbers_text
 from stepscope.floor.statistics import quantile
 from stepscope.floor.units import time_text
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from stepscope.answers.declare import Parameter, Question
-from stepscope.answers.selection import parse_numbers
 from stepscope.api.several import ask_of_several
+from stepscope.floor.chosen_numbers import parse_numbers
 from stepscope.floor.errors import UsageError
 from stepscope.floor.known_names import check_name
 from stepscope.floor.units import plural

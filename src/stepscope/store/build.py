@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stepscope.floor.chosen_numbers import check_known
 from stepscope.floor.errors import SourceError, StoreError
 from stepscope.floor.plugins import versions
 from stepscope.floor.quoting import printable
@@ -28,7 +29,6 @@ from stepscope.store.cache import (
 )
 from stepscope.store.chosen import (
     ImportOptions,
-    check_ranks,
     check_steps,
     chosen_jobs,
     found_captures,
@@ -380,8 +380,9 @@ def _build_of(
         outcomes = [by_place[at] for at in range(len(jobs))]
     progress.finish()
     done = _read(jobs, outcomes, run)
-    known = [one.rank for one in (*done, *jobs) if one is not None and one.rank >= 0]
-    check_ranks(options.ranks, known, _named(sources))
+    if options.ranks is not None:
+        known = {one.rank for one in (*done, *jobs) if one is not None and one.rank >= 0}
+        check_known(options.ranks, sorted(known), "rank", of=_named(sources))
     if options.steps is not None:
         check_steps(options.steps, {step for one in done if one for step in one.steps})
     facts: dict[str, Any] = {

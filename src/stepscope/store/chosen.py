@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepscope.floor import errors
+from stepscope.floor.chosen_numbers import check_known
 from stepscope.floor.known_names import check_name
 from stepscope.store.memory import needs, rank_limit
 
@@ -45,7 +45,8 @@ def chosen_jobs(run: runs.Run, options: ImportOptions, source: str) -> list[runs
     ranks = options.ranks
     if ranks is None or any(one.rank < 0 for job in jobs for one in job.recordings):
         return jobs
-    check_ranks(ranks, [one.rank for job in jobs for one in job.recordings], source)
+    known = {one.rank for job in jobs for one in job.recordings}
+    check_known(ranks, sorted(known), "rank", of=source)
     narrowed = [
         replace(job, recordings=[one for one in job.recordings if one.rank in ranks])
         for job in jobs
@@ -53,25 +54,10 @@ def chosen_jobs(run: runs.Run, options: ImportOptions, source: str) -> list[runs
     return [job for job in narrowed if job.recordings]
 
 
-def check_ranks(wanted: tuple[int, ...] | None, known: list[int], source: str) -> None:
-    """Refuses ranks that there are not."""
-    absent = sorted(set(wanted or ()) - set(known))
-    if absent:
-        raise errors.UsageError(
-            f"{source}: no rank {', '.join(map(str, absent))}",
-            hint=f"it has the ranks {', '.join(map(str, sorted(set(known))))}",
-            slug="unknown-rank",
-        )
-
-
-def check_steps(wanted: Iterable[int], there: set[int]) -> None:
+def check_steps(wanted: Collection[int], there: set[int]) -> None:
     """Refuses steps of which no rank has one."""
     if there.isdisjoint(wanted):
-        raise errors.UsageError(
-            f"no step {', '.join(map(str, wanted))} in the recording",
-            hint=f"it has the steps {', '.join(map(str, sorted(there)[:20])) or 'none'}",
-            slug="unknown-step",
-        )
+        check_known(wanted, sorted(there), "step")
 
 
 def found_captures(paths: tuple[str, ...]) -> list[runs.Recording]:

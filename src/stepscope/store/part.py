@@ -16,11 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from stepscope.floor.chosen_numbers import check_known
 from stepscope.floor.errors import StoreError
 from stepscope.link.folder_checks import OF_THE_FOLDER
 from stepscope.schema.declare import Role, SchemaTable
 from stepscope.schema.tables import TABLES
-from stepscope.store.chosen import check_ranks, check_steps
+from stepscope.store.chosen import check_steps
 from stepscope.store.joined import join_small_ranks, separated
 from stepscope.store.manifest import StoredFile, damaged_store, listed_files, write_store_file
 from stepscope.store.narrow import Tables, narrowed
@@ -68,9 +69,9 @@ def write_part(
             hint="give a directory that is empty or does not exist yet",
             slug="output-exists",
         )
-    wanted = None if ranks is None else tuple(ranks)
-    check_ranks(wanted, list(store.ranks), str(origin))
-    chosen = store.ranks if wanted is None else tuple(sorted(set(wanted)))
+    chosen = (
+        store.ranks if ranks is None else check_known(ranks, store.ranks, "rank", of=str(origin))
+    )
     store.check_all_files(chosen)
     kept = store.kept_steps if steps is None else tuple(sorted(set(steps)))
     facts = {name: value for name, value in store.facts.items() if name not in _OF_FILES}
