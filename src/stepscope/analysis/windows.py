@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -43,6 +43,11 @@ class DeviceWindows(NamedTuple):
     numbers: list[int | None]
     start: Array
     end: Array
+
+    @property
+    def place(self) -> dict[str, Any]:
+        """The device by the columns of an answer."""
+        return {"rank": self.key[0], "span": self.key[1], "device": self.device}
 
 
 def devices_in_windows(

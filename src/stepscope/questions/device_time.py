@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.declare import DEVICE, RANK, SPAN, STEP, Column, by_form, question
-from stepscope.answers.rows import answer_rows
+from stepscope.answers.rows import answer_dicts
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -74,34 +74,25 @@ def device_time(scope: Scope, by: str = "device") -> pa.Table:
 
     entire = scope.steps is None and scope.part.window is None
 
-    def rows(whole: Scope) -> Iterator[list[Any]]:
+    def rows(whole: Scope) -> Iterator[dict[str, Any]]:
         for one in devices_looked_at(scope, whole, each_step=by == "step"):
             windows = one.start, one.end
             if by == "device":
-                total = device_totals(one.work, None if entire else windows)
-                yield [*one.key, one.device, *_figures(total)]
+                yield one.place | _figures(device_totals(one.work, None if entire else windows))
                 continue
             share = share_device(one.work, *windows)
             for row, step in enumerate(one.numbers):
                 figures = {name: int(getattr(share, name)[row]) for name in share.__slots__}
-                yield [*one.key, one.device, step, *_figures(figures)]
+                yield one.place | {"step": step} | _figures(figures)
 
     with every_step(scope) as whole:
         names = [c.name for c in _COLUMNS if by == "step" or c.name != "step"]
-        return answer_rows(_COLUMNS, rows(whole), names)
+        return answer_dicts(_COLUMNS, rows(whole), names)
 
 
-def _figures(share: dict[str, int]) -> list[Any]:
-    return [
-        share["span_ns"],
-        share["computation_ns"],
-        share["communication_ns"],
-        share["exposed_communication_ns"],
-        share["copy_ns"],
-        share["exposed_copy_ns"],
-        share["span_ns"] - share["idle_ns"],
-        share["idle_ns"],
-        share["events"],
-        share["unlinked_ns"],
-        share["unlinked_ns"] / share["work_ns"] if share["work_ns"] else None,
-    ]
+def _figures(share: dict[str, int]) -> dict[str, Any]:
+    work_ns = share["work_ns"]
+    return share | {
+        "busy_ns": share["span_ns"] - share["idle_ns"],
+        "unlinked_ratio": share["unlinked_ns"] / work_ns if work_ns else None,
+    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.declare import DEVICE, RANK, SPAN, STEP, Column, by_form, question
-from stepscope.answers.rows import answer_rows, noted
+from stepscope.answers.rows import answer_dicts, answer_rows, noted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -82,7 +82,7 @@ def overlap(scope: Scope, by: str = "device") -> pa.Table:
     from stepscope.analysis.recording import every_step
     from stepscope.analysis.windows import devices_looked_at
 
-    rows: list[list[Any]] = []
+    rows: list[dict[str, Any]] = []
     with every_step(scope) as whole:
         for one in devices_looked_at(scope, whole, each_step=by == "step"):
             share = share_device(one.work, one.start, one.end)
@@ -93,12 +93,19 @@ def overlap(scope: Scope, by: str = "device") -> pa.Table:
                 communication, exposed, computation = ns
                 hidden = communication - exposed
                 rows.append(
-                    [*one.key, one.device, *([step] if by == "step" else []), communication,
-                     hidden, exposed, hidden / communication if communication else None, computation,
-                     hidden / computation if computation else None]
-                )  # fmt: skip
+                    one.place
+                    | {
+                        "step": step,
+                        "communication_ns": communication,
+                        "hidden_ns": hidden,
+                        "exposed_ns": exposed,
+                        "overlap_ratio": hidden / communication if communication else None,
+                        "computation_ns": computation,
+                        "beside_ratio": hidden / computation if computation else None,
+                    }
+                )
     names = [column.name for column in _OF_TIME if by == "step" or column.name != "step"]
-    return answer_rows(_COLUMNS, rows, names)
+    return answer_dicts(_COLUMNS, rows, names)
 
 
 def _kernels(scope: Scope) -> pa.Table:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.declare import DEVICE, RANK, SPAN, STEP, Column, Parameter, by_form, question
-from stepscope.answers.rows import answer_rows, noted
+from stepscope.answers.rows import answer_dicts, noted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -121,19 +121,18 @@ def queue(scope: Scope, by: str = "stream", limit: int = 1_024) -> pa.Table:
     from stepscope.analysis.recording import every_step, groups
     from stepscope.analysis.windows import devices_in_windows
 
-    def rows(whole: Scope) -> Iterator[list[Any]]:
+    def rows(whole: Scope) -> Iterator[dict[str, Any]]:
         for one in devices_in_windows(scope, whole, by, launched_work):
             streams: dict[int | None, Columns] = {None: one.work}
             streams |= {stream: part for (stream,), part in groups(one.work, "stream").items()}
             for stream, part in streams.items():
                 for window in _figures(part, one, limit, together=by == "stream"):
-                    yield [*one.key, one.device, stream, *(window[name] for name in figures)]
+                    yield one.place | {"stream": stream} | window
 
     left_out = {"step", "start_ns"} - set(_OF_WINDOWS[by])
     names = [column.name for column in _COLUMNS if column.name not in left_out]
-    figures = names[names.index("stream") + 1 :]
     with every_step(scope) as whole:
-        answer = answer_rows(_COLUMNS, rows(whole), names)
+        answer = answer_dicts(_COLUMNS, rows(whole), names)
     together = by == "stream" and scope.steps is None
     return noted(answer, left_out_of_means(scope)) if together else answer
 
