@@ -181,7 +181,9 @@ def _run(stream: Readable, label: str, take: Callable[[dict[Any, Any]], Any]) ->
                 run = buffer[at:end]
                 known = runs.get(run)
                 if known is None:
-                    known = [memo[_number(one)] for one in _REFERENCE.findall(run)]
+                    known = [
+                        memo[int.from_bytes(one[1:], "little")] for one in _REFERENCE.findall(run)
+                    ]
                     if len(runs) >= _MOST_RUNS:
                         runs.clear()
                     runs[run] = known
@@ -253,10 +255,6 @@ def _run(stream: Readable, label: str, take: Callable[[dict[Any, Any]], Any]) ->
             return stack[0]
         else:
             _refuse(label, code)
-
-
-def _number(reference: bytes) -> int:
-    return int.from_bytes(reference[1:], "little")
 
 
 def _fill(made: Any, keys: list[Any], values: list[Any]) -> None:

@@ -25,7 +25,7 @@ from stepscope.formats.evidence import EVERYTHING
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.answers.scope import Recording, Scope
+    from stepscope.answers.scope import Recording
 
 _BY_DEFAULT = ("category", "label", "phase", "operator", "kernel")
 _WITHIN = (
@@ -93,7 +93,10 @@ def _compared(recordings: Sequence[Recording], by: str | None, left_out: str) ->
     from stepscope.questions import find
 
     chosen = _chosen(recordings, by)
-    before, after = (_side(recording.scope, chosen) for recording in recordings)
+    before, after = (
+        read_tree(one.scope) if chosen == "tree" else read_side(one.scope, chosen)
+        for one in recordings
+    )
     if chosen not in ("label", "phase"):
         _require_alike(
             recordings,
@@ -121,10 +124,6 @@ def _compared(recordings: Sequence[Recording], by: str | None, left_out: str) ->
     answered_like = ("steps", "modules") if chosen == "tree" else (ANSWERED_LIKE[chosen],)
     rests_on = dict.fromkeys(kind for name in answered_like for kind in find(name).rests_on)
     return noted(rows, note, rests_on=rests_on)
-
-
-def _side(scope: Scope, by: str) -> Side | Tree:
-    return read_tree(scope) if by == "tree" else read_side(scope, by)
 
 
 def _chosen(recordings: Sequence[Recording], by: str | None) -> str:

@@ -283,7 +283,7 @@ def _device_rows(
             "start_bytes": int(memory.allocated[states[0]]),
             "end_bytes": int(memory.allocated[states[-1]]),
             **_number_made(memory, made),
-            "out_of_memory": failed.count(_key(row)),
+            "out_of_memory": failed.count(tuple(row[name] for name in _PLACE)),
         }
         if memory.reserved is not None:
             reserved = int(memory.reserved[state])
@@ -304,10 +304,6 @@ def _number_made(memory: Memory, made: Any) -> dict[str, int | None]:
     if not memory.addressed:
         return {"made": None, "made_bytes": None}
     return {"made": len(made), "made_bytes": int(memory.bytes[made].sum())}
-
-
-def _key(row: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(row[name] for name in _PLACE)
 
 
 def _part_rows(asked: Asked, by: str, at_ns: int | None) -> Iterator[dict[str, Any]]:

@@ -54,7 +54,7 @@ def markdown_text(table: Table, *, most: int | None) -> str:
     if table.note:
         parts += [_plain(words) for words in table.note.splitlines() if words]
     if table.checks:
-        parts.append("\n".join(f"- {_plain(text)}" for text in _warnings(table)))
+        parts.append("\n".join(f"- {_plain(line.text)}" for line in table.warnings(_WIDE)))
     return "\n\n".join(parts) + "\n"
 
 
@@ -95,10 +95,6 @@ def _right(table: str, is_text: Sequence[bool]) -> str:
     head, _, *rows = table.splitlines()
     line = "| " + " | ".join("---" if text else "---:" for text in is_text) + " |"
     return "\n".join([head, line, *rows])
-
-
-def _warnings(table: Table) -> list[str]:
-    return [line.text for line in table.warnings(_WIDE)]
 
 
 def _cut(text: str) -> str:

@@ -79,7 +79,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         used = set(pc.unique(device_event["device"]).to_pylist())
         first = process == next(iter(ranks.values()))
         counter = counters(database, process, used, report, first=first)
-        thread = _table(threads.rows(database), "thread")
+        thread = pa.Table.from_pylist(threads.rows(database), schema=READ["thread"])
         known = devices(database, process)
         facts = _facts(database, process, ranks)
         facts.metadata = _metadata(database, ranks, process)
@@ -205,7 +205,3 @@ def _metadata(database: Database, ranks: dict[str, int | None], process: int | N
 
 def _starts(tables: tuple[pa.Table, ...], name: str) -> list[int]:
     return [pc.min(table[name]).as_py() for table in tables if table.num_rows]
-
-
-def _table(rows: list[Row], name: str) -> pa.Table:
-    return pa.Table.from_pylist(rows, schema=READ[name])

@@ -76,7 +76,8 @@ def align(found: Collectives, ranks: Sequence[Known]) -> Aligned:
         times.start[rows],
         times.end[rows],
         np.where(times.clock[found.rank[rows]] < 0, np.nan, noise[found.rank[rows]]),
-        _waits(found)[found.kind[rows[matches.first]]] & _one_clock(matches, found, times),
+        _of(found, (*TOGETHER, *POINT_TO_POINT))[found.kind[rows[matches.first]]]
+        & _one_clock(matches, found, times),
     )
     alone, unknown = _alone(found, groups, matches)
     return Aligned(matches, confidence, waits, clocks, alone, unknown)
@@ -98,10 +99,6 @@ def _corrected(found: Collectives, clocks: Sequence[Clock]) -> Times:
 def _of(found: Collectives, operations: Sequence[str]) -> NDArray[np.bool_]:
     """Whether each recorded kind is one of some operations."""
     return np.array([one[0] in operations for one in found.kinds], dtype=bool)
-
-
-def _waits(found: Collectives) -> NDArray[np.bool_]:
-    return _of(found, (*TOGETHER, *POINT_TO_POINT))
 
 
 def _one_clock(matches: Matches, found: Collectives, times: Times) -> NDArray[np.bool_]:
