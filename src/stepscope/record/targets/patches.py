@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from stepscope.record.compiling import compiling_check
@@ -18,6 +18,10 @@ from stepscope.record.targets.watch import Watch
 from stepscope.record.trouble import Guard
 
 _ABSENT = object()
+
+
+Make = Callable[[Callable[..., Any]], Callable[..., Any]]
+"""Gives the replacement for an original."""
 
 
 class Patch:
@@ -29,9 +33,7 @@ class Patch:
         make: gives the replacement for the original.
     """
 
-    def __init__(
-        self, owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]
-    ) -> None:
+    def __init__(self, owner: Any, name: str, make: Make) -> None:
         self._owner = _held(owner)
         self._name = name
         self._make = make
@@ -59,6 +61,26 @@ class Patch:
                 _set(owner, self._name, self._before)
         self._replacement = None
         self._before = _ABSENT
+
+
+class Patches:
+    """Attributes that are replaced one after the other, and put back in the opposite order."""
+
+    def __init__(self) -> None:
+        self._installed: list[Patch] = []
+
+    def install(self, owner: Any, makes: Mapping[str, Make]) -> None:
+        """Puts in the replacements of those attributes that the owner has."""
+        for name, make in makes.items():
+            if hasattr(owner, name):
+                patch = Patch(owner, name, make)
+                patch.install()
+                self._installed.append(patch)
+
+    def remove(self) -> None:
+        """Puts the originals back; safe to call again."""
+        while self._installed:
+            self._installed.pop().remove()
 
 
 def _held(owner: Any) -> Callable[[], Any]:

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from stepscope.record.targets.patches import Patch
+from stepscope.record.targets.patches import Patches
 from stepscope.record.traces.one_profiler import OneProfiler
 from stepscope.record.traces.profiling import Profiling
 from stepscope.record.trouble import Guard, warn_once
@@ -53,7 +53,7 @@ class GraphCaptures:
         self._model = model
         self._about = about
         self._write = write
-        self._patches: list[Patch] = []
+        self._patches = Patches()
         self._session: Profiling | None = None
         self._thread = 0
         self._number = 0
@@ -65,17 +65,12 @@ class GraphCaptures:
         """Starts to notice captures; does nothing where this torch has none."""
         cuda = getattr(sys.modules.get("torch"), "cuda", None)
         graph = getattr(cuda, "CUDAGraph", None)
-        for name, make in (("capture_begin", self._beginning), ("capture_end", self._ending)):
-            if hasattr(graph, name):
-                patch = Patch(graph, name, make)
-                patch.install()
-                self._patches.append(patch)
+        makes = {"capture_begin": self._beginning, "capture_end": self._ending}
+        self._patches.install(graph, makes)
 
     def remove(self) -> None:
         """Stops noticing them."""
-        for patch in reversed(self._patches):
-            patch.remove()
-        self._patches = []
+        self._patches.remove()
         self.give_way()
 
     def give_way(self) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from stepscope.record.targets.patches import Patch
+from stepscope.record.targets.patches import Patches
 from stepscope.record.trouble import Guard
 
 _TASKS = Path("/proc/self/task")
@@ -45,7 +45,7 @@ class InFlight:
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
-        self._patches: list[Patch] = []
+        self._patches = Patches()
         self._works: list[Callable[[], Any]] = []
         """Each gives what a process group returned; None where that is gone."""
 
@@ -56,17 +56,12 @@ class InFlight:
         from torch.distributed import ProcessGroup
 
         for names, reference in ((_COLLECTIVES, _hold), (_MESSAGES, weakref.ref)):
-            for name in names:
-                if hasattr(ProcessGroup, name):
-                    patch = Patch(ProcessGroup, name, functools.partial(self._kept, reference))
-                    patch.install()
-                    self._patches.append(patch)
+            kept = functools.partial(self._kept, reference)
+            self._patches.install(ProcessGroup, dict.fromkeys(names, kept))
 
     def stop_listening(self) -> None:
         """Takes up nothing new; what has been taken up goes on to count."""
-        for patch in reversed(self._patches):
-            patch.remove()
-        self._patches = []
+        self._patches.remove()
 
     def forget(self) -> None:
         """Lets go of everything."""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from stepscope.record.targets.patches import Patch
+from stepscope.record.targets.patches import Patches
 from stepscope.record.traces.forked import let_children_end
 
 JOBS_OWN = "the job already runs a profiler of its own, and only one can record"
@@ -34,27 +34,22 @@ class OneProfiler:
     def __init__(self, give_way: Callable[[], None]) -> None:
         self._give_way = give_way
         self._theirs = False
-        self._patches: list[Patch] = []
+        self._patches = Patches()
 
     def install(self) -> None:
         """Starts to listen."""
         from torch.autograd import profiler
 
-        for name, make in (
-            ("_prepare_profiler", self._preparing),
-            ("_enable_profiler", self._enabling),
-            ("_disable_profiler", self._disabling),
-        ):
-            if hasattr(profiler, name):
-                patch = Patch(profiler, name, make)
-                patch.install()
-                self._patches.append(patch)
+        makes = {
+            "_prepare_profiler": self._preparing,
+            "_enable_profiler": self._enabling,
+            "_disable_profiler": self._disabling,
+        }
+        self._patches.install(profiler, makes)
 
     def remove(self) -> None:
         """Stops listening."""
-        for patch in reversed(self._patches):
-            patch.remove()
-        self._patches = []
+        self._patches.remove()
         self.release()
 
     def take(self) -> None:
