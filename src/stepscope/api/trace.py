@@ -97,6 +97,11 @@ class Trace(QuestionMethods):
         return Scope(self.store, self._ranks, self._steps, part, may_lack=may_lack)
 
     @property
+    def asked_of(self) -> dict[str, tuple[int, ...] | None]:
+        """The ranks and steps that it was opened for, as arguments of `Trace`."""
+        return {"ranks": self._ranks, "steps": self._steps}
+
+    @property
     def step_numbers(self) -> tuple[int, ...]:
         """The numbers of its steps, in order."""
         with self.scope() as scope:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import ExitStack
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import combinations
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from stepscope import __version__
 from stepscope.answers.ask import ask_within
@@ -46,7 +46,17 @@ below 15 MB."""
 MOST_TIMELINE_BYTES = 5_000_000
 """Of the timelines of all recordings."""
 
+TIMELINES: Final = -1
+"""The place of the timelines among what a report asks."""
+
 Scrub = Callable[[Any], Any]
+
+
+class Helper(Protocol):
+    """Makes a part of a report elsewhere."""
+
+    def make(self, place: int, *, of: int) -> Any:
+        """What `Report.make` makes of one place `of` so many; None where nothing comes of it."""
 
 
 @dataclass(frozen=True)
@@ -79,43 +89,135 @@ def forms() -> list[Form]:
     ]
 
 
-def page_data(shown: Sequence[Shown], *, with_places: bool = False) -> dict[str, Any]:
+def page_data(
+    shown: Sequence[Shown], *, with_places: bool = False, helper: Helper | None = None
+) -> dict[str, Any]:
     """The data block of a report.
 
     Args:
         shown: the recordings; the first is the one that others are compared with.
         with_places: keep the names of hosts and the paths of files.
+        helper: a process that answers beside this one.
 
     Returns:
         What the page's `EmbeddedSource` reads: `recordings`, `declarations`, `replies` (compressed, by
         `key`), `left_out` with the reason for each, `timelines` and `timeline_events` (compressed).
     """
-    ids = [str(number) for number, _ in enumerate(shown, 1)]
-    with ExitStack() as stack:
-        scopes = [stack.enter_context(recording.trace.scope()) for recording in shown]
-        for scope in scopes:
-            scope.hold(TABLES)
-        scrub: Scrub = (lambda value: value) if with_places else _scrub_for(scopes)
-        held = [holds(scope) for scope in scopes]
-        # What is drawn, and answers that are there, are put into the file's form while the next question is asked.
-        beside = stack.enter_context(ThreadPoolExecutor(2))
-        drawn = beside.submit(_timelines, shown, ids, scrub)
-        answers = _answers(_asked(shown, ids, scopes), scrub, beside)
-        layouts, events, taken = drawn.result()
-        replies, left_out = _fitting(answers, scrub, MOST_BYTES - taken)
+    with Report(shown, with_places=with_places) as report:
+        given = _given(report, helper)
+        layouts, events = given.pop(TIMELINES)
+        taken = sum(map(len, events.values()))
+        replies, left_out = _fitting(report, given, MOST_BYTES - taken)
+        recordings = [
+            {"id": one, "name": report.scrub(recording.name), "holds": holds(scope)}
+            for one, recording, scope in zip(report.ids, shown, report.scopes, strict=True)
+        ]
     return {
         "version": VERSION,
         "stepscope": __version__,
-        "recordings": [
-            {"id": one, "name": scrub(recording.name), "holds": has}
-            for one, recording, has in zip(ids, shown, held, strict=True)
-        ],
+        "recordings": recordings,
         "declarations": [page_declaration(question) for question in every()],
         "replies": replies,
         "left_out": left_out,
         "timelines": layouts,
         "timeline_events": events,
     }
+
+
+class Report:
+    """What a report of recordings asks, and what it makes of each answer. Close it, or use it as a context manager."""
+
+    def __init__(self, shown: Sequence[Shown], *, with_places: bool) -> None:
+        """Opens the recordings' tables.
+
+        Args:
+            shown: the recordings.
+            with_places: keep the names of hosts and the paths of files.
+        """
+        self._shown = shown
+        self.ids = [str(number) for number, _ in enumerate(shown, 1)]
+        self._closing = ExitStack()
+        self.scopes = [self._closing.enter_context(one.trace.scope()) for one in shown]
+        for scope in self.scopes:
+            scope.hold(TABLES)
+        self.scrub: Scrub = (lambda value: value) if with_places else _scrub_for(self.scopes)
+        self.asked = list(_asked(shown, self.ids, self.scopes))
+
+    def groups(self) -> list[list[int]]:
+        """What is asked, by its places in `asked`, with `TIMELINES` at the end: what shares most of its work is together.
+
+        That are the forms of a question, its neighbours, and first of all the questions whose answers advise: they are
+        judged.
+        """
+        groups: dict[str, list[int]] = {}
+        for place, (_, form, _) in enumerate(self.asked):
+            groups.setdefault(form.question.name, []).append(place)
+        declared = {form.question.name: form.question for _, form, _ in self.asked}
+        advising = {
+            name for name, one in declared.items() if any(column.advises for column in one.columns)
+        }
+        return [
+            [place for name in groups if name in advising for place in groups[name]],
+            *(places for name, places in groups.items() if name not in advising),
+            [TIMELINES],
+        ]
+
+    def make(self, place: int) -> Any:
+        """An answer as it stands in the file, or of `TIMELINES` what they show and their events.
+
+        Raises:
+            StepScopeError: there is no such answer.
+        """
+        if place == TIMELINES:
+            return _timelines(self._shown, self.ids, self.scrub)
+        _, _, ask = self.asked[place]
+        return _packed(self.scrub(reply(ask(), most=MOST_ROWS)))
+
+    def __enter__(self) -> Report:
+        """Itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Closes the tables."""
+        self._closing.close()
+
+
+def _given(report: Report, helper: Helper | None) -> dict[int, Any]:
+    """What `Report.make` gives of each place, or the error why there is none.
+
+    This process takes from the front and the helper from the end, until they meet; what the helper does not answer is
+    asked here.
+    """
+    waiting = deque(report.groups())
+    given: dict[int, Any] = {}
+
+    def help_out(helper: Helper) -> None:
+        for place in _each(waiting.pop):
+            given[place] = helper.make(place, of=len(report.asked))
+
+    with ThreadPoolExecutor(1) as beside:
+        helping = None if helper is None else beside.submit(help_out, helper)
+        try:
+            for place in _each(waiting.popleft):
+                given[place] = _made(report, place)
+        finally:
+            waiting.clear()  # where a question failed, or was interrupted, nobody waits for the others
+        if helping is not None:
+            helping.result()
+    return {place: _made(report, place) if one is None else one for place, one in given.items()}
+
+
+def _each(take: Callable[[], list[int]]) -> Iterator[int]:
+    with suppress(IndexError):
+        while True:
+            yield from take()
+
+
+def _made(report: Report, place: int) -> Any:
+    try:
+        return report.make(place)
+    except StepScopeError as error:
+        return error
 
 
 def holds(scope: Scope) -> list[str]:
@@ -137,8 +239,8 @@ _KINDS = " UNION ALL ".join(
 
 def _timelines(
     shown: Sequence[Shown], ids: Sequence[str], scrub: Scrub
-) -> tuple[dict[str, Any], dict[str, str], int]:
-    """By recording what its timeline shows, its events, compressed, and how many bytes these take."""
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """By recording what its timeline shows, and its events, compressed."""
     layouts, events = {}, {}
     room = MOST_TIMELINE_BYTES // len(ids)
     for number, one in zip(ids, shown, strict=True):
@@ -150,53 +252,31 @@ def _timelines(
             if len(events[number]) <= room or most < 1000:
                 break
             most //= 2
-    return layouts, events, sum(map(len, events.values()))
-
-
-def _answers(
-    questions: Iterable[tuple[list[str], Form, Callable[[], Table]]], scrub: Scrub, beside: Executor
-) -> list[tuple[list[str], Form, Callable[[], str]]]:
-    """What is asked, and what gives its answer, compressed, or raises why there is none."""
-
-    def packed(table: Table) -> str:
-        return _packed(scrub(reply(table, most=MOST_ROWS)))
-
-    def refused(error: StepScopeError) -> str:
-        raise error
-
-    answers: list[tuple[list[str], Form, Callable[[], str]]] = []
-    for recordings, form, ask in questions:
-        try:
-            given = beside.submit(packed, ask()).result
-        except StepScopeError as error:
-            given = partial(refused, error)
-        answers.append((recordings, form, given))
-    return answers
+    return layouts, events
 
 
 def _fitting(
-    answers: Iterable[tuple[list[str], Form, Callable[[], str]]], scrub: Scrub, room: int
+    report: Report, given: Mapping[int, Any], room: int
 ) -> tuple[dict[str, str], list[dict[str, Any]]]:
     """The answers by their keys; and what there is no answer to, or no room for, with why."""
     replies: dict[str, str] = {}
     left_out: list[dict[str, Any]] = []
-    for recordings, form, given in answers:
-        try:
-            packed = given()
-        except StepScopeError as error:
-            why = f"{error.message}; {error.hint}"
+    for place, (recordings, form, _) in enumerate(report.asked):
+        packed = given[place]
+        if isinstance(packed, StepScopeError):
+            why = f"{packed.message}; {packed.hint}"
+        elif len(packed) <= room:
+            room -= len(packed)
+            replies[key(recordings, form)] = packed
+            continue
         else:
-            if len(packed) <= room:
-                room -= len(packed)
-                replies[key(recordings, form)] = packed
-                continue
             why = f"its {bytes_text(len(packed))} are more than this report has room for"
         left_out.append(
             {
                 "recordings": recordings,
                 "question": form.question.name,
                 "parameters": dict(form.parameters),
-                "why": scrub(why),
+                "why": report.scrub(why),
             }
         )
     return replies, left_out

@@ -8,6 +8,7 @@ from pathlib import Path
 from stepscope.floor.complete_file import complete_output
 from stepscope.report.page import page
 from stepscope.report.page_data import Shown, page_data
+from stepscope.report.second_process import helping
 
 
 def write_report(shown: Sequence[Shown], target: Path, *, with_places: bool = False) -> int:
@@ -20,7 +21,8 @@ def write_report(shown: Sequence[Shown], target: Path, *, with_places: bool = Fa
     Raises:
         StepScopeError: the file cannot be written. Nothing is left behind then.
     """
-    data = page_data(shown, with_places=with_places)
+    with helping(shown, with_places=with_places) as helper:
+        data = page_data(shown, with_places=with_places, helper=helper)
     text = page(f"{data['recordings'][0]['name']} – StepScope", data)
     with complete_output(target) as unfinished:
         # A name that is no Unicode has no place in HTML.

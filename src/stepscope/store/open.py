@@ -54,7 +54,8 @@ class Store:
     """An open store. Use as a context manager, or call `close`. DuckDB is started when something is first asked.
 
     `directory` is None for rows in memory; `ranks` are the ranks it has, in order; `kept_steps` are the
-    steps that it was narrowed to as it was made, None for all; `facts` is the content of its `store.json`.
+    steps that it was narrowed to as it was made, None for all; `facts` is the content of its `store.json`; `threads`,
+    set before anything is asked, are how many threads its queries take, None for one a processor.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class Store:
         facts: Mapping[str, Any] | None = None,
     ) -> None:
         """For `open` and `from_rows`, which people call."""
+        self.threads: int | None = None
         self._connected = connection
         self._connecting = threading.RLock()
         self._closed = False
@@ -142,7 +144,7 @@ class Store:
         import duckdb
 
         assert self.directory is not None  # noqa: S101  # rows in memory come with a connection
-        connection = _connect(self.directory)
+        connection = _connect(self.directory, self.threads)
         try:
             self._read_shifts(connection)
             connection.execute("SET lock_configuration=true")
@@ -520,7 +522,7 @@ def fetch_arrow(
     return interruptible(connection, fetch)
 
 
-def _connect(directory: Path | None) -> duckdb.DuckDBPyConnection:
+def _connect(directory: Path | None, threads: int | None = None) -> duckdb.DuckDBPyConnection:
     import duckdb  # imported here: an answer that is kept needs none
 
     connection = duckdb.connect(
@@ -537,6 +539,8 @@ def _connect(directory: Path | None) -> duckdb.DuckDBPyConnection:
     # DuckDB 2.0.0 takes a sum for as narrow as one of its rows where it joins an empty table, and then
     # sorts by what is left of it: 600000 becomes -64.
     connection.execute("SET disabled_optimizers='compressed_materialization'")
+    if threads is not None:
+        connection.execute(f"SET threads={threads}")
     if directory is not None:
         connection.execute(f"SET allowed_directories=[{sql_literal(str(directory))}]")
         connection.execute("SET enable_external_access=false")

@@ -10,6 +10,29 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import subprocess
+
+_START = """
+import sys
+from importlib import import_module
+if not sys.path[0]:
+    del sys.path[0]
+sys.path.append(sys.argv[1])
+sys.exit(import_module(sys.argv[2]).main())
+"""
+"""Runs a module of ours. With `-m`, Python would look for every module in the working directory first, which may
+hold what others have sent."""
+
+_SETTINGS = {
+    # glibc keeps freed arrays of up to 32 MB for later, and others between them; these go back at once.
+    "MALLOC_MMAP_THRESHOLD_": str(4 << 20),
+    "MALLOC_TRIM_THRESHOLD_": str(64 << 20),
+    "OPENBLAS_NUM_THREADS": "1",
+}
 
 
 def own_process() -> None:
@@ -17,6 +40,26 @@ def own_process() -> None:
     no threads."""
     if "pandas" not in sys.modules:
         sys.meta_path.insert(0, _Watches())
+
+
+def started(module: str) -> subprocess.Popen[str]:
+    """A process of ours that runs the `main` of a module: lines on its stdin and stdout.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    import subprocess  # imported here: a question needs none
+
+    return subprocess.Popen(  # noqa: S603  # our own interpreter and code
+        [sys.executable, "-c", _START, str(Path(__file__).parents[2]), module],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=os.environ | _SETTINGS,
+        # Ctrl-C is for the parent, which ends its children itself.
+        start_new_session=True,
+    )
 
 
 class _Watches:

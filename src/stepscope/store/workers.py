@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import subprocess
-import sys
 import threading
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from pathlib import Path
 
 from stepscope.floor import errors
 from stepscope.floor.errors import SourceError, StepScopeError, StoreError
 from stepscope.store.job import Done, Job, Outcome, described
+from stepscope.store.own_process import started
 from stepscope.store.progress import Progress, advancing
 
 ERRORS = {
@@ -24,26 +22,6 @@ ERRORS = {
         "A process that read a file ended before it was done, usually because memory ran out. "
         "Import fewer ranks at once with `--ranks`."
     ),
-}
-
-
-_START = """
-import sys
-if not sys.path[0]:
-    del sys.path[0]
-sys.path.append(sys.argv[1])
-from stepscope.store.job import main
-sys.exit(main())
-"""
-"""Runs a job. With `-m`, Python would look for every module in the working directory first, which may
-hold what others have sent."""
-
-
-_OF_WORKER = {
-    # glibc keeps freed arrays of up to 32 MB for later, and others between them; these go back at once.
-    "MALLOC_MMAP_THRESHOLD_": str(4 << 20),
-    "MALLOC_TRIM_THRESHOLD_": str(64 << 20),
-    "OPENBLAS_NUM_THREADS": "1",
 }
 
 
@@ -78,16 +56,7 @@ def run_jobs(
         with guard:
             if stopped.is_set():
                 raise StoreError("the import was stopped", slug="stopped")
-            process = subprocess.Popen(  # noqa: S603  # our own interpreter and code
-                [sys.executable, "-c", _START, str(Path(__file__).parents[2])],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                text=True,
-                env=os.environ | _OF_WORKER,
-                # Ctrl-C is for the parent, which ends its children itself.
-                start_new_session=True,
-            )
+            process = started("stepscope.store.job")
             running.add(process)
         return process
 

@@ -1,0 +1,113 @@
+"""A second process that answers a part of a report's questions: most of an answer is planning queries and other work that a
+process does one at a time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from stepscope.api.trace import Trace
+from stepscope.report.page_data import Report, Shown
+from stepscope.store.open import Store
+from stepscope.store.own_process import own_process, started
+
+if TYPE_CHECKING:
+    from stepscope.report.page_data import Helper
+
+_MOST_BYTES = 64 << 20
+"""Events of larger stores are asked about by one process: two need twice the memory."""
+
+
+@contextmanager
+def helping(shown: Sequence[Shown], *, with_places: bool) -> Iterator[Helper | None]:
+    """A process that helps with a report; None where there is one processor, or where it could not open the recordings."""
+    stores = [one.trace.store for one in shown]
+    tables = ("host_event", "device_event")
+    stored = sum(store.stored_bytes(table) for store in stores for table in tables)
+    threads = len(os.sched_getaffinity(0)) // 2
+    if not threads or stored > _MOST_BYTES or any(store.directory is None for store in stores):
+        yield None
+        return
+    asked = {
+        "with_places": with_places,
+        "threads": threads,
+        "recordings": [
+            {"name": one.name, "store": str(one.trace.store.directory), **one.trace.asked_of}
+            for one in shown
+        ],
+    }
+    try:
+        process = started(__name__)
+    except OSError:
+        yield None
+        return
+    for store in stores:
+        store.threads = threads
+    try:
+        yield _Process(process, asked)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+class _Process:
+    """The helper, as the process that started it has it."""
+
+    def __init__(self, process: subprocess.Popen[str], asked: dict[str, Any]) -> None:
+        self._process = process
+        self._told: dict[str, Any] | None = None
+        self._tell(asked)
+
+    def make(self, place: int, *, of: int) -> Any:
+        """What it makes of one place; None where it has ended, cannot, or asks something else than this process."""
+        if self._told is None:
+            self._told = self._heard()
+        if self._told.get("asked") != of:
+            return None
+        self._tell(place)
+        return self._heard().get("made")
+
+    def _tell(self, what: Any) -> None:
+        assert self._process.stdin is not None  # noqa: S101 - PIPE was asked for
+        with suppress(OSError):
+            self._process.stdin.write(json.dumps(what) + "\n")
+            self._process.stdin.flush()
+
+    def _heard(self) -> dict[str, Any]:
+        assert self._process.stdout is not None  # noqa: S101 - PIPE was asked for
+        with suppress(OSError, ValueError):
+            heard = json.loads(self._process.stdout.readline())
+            return heard if isinstance(heard, dict) else {}
+        return {}
+
+
+def main() -> int:
+    """Makes what stdin asks for, a place a line; a JSON object per line on stdout."""
+    own_process()
+    # What a plug-in prints must not be read as an answer.
+    answers, sys.stdout = sys.stdout, sys.stderr
+
+    def tell(**message: Any) -> None:
+        answers.write(json.dumps(message) + "\n")
+        answers.flush()
+
+    asked = json.loads(sys.stdin.readline())
+    shown = []
+    for one in asked["recordings"]:
+        store = Store.open(one["store"])
+        store.threads = asked["threads"]
+        shown.append(Shown(one["name"], Trace(store, ranks=one["ranks"], steps=one["steps"])))
+    with Report(shown, with_places=asked["with_places"]) as report:
+        tell(asked=len(report.asked))
+        for line in sys.stdin:
+            made = None
+            with suppress(Exception):  # whoever asked asks itself then, and finds the same
+                made = report.make(int(line))
+            tell(made=made)
+    return 0
