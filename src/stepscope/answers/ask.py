@@ -19,7 +19,7 @@ from stepscope.floor.chosen_numbers import wrong_argument
 from stepscope.floor.errors import StepScopeError, UsageError
 from stepscope.floor.known_names import check_name
 from stepscope.floor.plugins import named
-from stepscope.formats.evidence import bears_on
+from stepscope.formats.evidence import OF_NO_RANK, bears_on
 from stepscope.store.manifest import damaged_store
 from stepscope.store.open import Store
 
@@ -246,11 +246,9 @@ def failed_checks(
     found = tuple(check for check in checks if bears_on(check["affects"], known))
     if not whose:
         return found
-    from stepscope.link.folder_checks import OF_THE_FOLDER  # imported here: it is rare
-
     return tuple(
         {**check, "explanation": f"{check['explanation']} {whose}"}
-        if check["rank"] in damaged and check["check"] not in OF_THE_FOLDER
+        if check["rank"] in damaged and check["check"] not in OF_NO_RANK
         else check
         for check in found
     )

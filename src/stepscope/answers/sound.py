@@ -10,7 +10,7 @@ from stepscope.answers.scope import Recording, Scope
 from stepscope.floor.chosen_numbers import numbers_text
 from stepscope.floor.errors import UsageError
 from stepscope.floor.units import plural
-from stepscope.formats.evidence import EVERYTHING, Evidence
+from stepscope.formats.evidence import EVERYTHING, OF_A_FILE, OF_NO_RANK, Evidence
 
 STEP_TIMES: tuple[Evidence, ...] = (
     "host-times",
@@ -51,16 +51,13 @@ def _damaged(scope: Scope, rests_on: Iterable[str]) -> tuple[int, ...]:
     checks = scope.once(_CHECKS, lambda: scope.sql(_CHECKS).to_pylist())
     if not checks:
         return ()
-    from stepscope.link.folder_checks import CHECKS, OF_THE_FOLDER
-
-    of_files = {check.name for check in CHECKS if check.looks_at == "file"}
     spoilt = {
         row["rank"]
         for row in checks
-        if row["check"] not in OF_THE_FOLDER
+        if row["check"] not in OF_NO_RANK
         for kinds in [{kind.strip() for kind in row["affects"].split(",")}]
         if "device-work" in kinds & known
-        or ("file" in kinds and row["check"] in of_files)
+        or ("file" in kinds and row["check"] in OF_A_FILE)
         or (row["severity"] == "error" and not (kinds & known).isdisjoint(STEP_TIMES))
     }
     return tuple(rank for rank in scope.ranks if rank in spoilt)

@@ -29,6 +29,7 @@ from stepscope.floor.units import (
     ratio_text,
     time_text,
 )
+from stepscope.formats.evidence import OF_NO_RANK
 
 _APART = {"ratio": "share", "bytes": "bytes"}
 _UNIT_TEXT = {
@@ -162,9 +163,7 @@ def _where(alike: Sequence[Mapping[str, Any]], *, several: bool) -> str:
     """Where a check found what its first row states, and where it found the same with other figures."""
     stated = [row["rank"] for row in alike if row["explanation"] == alike[0]["explanation"]]
     others = [row["rank"] for row in alike if row["explanation"] != alike[0]["explanation"]]
-    from stepscope.link.folder_checks import OF_THE_FOLDER
-
-    of_ranks = several and alike[0]["check"] not in OF_THE_FOLDER
+    of_ranks = several and alike[0]["check"] not in OF_NO_RANK
     parts = [f"rank {numbers_text(sorted(set(stated)))}"] if of_ranks else []
     if len({*stated, *others}) == len({*stated}) + len(others):
         parts += [f"other figures on rank {numbers_text(sorted(others))}"] if others else []

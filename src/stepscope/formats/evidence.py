@@ -76,3 +76,24 @@ def bears_on(affects: str, rests_on: Iterable[str]) -> bool:
     """
     damaged = {kind.strip() for kind in affects.split(",")}
     return not damaged.isdisjoint(_OF_ALL) or not damaged.isdisjoint(rests_on)
+
+
+OF_A_FILE = frozenset({"truncated", "repaired", "ended_early"})
+"""Checks of the file that a recording was read from, of what a job measured of itself too, which has no events. All others
+but those of a folder look at events."""
+
+OF_A_FOLDER = frozenset(
+    {
+        "left_out",
+        "spans_apart",
+        "ranks_guessed",
+        "identical_files",
+        "collectives_alone",
+        "collectives_incomplete",
+        "clocks_contradict",
+    }
+)
+"""Checks of what was read together."""
+
+OF_NO_RANK = OF_A_FOLDER - {"spans_apart"}
+"""Those of them that a store has once, with its first rank."""

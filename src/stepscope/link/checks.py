@@ -14,7 +14,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from stepscope.floor.units import plural, ratio_text
 from stepscope.formats.consecutive import run_starts
 from stepscope.formats.damage import CLASSES, is_harmless, line
-from stepscope.formats.evidence import Evidence
+from stepscope.formats.evidence import OF_A_FILE, OF_A_FOLDER, Evidence
 from stepscope.formats.tables import ReadReport
 from stepscope.link.columns import numbers
 from stepscope.link.device import COMMUNICATION, COMPUTATION, Device
@@ -80,7 +80,6 @@ class Check:
     name: str
     damages: tuple[Evidence, ...]
     fine: str
-    looks_at: Literal["events", "file", "folder"]
     find: Callable[[Any], Found]
     explanation: str
 
@@ -107,7 +106,6 @@ def check(
     name: str,
     *damages: Evidence,
     fine: str,
-    looks_at: Literal["events", "file", "folder"] = "events",
 ) -> Callable[[Callable[[Any], Found]], Check]:
     """Declares the decorated function as a check; its docstring is the check's paragraph on its page.
 
@@ -115,12 +113,10 @@ def check(
         name: as in `data_check`.
         damages: the kinds of evidence that it may find damaged.
         fine: what is said where all is well.
-        looks_at: the events of a recording, the file it was read from (of what a job measured of
-            itself too, which has no events), or the folder.
     """
 
     def declare(find: Callable[[Any], Found]) -> Check:
-        CHECKS.append(Check(name, damages, fine, looks_at, find, inspect.getdoc(find) or ""))
+        CHECKS.append(Check(name, damages, fine, find, inspect.getdoc(find) or ""))
         return CHECKS[-1]
 
     return declare
@@ -134,9 +130,12 @@ def check_recording(recording: Recording, *, events: bool = True) -> pa.Table:
         events: whether the recording is one of events. What a job measured of itself has none, and
             only the checks of the file itself apply to it.
     """
-    looked_at = ("events", "file") if events else ("file",)
     declared = TABLES["data_check"]
-    rows = [one.row(recording) for one in CHECKS if one.looks_at in looked_at]
+    rows = [
+        one.row(recording)
+        for one in CHECKS
+        if one.name in OF_A_FILE or (events and one.name not in OF_A_FOLDER)
+    ]
     return pa.Table.from_pylist(rows, schema=declared.arrow(declared.linked_names))
 
 
@@ -471,7 +470,7 @@ def memory_totals(recording: Recording) -> Found:
     )
 
 
-@check("truncated", "file", fine="the file is complete.", looks_at="file")
+@check("truncated", "file", fine="the file is complete.")
 def truncated(recording: Recording) -> Found:
     """The file ends before its JSON does: the job was killed while it wrote, or the disk was full. Every
     event before the end is kept.
@@ -489,7 +488,7 @@ _CHECKED = frozenset({"truncated", "gzip_truncated", "compression_truncated", "a
 """Classes of damage that `truncated` reports, also where no event was cut."""
 
 
-@check("repaired", "file", fine="no event had to be repaired.", looks_at="file")
+@check("repaired", "file", fine="no event had to be repaired.")
 def repaired(recording: Recording) -> Found:
     """Events that had to be repaired to be read, or could not be read; what cannot be read is missing in
     every answer. So may be what the file's other damage cost: a checksum that does not match, several
@@ -530,7 +529,7 @@ def repaired(recording: Recording) -> Found:
 _MOST_SHOWN = 60
 
 
-@check("ended_early", fine="the recorder did not tell of an early end.", looks_at="file")
+@check("ended_early", fine="the recorder did not tell of an early end.")
 def ended_early(recording: Recording) -> Found:
     """The job ended by an exception, with an exit code other than 0 or by a signal, as far as the process that recorded
     itself came to know it (`stepscope record`, `inline.start`, `trace`); or its recording was never closed: the job was killed (SIGKILL, out

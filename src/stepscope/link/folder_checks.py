@@ -15,7 +15,6 @@ from stepscope.link.checks import CHECKS, NOTE, OK, WARNING, Found, check
 
 __all__ = [
     "CHECKS",
-    "OF_THE_FOLDER",
     "clocks_contradict",
     "collectives_alone",
     "collectives_incomplete",
@@ -26,7 +25,7 @@ __all__ = [
 ]
 
 
-@check("left_out", "file", fine="every recording could be read.", looks_at="folder")
+@check("left_out", "file", fine="every recording could be read.")
 def left_out(files: Sequence[tuple[str, str]]) -> Found:
     """A folder holds recordings that cannot be read: cut off, empty or changed after they were written.
     What they would tell, of a rank for instance, is in no answer. It has a row only where there are
@@ -46,7 +45,7 @@ _OVERLAP_NS = 10**7
 """Recordings of one process follow one another; the last work of one may run on a little."""
 
 
-@check("spans_apart", "run", fine="recordings of the rank lie together.", looks_at="folder")
+@check("spans_apart", "run", fine="recordings of the rank lie together.")
 def spans_apart(recorded: Sequence[tuple[int, int]]) -> Found:
     """A rank has several recordings that lie minutes apart, or overlap. What agrees in rank, device and
     world size is taken for cycles of one run, and answers put it together; recordings of two runs can
@@ -84,7 +83,7 @@ def _long_text(ns: int) -> str:
     return f"{ns / 10**9:.3g} s"
 
 
-@check("ranks_guessed", "run", fine="every file says its rank.", looks_at="folder")
+@check("ranks_guessed", "run", fine="every file says its rank.")
 def ranks_guessed(files: Sequence[tuple[str, int]]) -> Found:
     """Neither the files nor their names say whose rank they are, so ranks follow the order of the names:
     what is told of a rank may be true of another one. It has a row only where there are such files.
@@ -99,7 +98,7 @@ def ranks_guessed(files: Sequence[tuple[str, int]]) -> Found:
     )
 
 
-@check("identical_files", "run", fine="no file is a copy of another.", looks_at="folder")
+@check("identical_files", "run", fine="no file is a copy of another.")
 def identical_files(files: Sequence[tuple[str, str]]) -> Found:
     """Files of one rank, or that do not say their rank, hold the same bytes: they are copies of one recording and
     neither further ranks nor further jobs, so one of them is read. It has a row only where there are such files.
@@ -117,7 +116,6 @@ def identical_files(files: Sequence[tuple[str, str]]) -> Found:
     "collectives_alone",
     "across-ranks",
     fine="every collective was matched with those of the other ranks.",
-    looks_at="folder",
 )
 def collectives_alone(counts: tuple[int, int, int]) -> Found:
     """Collectives of which no other rank's recording holds the counterpart, or of which nothing tells which one it is:
@@ -144,7 +142,6 @@ def collectives_alone(counts: tuple[int, int, int]) -> Found:
     "collectives_incomplete",
     "across-ranks",
     fine="every matched collective has all ranks of its group.",
-    looks_at="folder",
 )
 def collectives_incomplete(found: tuple[int, int, Sequence[int]]) -> Found:
     """Matched collectives of which a rank of the group is not there: it was not recorded, or its recording lost the
@@ -169,7 +166,6 @@ def collectives_incomplete(found: tuple[int, int, Sequence[int]]) -> Found:
     "clocks_contradict",
     "across-ranks",
     fine="matched collectives end together on all ranks.",
-    looks_at="folder",
 )
 def clocks_contradict(found: tuple[Sequence[int], Sequence[int]]) -> Found:
     """Ranks that were not aligned with the others, because the ends of what seems to be the same collectives do not
@@ -198,9 +194,3 @@ def _ranks(ranks: Sequence[int]) -> str:
 def _two_of(texts: Sequence[str]) -> str:
     more = f", and {len(texts) - 2} more" if len(texts) > 2 else ""
     return f"{', '.join(texts[:2])}{more}"
-
-
-OF_THE_FOLDER = {
-    check.name for check in CHECKS if check.looks_at == "folder" and check.name != "spans_apart"
-}
-"""Checks that a store has once, with its first rank: they are about no rank."""

@@ -10,7 +10,7 @@ from stepscope.answers.declare import Column, question
 from stepscope.answers.rows import answer_dicts
 from stepscope.floor.chosen_numbers import numbers_text
 from stepscope.floor.units import bytes_text, count_text, plural, time_text
-from stepscope.formats.evidence import EVERYTHING
+from stepscope.formats.evidence import EVERYTHING, OF_NO_RANK
 from stepscope.formats.vocabulary import unknown_model
 
 if TYPE_CHECKING:
@@ -372,14 +372,12 @@ def _worth_changing(found: list[Found]) -> Iterator[Row]:
 
 def _check(check: Row, scope: Scope) -> Row:
     """A check of all recordings in one row: the words are of the one where it found most, the rank is that of several."""
-    from stepscope.link.folder_checks import OF_THE_FOLDER
-
     text = f"{check['severity']}: {check['explanation']}"
     if check["recordings"] > 1:
         text += f" So in {check['recordings']} recordings; the words are of the worst."
     return {
         "item": check["check"],
-        "rank": None if check["check"] in OF_THE_FOLDER or len(scope.ranks) == 1 else check["rank"],
+        "rank": None if check["check"] in OF_NO_RANK or len(scope.ranks) == 1 else check["rank"],
         "count": check["count"],
         "text": text,
     }

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from stepscope.floor.chosen_numbers import check_known
 from stepscope.floor.errors import StoreError
-from stepscope.link.folder_checks import OF_THE_FOLDER
+from stepscope.formats.evidence import OF_NO_RANK
 from stepscope.schema.declare import Role, SchemaTable
 from stepscope.schema.tables import TABLES
 from stepscope.store.chosen import check_steps
@@ -178,4 +178,4 @@ def _checks_of_the_folder(store: Store) -> list[dict[str, object]]:
     rows = store.sql(
         "SELECT * EXCLUDE (rank, span) FROM data_check WHERE rank = ?", [store.ranks[0]]
     )
-    return [row for row in rows.to_pylist() if row["check"] in OF_THE_FOLDER]
+    return [row for row in rows.to_pylist() if row["check"] in OF_NO_RANK]
