@@ -117,6 +117,8 @@ def test_shares_are_of_sound_ranks(store: Store) -> None:
     given = ask(find("tensor-cores"), store)
     wanted = ask(find("tensor-cores"), store, ranks=[0, 1, 2])
     assert given["share_ratio"] == [*wanted["share_ratio"], None]
+    assert given.note.endswith("these reasons, leave out rank 3: damaged.")
+    assert "leave out" not in wanted.note
 
 
 def test_sql_and_python_are_told_the_same(store: Store) -> None:

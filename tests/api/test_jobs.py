@@ -50,6 +50,15 @@ def test_the_first_rows_are_those_of_each_job(unlike):
         assert lines[4] == "(2 more rows)"
 
 
+def test_files_that_no_job_has_are_told_once(unlike):
+    (unlike / "notes.json").write_text("{}")
+    with stepscope.open(unlike) as trace:
+        rows = trace.sources().rows()
+        assert [row["job"] for row in rows if row["left_out"] is None] == ["a", "b", "b"]
+        assert [row["job"] for row in rows if row["left_out"] is not None] == [None]
+        assert len(trace.sources(columns=["left_out"])) == 5
+
+
 def test_a_job_is_a_trace_of_its_own(unlike):
     with stepscope.open(unlike) as trace:
         assert list(trace.jobs) == ["a", "b"]

@@ -350,13 +350,19 @@ def paced_by_its_host(*, late: bool) -> dict[str, Any]:
     return job.kernel("volta_sgemm_128x64_nn", 400_000, gap_ns=500_000, late=late, **floats).rows()
 
 
-def test_where_the_host_sets_the_pace_it_is_said_what_shorter_kernels_save(findings: Any) -> None:
+def test_where_the_host_sets_the_pace_it_is_said_what_shorter_kernels_save(
+    findings: Any, answer: Any
+) -> None:
     (row,) = findings(paced_by_its_host(late=True), "amp-off")
     assert row["advice"].endswith(
         " But in every step here the device runs out of work and waits for the host, which waits for the device for "
         "20.00 µs at most: until the host is faster, shorter device work saves hardly more than that."
     )
     assert row["saving_high_ns"] > 300_000
+    summary = answer("summary", paced_by_its_host(late=True)).rows()
+    (told,) = (one["text"] for one in summary if one["section"] == "bounds")
+    assert told.startswith("amp-off: But in every step")
+    assert row["advice"].endswith(told.removeprefix("amp-off:"))
 
 
 def test_it_is_not_where_work_is_carried_over_or_the_host_may_poll(findings: Any) -> None:

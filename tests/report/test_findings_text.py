@@ -94,22 +94,17 @@ def test_chosen_columns_are_a_grid() -> None:
     assert any(line.startswith("id ") for line in text_of(LOADING, width=200, whole=True))
 
 
-def test_what_several_findings_say_alike_is_said_once_below_them() -> None:
+def test_a_bound_that_counts_others_waiting_says_so() -> None:
     row = {
         "saving_high_ns": 5, "saving_low_ns": 0, "saving_share_ratio": 0.5, "per": "step", "severity": "high",
         "confidence": "high", "id": "amp-off", "trade_off": "", "failing_checks": None,
     }  # fmt: skip
-
-    def lines(*advice: str) -> list[str]:
-        rows = [row | {"title": f"Loss {n}", "advice": words} for n, words in enumerate(advice, 1)]
-        table = SimpleNamespace(question=find("findings"), rows=lambda: rows, note="")
-        return [line.text for line in findings_lines(table, width=200, most=None)]  # type: ignore[arg-type]
-
-    several = lines("Fuse." + WITH_OTHERS, "Wait.", "Pad." + WITH_OTHERS)
-    assert several[-3] == f"Of 1, 3:{WITH_OTHERS}"
-    assert [text for text in several if "Next:" in text] == [
-        "   Next: Fuse.",
-        "   Next: Wait.",
-        "   Next: Pad.",
+    rows = [row | {"title": "Loss", "advice": words} for words in ("Fuse." + WITH_OTHERS, "Wait.")]
+    table = SimpleNamespace(question=find("findings"), rows=lambda: rows, note="")
+    lines = [line.text.strip() for line in findings_lines(table, width=200, most=None)]  # type: ignore[arg-type]
+    assert [text.partition(" Confidence")[0] for text in lines if "saves" in text] == [
+        "A cure saves at most 5 ns a step (50.0 %), which counts what ranks may wait for each other and is of high "
+        "severity by what they lose themselves.",
+        "A cure saves at most 5 ns a step (50.0 %), which is of high severity.",
     ]
-    assert f"   Next: Fuse.{WITH_OTHERS}" in lines("Fuse." + WITH_OTHERS, "Wait.")
+    assert [text for text in lines if "Next:" in text] == ["Next: Fuse.", "Next: Wait."]

@@ -5,7 +5,7 @@
 export type Rows = {
   /** Where does the step time go, and what should I look at next? */
   "summary": {
-    /** verdict, recorded, step time, phases, breakdown, device, findings, operators, kernels, modules or checks */
+    /** verdict, recorded, step time, phases, breakdown, device, findings, bounds, operators, kernels, modules or checks */
     readonly section?: string | null;
     /** what the row is about */
     readonly item?: string | null;

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from stepscope.answers.declare import JOB
 from stepscope.answers.table import Table
 from stepscope.floor.errors import UsageError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 ERRORS = {
     "several-jobs": (
@@ -59,6 +63,8 @@ def joined(answers: Mapping[str, Table], note: str) -> Table:
         answer.arrow.add_column(0, JOB.name, pa.array([name] * len(answer), pa.string()))
         for name, answer in answers.items()
     ]
+    if {"path", _LEFT_OUT} <= {*parts[0].column_names}:
+        parts = _of_no_job_once(parts)
     first = next(iter(answers.values()))
     question = replace(first.question, columns=(JOB, *first.question.columns))
     rows = pa.concat_tables(parts, promote_options="default").combine_chunks()
@@ -76,6 +82,28 @@ def joined(answers: Mapping[str, Table], note: str) -> Table:
         jobs=dict(answers),
         ranks=max(answer.ranks for answer in answers.values()),
     )
+
+
+_LEFT_OUT = "left_out"
+"""Column of why a file is in no answer: such a file is of no job, and each job's store lists it."""
+
+
+def _of_no_job_once(parts: Sequence[pa.Table]) -> list[pa.Table]:
+    """The parts, and after them those files that all of them left out, once and of no job."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    path, why = pc.field("path"), pc.field(_LEFT_OUT)
+    left_out = [part.filter(why.is_valid()) for part in parts]
+    named = [
+        set(zip(*(one[n].to_pylist() for n in ("path", _LEFT_OUT)), strict=True))
+        for one in left_out
+    ]
+    common = pa.array(sorted(one for one, _ in set.intersection(*named)), pa.string())
+    everyone = why.is_valid() & path.isin(common)
+    once = parts[0].filter(everyone)
+    nobody = pa.nulls(len(once), pa.string())
+    return [*(part.filter(~everyone) for part in parts), once.set_column(0, JOB.name, nobody)]
 
 
 def _notes(answers: Mapping[str, Table]) -> str:

@@ -29,7 +29,8 @@ _MOST_CHECKS_NAMED = 3
 class Found:
     """A finding with the rule it comes from and the failing checks that bear on it; `step_ns` is the mean step that it
     is about, which is `per` in words, and `lost_ns` what it is ranked by: what ranks lose themselves of that step, without
-    what others wait for them; -1 where nothing is said of it."""
+    what others wait for them; -1 where nothing is said of it; `caveat` is why it may save less than it could at most, as
+    the end of its advice says."""
 
     rule: Rule
     finding: Finding
@@ -38,6 +39,7 @@ class Found:
     step_ns: float
     per: str
     lost_ns: float
+    caveat: str = ""
 
     @property
     def saving_share(self) -> float | None:
@@ -122,7 +124,7 @@ def _judged(facts: Facts, rule: Rule, finding: Finding) -> Found:
     of_run = finding.step_ns is not None and facts.phases_alone is None
     per = "step that is not traced" if of_run else facts.per
     step_ns = float(facts.step_ns) if finding.step_ns is None else finding.step_ns
-    lost = None
+    lost, caveat = None, ""
     if finding.saving_ns is not None:
         lost = min(max(finding.saving_ns, 0.0), step_ns)
         waits = waiting(
@@ -133,7 +135,8 @@ def _judged(facts: Facts, rule: Rule, finding: Finding) -> Found:
         if time_text(most) != time_text(lost):
             advice += WITH_OTHERS
         if rule.shortens_device:
-            advice += _host_first(facts, lost)
+            caveat = _host_first(facts, lost)
+        advice += caveat
         least = finding.at_least
         # One step says nothing of the next, and a bound that meets the other would be a promise.
         if least is not None and (
@@ -144,7 +147,9 @@ def _judged(facts: Facts, rule: Rule, finding: Finding) -> Found:
     if checks:
         finding = replace(finding, confidence="low")
     severity = finding.severity or _severity(_share(lost, step_ns))
-    return Found(rule, finding, severity, checks, step_ns, per, -1.0 if lost is None else lost)
+    return Found(
+        rule, finding, severity, checks, step_ns, per, -1.0 if lost is None else lost, caveat
+    )
 
 
 def _host_first(facts: Facts, lost_ns: float) -> str:

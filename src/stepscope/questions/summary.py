@@ -33,7 +33,7 @@ _COLUMNS = (
     Column(
         "section",
         "text",
-        "verdict, recorded, step time, phases, breakdown, device, findings, operators, kernels, "
+        "verdict, recorded, step time, phases, breakdown, device, findings, bounds, operators, kernels, "
         "modules or checks",
     ),
     Column("item", "text", "what the row is about"),
@@ -127,6 +127,7 @@ def summary(scope: Scope) -> pa.Table:
             ("breakdown", list(_breakdown(times))),
             ("device", list(_device(times))),
             ("findings", list(_worth_changing(found))),
+            ("bounds", list(_bounds(found))),
             ("operators", top_operators(own, TOP)),
             ("kernels", top_kernels(own, TOP)),
             ("modules", top_modules(own, TOP)),
@@ -355,10 +356,14 @@ def _device(times: Times) -> Iterator[Row]:
     }
 
 
+def _savings(found: list[Found]) -> list[Found]:
+    worth = [one for one in found if not one.limits and one.finding.saving_ns is not None]
+    return worth[:TOP_FINDINGS]
+
+
 def _worth_changing(found: list[Found]) -> Iterator[Row]:
     """What is lost most by beside what the verdict names, with what a cure could save at most."""
-    worth = [one for one in found if not one.limits and one.finding.saving_ns is not None]
-    for one in worth[:TOP_FINDINGS]:
+    for one in _savings(found):
         high = one.finding.saving_ns or 0.0
         yield {
             "item": one.rule.id,
@@ -368,6 +373,19 @@ def _worth_changing(found: list[Found]) -> Iterator[Row]:
             "share_ratio": one.saving_share,
             "text": one.finding.title,
         }
+
+
+def _bounds(found: list[Found]) -> Iterator[Row]:
+    """What is to be known of the savings that are listed."""
+    from stepscope.judge.declare import WITH_OTHERS
+
+    listed = _savings(found)
+    if any(WITH_OTHERS in one.finding.advice for one in listed):
+        text = "Titles have what ranks lose themselves; the bounds count what ranks may wait for each other, too."
+        yield {"item": "others", "text": text}
+    for caveat in dict.fromkeys(one.caveat for one in listed if one.caveat):
+        of = ", ".join(one.rule.id for one in listed if one.caveat == caveat)
+        yield {"item": of, "text": f"{of}:{caveat}"}
 
 
 def _check(check: Row, scope: Scope) -> Row:

@@ -91,7 +91,7 @@ def tensor_cores(scope: Scope, by: str = "device") -> pa.Table:
     `bmm`), and kernels of an older generation than the device.
     """
     from stepscope.analysis.operator_work import device_work_of
-    from stepscope.answers.sound import damaged_ranks
+    from stepscope.answers.sound import damaged_ranks, ranks_text
 
     found = device_work_of(scope)
     damaged = damaged_ranks(scope, LAUNCHED_WORK) if by == "device" else ()
@@ -109,7 +109,10 @@ def tensor_cores(scope: Scope, by: str = "device") -> pa.Table:
     answered = answer_dicts(_COLUMNS, rows, names)
     if by != "device" or not rows:
         return answered
-    return noted(answered, _reasons(own for key, own in listed if key[0] not in damaged))
+    told = _reasons(own for key, own in listed if key[0] not in damaged)
+    if damaged:
+        told += f"\nShares of all kernels' time, and these reasons, leave out {ranks_text(damaged)}: damaged."
+    return noted(answered, told.strip())
 
 
 def _reasons(sums: Iterable[_Sum]) -> str:

@@ -41,17 +41,12 @@ def findings_lines(
     rows = table.rows()
     if not rows:
         return lines + note_lines(table.note, width)
-    alike = [WITH_OTHERS in row["advice"] for row in rows[:most]]
-    once = sum(alike) > 1  # said below, and not in each paragraph
     for number, row in enumerate(rows[:most], start=1):
-        told = row | {"advice": row["advice"].replace(WITH_OTHERS, "")} if once else row
-        lines += [Line(""), *_paragraph(number, told, width, command, source)]
+        lines += [Line(""), *_paragraph(number, row, width, command, source)]
     hidden = len(rows) - len(rows[:most])
     last = f"{hidden} more with --top {len(rows)}. {_LAST}" if hidden else _LAST
     saves = any(row["saving_high_ns"] is not None for row in rows[:most])
-    numbers = ", ".join(str(number) for number, told in enumerate(alike, start=1) if told)
-    notes = [f"Of {numbers}:{WITH_OTHERS}"] if once else []
-    notes += [_SEVERITY, last] if saves else [last]
+    notes = [_SEVERITY, last] if saves else [last]
     return [*lines, Line(""), *(line for note in notes for line in note_lines(note, width))]
 
 
@@ -59,7 +54,8 @@ def _paragraph(number: int, row: Row, width: int, command: str, source: str) -> 
     found = f"{number}. {row['title']}"
     lines = [Line(text, "head") for text in wrapped(found, width, "   ")]
     lines += [Line(f"   {text}") for text in wrapped(_saving(row), width - 3)]
-    below = advice_lines("Next: ", row["advice"], command=command, source=source, width=width - 3)
+    advice = row["advice"].replace(WITH_OTHERS, "")  # said with the bound
+    below = advice_lines("Next: ", advice, command=command, source=source, width=width - 3)
     if row["saving_high_ns"] is not None and row["trade_off"]:
         below += [Line(text) for text in wrapped(f"Trade-off: {row['trade_off']}", width - 3, "  ")]
     lines += [replace(line, text=f"   {line.text}") for line in below]
@@ -78,7 +74,11 @@ def _saving(row: Row) -> str:
     share = ratio_text(row["saving_share_ratio"])
     bounds = f"at most {time_text(high)}" if not low else f"{time_text(low)} to {time_text(high)}"
     share = share if not low else f"at most {share}"
-    saved = (
-        f"A cure saves {bounds} a {row['per']} ({share}), which is of {row['severity']} severity."
-    )
+    counted, by = "which", ""
+    if WITH_OTHERS in row["advice"]:
+        counted, by = (
+            "which counts what ranks may wait for each other and",
+            " by what they lose themselves",
+        )
+    saved = f"A cure saves {bounds} a {row['per']} ({share}), {counted} is of {row['severity']} severity{by}."
     return f"{saved} {sure}"

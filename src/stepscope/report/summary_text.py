@@ -260,6 +260,8 @@ def _worth_changing(sections: dict[str, list[Row]], width: int) -> list[Line]:
         room = max(12, width - len(saving))
         title = textwrap.shorten(one_line(row["text"]), room, placeholder=" …")
         lines.append(Line(f"{saving}{title}"))
+    for row in sections.get("bounds", []):
+        lines += [Line(f"  {part}", "note") for part in wrapped(row["text"], width - 2)]
     return lines
 
 

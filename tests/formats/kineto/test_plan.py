@@ -111,3 +111,11 @@ def test_an_event_with_both_spellings_of_a_known_key_is_kept(read_events):
     tables = read_events([*events(20), both, *events(20)])
     assert tables.host_event.num_rows == 41
     assert tables.report.dropped == 0
+
+
+@pytest.mark.parametrize("keys", ['"foo" : 3', '"Foo": 2, "foo" : 3', '"foo"\t : 3', '"foo"\n: 3'])
+def test_blanks_before_a_colon_cost_no_value(read_text, keys):
+    one = '{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1, "dur": 1, "args": {%s}}'
+    text = '{"traceEvents": [' + ", ".join([one % '"Bar": 1'] * 40 + [one % keys]) + "]}"
+    told = read_text(text).host_event.to_pylist()[-1]["other_args"]
+    assert json.loads(told)["foo"] == 3

@@ -45,9 +45,10 @@ _NUMBER_KEY = re.compile(
 _BETWEEN = b" \t\r\n,"
 _BEFORE = 80
 """Bytes before a value in which its key stands."""
-_BLANK, _BLANK_OR_BOOLEAN = (
-    np.isin(np.arange(256), [*b" \t\r\n", *others]) for others in (b"", b"tf")
+_BLANK, _BLANK_OR_BOOLEAN, _BLANK_OR_QUOTE = (
+    np.isin(np.arange(256), [*b" \t\r\n", *others]) for others in (b"", b"tf", b'"')
 )
+_SPACED = re.compile(rb'(?<!\\)"[ \t\r\n]+:')
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +59,13 @@ class Keys:
         new: whether it has a key that no text before it had.
         booleans: whether true or false stands for a number, which DuckDB would take it for.
         sample: of a text with new keys, one event of each sequence of keys, or all of it.
+        spaced: whether a key may stand before blanks and a colon, where it is not noticed (`without_blanks`).
     """
 
     new: bool
     booleans: bool
     sample: bytes = b""
+    spaced: bool = False
 
 
 class _Contexts:
@@ -120,22 +123,22 @@ class KnownKeys:
             text: JSON text, damaged or not.
         """
         letters = np.frombuffer(text, dtype=np.uint8)
-        new, booleans = len(text) < 32, False
+        new, booleans, spaced = len(text) < 32, False, False
         of_blocks = []
         for low in range(0, len(text), _BLOCK):
             colons = np.flatnonzero(letters[low : low + _BLOCK] == _COLON)
             colons += low
             before = letters[colons - 1]
+            blank = colons[_BLANK[before]]
+            spaced = spaced or bool(_BLANK_OR_QUOTE[letters[blank - 2]].any())
             ends = colons[before == _QUOTE]
             booleans = (
-                booleans
-                or _may_have_booleans(letters, ends)
-                or _may_have_booleans(letters, colons[_BLANK[before]])
+                booleans or _may_have_booleans(letters, ends) or _may_have_booleans(letters, blank)
             )
             of_blocks.append(ends[np.searchsorted(ends, 17) :])
             new |= self._has_new(text, letters, of_blocks[-1])
         sample = self._sample(text, letters, np.concatenate(of_blocks)) if new and text else b""
-        return Keys(new, booleans and _has_booleans(text), sample)
+        return Keys(new, booleans and _has_booleans(text), sample, spaced)
 
     def _has_new(self, text: bytes, letters: Letters, ends: Places) -> bool:
         if len(letters) < 32 or not len(ends):
@@ -258,6 +261,11 @@ class KnownKeys:
             else:
                 hashes = hashes[~short]
         return keys, rest[np.unique(hashes, return_index=True)[1]]
+
+
+def without_blanks(text: bytes) -> bytes:
+    """The text without blanks between a key and its colon."""
+    return _SPACED.sub(b'":', text)
 
 
 def _words(letters: Letters) -> Words:

@@ -15,7 +15,7 @@ from stepscope.floor.errors import SourceError
 from stepscope.formats.container import Member
 from stepscope.formats.kineto import metadata as trace_metadata
 from stepscope.formats.kineto.assemble import assemble
-from stepscope.formats.kineto.keys import KnownKeys
+from stepscope.formats.kineto.keys import KnownKeys, without_blanks
 from stepscope.formats.kineto.scan import EventScanner
 from stepscope.formats.kineto.slices import SLICE_BYTES, EventSlices, Slice
 from stepscope.formats.options import ReadOptions
@@ -111,6 +111,9 @@ def _ahead(slices: EventSlices) -> Iterator[Slice]:
         if piece is None:
             return None
         keys = known.read(piece.text)
+        if keys.spaced:
+            piece = replace(piece, text=without_blanks(piece.text))
+            keys = known.read(piece.text)
         return replace(piece, new_keys=keys.sample, booleans=keys.booleans)
 
     with ThreadPoolExecutor(1, "stepscope-read") as reader:
