@@ -13,6 +13,7 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from tests.processes import python
 
 from stepscope.cli.main import main
 from stepscope.store.literal import complete_rows
@@ -94,13 +95,8 @@ def spawn() -> Callable[..., Ran]:
     """Runs the command as a process of its own, as a shell does."""
 
     def run_apart(*arguments: str, **settings: str) -> Ran:
-        done = subprocess.run(
-            [sys.executable, "-m", "stepscope", *arguments],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-            env={**os.environ, "STEPSCOPE_DEBUG": "", **settings},
+        done = python(
+            "-m", "stepscope", *arguments, env={**os.environ, "STEPSCOPE_DEBUG": "", **settings}
         )
         return Ran(done.returncode, done.stdout, done.stderr)
 

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.processes import python
 
 pytestmark = pytest.mark.slow
 
@@ -16,13 +17,7 @@ PARTS = 2
 @pytest.mark.parametrize("part", range(PARTS))
 def test_each_kind_gets_an_answer_or_an_error_and_losses_are_counted(part):
     options = ["--quick", "--scale", "0.003", "--inputs", "30", "--part", f"{part}/{PARTS}"]
-    ran = subprocess.run(
-        [sys.executable, SCRIPT, *options],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "STEPSCOPE_DEBUG": "0"},
-    )
+    ran = python(SCRIPT, *options, env={**os.environ, "STEPSCOPE_DEBUG": "0"})
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert " 0 failed" in ran.stdout.splitlines()[-1]
 

@@ -2,12 +2,12 @@
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from tests.launch.other_stand_ins import VTUNE, stand_in
+from tests.processes import ran
 from tests.slurm_cluster import slurm, submitted, why_no_slurm
 
 
@@ -139,15 +139,7 @@ def test_the_script_for_pbs_runs_where_pbs_would_have_started_it(run, tmp_path: 
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
     }
-    done = subprocess.run(
-        # As a login shell it would read this machine's profile, which sets PATH.
-        ["bash", str(tmp_path / "job.sh")],
-        cwd="/",
-        env={**os.environ, **variables},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    done = ran("bash", str(tmp_path / "job.sh"), cwd="/", env={**os.environ, **variables})
     assert done.returncode == 0, done.stderr
     said = f"image.sif {tmp_path}/temporary files localhost 24567\n"
     assert done.stdout.count(said) == 2

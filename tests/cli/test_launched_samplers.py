@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.processes import ran
 
 import stepscope
 
@@ -32,7 +33,7 @@ def found(name: str, *tried: str) -> str:
     path = shutil.which(name, path=PATH)
     if path is None:
         pytest.skip(f"{name} is not installed")
-    done = subprocess.run([path, *tried], capture_output=True, text=True, timeout=60)
+    done = ran(path, *tried)
     if done.returncode:
         pytest.skip(f"{name} may not record here: {done.stderr.strip()[-200:]}")
     return path
@@ -48,18 +49,13 @@ def launched(
     program = tmp_path / "burn.py"
     program.write_text(BURN.replace("SECONDS", str(seconds)))
     ours = [sys.executable, "-m", "stepscope", "launch", *asked, "-o", str(tmp_path / "out")]
-    done = subprocess.run(
-        [
-            *([mpiexec, "-n", str(ranks)] if ranks > 1 else ()),
-            *ours,
-            "--",
-            sys.executable,
-            str(program),
-        ],
+    done = ran(
+        *([mpiexec, "-n", str(ranks)] if ranks > 1 else ()),
+        *ours,
+        "--",
+        sys.executable,
+        str(program),
         env={**os.environ, **AS_ROOT, "PATH": PATH},
-        capture_output=True,
-        text=True,
-        timeout=120,
     )
     return done, sorted((tmp_path / "out").iterdir())
 
@@ -72,10 +68,7 @@ def test_perf_samples_each_rank(tmp_path: Path) -> None:
     for file in files:
         assert file.name.endswith(".perf.data")
     # perf itself prints what StepScope reads of a recording.
-    printed = subprocess.run(
-        [perf, "script", "-i", files[0], "-F", "comm,period"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+    printed = ran(perf, "script", "-i", files[0], "-F", "comm,period", check=True)  # fmt: skip
     samples = [line.split() for line in printed.stdout.splitlines() if line.strip()]
     with stepscope.open(files[0], cache=False) as read:
         (sums,) = read.sql(

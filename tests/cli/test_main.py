@@ -6,6 +6,7 @@ import sys
 
 import duckdb
 import pytest
+from tests.processes import python
 
 import stepscope
 from stepscope.cli import main as command_line
@@ -238,7 +239,5 @@ def test_answering_starts_nothing_it_does_not_need(spawn, store):
         "sys.stderr.write(','.join(n for n in ('rich', 'pandas', 'torch', 'isal', 'fsspec', "
         "'stepscope.formats.registry', 'stepscope.store.build') if n in sys.modules))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
-    )
+    done = python("-c", code, check=True)
     assert done.stderr == ""

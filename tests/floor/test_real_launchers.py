@@ -2,11 +2,11 @@
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.processes import ran
 
 FOUND = """
 from stepscope.floor.chosen_ranks import chosen
@@ -41,13 +41,8 @@ def test_four_ranks_on_one_node(command: list[str], rule: str, tmp_path: Path) -
     script.write_text(FOUND)
     environment = {name: text for name, text in os.environ.items() if not name.startswith(ALONE)}
     as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    done = subprocess.run(
-        [*command, "-n", "4", sys.executable, str(script)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env=environment | as_root,
-        check=True,
+    done = ran(
+        *command, "-n", "4", sys.executable, str(script), env=environment | as_root, check=True
     )
     assert sorted(done.stdout.split("\n")) == [
         "",

@@ -1,8 +1,6 @@
 """Verbose logs of oneDNN, DNNL and MKL-DNN: every version's lines, what stands around them, and what breaks off."""
 
 import os
-import subprocess
-import sys
 from collections import Counter
 
 import pytest
@@ -10,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
 from tests.formats.sampled.profiles import read_text
+from tests.processes import python
 
 import stepscope
 from stepscope.floor.errors import SourceError
@@ -168,13 +167,8 @@ for _ in range(2):
 
 @pytest.mark.torch
 def test_the_log_of_a_training_is_a_plain_sum(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-c", TRAINING],
-        env=os.environ | {"ONEDNN_VERBOSE": "1", "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
+    done = python(
+        "-c", TRAINING, env=os.environ | {"ONEDNN_VERBOSE": "1", "OMP_NUM_THREADS": "1"}, check=True
     )
     if "_verbose," not in done.stdout:
         pytest.skip("this torch has no oneDNN, or does not use it on this processor")

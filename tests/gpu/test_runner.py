@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from tests.processes import python
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 FINDS = """
@@ -221,12 +221,7 @@ def test_of_a_folder_of_wheels_only_what_is_missing_is_installed(
 
 
 def test_each_stage_is_a_module_and_is_listed() -> None:
-    done = subprocess.run(
-        [sys.executable, str(BENCHMARKS / "gpu"), "--list"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = python(str(BENCHMARKS / "gpu"), "--list", check=True)
     listed = [line.split()[0] for line in done.stdout.splitlines()]
     assert listed[0] == "device"
     modules = {path.stem for path in (BENCHMARKS / "gpu" / "stages").glob("*.py")}

@@ -3,10 +3,10 @@
 import csv
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
+from tests.processes import ran
 
 from stepscope.floor.errors import UsageError
 from stepscope.launch.line import tool_line
@@ -128,7 +128,7 @@ def test_a_rate_is_recorded_as_its_parts_once() -> None:
 def test_every_name_is_a_metric_of_volta_ampere_and_hopper() -> None:
     wanted = {name.partition(".")[0] for names in NCU_NAMES.values() for name in names}
     asked = ["ncu", "--query-metrics", "--chips", "gv100,ga100,gh100"]
-    listed = subprocess.run(asked, capture_output=True, text=True, timeout=60).stdout
+    listed = ran(*asked).stdout
     for chip in listed.split("\nChip ")[1:]:
         known = {line.split()[0] for line in chip.splitlines() if "__" in line}
         assert wanted - known == set(), chip[:5]
@@ -155,15 +155,10 @@ def test_ncu_finds_them_in_a_report(
 ) -> None:
     report = shared_traces / "ncu" / "a10g_5_kernels.ncu-rep"
     asked = ["--kernel-name-base=demangled", f"--kernel-name=regex:{kernel_filter(names)}"]
-    done = subprocess.run(
-        [
-            *("ncu", "--import", report, "--csv", "--page", "raw"),
-            *asked,
-            "--print-kernel-base=function",
-        ],
-        capture_output=True,
-        text=True,
-        timeout=60,
+    done = ran(
+        *("ncu", "--import", report, "--csv", "--page", "raw"),
+        *asked,
+        "--print-kernel-base=function",
     )
     rows = list(csv.DictReader(done.stdout.splitlines())) if found else []
     assert [row["Kernel Name"] for row in rows if row["ID"]] == found

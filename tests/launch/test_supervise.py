@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.launch.conftest import bare_environment
+from tests.processes import python
 
 COMMAND = ("--", "sh", "-c", "echo ran >> ran; sleep 0.6; exit 7")
 
@@ -288,14 +289,8 @@ def test_a_tool_that_does_not_start_the_command_is_given_up(stand_ins, tmp_path)
     )
     environment = bare_environment() | {"STAND_IN": "hangs at the start"}
     environment["PATH"] = f"{stand_ins}{os.pathsep}{environment['PATH']}"
-    done = subprocess.run(
-        [sys.executable, "-c", impatient, "launch", "--tool", "nsys", *COMMAND],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
+    done = python(
+        "-c", impatient, "launch", "--tool", "nsys", *COMMAND, cwd=tmp_path, env=environment
     )
     assert done.returncode == 7
     assert "runs unprofiled: nsys did not start the command within 0.3 s" in done.stderr

@@ -11,6 +11,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from tests.processes import python
 
 from stepscope import questions
 from stepscope.costs import hardware
@@ -114,13 +115,6 @@ def spawn(
 
     def run(folder: Path, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
         path = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
-        return subprocess.run(
-            [sys.executable, *arguments],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-            env={**os.environ, "PYTHONPATH": path, **settings},
-        )
+        return python(*arguments, env={**os.environ, "PYTHONPATH": path, **settings})
 
     return run

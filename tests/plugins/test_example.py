@@ -6,12 +6,11 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from tests.processes import python
 
 import stepscope
 from stepscope.cli.main import main
@@ -246,13 +245,12 @@ def test_the_switch_leaves_it_out(example, spawn):
 
 
 def test_a_folder_one_stands_in_adds_nothing(example, tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-m", "stepscope", "waits", str(SAMPLE)],
+    done = python(
+        "-m",
+        "stepscope",
+        "waits",
+        str(SAMPLE),
         cwd=example,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
         env={**os.environ, "STEPSCOPE_CACHE": str(tmp_path)},
     )
     assert done.returncode == 2, done.stdout
@@ -359,14 +357,11 @@ def test_the_example_imports_what_is_documented():
     reason="the build backend is not installed",
 )
 def test_pip_installs_the_same(example, tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-build-isolation",
-         "--no-deps", "--no-compile", "--target", str(tmp_path), str(EXAMPLE)],
-        capture_output=True,
-        text=True,
-        check=False,
+    done = python(
+        *("-m", "pip", "install", "--quiet", "--no-index", "--no-build-isolation", "--no-deps"),
+        *("--no-compile", "--target", str(tmp_path), str(EXAMPLE)),
         timeout=300,
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
 
     def files(folder: Path) -> set[str]:

@@ -2,10 +2,10 @@ import csv
 import io
 import json
 import shutil
-import subprocess
 
 import pytest
 from tests.formats.counters.test_ncu import DETAILS, line
+from tests.processes import ran
 
 import stepscope
 
@@ -115,10 +115,7 @@ def test_a_report_beside_a_trace_adds_no_work_and_marks_no_answer(tmp_path):
 @pytest.mark.skipif(shutil.which("ncu") is None, reason="needs ncu")
 def test_verdicts_of_a_report_are_those_of_nvidias_rule(shared_traces):
     path = shared_traces / "ncu" / "a10g_5_kernels.ncu-rep"
-    told = subprocess.run(
-        ["ncu", "--import", path, "--csv", "--page", "details"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+    told = ran("ncu", "--import", path, "--csv", "--page", "details", check=True)  # fmt: skip
     rules = {
         row["Kernel Name"]: row["Rule Description"]
         for row in csv.DictReader(io.StringIO(told.stdout))

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.processes import ran
 
 from stepscope.record import annotate
 from stepscope.record.cpp import include_path
@@ -102,10 +103,5 @@ def test_the_header_compiles_and_its_regions_start_and_end(tmp_path: Path) -> No
     words = [compiler, "-std=c++17", "-O0", "-Wall", "-Wextra", "-Werror", "-I", include_path()]
     job = str(tmp_path / "job")
     subprocess.run([*words, f"-I{tmp_path}", "-o", job, f"{job}.cpp"], check=True, timeout=60)
-    said = [
-        subprocess.run([job], env=known, check=True, capture_output=True, text=True).stdout.split(
-            "\n"
-        )
-        for known in ({}, {"KNOWN": "1"})
-    ]
+    said = [ran(job, env=known, check=True).stdout.split("\n") for known in ({}, {"KNOWN": "1"})]
     assert said == [[""], ["lookup starts", "raises starts", "raises ends", "lookup ends", ""]]

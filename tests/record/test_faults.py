@@ -4,8 +4,6 @@ import errno
 import json
 import os
 import signal
-import subprocess
-import sys
 import textwrap
 import warnings
 from collections.abc import Callable
@@ -13,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.processes import python
 
 from stepscope.api.inline_profiles import parse_result
 from stepscope.record import inline, output
@@ -267,13 +266,8 @@ def test_warnings_as_errors_do_not_reach_the_job(
 
 
 def _run(code: str, *arguments: str, expect: int = 0) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code), *arguments],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    done = python(
+        "-c", textwrap.dedent(code), *arguments, env={**os.environ, "OMP_NUM_THREADS": "1"}
     )
     assert done.returncode == expect, done.stderr
     return done.stdout

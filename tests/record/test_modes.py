@@ -1,10 +1,9 @@
 """What hears operators leaves no mode of torch behind, and no part of the compiler switched off."""
 
-import subprocess
-import sys
 from typing import Any
 
 import pytest
+from tests.processes import python
 
 from stepscope.record.plan import plan_from
 from stepscope.record.targets.find import Finder
@@ -110,7 +109,5 @@ def test_regions_ask_the_compiler_also_when_they_were_imported_before_torch() ->
     assert annotate._is_compiling is compiling_check() is not never
     """
     lines = "\n".join(line.strip() for line in code.splitlines())
-    done = subprocess.run(
-        [sys.executable, "-c", lines], capture_output=True, text=True, timeout=120, check=False
-    )
+    done = python("-c", lines)
     assert done.returncode == 0, done.stderr

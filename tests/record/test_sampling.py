@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.processes import ran
 
 import stepscope
 from stepscope.record import sampling
@@ -47,9 +48,7 @@ def record(
         str(script),
     ]
     environment = os.environ | variables
-    return subprocess.run(
-        words, capture_output=True, text=True, check=False, timeout=120, env=environment
-    )
+    return ran(*words, env=environment)
 
 
 def stand_in(folder: Path, script: str) -> str:

@@ -3,7 +3,6 @@
 import gzip
 import json
 import os
-import subprocess
 import sys
 import textwrap
 from functools import partial
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.processes import python
 
 from stepscope.api.inline_profiles import parse_result
 from stepscope.floor.errors import UsageError
@@ -82,15 +82,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def _python(*arguments: str, cwd: Path) -> str:
-    done = subprocess.run(
-        [sys.executable, *arguments],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
+    done = python(*arguments, cwd=cwd, env={**os.environ, "OMP_NUM_THREADS": "1"})
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.processes import ran
+
 _TRIES = 3
 
 
@@ -20,9 +22,7 @@ def torchrun(script: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     ]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     for _ in range(_TRIES):
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=240, check=False, env=environment
-        )
+        done = ran(*command, timeout=240, env=environment)
         if "terminate called without an active exception" not in done.stderr:
             break
     return done

@@ -1,23 +1,15 @@
 """Pages and methods that are made from the source are what the source makes today."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.processes import python
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_generated_files_are_current() -> None:
-    done = subprocess.run(
-        [sys.executable, "docs/generate.py", "--check"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    done = python("docs/generate.py", "--check", cwd=ROOT)
     assert done.returncode == 0, f"run: python docs/generate.py\n{done.stdout}{done.stderr}"
 
 

@@ -2,9 +2,9 @@
 
 import ast
 import re
-import subprocess
 from pathlib import Path
 
+from tests.processes import ran
 from tests.repo.sources import nodes, parsed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,13 +29,7 @@ WRITTEN = {
 
 def _files() -> list[Path]:
     """Files of the repository: tracked ones where git knows, else all but what tools leave behind."""
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    listed = ran("git", "ls-files", "--cached", "--others", "--exclude-standard", cwd=ROOT)
     if listed.returncode == 0 and listed.stdout:
         found = [ROOT / name for name in listed.stdout.splitlines()]
     else:

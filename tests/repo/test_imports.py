@@ -2,10 +2,10 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.processes import python
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = [
@@ -35,9 +35,7 @@ sys.meta_path.insert(0, NoTorch())
 
 
 def _python(code: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120
-    )
+    return python("-c", code)
 
 
 def test_importing_stepscope_loads_nothing_heavy() -> None:

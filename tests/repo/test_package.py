@@ -2,12 +2,12 @@
 
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.processes import ran
 
 import stepscope
 
@@ -79,9 +79,7 @@ def test_the_type_marker_is_packaged() -> None:
 def test_imports_follow_the_arrows() -> None:
     linter = shutil.which("lint-imports", path=str(Path(sys.executable).parent))
     assert linter is not None, "install the developers' tools: make test does"
-    done = subprocess.run(
-        [linter], cwd=ROOT, capture_output=True, text=True, check=False, timeout=120
-    )
+    done = ran(linter, cwd=ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

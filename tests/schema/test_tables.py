@@ -1,10 +1,9 @@
 import re
-import subprocess
-import sys
 
 import duckdb
 import pyarrow as pa
 import pytest
+from tests.processes import python
 
 from stepscope.formats.tables import READ, Facts, RankTables, ReadReport
 from stepscope.schema.declare import By, Role
@@ -152,5 +151,5 @@ def test_rank_and_span_are_the_stores_to_fill():
 
 def test_the_declarations_need_nothing_that_takes_long_to_import():
     code = "import sys, stepscope.schema.tables; print('pyarrow' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = python("-c", code, check=True)
     assert done.stdout == "False\n"

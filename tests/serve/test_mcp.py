@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import pytest
 from tests.browser.recordings import HOSTILE, LONG, on_cpu, training
 from tests.cli.conftest import write_store
+from tests.processes import python
 
 from stepscope.api.several import ask_of_several
 from stepscope.api.trace import open_trace
@@ -327,10 +328,7 @@ def test_a_recording_that_is_being_read_is_waited_for_and_one_that_cannot_be_is_
 
 
 def test_a_recording_that_is_not_there_ends_the_command(tmp_path):
-    missing = subprocess.run(
-        [sys.executable, "-m", "stepscope", "mcp", str(tmp_path / "none")],
-        capture_output=True, text=True, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
+    missing = python("-m", "stepscope", "mcp", str(tmp_path / "none"), stdin=subprocess.DEVNULL)  # fmt: skip
     assert missing.returncode == 1
     assert "none" in missing.stderr
     assert missing.stdout == ""

@@ -1,10 +1,9 @@
 """A real training on four processes over gloo: the one that is late is the one that the others waited for."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.processes import python
 
 from stepscope.answers.ask import ask
 from stepscope.questions import find
@@ -47,10 +46,7 @@ def test_the_rank_that_is_late_in_backward_is_the_one_the_others_wait_for(tmp_pa
     script.write_text(JOB)
     folder = tmp_path / "traces"
     folder.mkdir()
-    done = subprocess.run(
-        [sys.executable, str(script), str(folder), str(RANKS)],
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+    done = python(str(script), str(folder), str(RANKS))  # fmt: skip
     traces = sorted(folder.glob("rank*.json"))
     assert len(traces) == RANKS, done.stderr[-2000:]
     with Store.open(import_source(traces, tmp_path / "store")) as store:

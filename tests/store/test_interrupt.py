@@ -1,10 +1,9 @@
 import os
 import signal
-import subprocess
-import sys
 import threading
 
 import pytest
+from tests.processes import python
 
 from stepscope.store.interrupt import interruptible
 from stepscope.store.open import Store
@@ -58,7 +57,5 @@ def test_an_interrupted_command_ends_with_130_and_one_line(tmp_path):
         "m._run = run\n"
         "sys.exit(m.main([]))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
-    )
+    done = python("-c", code)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "stepscope: interrupted\n")

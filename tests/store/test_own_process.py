@@ -1,11 +1,11 @@
 """Commands wait neither for pandas nor for threads of linear algebra; programs that use StepScope have both."""
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.processes import python
 
 from stepscope.cli.main import main
 
@@ -28,11 +28,7 @@ def test_a_command_answers_without_pandas_and_further_threads(
         "assert main() == 0\n"
         "print('pandas' in sys.modules, os.environ['OPENBLAS_NUM_THREADS'])\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, "operators", str(trace), "--no-cache", "--json"],
-        capture_output=True,
-        text=True,
-    )
+    done = python("-c", code, "operators", str(trace), "--no-cache", "--json")
     assert '"aten::mm"' in done.stdout, done.stderr
     assert done.stdout.splitlines()[-1] == "False 1"
 

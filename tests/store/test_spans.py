@@ -1,10 +1,10 @@
 """Two recordings of one rank: what a row's number names is told by the span, and by no column's name."""
 
 import json
-import subprocess
 import sys
 
 import pytest
+from tests.processes import ran
 
 from stepscope.answers.ask import ask
 from stepscope.questions import every, find
@@ -154,13 +154,9 @@ def test_the_invariants_hold_for_a_stretch_of_each_span(folder, tmp_path):
 def test_what_record_repeats_on_nested_modules_answers_every_question(tmp_path):
     script, out = tmp_path / "nested.py", tmp_path / "out"
     script.write_text(NESTED)
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "stepscope", "record", "--wait", "1", "--warmup", "1"),
-            *("--active", "2", "--repeat", "2", "-o", str(out), str(script)),
-        ],
-        capture_output=True,
-        text=True,
+    done = ran(
+        *(sys.executable, "-m", "stepscope", "record", "--wait", "1", "--warmup", "1"),
+        *("--active", "2", "--repeat", "2", "-o", str(out), str(script)),
         timeout=300,
     )
     assert done.returncode == 0, done.stderr

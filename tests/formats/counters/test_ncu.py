@@ -4,10 +4,10 @@ import csv
 import io
 import resource
 import shutil
-import subprocess
 import sys
 
 import pytest
+from tests.processes import ran
 
 import stepscope
 from stepscope.floor.errors import SourceError
@@ -288,9 +288,7 @@ def test_every_metric_of_a_report_is_what_nvidias_own_module_says(shared_traces)
         "        if m.has_value() and m.kind() != m.ValueKind_STRING:\n"
         "            print(n, m.name(), repr(m.as_double()))\n"
     )
-    told = subprocess.run(
-        ["/usr/bin/python3", "-c", script], capture_output=True, text=True, check=False
-    )
+    told = ran("/usr/bin/python3", "-c", script)
     if told.returncode:
         pytest.skip("NVIDIA's module ncu_report is not here")
     theirs = {

@@ -3,12 +3,12 @@
 import os
 import shutil
 import subprocess
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.processes import python
 
 from stepscope.floor.captured_steps import SIGNALS, StepRange, parse_steps
 from stepscope.floor.errors import UsageError
@@ -91,13 +91,9 @@ def _run(
     """What was written down of a run, and its stdout and stderr."""
     calls = folder / "calls"
     calls.unlink(missing_ok=True)
-    done = subprocess.run(
-        [sys.executable, *arguments],
+    done = python(
+        *arguments,
         cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
         env={**os.environ, "OMP_NUM_THREADS": "1", "CALLS": str(calls), **environment},
     )
     assert done.returncode == code, done.stderr

@@ -1,11 +1,11 @@
 """A script in this process is what it would be alone."""
 
-import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
 import pytest
+from tests.processes import python
 
 from stepscope.record.job.as_main import MainProgram
 
@@ -43,14 +43,7 @@ def programs(tmp_path: Path) -> Path:
 
 
 def _said(folder: Path, *arguments: str) -> tuple[int, str]:
-    done = subprocess.run(
-        [sys.executable, *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    done = python(*arguments, cwd=folder)
     return done.returncode, done.stdout
 
 

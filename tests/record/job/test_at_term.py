@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.processes import python
 
 START = """
 import os, signal, sys, threading, time
@@ -42,13 +43,7 @@ def _terminated(tmp_path: Path, code: str) -> tuple[int, str, bool]:
 
 def _left(tmp_path: Path, code: str) -> tuple[int, str, str]:
     """How a process ends that ends by itself, and what it prints."""
-    done = subprocess.run(
-        [sys.executable, "-c", START + code, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = python("-c", START + code, str(tmp_path))
     return done.returncode, done.stdout, done.stderr
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from typing import Any
 
 import pytest
+from tests.processes import python
 
 from stepscope.record.job.ending import ending, handled, told
 
@@ -69,7 +69,5 @@ AT_EXIT = "import atexit, sys\nfrom stepscope.record.job.ending import ending\na
     ],
 )
 def test_exit_handlers_know_what_nobody_caught(code: str, how: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", AT_EXIT + code], capture_output=True, text=True, check=False
-    )
+    done = python("-c", AT_EXIT + code)
     assert done.stdout == f"{how}\n", done.stderr

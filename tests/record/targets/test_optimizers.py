@@ -1,10 +1,9 @@
 """Optimizers' steps are heard in every torch, also after something was compiled."""
 
-import subprocess
-import sys
 from typing import Any
 
 import pytest
+from tests.processes import python
 
 from stepscope.record.targets import optimizers
 from stepscope.record.targets.optimizers import OptimizerSteps
@@ -42,9 +41,7 @@ assert heard == ["before", "after"] * 3, heard
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_step_is_heard_once_also_after_something_was_compiled(when: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", COMPILED, when], capture_output=True, text=True, check=False
-    )
+    done = python("-c", COMPILED, when)
     assert done.returncode == 0, done.stderr
 
 

@@ -1,10 +1,10 @@
 """A child that a job forks after a trace ends as it would have without us."""
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.processes import python
 
 pytestmark = pytest.mark.torch
 
@@ -39,12 +39,6 @@ print(";", os.waitstatus_to_exitcode(status))
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="on_exit is of glibc")
 def test_a_child_that_is_forked_after_a_trace_ends_with_its_code(tmp_path: Path) -> None:
     """torch's profiler would have it wait for threads that it does not have."""
-    done = subprocess.run(
-        [sys.executable, "-c", JOB, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = python("-c", JOB, str(tmp_path))
     assert done.stdout == "the child is through; 3\n", done.stderr
     assert list(tmp_path.glob("*.json.gz"))

@@ -1,11 +1,10 @@
 import gzip
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.processes import python
 from tests.record.small_job import batches, make_model, train, untouched
 
 from stepscope.record.traces.tracing import trace
@@ -27,14 +26,7 @@ def test_the_profilers_library_announces_nothing_unless_the_job_has_set_its_leve
     set_before: dict[str, str], level: str
 ) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "KINETO_LOG_LEVEL"}
-    done = subprocess.run(
-        [sys.executable, "-c", PROFILE],
-        env={**environment, **set_before},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
+    done = python("-c", PROFILE, env={**environment, **set_before}, check=True)
     assert done.stdout == f"{level}\n"
     assert (done.stderr == "") is (level == "6")
 
