@@ -349,18 +349,25 @@ def test_checks_of_jobs_whose_names_differ_in_a_number_are_not_joined():
 
 
 def test_of_many_checks_the_worst_are_shown_and_the_others_named():
-    checks = [found(0, "cut", name) for name in "abcdef"] + [found(0, "x", "g", 1, "error")]
-    assert warnings(*checks) == [
-        "⚠ g: x",
-        *(f"· {name}: cut" for name in "abcd"),
-        "2 more (e, f): `stepscope checks SRC`",
+    severe = [found(0, "x", name, 1, "error") for name in "abcdef"]
+    notes = [found(0, "cut", name) for name in "gh"]
+    assert warnings(*notes, *severe) == [
+        *(f"⚠ {name}: x" for name in "abcde"),
+        "3 more (f, g, h): `stepscope checks SRC`",
     ]
+
+
+def test_several_notes_are_named_in_a_line_and_a_lone_one_is_told():
+    error, notes = found(0, "x", "a", 1, "error"), [found(0, "cut", name) for name in "bc"]
+    assert warnings(*notes) == ["2 notes on the recording (b, c): `stepscope checks SRC`"]
+    assert warnings(error, *notes) == ["⚠ a: x", "2 more (b, c): `stepscope checks SRC`"]
+    assert warnings(error, notes[0]) == ["⚠ a: x", "· b: cut"]
 
 
 def test_a_check_of_an_answer_over_ranks_names_its_rank_and_one_of_the_folder_none() -> None:
     checks = [
-        {"check": name, "severity": "note", "rank": 3, "count": 1, "explanation": "x"}
+        {"check": name, "severity": "warning", "rank": 3, "count": 1, "explanation": "x"}
         for name in ("truncated", "identical_files")
     ]
     lines = [line.text for line in warning_lines(checks, 200, several=True)]
-    assert lines == ["· truncated (rank 3): x", "· identical_files: x"]
+    assert lines == ["⚠ truncated (rank 3): x", "⚠ identical_files: x"]

@@ -128,7 +128,8 @@ def shortened(text: str, width: int) -> str:
 def warning_lines(
     checks: Sequence[Mapping[str, Any]], width: int, *, several: bool = False
 ) -> list[Line]:
-    """Each check that bears on an answer, the severe ones first and at most so many.
+    """Each check that bears on an answer, the severe ones first and at most so many; several notes, which every answer
+    about the recording would repeat, are only named.
 
     What differs between recordings in figures alone is written once, as it is on the worst of them.
 
@@ -143,14 +144,18 @@ def warning_lines(
         alike = (check["check"], _FIGURE.sub("0", check["explanation"]))
         found.setdefault(alike, []).append(check)
     lines = []
-    for (name, _), own in list(found.items())[:_MOST_CHECKS]:
+    severest = sum(own[0]["severity"] in _SEVERE for own in found.values())
+    notes = len({name for name, _ in list(found)[severest:]})
+    shown = min(severest if notes > 1 else len(found), _MOST_CHECKS)
+    for (name, _), own in list(found.items())[:shown]:
         severe = own[0]["severity"] in _SEVERE
         where = _where(own, several=several)
         text = f"{MARK if severe else '·'} {name}{where}: {own[0]['explanation']}"
         style: Style = "warning" if severe else "note"
         lines += [Line(part, style) for part in wrapped(text, width, "  ")]
-    if left := list(dict.fromkeys(name for name, _ in list(found)[_MOST_CHECKS:])):
-        text = f"{len(found) - _MOST_CHECKS} more ({', '.join(left)}): `stepscope checks SRC`"
+    if left := list(dict.fromkeys(name for name, _ in list(found)[shown:])):
+        what = "more" if shown else "notes on the recording"
+        text = f"{len(found) - shown} {what} ({', '.join(left)}): `stepscope checks SRC`"
         lines += [Line(part, "note") for part in wrapped(text, width, "  ")]
     return lines
 
