@@ -6,12 +6,13 @@ the first block of a way, enough of its steps ran for it to settle: a recording 
 of each block, the first ones, do not count.
 
 A pair of blocks gives a ratio; the mean over pairs, with Student's 95 % interval, is the figure, without the tenth of the
-pairs that is highest and the tenth that is lowest. The processor time is that of the thread that trains. What other threads of the
-process took, which run beside both kinds of blocks, is added to both figures as a part of the time in which they took it, less what
-they take where nothing was started.
+pairs that is highest and the tenth that is lowest. The processor time is that of the thread that trains. Other threads of the
+process run beside both kinds of blocks. What they took in blocks of the way, less what they take where nothing was started, is
+added to both figures as a part of the time in which they took it: by the clock that is an upper bound, for they have other cores.
 
-What TraceML has put into torch stays there in its plain steps, so its figures are what `trace_step` adds, a lower bound. The ways have
-a new process in every round, one after the other. The load at the start and at the end is written below.
+torch.profiler starts in each block of its own, before steps that do not count, of which there are enough for it to settle; it ends, and makes its events,
+behind them, and what it held is freed before the next block. What TraceML has put into torch stays there in its plain steps, so its figures are what `trace_step`
+adds, a lower bound. The ways have a new process in every round, one after the other. The load at the start and at the end is written below.
 
     python benchmarks/overheads.py [--minutes 15] [--steps-ms 1,5,20,100] [--device cuda] [-o overheads.json]
     python benchmarks/overheads.py --memory 100000     # whether memory grows over so many fast iterations
@@ -20,6 +21,7 @@ a new process in every round, one after the other. The load at the start and at 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import multiprocessing
 import os
@@ -43,8 +45,9 @@ from stepscope.floor.statistics import student_t
 
 LEAD_IN_STEPS, LEAD_IN_SECONDS = 1024, 5.0
 """Most steps, and most seconds, of a way before the first that counts: all that it measures in turn has settled by then, or most."""
-FEWEST, COLD_SECONDS = 4, 0.01
-"""Least steps of a block that count, and about how long those take that do not, one at least."""
+FEWEST, COLD_SECONDS, PROFILER_COLD_SECONDS = 4, 0.01, 0.2
+"""Least steps of a block that count, and about how long those take that do not, one at least: of torch.profiler, which
+starts in each block, and of others."""
 PAIRS = 10
 """Blocks of each kind in a round."""
 PATIENCE_SECONDS = 300
@@ -237,6 +240,7 @@ def traceml(job: Job) -> Iterator[Way]:
     yield Way(around=lambda: traceml_ai.trace_step(job.model))
 
 
+PROFILER, TRACEML = "torch.profiler", "TraceML"
 WAYS: dict[str, Started] = {
     "nothing": started_by_block(Way),
     "off": off,
@@ -248,11 +252,10 @@ WAYS: dict[str, Started] = {
     "on demand, waiting": listening,
     "capture, waiting": waiting_for_steps,
     "NVTX ranges": started_by_block(NvtxRanges),
-    "torch.profiler": started_by_block(TorchProfiler),
+    PROFILER: started_by_block(TorchProfiler),
 }
-TRACEML = "TraceML"
 ALL = [*WAYS, TRACEML]
-ALL_MEASURED = {"NVTX ranges", "torch.profiler", TRACEML, "nothing", "off"}
+ALL_MEASURED = {"NVTX ranges", PROFILER, TRACEML, "nothing", "off"}
 """They have nothing to settle."""
 PATHS = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
 
@@ -262,12 +265,13 @@ def turns(name: str, spec: tuple[str, int, int], step_ms: float, block: float, s
 
     Returns:
         The pairs, each a step of the way and a plain step by the clock and of the thread that trains, in seconds; and what other
-        threads took of the time of all blocks, as a part of it.
+        threads took of the time of the way's blocks, as a part of it.
     """
     warnings.simplefilter("ignore")
     drawn = random.Random(seed)  # noqa: S311 - an order, no secret
     counted = max(FEWEST, round(block * 1e3 / step_ms))
-    cold = max(1, round(COLD_SECONDS * 1e3 / step_ms))
+    seconds = PROFILER_COLD_SECONDS if name == PROFILER else COLD_SECONDS
+    cold = max(1, round(seconds * 1e3 / step_ms))
     settling = cold
     if name not in ALL_MEASURED:
         settling = min(LEAD_IN_STEPS, round(LEAD_IN_SECONDS * 1e3 / step_ms))
@@ -280,11 +284,13 @@ def turns(name: str, spec: tuple[str, int, int], step_ms: float, block: float, s
         for _ in range(PAIRS):
             kinds = [way, PLAIN]
             drawn.shuffle(kinds)
-            took = {kind is way: job.block(kind, cold, counted) for kind in kinds}
+            took = {}
+            for kind in kinds:
+                gc.collect()  # what the block before has left is freed in none that counts
+                took[kind is way] = job.block(kind, cold, counted)
             pairs.append([one / counted for kind in (True, False) for one in took[kind][:2]])
-            for one in took.values():
-                clock += one[0]
-                others += one[2] - one[1]
+            clock += took[True][0]
+            others += took[True][2] - took[True][1]
     return pairs, others / clock
 
 

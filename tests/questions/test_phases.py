@@ -95,3 +95,11 @@ def test_a_step_that_was_timed_in_place_of_many_counts_as_many(answer):
     assert (row["median_ns"], row["p95_ns"]) == (2_000.0, 2_000.0)
     by_step = answer("phases", {"phase": [STEP], "phase_step": rows}, by="step").rows()
     assert [one["over_median_ratio"] for one in by_step] == [15.0, 15.0, 1.0]
+
+
+def test_what_timing_takes_of_a_timed_step_is_said_where_it_is_much(answer):
+    timed = {**STEP, "timed_every": 64}
+    much = answer("phases", {"phase": [{**timed, "timing_ns": 20}]}).note
+    assert "One in 64 steps is timed: timing one takes 20 ns, 0.3 % of 64 mean steps. Up to 20.0 % of the times here is timing itself. " in much  # fmt: skip
+    little = answer("phases", {"phase": [{**timed, "timing_ns": 4}]}).note
+    assert "Up to" not in little

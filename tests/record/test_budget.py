@@ -11,8 +11,12 @@ from tests.record.small_job import batches, events_in, make_model, train, untouc
 from stepscope.api.inline_profiles import parse_result
 from stepscope.record import inline
 from stepscope.record.budget import Budget, next_timed
+from stepscope.record.inline.beside import Beside
+from stepscope.record.inline.recorder import Recorder
 from stepscope.record.inline.schedule import Schedule
 from stepscope.record.job.loop import LoopFinder
+from stepscope.record.plan import as_plan
+from stepscope.record.trouble import Guard
 
 
 @pytest.mark.thins
@@ -22,19 +26,56 @@ def test_after_32_measured_steps_k_follows_what_they_took() -> None:
     for step in range(200):
         if budget.due(step):
             measured.append(step)
-            budget.spent(30_000, 1_000_000)  # 3 %
+            budget.spent(
+                12_000, 1_000_000
+            )  # 1.2 %, and as much again that is not timed from inside
     assert measured[:32] == [*range(32)]
     assert [step // 8 for step in measured[32:]] == [*range(4, 25)]  # one of each block of eight
-    assert (budget.every, budget.cost_ns) == (8, 30_000)
+    assert (budget.every, budget.cost_ns) == (8, 12_000)
+
+
+@pytest.mark.thins
+def test_what_measured_steps_take_more_than_those_beside_them_is_their_cost() -> None:
+    seen = {}
+    for longer_ns in (5_000, 40_000, 120_000):
+        budget = Budget()
+        for _ in range(8):
+            budget.took_longer(longer_ns)
+        for _ in range(32):
+            budget.spent(20_000, 1_000_000)
+        seen[longer_ns] = budget.every
+    # What was timed from inside was taken, whatever else is known.
+    assert seen == {5_000: 8, 40_000: 16, 120_000: 64}
+
+
+def test_what_is_not_certain_of_steps_beside_is_no_cost() -> None:
+    budget = Budget()
+    for place in range(64):
+        budget.took_longer((place % 11 - 5) * 20_000)
+    for _ in range(32):
+        budget.spent(0, 1_000_000)
+    assert budget.every == 1
+
+
+def test_iterations_between_two_rests_are_compared_with_those_that_rested() -> None:
+    clock = iter((0, 1_000, 1_400, 1_400, 2_400, 3_900, 3_900, 9_000))
+    beside = Beside(lambda: next(clock))
+    assert beside.rests(0) is None
+    beside.wakes(10)  # 100 each
+    assert beside.rests(11) == 300
+    beside.wakes(21)
+    assert beside.rests(23) == 1_300  # two of them
+    beside.broke_off()
+    beside.wakes(30)
 
 
 @pytest.mark.thins
 def test_what_takes_longer_when_it_is_seldom_is_judged_again_soon() -> None:
     budget = Budget()
     for _ in range(32):
-        budget.spent(30_000, 1_000_000)
+        budget.spent(12_000, 1_000_000)
     for _ in range(8):
-        budget.spent(200_000, 1_000_000)
+        budget.spent(100_000, 1_000_000)
     assert budget.every == 64
 
 
@@ -45,12 +86,12 @@ def test_steps_that_have_become_long_are_measured_often_at_once() -> None:
         budget.spent(1_000_000, 1_000_000)
     assert budget.every == 256
     for step_ns in (30_000_000, 300_000, 30_000_000, 30_000_000):
-        budget.spent(270_000, step_ns)
+        budget.spent(100_000, step_ns)
         assert budget.every == 256  # a few are no reason
-    budget.spent(270_000, 30_000_000)
-    assert (budget.every, budget.cost_ns) == (2, 270_000)
+    budget.spent(100_000, 30_000_000)
+    assert (budget.every, budget.cost_ns) == (2, 100_000)
     for _ in range(40):
-        budget.spent(270_000, 30_000_000)
+        budget.spent(100_000, 30_000_000)
     assert budget.every == 2
 
 
@@ -58,13 +99,13 @@ def test_steps_that_have_become_long_are_measured_often_at_once() -> None:
 def test_the_cost_of_an_event_is_not_known_by_three_of_its_measurements() -> None:
     budget = Budget(scatters=True)
     for _ in range(32):
-        budget.spent(300_000, 1_000_000)
+        budget.spent(200_000, 1_000_000)
     for _ in range(5):
         budget.spent(-100_000, 1_000_000)
-    assert (budget.every, budget.cost_ns) == (64, 300_000)
+    assert (budget.every, budget.cost_ns) == (64, 200_000)
     for _ in range(3):
         budget.spent(-100_000, 30_000_000)  # the steps are longer: that is certain
-    assert (budget.every, budget.cost_ns) == (2, 300_000)
+    assert (budget.every, budget.cost_ns) == (2, 200_000)
 
 
 def _timed(every: int, steps: int) -> list[int]:
@@ -98,7 +139,7 @@ def test_a_scatter_of_the_steps_is_no_cost_of_measuring() -> None:
     assert scattered.every == 1
     certain = Budget(scatters=True)
     for step in range(32):
-        certain.spent(300_000 + (step % 11 - 5) * 20_000, 1_000_000)
+        certain.spent(200_000 + (step % 11 - 5) * 20_000, 1_000_000)
     assert certain.every == 64
 
 
@@ -114,6 +155,21 @@ def test_an_event_that_costs_much_is_armed_in_every_kth_iteration() -> None:
         if turn.role == "armed":
             armed.append((turn.event, number))
     assert armed == [(0, 0), (0, 1), (0, 3), *((1, one) for one in _timed(8, 40)[1:4])]
+
+
+@pytest.mark.thins
+def test_in_rounds_an_event_of_which_little_is_known_is_armed_as_seldom_as_all_are() -> None:
+    recorder = Recorder(as_plan("auto"), Guard("a test"))
+    for event in range(12):
+        for budget in recorder._budgets_of(event):
+            for _ in range(3):
+                budget.spent(200_000, 1_000_000)
+    assert recorder._every(0) == 1  # a short run has something of each
+    recorder.schedule.first_round = False
+    assert {recorder._every(event) for event in range(13)} == {64}
+    for _ in range(32):
+        recorder._budgets[0].spent(10_000, 1_000_000)
+    assert (recorder._every(0), recorder._every(1)) == (4, 64)
 
 
 @pytest.fixture

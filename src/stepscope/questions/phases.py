@@ -56,6 +56,8 @@ _COLUMNS = (
     SPAN,
 )
 _WINDOWS = {"step": EACH_STEP, "window": IN_WINDOWS}
+_MUCH_OF_A_STEP = 0.05
+"""Where timing may take more than that of the step that is timed, it is said."""
 
 
 @question(
@@ -214,9 +216,12 @@ def _timing(scope: Scope) -> list[str]:
     ).to_pylist()
     lines = []
     if (row["every"] or 1) > 1 and row["ns"] is not None:
+        own = (row["part"] or 0) * row["every"]
+        contains = f"Up to {ratio_text(own)} of the times here is timing itself. "
         lines.append(
             f"One in {row['every']} steps is timed: timing one takes {time_text(row['ns'])}, "
             f"{ratio_text(row['part'])} of {row['every']} mean steps. "
+            f"{contains if own >= _MUCH_OF_A_STEP else ''}"
             "In means it stands for those of which it is one."
         )
     for count, why in (

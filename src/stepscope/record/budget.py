@@ -14,13 +14,20 @@ from functools import lru_cache
 from stepscope.floor.statistics import median_interval, quantile
 
 MOST_PART = 0.005
-"""What measuring may take of the time of all steps."""
+"""What recording may take of the time of all steps, everything together."""
+OF_STEPS, OF_STACKS, OF_MACHINE = 0.7, 0.2, 0.1
+"""What of that is for measuring in steps, for looking at stacks and for looking at the machine."""
 _JUDGED = 32
 """Measured steps after which it is looked at what measuring them took."""
 _JUDGED_AGAIN = 8
 """The same after k has changed: what is done more seldom takes longer each time."""
 _REMEMBERED = 2 * _JUDGED
-_MOST_EVERY = 1024
+_MOST_EVERY = 256
+"""A run of a minute has some hundreds of timed steps, however short they are. The part above holds all the same,
+where measuring a step takes no longer than the step."""
+_BESIDES = 2
+"""What measuring takes, as a multiple of what is timed from inside, until it is known by the steps beside: 1.5 to 2.1
+were measured. Its code is cold, and so is the job's after it."""
 _IN_A_ROW, _TOO_SELDOM = 3, 4
 """So many measured steps in a row that would do with a k so many times smaller get it at once: where steps have become
 long, those until the next judgement are minutes."""
@@ -58,15 +65,21 @@ class Budget:
 
     Args:
         scatters: whether costs are differences between steps, and scatter as these do.
+        share: of what recording may take.
     """
 
-    def __init__(self, *, scatters: bool = False) -> None:
+    def __init__(self, *, scatters: bool = False, share: float = OF_STEPS) -> None:
         self._scatters = scatters
+        self.share = share
         self.every = 1
         """Every how many-th step measures it."""
         self.cost_ns: int | None = None
-        """What that took of a step when it was looked at last; the median."""
+        """What that took of a step, as far as it was timed, when it was looked at last; the median."""
         self._steps: deque[tuple[int, int]] = deque(maxlen=_REMEMBERED)
+        self._longer: deque[int] = deque(maxlen=_REMEMBERED)
+        self._not_judged = 0
+        self._certain_ns: float | None = None
+        """What is certain of how much longer measured steps take than those beside them."""
         self._judge_in = _JUDGED
         self._cheap: list[int] = []
         """What k the last measured steps would do with, where that is far below k."""
@@ -79,12 +92,36 @@ class Budget:
         """How many steps, this one and those that follow, do not measure it."""
         return next_timed(step, self.every) - step
 
+    @property
+    def judged(self) -> bool:
+        """Whether it was looked at what measuring took."""
+        return self.cost_ns is not None
+
+    @property
+    def known_ns(self) -> int | None:
+        """What measuring took of a step, by the steps beside too, when it was looked at last."""
+        return self.cost_ns and max(self.cost_ns, round(self._certain_ns or 0))
+
+    def took_longer(self, by_ns: int) -> None:
+        """Measured steps took so much more of the processor than those beside them, in which nothing of ours ran."""
+        self._longer.append(by_ns)
+        self._not_judged += 1
+        if self._not_judged == _JUDGED_AGAIN:
+            self._not_judged = 0
+            self._certain_ns, _ = median_interval(sorted(self._longer)) or (None, None)
+
+    def _known(self, cost_ns: float) -> float:
+        """The cost by all that is known of it, where so much was timed."""
+        if self._certain_ns is None:
+            return cost_ns if self._scatters else _BESIDES * cost_ns
+        return max(cost_ns, self._certain_ns)
+
     def spent(self, cost_ns: int, step_ns: int) -> None:
         """A step that took so long was measured, at this cost."""
         self._steps.append((cost_ns, step_ns))
         # One that scatters says nothing alone: what is known of it is taken.
         known_ns = max(cost_ns, self.cost_ns or 0) if self._scatters else cost_ns
-        enough = _every(known_ns, step_ns)
+        enough = self._enough(self._known(known_ns), step_ns)
         self._cheap = [*self._cheap, enough] if _TOO_SELDOM * enough <= self.every else []
         if len(self._cheap) == _IN_A_ROW:
             self.cost_ns = known_ns
@@ -99,7 +136,7 @@ class Budget:
         self.cost_ns = round(cost)
         if self._scatters:  # what is certain of it
             cost, _ = median_interval(costs) or (0, 0)
-        every = _every(cost, quantile(times, 0.5))
+        every = self._enough(self._known(cost), quantile(times, 0.5))
         # Not back and forth between two of them.
         if every > self.every or 2 * every < self.every:
             self._change(every)
@@ -110,10 +147,9 @@ class Budget:
         self._steps.clear()
         self._cheap = []
 
-
-def _every(cost_ns: float, step_ns: float) -> int:
-    part = cost_ns / max(step_ns, 1)
-    every = 1
-    while part > MOST_PART * every and every < _MOST_EVERY:
-        every *= 2
-    return every
+    def _enough(self, cost_ns: float, step_ns: float) -> int:
+        part = cost_ns / max(step_ns, 1)
+        every = 1
+        while part > self.share * MOST_PART * every and every < _MOST_EVERY:
+            every *= 2
+        return every

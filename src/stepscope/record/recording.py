@@ -170,7 +170,8 @@ class EveryStep(Recording):
         batches = iter(loader)
         self.guard.ask(note_loader, batches)
         for batch in batches:
-            count_samples(self, batch, loader)
+            if self.keeps_numbers:
+                count_samples(self, batch, loader)
             yield batch
             self.step()
 

@@ -66,6 +66,28 @@ def test_the_jobs_random_numbers_are_left_alone() -> None:
     time.sleep(0.2)
     sampler.stop()
     assert random.getstate() == before
+    sampler._thread.join(60)
+    assert not sampler._thread.is_alive()
+    sampler.stop()  # once more, which does nothing
+
+
+def test_where_a_sample_takes_long_samples_are_further_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sampler = StackSampler(Phases())
+    waits: list[float] = []
+
+    class Running:
+        def acquire(self, timeout: float) -> bool:
+            waits.append(timeout)
+            return len(waits) == 13
+
+    monkeypatch.setattr(sampler, "_running", Running())
+    monkeypatch.setattr("stepscope.record.phases.stacks.time.thread_time", lambda: 8 * 0.0002)
+    sampler._run()
+    assert max(waits[:8]) < 0.075
+    assert 0.1 <= min(waits[8:])  # 0.2 ms are a thousandth of 0.2 s
+    assert max(waits[8:]) < 0.3
 
 
 @pytest.mark.torch

@@ -61,6 +61,11 @@ class CapturedSteps(EveryStep):
         self._pid = os.getpid()
 
     @property
+    def keeps_numbers(self) -> bool:
+        """It keeps none."""
+        return False
+
+    @property
     def over(self) -> bool:
         """Whether no step is left to capture."""
         return self._over or self.guard.tripped
@@ -79,14 +84,17 @@ class CapturedSteps(EveryStep):
 
     def step(self, number: int | None = None) -> None:
         """A step has ended and the next starts."""
+        self._index += 1
+        self._number = self._number + 1 if number is None else number
+        # What only waits asks for nothing: in most steps of most jobs.
+        if self._search is None and self._number < self._first:
+            return
         if os.getpid() != self._pid:
             return
         if self.over:
             with contextlib.suppress(Exception):
                 self._end_ranges()
             return
-        self._index += 1
-        self._number = self._number + 1 if number is None else number
         self._guarded(self._enter_step)
 
     def input_begins(self) -> object:

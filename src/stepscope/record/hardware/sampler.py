@@ -9,11 +9,12 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
+from stepscope.record.budget import MOST_PART, OF_MACHINE
 from stepscope.record.hardware.devices import MEASURES, Device, DeviceReader, open_reader
 from stepscope.record.hardware.process_tree import ProcessTree, Use
 
 _EVERY_SECONDS = 1.0
-_MOST_OWN_PART = 0.005
+_MOST_OWN_PART = OF_MACHINE * MOST_PART
 """Of a processor: where a look takes more than that of the second, looks are further apart."""
 _MOST_ROWS = 1024
 

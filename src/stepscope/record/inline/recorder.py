@@ -16,7 +16,7 @@ from typing import Any
 
 from stepscope.floor.statistics import quantile
 from stepscope.record import annotate
-from stepscope.record.budget import Budget
+from stepscope.record.budget import OF_STEPS, Budget, next_timed
 from stepscope.record.clock import Clock
 from stepscope.record.inline.events import Event, Measured, NotMeasured, not_measured_words
 from stepscope.record.inline.kept import Iterations
@@ -86,7 +86,13 @@ class Recorder:
         self.in_graph = False
         """Whether something was measured inside a captured graph, where no iteration is unarmed."""
         self.watch: ObservingWatch | ArmedWatch | None = None
-        self._budgets: defaultdict[int | None, Budget] = defaultdict(lambda: Budget(scatters=True))
+        self.share = OF_STEPS
+        """Of what recording may take."""
+        self._budgets: defaultdict[int | None, Budget] = defaultdict(
+            lambda: Budget(scatters=True, share=self.share)
+        )
+        self.measured_since = 0
+        """Iterations that were armed since it was known last what that took besides."""
         self._unarmed_ns: deque[int] = deque(maxlen=_USUAL)
         self._last_unarmed: int | None = None
         self.schedule = Schedule(
@@ -98,7 +104,7 @@ class Recorder:
             in_rounds=plan.mode == "in_rounds",
             survey=plan.is_own,
             left=self._left,
-            every=lambda event: self._budgets[event].every,
+            every=self._every,
         )
         self._guard = guard
         self._shared = shared
@@ -110,6 +116,7 @@ class Recorder:
         self._armed_watch = ArmedWatch({})
         self._installed = False
         self._armed_last = False
+        self._measured_event: int | None = None
         self._captured_for: int | None = -1
         self._recaptures = False
         self._began_ns: int | None = None
@@ -233,14 +240,36 @@ class Recorder:
             self._last_unarmed = self.iteration
         elif measured and turn.counted and self._unarmed_ns:
             usual_ns = round(quantile(sorted(self._unarmed_ns), 0.5))
-            self._budgets[turn.event].spent(time_ns - usual_ns + own_ns, usual_ns)
+            for budget in self._budgets_of(turn.event):
+                budget.spent(time_ns - usual_ns + own_ns, usual_ns)
+        if turn.role == "armed":
+            self.measured_since += 1
+            self._measured_event = turn.event
         return following.role == "done"
 
     def _stands_for(self, turn: Turn) -> int:
         """How many iterations count as this one: those since the last without an event, or those of which one measures it."""
         if turn.role == "armed":
-            return self._budgets[turn.event].every
+            return self._every(turn.event)
         return 1 if self._last_unarmed is None else self.iteration - self._last_unarmed
+
+    def _budgets_of(self, event: int | None) -> set[Budget]:
+        """An event's own, and in rounds that of all events."""
+        return {self._budgets[event], self._budgets[None if self.schedule.in_rounds else event]}
+
+    def _every(self, event: int | None) -> int:
+        """Of an event of which little is known yet, as of all; but for its first turn: a short run would else have nothing."""
+        own = self._budgets[event]
+        if own.judged or not self.schedule.in_rounds or self.schedule.first_round:
+            return own.every
+        return max(own.every, self._budgets[None].every)
+
+    def took_longer(self, by_ns: int | None) -> None:
+        """Iterations until now took so much more than others, in which nothing of ours ran: where one alone was armed, that is why."""
+        if by_ns is not None and self.measured_since == 1:
+            for budget in self._budgets_of(self._measured_event):
+                budget.took_longer(by_ns)
+        self.measured_since = 0
 
     def abandon(self, *, began: bool = True) -> None:
         """The iteration broke off: nothing of it counts, and its turn is taken again.
@@ -262,8 +291,8 @@ class Recorder:
         """How many of the job's iterations from this one on are neither armed nor beside one that is."""
         if self.schedule.turn.role != "unarmed" or self._armed_last:
             return 0
-        budget = self._budgets[self.schedule.event]
-        return max(0, budget.left_out(number + _APART) - 1)
+        following = number + _APART
+        return max(0, next_timed(following, self._every(self.schedule.event)) - following - 1)
 
     def passed(self, iterations: int) -> None:
         """So many of them ran."""

@@ -102,7 +102,9 @@ class Schedule:
         self._repetitions = _FIRST_TURN // 2 if in_rounds else repetitions
         self._unarmed_every = unarmed_every
         self._one_shot = one_shot
-        self._in_rounds = in_rounds
+        self.in_rounds = in_rounds
+        self.first_round = True
+        """Whether some events have not had a turn yet."""
         self._survey = survey
         self._left = left
         self._every = every
@@ -128,7 +130,7 @@ class Schedule:
         self._order = range(min(events, 1) if self._one_shot else events)
         if order is not None:
             self._order = order
-        if self._in_rounds:
+        if self.in_rounds:
             self._next_round()
 
     def finish(self) -> None:
@@ -158,7 +160,8 @@ class Schedule:
                 self._place += 1
                 self._kept = -1
                 self._missed = 0
-                if self._in_rounds and self._place == len(self._order or ()):
+                if self.in_rounds and self._place == len(self._order or ()):
+                    self.first_round = False
                     self._next_round()
         self.turn = self._decide(following)
         return self.turn

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from stepscope.record import annotate
+from stepscope.record.budget import OF_STEPS
 from stepscope.record.compiling import capturing_check
+from stepscope.record.inline.beside import Beside
 from stepscope.record.inline.rank_files import RankFiles
 from stepscope.record.inline.recorder import Recorder
 from stepscope.record.inline.shared_plan import SharedPlan
@@ -78,6 +80,9 @@ class Session(Recording):
             self._recorder = Recorder(
                 plan, self.guard, model=model, optimizers=optimizers, shared=self._shared
             )
+            if self._phases is not None:  # they share
+                self._phases.budget.share = self._recorder.share = OF_STEPS / 2
+        self._beside = Beside()
         self._capturing = capturing_check()
         self._stacks: StackSampler | None = None
         self._in_iteration = False
@@ -182,16 +187,26 @@ class Session(Recording):
             left.append(recorder.left_out(number))
         if left:
             self.rests = self._rested = max(0, min(left) - runs)
-        if phases is not None and self.rests:
+        if not self.rests:
+            return
+        if phases is not None:
             phases.resting = True
             self._take_out_hooks(phases)
+        longer_ns = self._beside.rests(self._iterations - runs)
+        measured = [one for one in (phases, recorder) if one is not None and one.measured_since]
+        for one in measured:
+            one.took_longer(longer_ns if len(measured) == 1 else None)
 
     def _take_out_hooks(self, phases: Phases) -> None:
         if phases.budget.every >= _SELDOM:
             self._listeners.rest()
 
-    def _wake(self) -> None:
-        """Counts the iterations that ran without a call. The last of them still runs, but in a loop of ours."""
+    def _wake(self, runs: int = 0) -> None:
+        """Counts the iterations that ran without a call. The last of them still runs, but in a loop of ours.
+
+        Args:
+            runs: 1 where it has only just started.
+        """
         if not self._rested:
             return
         ran = self._rested - self.rests
@@ -206,6 +221,7 @@ class Session(Recording):
             self._iterations += ran
             if self._recorder is not None:
                 self._recorder.passed(ran)
+        self._beside.wakes(self._iterations - runs)
 
     def end(self) -> None:
         """The iteration has ended."""
@@ -219,6 +235,7 @@ class Session(Recording):
     def abandon(self, iteration: int | None = None, *, began: bool = True) -> None:
         """The iteration broke off; nothing of it counts."""
         self._wake()
+        self._beside.broke_off()
         if self.guard.tripped or not self._in_iteration:
             return
         if iteration is not None and iteration != self._iterations:
@@ -283,7 +300,7 @@ class Session(Recording):
 
     def input_begins(self) -> tuple[Any, Any]:
         """The wait for a batch starts."""
-        self._wake()
+        self._wake(runs=1)
         phase = watched = None
         if self._in_iteration and not self.guard.tripped:
             if self._phases is not None:

@@ -19,11 +19,17 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
+from stepscope.record.budget import MOST_PART, OF_STACKS
+
 if TYPE_CHECKING:
     from stepscope.record.phases.phases import Phases
 
 _SECONDS = 0.05
 """Between two samples on average; the length of each wait is random, for steps are periodic."""
+_MOST_OWN_PART = OF_STACKS * MOST_PART
+"""Of a processor: where samples take more than that of the time, they are further apart."""
+_LEARNS = 8
+"""Samples until it is known what they take."""
 _MOST_FRAMES = 64
 _MOST_STACKS = 4096
 _OWN = str(Path(__file__).parents[2]) + os.sep
@@ -45,7 +51,8 @@ class StackSampler:
         self._counts: Counter[tuple[str | None, tuple[Place, ...]]] = Counter()
         self._wakes = 0
         self._lost = 0
-        self._ending = threading.Event()
+        # Not an event: to wait for one takes longer than to take a sample.
+        self._running = threading.Lock()
         self._began = time.monotonic()
         self._seconds = 0.0
         # Not the random numbers of the job.
@@ -55,11 +62,13 @@ class StackSampler:
     def start(self) -> None:
         """Starts to sample."""
         self._began = time.monotonic()
+        self._running.acquire()
         self._thread.start()
 
     def stop(self) -> None:
         """Samples no more; does not wait for the thread."""
-        self._ending.set()
+        if self._running.locked():
+            self._running.release()
 
     def document(self) -> dict[str, Any] | None:
         """The samples as the file of phases holds them; None where there is none.
@@ -86,9 +95,12 @@ class StackSampler:
         }
 
     def _run(self) -> None:
-        while not self._ending.wait(_SECONDS * (0.5 + self._random.random())):
+        seconds = _SECONDS
+        while not self._running.acquire(timeout=seconds * (0.5 + self._random.random())):
             with suppress(Exception):
                 self._sample()
+            if self._wakes == _LEARNS:  # once: samples stand for equal times
+                seconds = max(_SECONDS, time.thread_time() / _LEARNS / _MOST_OWN_PART)
 
     def _sample(self) -> None:
         self._wakes += 1
