@@ -2,11 +2,7 @@ import math
 
 import pytest
 
-from stepscope.compare.interval import (
-    RankMean,
-    interval_of_change,
-    over_ranks,
-)
+from stepscope.compare.interval import RankMean, interval_of_change, over_ranks
 from stepscope.floor.statistics import student_t
 
 

@@ -16,12 +16,7 @@ from stepscope.record.targets.find import Finder, module_paths, why_not_seen
 from stepscope.record.targets.modules import ModuleForward
 from stepscope.record.targets.operators import OperatorsInBackward, OperatorsInForward
 from stepscope.record.targets.patches import Patch
-from stepscope.record.targets.steps import (
-    OptimizerStep,
-    collective,
-    whole_backward,
-    zero_grad,
-)
+from stepscope.record.targets.steps import OptimizerStep, collective, whole_backward, zero_grad
 from stepscope.record.traces.module_ranges import ModuleRanges
 from stepscope.record.trouble import Guard, RecordingWarning
 

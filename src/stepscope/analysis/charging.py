@@ -26,13 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stepscope.analysis.attribution import LABELLED_WORK, NO_OPERATOR
-from stepscope.analysis.operator_calls import (
-    Codes,
-    coded,
-    distinct_calls,
-    distinct_rows,
-    operators,
-)
+from stepscope.analysis.operator_calls import Codes, coded, distinct_calls, distinct_rows, operators
 from stepscope.analysis.recording import WORK, Array
 from stepscope.answers.rounding import shared_out
 from stepscope.answers.scope import Scope

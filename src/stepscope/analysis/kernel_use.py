@@ -9,14 +9,7 @@ import numpy as np
 
 from stepscope.analysis.device_share import summed
 from stepscope.analysis.recording import COMMUNICATION, COMPUTATION, Array, Columns
-from stepscope.link.intervals import (
-    Levels,
-    concurrencies,
-    concurrency,
-    covered,
-    integral,
-    union,
-)
+from stepscope.link.intervals import Levels, concurrencies, concurrency, covered, integral, union
 
 
 @dataclass(frozen=True, slots=True)

@@ -174,10 +174,7 @@ class Table:
             raise _no_frames("pandas") from None
         import pyarrow as pa
 
-        nullable = {
-            pa.int64(): pandas.Int64Dtype(),
-            pa.bool_(): pandas.BooleanDtype(),
-        }
+        nullable = {pa.int64(): pandas.Int64Dtype(), pa.bool_(): pandas.BooleanDtype()}
 
         def type_of(arrow_type: pa.DataType) -> Any:
             return nullable.get(arrow_type)
@@ -267,13 +264,7 @@ class Table:
             whole: show every column that it has, and let lines grow wider where they must.
             bars: where lines are wide, draw shares as bars.
         """
-        from stepscope.answers.text_grid import (
-            MARK,
-            Line,
-            grid_lines,
-            note_lines,
-            wrapped,
-        )
+        from stepscope.answers.text_grid import MARK, Line, grid_lines, note_lines, wrapped
 
         drawing = self.question.drawing
         mark = f"{MARK} " if self.unreliable else ""

@@ -26,10 +26,7 @@ ERRORS = {
 @reading_options
 @form_options
 def command(
-    sources: tuple[str, ...],
-    job: str | None,
-    reading: dict[str, Any],
-    **form: Any,
+    sources: tuple[str, ...], job: str | None, reading: dict[str, Any], **form: Any
 ) -> None:
     """Runs the data-quality checks of a recording and the invariants of its tables, after it has
     compared every file of the store with what was written.

@@ -23,14 +23,7 @@ from stepscope.floor.ranks import process_from
 from stepscope.launch.become import become, warn
 from stepscope.launch.finish import raw_results
 from stepscope.launch.preflight import executable_of
-from stepscope.launch.run import (
-    LONGEST_END_S,
-    Asked,
-    Launched,
-    about_process,
-    dry_line,
-    launch,
-)
+from stepscope.launch.run import LONGEST_END_S, Asked, Launched, about_process, dry_line, launch
 from stepscope.launch.supervise import end_as
 from stepscope.launch.tool import Request
 from stepscope.launch.tools import TOOLS
@@ -93,10 +86,7 @@ def _names(_ctx: click.Context, _param: click.Parameter, text: str | None) -> tu
     help="With --kernels-from: so many kernels (default 3).",
 )
 @click.option(
-    "--steps",
-    metavar="A-B",
-    callback=_steps,
-    help="Record only these steps of a Python script.",
+    "--steps", metavar="A-B", callback=_steps, help="Record only these steps of a Python script."
 )
 @click.option(
     "--capture",
@@ -105,10 +95,7 @@ def _names(_ctx: click.Context, _param: click.Parameter, text: str | None) -> tu
 )
 @click.option("--nvtx", is_flag=True, help="Mark steps, modules and operators as NVTX ranges.")
 @click.option(
-    "--delay",
-    type=_Seconds(min=0),
-    metavar="SECONDS",
-    help="Start so long after the command.",
+    "--delay", type=_Seconds(min=0), metavar="SECONDS", help="Start so long after the command."
 )
 @click.option(
     "--duration", type=_Seconds(min=0, min_open=True), metavar="SECONDS", help="Record for so long."

@@ -171,11 +171,7 @@ class ScriptPlan:
             what = "ended, and no optimizer has stepped more than once in this process"
         else:
             what = "ended before an iteration of it was watched"
-        return StepScopeError(
-            f"{self._name} {what}",
-            hint=hint,
-            slug="no-iterations",
-        )
+        return StepScopeError(f"{self._name} {what}", hint=hint, slug="no-iterations")
 
     def _say_silent(self, survey: Survey) -> None:
         if survey.iterations == 0 and not survey.ended:

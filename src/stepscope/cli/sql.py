@@ -6,12 +6,7 @@ from typing import Any
 
 import click
 
-from stepscope.cli.choices import (
-    form_options,
-    narrowing_options,
-    reading_options,
-    sources_argument,
-)
+from stepscope.cli.choices import form_options, narrowing_options, reading_options, sources_argument
 from stepscope.cli.output import check_form, put_answer
 from stepscope.cli.progress import open_watched
 

@@ -58,11 +58,7 @@ def bus_factor(operation: str | None, ranks: int | None) -> Fraction | None:
 
 
 def collective(
-    operation: str,
-    dtype: str | None,
-    elements_in: int,
-    elements_out: int,
-    group_size: int | None,
+    operation: str, dtype: str | None, elements_in: int, elements_out: int, group_size: int | None
 ) -> Work | None:
     """Work of one collective on one rank.
 

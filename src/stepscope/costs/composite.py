@@ -12,9 +12,7 @@ import numpy.typing as npt
 
 
 def answering(
-    parent: npt.NDArray[np.int64],
-    modelled: npt.NDArray[np.bool_],
-    composite: npt.NDArray[np.bool_],
+    parent: npt.NDArray[np.int64], modelled: npt.NDArray[np.bool_], composite: npt.NDArray[np.bool_]
 ) -> npt.NDArray[np.int64]:
     """Find for each row the innermost row with a model that it is or lies within.
 

@@ -62,9 +62,7 @@ def fill(call: Call, _: Conventions) -> Work | None:
 
 
 _LIKE = by_name(
-    ("full_like", 2),
-    ("zeros_like ones_like rand_like randn_like", 1),
-    ("randint_like", 2),
+    ("full_like", 2), ("zeros_like ones_like rand_like randn_like", 1), ("randint_like", 2)
 )
 _SIZED = by_name(
     ("full", (0, 2, "float32")),

@@ -96,11 +96,7 @@ POINTWISE: dict[str, Pointwise] = {
     **_binary(2, "special_xlog1py ldexp", "float"),
     **_binary(5, "logaddexp logaddexp2", "float"),
     **_binary(0, "logical_and logical_or logical_xor", "bool"),
-    **_binary(
-        1,
-        "eq ne lt le gt ge greater greater_equal less less_equal not_equal",
-        "bool",
-    ),
+    **_binary(1, "eq ne lt le gt ge greater greater_equal less less_equal not_equal", "bool"),
     "mul": Pointwise(1, (0, 1), complex_operations=6),
     "multiply": Pointwise(1, (0, 1), complex_operations=6),
     "add": Pointwise(1, (0, 1), complex_operations=2, factor=2),

@@ -208,10 +208,7 @@ def versions(kind: Kind) -> dict[str, str]:
 
 
 def load(
-    kind: Kind,
-    wanted: type[Thing],
-    names_of: Callable[[Thing], Iterable[str]],
-    ours: Iterable[str],
+    kind: Kind, wanted: type[Thing], names_of: Callable[[Thing], Iterable[str]], ours: Iterable[str]
 ) -> tuple[tuple[PlugIn, Thing], ...]:
     """Loads the plug-ins of a kind; leaves those out that fail, and says so.
 

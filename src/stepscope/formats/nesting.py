@@ -141,12 +141,7 @@ def climb(
 
 
 def nest(
-    thread: NDArray[Any],
-    start: Int64s,
-    dur: Int64s,
-    outer: NDArray[Any],
-    *,
-    resolution_ns: int = 1,
+    thread: NDArray[Any], start: Int64s, dur: Int64s, outer: NDArray[Any], *, resolution_ns: int = 1
 ) -> Nesting:
     """Nests events.
 
@@ -276,12 +271,7 @@ _BLOCK = 1 << 20
 
 
 def _sibling_overlaps(
-    thread: NDArray[Any],
-    row: Int32s,
-    parent: Int32s,
-    by_depth: Int32s,
-    begin: Int64s,
-    end: Int64s,
+    thread: NDArray[Any], row: Int32s, parent: Int32s, by_depth: Int32s, begin: Int64s, end: Int64s
 ) -> NDArray[np.int32]:
     """Positions of siblings, two in a row, where the second starts before the first ends."""
     found = []

@@ -18,14 +18,7 @@ from typing import Any
 
 from stepscope.floor.errors import SourceError
 from stepscope.formats.container import Member, called, members
-from stepscope.formats.file_names import (
-    name_of,
-    natural,
-    place_of,
-    stated_rank,
-    stem_of,
-    worker_of,
-)
+from stepscope.formats.file_names import name_of, natural, place_of, stated_rank, stem_of, worker_of
 from stepscope.formats.inductor import is_provenance
 from stepscope.formats.jobs import Candidate, jobs_of
 from stepscope.formats.registry import Format, format_of

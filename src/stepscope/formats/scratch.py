@@ -95,10 +95,7 @@ class Scratch:
             mapped.madvise(mmap.MADV_DONTNEED)
 
     def _watched(self) -> None:
-        with (
-            suppress(OSError, AttributeError),
-            _STATE.open("rb", buffering=0) as state,
-        ):
+        with suppress(OSError, AttributeError), _STATE.open("rb", buffering=0) as state:
             while not self._done.wait(LOOK_EVERY_S):
                 resident = int(os.pread(state.fileno(), 100, 0).split()[1]) * _PAGE
                 if resident > self._limit:

@@ -40,10 +40,7 @@ def packing_query(source: str, kinds: Mapping[str, str], whole: frozenset[str]) 
         if kind in TEXTS:
             is_text = TEXTS[kind].format(value)
             text = f"CASE WHEN {is_text} THEN {as_text(value, kind)} ELSE '{chr(_NOTHING)}' END"
-            asked += [
-                f"sum({is_text})",
-                f"CAST(group_concat({text}, '{chr(_NEXT)}') AS BLOB)",
-            ]
+            asked += [f"sum({is_text})", f"CAST(group_concat({text}, '{chr(_NEXT)}') AS BLOB)"]
             continue
         number = f"CASE WHEN typeof({value}) = 'integer' THEN {value} END"
         if name in whole:
@@ -94,9 +91,7 @@ def _numbers(packed: bytes) -> pa.Array | None:
         table = csv.read_csv(
             pa.BufferReader(packed + b"\n"),
             csv.ReadOptions(
-                column_names=["value"],
-                use_threads=False,
-                block_size=max(len(packed) + 1, 1 << 16),
+                column_names=["value"], use_threads=False, block_size=max(len(packed) + 1, 1 << 16)
             ),
             csv.ParseOptions(quote_char=False, ignore_empty_lines=False),
             csv.ConvertOptions(column_types={"value": pa.int64()}, null_values=[""]),

@@ -40,8 +40,7 @@ HOST_LIMITS = {
         of_host=True,
     ),
     "core_utilization": HostLimit(
-        Threshold("use of physical cores", 0.80, "ratio", "APS: below 80 % it says so"),
-        least=True,
+        Threshold("use of physical cores", 0.80, "ratio", "APS: below 80 % it says so"), least=True
     ),
     "run_queue_wait": HostLimit(
         Threshold(

@@ -19,13 +19,7 @@ from stepscope.launch.divert import Diverted
 from stepscope.launch.line import Line, capture_of, recorded_command, tool_line
 from stepscope.launch.outcome import outcome
 from stepscope.launch.output import own_stem, stem_name
-from stepscope.launch.preflight import (
-    executable_of,
-    lacks_space,
-    problems,
-    this_node,
-    version_of,
-)
+from stepscope.launch.preflight import executable_of, lacks_space, problems, this_node, version_of
 from stepscope.launch.supervise import Ended, Supervisor
 from stepscope.launch.tool import Request, Tool
 

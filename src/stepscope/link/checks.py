@@ -242,13 +242,7 @@ def _launches(recording: Recording) -> tuple[NDArray[np.int64], NDArray[np.bool_
     return calls, has_work[calls]
 
 
-@check(
-    "durations_only",
-    "host-times",
-    "device-times",
-    "clocks",
-    fine="events have times.",
-)
+@check("durations_only", "host-times", "device-times", "clocks", fine="events have times.")
 def durations_only(recording: Recording) -> Found:
     """The file says how long each kernel took and in which order they were launched, but not when: a
     list that PyProf made. Kernels are laid one after another, and calls on the host have no duration, so that

@@ -23,14 +23,7 @@ from stepscope.formats.nesting import climb, levels
 from stepscope.formats.vocabulary import COMPILED_CODE, is_compiled_code, module_name
 from stepscope.link.backward import BACKWARD_PASS, Directions
 from stepscope.link.columns import places, small_numbers, words
-from stepscope.link.host import (
-    ANNOTATION,
-    BACKWARD,
-    COMMUNICATION,
-    MODULE,
-    NOWHERE,
-    Host,
-)
+from stepscope.link.host import ANNOTATION, BACKWARD, COMMUNICATION, MODULE, NOWHERE, Host
 from stepscope.link.module_names import ModuleName, hierarchy_module, model_path, range_module
 from stepscope.schema.tables import TABLES
 

@@ -224,11 +224,7 @@ def _content(source: Captured, capture: int) -> list[list[_Place]]:
 
     def place(row: int) -> _Place:
         given, module = int(events["input_id"][row]), int(events["module_id"][row])
-        return (
-            spelled["name"][events["name"][row]],
-            inputs.get(given),
-            modules.get(module),
-        )
+        return (spelled["name"][events["name"][row]], inputs.get(given), modules.get(module))
 
     content = []
     for row in source.event[low:high].tolist():

@@ -48,12 +48,7 @@ _COLUMNS = (
             "only what is alive at this moment (ns since the run's start); by default all that is alive "
             "at some moment of what is asked for",
         ),
-        Parameter(
-            "at_peak",
-            "bool",
-            "only what is alive when most is allocated",
-            default=False,
-        ),
+        Parameter("at_peak", "bool", "only what is alive when most is allocated", default=False),
         Parameter("operator", "text", "only those that this operator made"),
         Parameter("category", "text", "only those that are for this"),
     ),

@@ -40,13 +40,7 @@ _COLUMNS = (
         "outliers", "int", "events more than twice as long as the median of those alike", "count"
     ),
     Column("total_ns", "int", "summed duration", shown=False),
-    Column(
-        "steps",
-        "int",
-        "steps that the trend is drawn through",
-        "count",
-        shown=False,
-    ),
+    Column("steps", "int", "steps that the trend is drawn through", "count", shown=False),
     Column("share_ratio", "float", "the part of the events of the name"),
     Column("bar", "text", "the same as a bar"),
 )

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from stepscope.analysis.attainable import (
-    CAUSAL,
-    LIMITS,
-    NO_PEAK,
-    conventions,
-    roofs_of,
-)
+from stepscope.analysis.attainable import CAUSAL, LIMITS, NO_PEAK, conventions, roofs_of
 from stepscope.analysis.attribution import NO_MODULE
 from stepscope.answers.declare import RANK, SPAN, STEP, Column, by_form, question
 from stepscope.answers.rows import answer_rows, noted

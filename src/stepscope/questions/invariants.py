@@ -275,12 +275,7 @@ _COLUMNS = (
 
 
 @question(
-    "check",
-    "Can the tables be trusted?",
-    _COLUMNS,
-    rests_on=(),
-    about="recording",
-    drawing="text",
+    "check", "Can the tables be trusted?", _COLUMNS, rests_on=(), about="recording", drawing="text"
 )
 def invariants(scope: Scope) -> pa.Table:
     """One row is a check: first those of the recording's quality, then the invariants of the tables.

@@ -48,12 +48,7 @@ _COLUMNS = (
     rests_on=("memory", "steps"),
     about="time",
     parameters=(
-        Parameter(
-            "points",
-            "int",
-            "rows of a device at most; 0 for a row an event",
-            default=400,
-        ),
+        Parameter("points", "int", "rows of a device at most; 0 for a row an event", default=400),
     ),
     fills="Record with --memory or --snapshot, or with profile_memory=True.",
 )

@@ -53,10 +53,7 @@ _COLUMNS = (
     Column("counted_ratio", "float", "part of its time whose work is counted", shown=False),
     Column("device_name", "text", "device that it ran on", shown=False),
     Column(
-        "counted_flops",
-        "float",
-        "operations that hardware counters counted in its kernels",
-        "flop",
+        "counted_flops", "float", "operations that hardware counters counted in its kernels", "flop"
     ),
     Column("counted_dram_bytes", "float", "bytes of device memory that they counted"),
     Column("counted_l2_bytes", "float", "bytes of L2 that they counted"),

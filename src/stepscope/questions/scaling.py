@@ -111,10 +111,7 @@ _WORDS = {
     fills="Record each run with stepscope record -- train.py, on every rank.",
 )
 def scaling(
-    runs: Sequence[Recording],
-    mode: str | None = None,
-    below: float = BELOW,
-    by: str | None = None,
+    runs: Sequence[Recording], mode: str | None = None, below: float = BELOW, by: str | None = None
 ) -> pa.Table:
     """Sets runs of a job on different numbers of processes beside each other: one recording per size.
 

@@ -82,11 +82,7 @@ ORDER BY source.rank, source.span, source.path
             shown="varying",
         ),
         Column(
-            "clock_matches",
-            "int",
-            "collectives that told its rank's clock",
-            "count",
-            shown=False,
+            "clock_matches", "int", "collectives that told its rank's clock", "count", shown=False
         ),
     ),
     rests_on=(),

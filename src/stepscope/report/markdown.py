@@ -7,13 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from stepscope.answers.kernel_names import cut_apart
-from stepscope.answers.text_grid import (
-    MARK,
-    heads,
-    shortened,
-    shown_columns,
-    value_text,
-)
+from stepscope.answers.text_grid import MARK, heads, shortened, shown_columns, value_text
 from stepscope.floor.quoting import one_line, printable
 from stepscope.report.diff_text import (
     columns_of,

@@ -98,8 +98,7 @@ def _list_recordings(recordings: Recordings, _: Arguments) -> dict[str, Any]:
 
     def described(number: str, name: str) -> dict[str, Any]:
         (step,) = rows(
-            number,
-            "SELECT count(DISTINCT step) AS n, min(step) AS a, max(step) AS b FROM step",
+            number, "SELECT count(DISTINCT step) AS n, min(step) AS a, max(step) AS b FROM step"
         )
         ranks = [row["rank"] for row in rows(number, "SELECT rank FROM rank ORDER BY rank")]
         devices = rows(number, _DEVICES)

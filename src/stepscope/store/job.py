@@ -21,12 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stepscope.floor.environment import without_secrets
-from stepscope.floor.errors import (
-    DamagedSourceError,
-    SourceError,
-    StepScopeError,
-    out_of_memory,
-)
+from stepscope.floor.errors import DamagedSourceError, SourceError, StepScopeError, out_of_memory
 from stepscope.formats.container import Listings, Member, called
 from stepscope.formats.damage import check_strict
 from stepscope.formats.inductor import origins
@@ -110,9 +105,7 @@ Outcome: TypeAlias = "Done | SourceError"
 
 
 def run_job(
-    job: Job,
-    progress: Callable[[int], None] | None = None,
-    listings: Listings | None = None,
+    job: Job, progress: Callable[[int], None] | None = None, listings: Listings | None = None
 ) -> Outcome:
     """Imports one rank's recordings. One that cannot be read costs no other rank: it is an outcome, and
     leaves nothing behind.

@@ -20,14 +20,7 @@ import pyarrow.parquet as pq
 
 from stepscope.schema.tables import TABLES
 from stepscope.store.manifest import StoredFile
-from stepscope.store.write import (
-    ARROW,
-    join_stored,
-    placed,
-    rank_folder,
-    read_stored,
-    write_stored,
-)
+from stepscope.store.write import ARROW, join_stored, placed, rank_folder, read_stored, write_stored
 
 FEW_RANKS = 8
 """Ranks that are left alone: a folder for each is easier to look at, and to copy a rank from."""

@@ -174,12 +174,7 @@ def _fill_modules(rows: Rows) -> None:
         row.setdefault("name", row["path"].rpartition(".")[2])
 
 
-_FILLS: tuple[Callable[[Rows], None], ...] = (
-    _fill_events,
-    _fill_links,
-    _fill_steps,
-    _fill_modules,
-)
+_FILLS: tuple[Callable[[Rows], None], ...] = (_fill_events, _fill_links, _fill_steps, _fill_modules)
 
 
 def _fill_plainly(name: str, row: Row) -> None:

@@ -120,10 +120,7 @@ def _steps_of(origin: Path, files: dict[tuple[int, int], dict[str, list[StoredFi
 
 
 def _narrowed(
-    origin: Path,
-    files: dict[str, list[StoredFile]],
-    span: int,
-    steps: tuple[int, ...],
+    origin: Path, files: dict[str, list[StoredFile]], span: int, steps: tuple[int, ...]
 ) -> Tables:
     """The tables of one recording, narrowed; times stay those of the rank.
 

@@ -3,15 +3,7 @@ import json
 import struct
 
 import pytest
-from tests.formats.nvprof.databases import (
-    AUTOGRAD,
-    Nvprof,
-    call,
-    read_file,
-    scalar,
-    stack,
-    tensor,
-)
+from tests.formats.nvprof.databases import AUTOGRAD, Nvprof, call, read_file, scalar, stack, tensor
 
 from stepscope.floor.errors import DamagedSourceError, SourceError
 from stepscope.formats.container import members

@@ -8,12 +8,7 @@ from typing import Any
 
 import pytest
 
-from stepscope.record.on_demand.request import (
-    Answer,
-    new_request,
-    read_answers,
-    write_request,
-)
+from stepscope.record.on_demand.request import Answer, new_request, read_answers, write_request
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,7 @@ from stepscope.record import inline
 from stepscope.record.targets.around import Around, is_compiled
 from stepscope.record.targets.backward import ModuleBackward, NodeBackward
 from stepscope.record.targets.modules import ModuleForward
-from stepscope.record.targets.operators import (
-    OperatorsInBackward,
-    OperatorsInForward,
-)
+from stepscope.record.targets.operators import OperatorsInBackward, OperatorsInForward
 from stepscope.record.targets.steps import zero_grad
 from stepscope.record.traces.module_ranges import ModuleRanges
 from stepscope.record.trouble import Guard

@@ -18,15 +18,7 @@ from stepscope.analysis.dependencies.events import (
     places,
 )
 from stepscope.analysis.dependencies.host import Threads
-from stepscope.analysis.dependencies.net import (
-    HELD,
-    LAUNCHED,
-    LIKELY,
-    QUEUE,
-    RETURNED,
-    STREAM,
-    Net,
-)
+from stepscope.analysis.dependencies.net import HELD, LAUNCHED, LIKELY, QUEUE, RETURNED, STREAM, Net
 from stepscope.analysis.gaps import KERNEL_WAIT_NS
 from stepscope.analysis.recording import NEVER, Array, Columns
 from stepscope.formats.consecutive import run_starts
@@ -300,12 +292,7 @@ def _guessed(events: Events, streams: _Streams, guessed: Array) -> list[tuple[in
 
 
 def add_streams(
-    net: Net,
-    events: Events,
-    waits: Waits,
-    threads: Threads,
-    work: Array,
-    leaving: Array,
+    net: Net, events: Events, waits: Waits, threads: Threads, work: Array, leaving: Array
 ) -> None:
     """Adds what device work and the calls that wait for it come after.
 

@@ -77,13 +77,7 @@ def _rows(section: Row) -> Iterator[Row]:
             yield _row("cpu_utilization", 100 * used / processors, "%")
     for name in ("processes", "threads_alive", "major_faults", "involuntary_switches"):
         yield from _some(name, known(name), 1, None)
-    for name in (
-        "peak_memory",
-        "peak_memory_of_a_child",
-        "peak_memory_of_all",
-        "read",
-        "written",
-    ):
+    for name in ("peak_memory", "peak_memory_of_a_child", "peak_memory_of_all", "read", "written"):
         yield from _some(name, known(f"{name}_bytes"), 1e6, "MB")
     waited, ran = known("waited_ns"), known("ran_ns")
     if waited is not None and ran:

@@ -132,8 +132,7 @@ def _calls(
             "start": rows["start"],
             "end": rows["end"],
             "category": mapped(
-                name,
-                lambda one: "cuda_driver" if re.match(r"cu(?!da)", one) else "cuda_runtime",
+                name, lambda one: "cuda_driver" if re.match(r"cu(?!da)", one) else "cuda_runtime"
             ),
             "kind": constant("runtime", rows.num_rows),
             "name": name,

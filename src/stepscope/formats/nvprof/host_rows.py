@@ -10,13 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stepscope.formats.cupti.columns import (
-    LATEST_NS,
-    constant,
-    distinct_rows,
-    in_time,
-    mapped,
-)
+from stepscope.formats.cupti.columns import LATEST_NS, constant, distinct_rows, in_time, mapped
 from stepscope.formats.nvprof.cupti_names import cupti_names
 from stepscope.formats.nvtx.ranges import NONE, Int32s, Int64s, Ranges
 from stepscope.formats.nvtx.rows import range_tables, role_of
@@ -199,8 +193,7 @@ def _calls(database: Database, table: str, kind: str, threads: Threads) -> pa.Ta
     rows = database.columns(table, columns)
     category, names = f"cuda_{kind}", cupti_names()
     name = mapped(
-        rows["cbid"].fill_null(0),
-        lambda one: names.get((kind, one), f"{category} call {one}"),
+        rows["cbid"].fill_null(0), lambda one: names.get((kind, one), f"{category} call {one}")
     )
     distinct, which = distinct_rows({one: rows[one] for one in ("processId", "threadId")})
     number = [threads.number(one["processId"], one["threadId"] or 0) for one in distinct]

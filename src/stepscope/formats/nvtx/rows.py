@@ -133,12 +133,7 @@ def _renumbered(codes: Int32s) -> tuple[pa.Array, list[int]]:
 
 
 def _row(
-    marker: Marker,
-    operator: str | None,
-    others: Row,
-    *,
-    from_forward: bool,
-    python_stack: bool,
+    marker: Marker, operator: str | None, others: Row, *, from_forward: bool, python_stack: bool
 ) -> Row | None:
     """The words of a row; None for a range that is no event."""
     if operator is not None:

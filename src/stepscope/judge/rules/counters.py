@@ -28,10 +28,7 @@ _LOCAL = Threshold(
     "ours: NVIDIA names no part from which spills matter",
 )
 _MEASURED_OCCUPANCY = Threshold(
-    "achieved occupancy, measured",
-    0.25,
-    "ratio",
-    "as for the estimated one of `low-occupancy`",
+    "achieved occupancy, measured", 0.25, "ratio", "as for the estimated one of `low-occupancy`"
 )
 _LOST = worth("time that counters show as lost", 0.05)
 

@@ -10,11 +10,7 @@ from stepscope.judge.declare import AS_INPUT, Finding, Threshold, of_step, rule,
 from stepscope.judge.facts import Facts
 from stepscope.judge.rules.low_utilization import low_use, operators_launch
 
-_SHARE = worth(
-    "time in which the device waits for the host",
-    0.05,
-    AS_INPUT,
-)
+_SHARE = worth("time in which the device waits for the host", 0.05, AS_INPUT)
 _SHORT = Threshold(
     "kernels below 10 µs, of all kernels, from which launching is the cause",
     0.5,

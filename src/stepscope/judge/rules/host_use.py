@@ -87,14 +87,7 @@ _ON_OUTLIERS = "Some of the individual values contributing to this average metri
 """How APS starts what it says where values of single ranks differ, which is no judgement of the metric."""
 _TO_BE_HIGH = ("vectorization", "fpu_utilization")
 _OF_THE_HOST = frozenset(
-    {
-        *_PART_OF,
-        *_TO_BE_HIGH,
-        "memory_stalls",
-        "openmp_imbalance",
-        "serial_time",
-        "io_bound",
-    }
+    {*_PART_OF, *_TO_BE_HIGH, "memory_stalls", "openmp_imbalance", "serial_time", "io_bound"}
 )
 
 

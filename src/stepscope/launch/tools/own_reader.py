@@ -14,11 +14,7 @@ def refused(words: Sequence[str | Path]) -> str:
     name = f"{Path(words[0]).name} {words[1]}"
     try:
         done = subprocess.run(  # noqa: S603 - the user's own tool
-            words,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-            timeout=_LONGEST_S,
+            words, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=_LONGEST_S
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"{name} could not be asked: {error}"

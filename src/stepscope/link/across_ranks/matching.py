@@ -180,10 +180,7 @@ def _kinds(found: Collectives) -> tuple[Int64s, Int64s]:
             None if own_size else size,
         )
         numbers.append(
-            (
-                operations.setdefault(operation, len(operations)),
-                alike.setdefault(what, len(alike)),
-            )
+            (operations.setdefault(operation, len(operations)), alike.setdefault(what, len(alike)))
         )
     of_operation, of_alike = np.array(numbers, np.int64).reshape(-1, 2).T
     return of_operation, of_alike

@@ -169,11 +169,7 @@ class Recordings:
     def _start_listening(self, model: Any) -> None:
         if self._trigger is not None:
             listener = OnDemand(
-                self._trigger,
-                out=self.out,
-                name=self._name,
-                model=model,
-                start_step=self._number,
+                self._trigger, out=self.out, name=self._name, model=model, start_step=self._number
             )
             self._start("trigger", listener)
 

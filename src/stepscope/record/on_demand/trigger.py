@@ -37,11 +37,7 @@ ERRORS = {
 
 
 def agree(
-    directory: Path,
-    request: Request,
-    *,
-    lead_seconds: float = 3.0,
-    timeout_seconds: float = 60.0,
+    directory: Path, request: Request, *, lead_seconds: float = 3.0, timeout_seconds: float = 60.0
 ) -> Request:
     """Calls the ranks, and orders a step that none of them has reached.
 

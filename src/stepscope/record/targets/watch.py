@@ -62,10 +62,7 @@ class ObservingWatch:
     resting = False
 
     def __init__(
-        self,
-        plan: Plan,
-        clock_of: Callable[[str], Clock],
-        recaptures: Callable[[], bool] = never,
+        self, plan: Plan, clock_of: Callable[[str], Clock], recaptures: Callable[[], bool] = never
     ) -> None:
         self.events: list[Observed] = []
         self.seen: dict[str, int] = {}
