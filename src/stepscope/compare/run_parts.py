@@ -1,7 +1,7 @@
 """What a traced step of a run consists of, rank by rank, as runs of different sizes are compared by it.
 
 Of a device: computation, exposed communication and exposed copies as `device-time` has them, and its idle
-time by what the host did meanwhile. Where every rank of the job was recorded, what a rank's exposed
+time by what the host did meanwhile. Where every rank of the job was recorded and steps are marked, what a rank's exposed
 communication has beyond the least of any rank in that step is *imbalance*: the rank that comes last waits for nobody.
 The rest is *exposed transfer*.
 Without a device it is what the host did, as `steps` has it. Either way parts add up to the step.
@@ -9,7 +9,7 @@ Without a device it is what the host did, as `steps` has it. Either way parts ad
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -107,7 +107,11 @@ def _row(rank: int, label: str, place: int, samples: Sequence[int]) -> dict[str,
     }
 
 
-def recorded_everywhere(scope: Scope, steps: Mapping[int, Any]) -> bool:
-    """Whether every rank of the job was recorded, so that the least of all ranks is known."""
+def tells_waiting(scope: Scope, steps: Steps) -> bool:
+    """Whether waiting is told from transfer: every rank of the job was recorded, and marks say which of their steps are one.
+    Where nothing communicates there is nothing to tell."""
+    if not any(one.get(COMMUNICATION) for own in steps.values() for one in own.values()):
+        return True
     size = scope.value("SELECT max(world_size) FROM rank")
-    return len(steps) >= (size or len(steps))
+    marked = scope.value("SELECT bool_and(rule = 'ProfilerStep') FROM step")
+    return size is not None and len(steps) >= size and (size == 1 or bool(marked))

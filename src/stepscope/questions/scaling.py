@@ -14,9 +14,9 @@ from stepscope.answers.sound import sound_recordings
 from stepscope.compare.run_parts import (
     IMBALANCE,
     as_rows,
-    recorded_everywhere,
     split_waiting,
     step_parts,
+    tells_waiting,
 )
 from stepscope.compare.runs import BELOW, MODES, Run, as_event, compare, run_of
 from stepscope.compare.sides import phase_means
@@ -124,7 +124,7 @@ def scaling(
     **By class**, runs are traces or exports of Nsight Systems, and a step consists of computation, exposed
     communication and exposed copies, as `device-time` has them, and the device's idle time: `input` while
     the host waited for a batch, `host` while it was busy, else `idle`. Where all ranks of every run
-    were recorded, exposed communication is divided: *imbalance* is what a rank's has beyond the least of any rank in that
+    were recorded and ranges mark their steps, exposed communication is divided: *imbalance* is what a rank's has beyond the least of any rank in that
     step, because the rank that comes last waits for nobody; the rest is *exposed transfer*. These parts add up to the iteration, and so does
     what each takes beyond ideal scaling (`over_ideal_ns`).
 
@@ -178,10 +178,10 @@ def _compared(
     table = answer_dicts(_COLUMNS, ({**row, "mode": chosen} for row in rows))
     of_scaling = len(set(sizes)) > 1
     lines = [words, _base(read), _devices(runs), _linear(batches)] if of_scaling else [_base(read)]
-    if of_scaling and kind == "class" and not any(row["label"] == IMBALANCE for row in rows):
+    if kind == "class" and not any(row["label"] == IMBALANCE for row in rows):
         lines.append(
-            "Not every rank of each run was recorded: exposed communication has the waiting for late ranks "
-            "in it."
+            "Exposed communication has the waiting for late ranks in it: to tell that takes every rank of each run, "
+            "and ranges that mark steps."
         )
     return noted(table, "\n".join(filter(None, [*lines, left_out])))
 
@@ -262,7 +262,7 @@ def _rows(runs: Sequence[Recording], kind: str) -> list[list[dict[str, Any]]]:
     if kind == "phase":
         return [_phases(run.scope) for run in runs]
     parts = [step_parts(run.scope) for run in runs]
-    if all(recorded_everywhere(run.scope, own) for run, own in zip(runs, parts, strict=True)):
+    if all(tells_waiting(run.scope, own) for run, own in zip(runs, parts, strict=True)):
         for own in parts:
             split_waiting(own)
     return [as_rows(own) for own in parts]
