@@ -57,7 +57,6 @@ CAUSES = (
 """What a late rank did longer than a rank that waited for it. `communication` is what its other
 collectives took beside waiting; `host` is operators, ranges, Python and runtime calls while its device had
 nothing to do; the last two are what its recording does not tell."""
-NOT_TOLD = CAUSES[-2:]
 
 _COLLECTIVES = f"""
     SELECT rank, span, coalesce(match_id, -1) AS match_id, start_ns, end_ns,

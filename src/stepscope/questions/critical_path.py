@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.analysis.dependencies import FILLS, RESTS_ON
 from stepscope.answers.declare import Column, by_form, question
-from stepscope.answers.rows import answer_rows, noted
+from stepscope.answers.rows import answer_dicts, noted
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from stepscope.answers.scope import Scope
+
+Row = dict[str, Any]
 
 _OF_STEPS = {
     "host_ns": ("operator", "between operators", "runtime call", "profiler"),
@@ -120,7 +122,7 @@ def critical_path(scope: Scope, by: str = "kind") -> pa.Table:
         for graph, pieces in zip(graphs, paths, strict=True)
         for row in _rows(pieces, by, len(graph.stretch.steps))
     ]
-    return noted(answer_rows(_COLUMNS, rows, _FORMS[by]), note)
+    return noted(answer_dicts(_COLUMNS, rows, _FORMS[by]), note)
 
 
 def _each(paths: Sequence[pa.Table]) -> pa.Table:
@@ -132,7 +134,7 @@ def _each(paths: Sequence[pa.Table]) -> pa.Table:
     return pieces.select(list(_FORMS["piece"]))
 
 
-def _rows(pieces: pa.Table, by: str, steps: int) -> list[list[Any]]:
+def _rows(pieces: pa.Table, by: str, steps: int) -> list[Row]:
     names = _FORMS[by]
     if by == "step":
         return _step_rows(pieces)
@@ -150,25 +152,27 @@ def _rows(pieces: pa.Table, by: str, steps: int) -> list[list[Any]]:
         entry[1] += row["dur_ns_sum"]
         entry[2] = max(entry[2], (label, row["dur_ns_sum"]), key=lambda one: one[1])
     rows = []
-    for key, (count, ns, largest) in found.items():
-        row = [*key, count, ns, ns / steps, ns / total if total else None]
-        rows.append(row if "largest" not in names else [*row, *largest])
-    figure = len(keys) + 1
-    return sorted(rows, key=lambda row: (-row[figure], *map(str, row[: len(keys)])))
+    for key, (count, ns, (largest, largest_ns)) in found.items():
+        figures = {
+            "pieces": count,
+            "path_ns": ns,
+            "step_ns": ns / steps,
+            "share_ratio": ns / total if total else None,
+            "largest": largest,
+            "largest_part_ns": largest_ns,
+        }
+        rows.append(dict(zip(keys, key, strict=True)) | figures)
+    return sorted(rows, key=lambda row: (-row["path_ns"], *(str(row[name]) for name in keys)))
 
 
-def _step_rows(pieces: pa.Table) -> list[list[Any]]:
+def _step_rows(pieces: pa.Table) -> list[Row]:
     column_of = {kind: name for name, kinds in _OF_STEPS.items() for kind in kinds}
     by_kind = pieces.group_by(["span", "step", "kind"]).aggregate(
         [("start_ns", "min"), ("dur_ns", "sum")]
     )
-    found: dict[tuple[int, int | None], dict[str, int]] = {}
+    found: dict[tuple[int, int | None], Row] = {}
     for row in by_kind.sort_by("start_ns_min").to_pylist():
-        parts = found.setdefault((row["span"], row["step"]), {"start_ns": row["start_ns_min"]})
-        name = column_of[row["kind"]]
-        parts[name] = parts.get(name, 0) + row["dur_ns_sum"]
-    rows = []
-    for (span, step), parts in found.items():
-        values = [parts.get(name, 0) for name in _OF_STEPS]
-        rows.append([span, step, parts["start_ns"], *values, sum(values)])
-    return rows
+        place = {"span": row["span"], "step": row["step"], "start_ns": row["start_ns_min"]}
+        step = found.setdefault((row["span"], row["step"]), place | dict.fromkeys(_OF_STEPS, 0))
+        step[column_of[row["kind"]]] += row["dur_ns_sum"]
+    return [step | {"total_ns": sum(step[name] for name in _OF_STEPS)} for step in found.values()]

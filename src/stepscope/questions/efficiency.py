@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from stepscope.analysis.attainable import CAUSAL, LIMITS, NO_PEAK, conventions, roofs_of
 from stepscope.analysis.attribution import NO_MODULE
 from stepscope.answers.declare import RANK, SPAN, STEP, Column, by_form, question
-from stepscope.answers.rows import answer_rows, noted
+from stepscope.answers.rows import answer_dicts, noted
 from stepscope.floor.units import ratio_text
 from stepscope.formats.evidence import LAUNCHED_WORK
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.operator_work import DeviceWork, Part
     from stepscope.answers.scope import Scope
 
+Row = dict[str, Any]
 
 _COLUMNS = (
     RANK,
@@ -97,7 +98,7 @@ def efficiency(
         rows = _of_modules(found, roofs, parts, frozenset(paths))
     names = [c.name for c in _COLUMNS if c.name != ("module" if by == "step" else "step")]
     note = " ".join(filter(None, (found.not_recorded, roofs.note, _counted_note(found, roofs))))
-    return noted(answer_rows(_COLUMNS, rows, names), note)
+    return noted(answer_dicts(_COLUMNS, rows, names), note)
 
 
 def _counted_note(found: DeviceWork, roofs: Roofs) -> str:
@@ -123,12 +124,13 @@ def _of_steps(
     found: DeviceWork,
     roofs: Roofs,
     parts: dict[tuple[int, int, int, int], list[Part]],
-) -> list[list[Any]]:
+) -> list[Row]:
     steps = scope.sql("SELECT rank, span, step, end_ns - start_ns AS time_ns FROM step")
     listed = zip(*(steps.column(c).to_pylist() for c in steps.column_names), strict=True)
     times = {(rank, span, step): time for rank, span, step, time in listed}
     return [
-        [rank, span, device, step, *_figures(times[rank, span, step], own, found, roofs)]
+        {"rank": rank, "span": span, "device": device, "step": step}
+        | _figures(times[rank, span, step], own, found, roofs)
         for (rank, span, device, step), own in sorted(parts.items())
         if (rank, span, step) in times
     ]
@@ -139,7 +141,7 @@ def _of_modules(
     roofs: Roofs,
     parts: dict[tuple[int, int, int, int], list[Part]],
     known: frozenset[str],
-) -> list[list[Any]]:
+) -> list[Row]:
     whole: dict[tuple[int, int, int, str], list[Part]] = {}
     for (rank, span, device, module), own in sorted(parts.items()):
         path = found.modules[module] if module >= 0 else NO_MODULE
@@ -148,10 +150,17 @@ def _of_modules(
         for name in (path, *above):
             whole.setdefault((rank, span, device, name), []).extend(own)
     rows = [
-        [*key, *_figures(sum(part.device_ns for part in own), own, found, roofs)]
+        dict(zip(("rank", "span", "device", "module"), key, strict=True))
+        | _figures(sum(part.device_ns for part in own), own, found, roofs)
         for key, own in whole.items()
     ]
-    return sorted(rows, key=lambda row: (row[:3], row[3] == NO_MODULE, -row[5], row[3]))
+
+    def place(row: Row) -> tuple[Any, ...]:
+        module = row["module"]
+        device = row["rank"], row["span"], row["device"]
+        return *device, module == NO_MODULE, -row["device_ns"], module
+
+    return sorted(rows, key=place)
 
 
 class _Utilisation(NamedTuple):
@@ -187,7 +196,7 @@ def utilisation(time_ns: int, parts: list[Part], roofs: Roofs) -> _Utilisation:
     return _Utilisation(ideal / time_ns, None)
 
 
-def _figures(time_ns: int, parts: list[Part], found: DeviceWork, roofs: Roofs) -> list[Any]:
+def _figures(time_ns: int, parts: list[Part], found: DeviceWork, roofs: Roofs) -> Row:
     from stepscope.questions.roofline import totals
 
     device_ns = sum(part.device_ns for part in parts)
@@ -212,18 +221,19 @@ def _figures(time_ns: int, parts: list[Part], found: DeviceWork, roofs: Roofs) -
     dtype, peak = max(by_type, key=lambda key: by_type[key]) if by_type else (None, None)
     counted = device_ns - sum(uncounted.values())
     most = sorted(uncounted.items(), key=lambda item: (-item[1], item[0]))[:3]
-    return [
-        time_ns,
-        device_ns,
-        used.ratio,
-        total.attained if (total.attained or 0) <= 1 else None,
-        counted / device_ns if device_ns else None,
-        used.finding,
-        None if flops is None else float(round(flops)),
-        float(round(matrix_flops)),
-        None if flops is None or not time_ns else flops / time_ns * 1e9,
-        dtype,
-        peak,
-        found.variants[parts[0].variant].device.name,
-        ", ".join(f"{name} {ratio_text(ns / device_ns)}" for name, ns in most if device_ns) or None,
-    ]
+    told = ", ".join(f"{name} {ratio_text(ns / device_ns)}" for name, ns in most if device_ns)
+    return {
+        "time_ns": time_ns,
+        "device_ns": device_ns,
+        "mfu_ratio": used.ratio,
+        "attainable_ratio": total.attained if (total.attained or 0) <= 1 else None,
+        "coverage_ratio": counted / device_ns if device_ns else None,
+        "finding": used.finding,
+        "flops": None if flops is None else float(round(flops)),
+        "matrix_flops": float(round(matrix_flops)),
+        "flop_per_s": None if flops is None or not time_ns else flops / time_ns * 1e9,
+        "dtype": dtype,
+        "peak_flop_per_s": peak,
+        "device_name": found.variants[parts[0].variant].device.name,
+        "uncounted": told or None,
+    }

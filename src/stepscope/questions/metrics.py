@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.declare import Column, by_form, question
-from stepscope.answers.rows import answer_rows, noted
+from stepscope.answers.rows import answer_dicts, noted
 from stepscope.formats.evidence import DEVICE_WORK
 
 if TYPE_CHECKING:
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from stepscope.analysis.measured_kernels import Joined, MeasuredKernel
     from stepscope.answers.scope import Scope
+
+Row = dict[str, Any]
 
 FILLS = (
     "Measure them: stepscope launch --tool ncu, or nvprof --metrics, and give that file together with the "
@@ -107,51 +109,61 @@ def metrics(scope: Scope, by: str = "kernel") -> pa.Table:
     joined = joined_kernels(scope)
     own = _SOL if by == "kernel" else _KINDS
     made = _rows_of_kernels(joined) if by == "kernel" else _rows_of_kinds(joined)
-    rows = answer_rows((*_KERNEL, *own), made)
+    rows = answer_dicts((*_KERNEL, *own), made)
     return noted(rows, joined.describe(), rests_on=DEVICE_WORK if joined.ran else ())
 
 
-def _head(one: MeasuredKernel, joined: Joined) -> list[Any]:
+def _head(one: MeasuredKernel, joined: Joined) -> Row:
     share = one.device_ns / joined.ran_ns if one.rule and one.device_ns and joined.ran_ns else None
-    return [
-        one.name, one.grid, one.block, one.operator, one.count if joined.ran else None, one.device_ns,
-        share, one.launches,
-    ]  # fmt: skip
+    return {
+        "kernel": one.name,
+        "grid": one.grid,
+        "block": one.block,
+        "operator": one.operator,
+        "count": one.count if joined.ran else None,
+        "device_ns": one.device_ns,
+        "share_ratio": share,
+        "measured": one.launches,
+    }
 
 
-def _rows_of_kernels(joined: Joined) -> list[list[Any]]:
+def _rows_of_kernels(joined: Joined) -> list[Row]:
     from stepscope.analysis.kernel_counters import limiter, occupancy_limit, verdict
 
     rows = []
     for one in joined.kernels:
         values = one.values
         closest = limiter(values)
-
-        def part(kind: str, values: dict[str, float] = values) -> float | None:
-            return values[kind] / 100 if kind in values else None
-
+        ratios = {name: values[kind] / 100 for name, kind in _RATIOS.items() if kind in values}
         rows.append(
-            [
-                *_head(one, joined),
-                None if closest is None else closest[0],
-                None if closest is None else closest[1] / 100,
-                verdict(values),
-                *(part(kind) for kind in _RATIOS[:6]),
-                part("theoretical_occupancy"),
-                occupancy_limit(values),
-                values.get("ipc"),
-                *(part(kind) for kind in _RATIOS[6:]),
-                _stall(values),
-                one.rule,
-            ]
+            _head(one, joined)
+            | ratios
+            | {
+                "limiter": None if closest is None else closest[0],
+                "limiter_ratio": None if closest is None else closest[1] / 100,
+                "verdict": verdict(values),
+                "occupancy_limit": occupancy_limit(values),
+                "ipc": values.get("ipc"),
+                "stall": _stall(values),
+                "joined_by": one.rule,
+            }
         )
     return rows
 
 
-_RATIOS = (
-    "compute_throughput", "memory_throughput", "l1_throughput", "l2_throughput", "dram_throughput",
-    "achieved_occupancy", "tensor_active", "gld_efficiency", "gst_efficiency",
-)  # fmt: skip
+_RATIOS = {
+    "compute_ratio": "compute_throughput",
+    "memory_ratio": "memory_throughput",
+    "l1_ratio": "l1_throughput",
+    "l2_ratio": "l2_throughput",
+    "dram_ratio": "dram_throughput",
+    "occupancy_ratio": "achieved_occupancy",
+    "theoretical_ratio": "theoretical_occupancy",
+    "tensor_ratio": "tensor_active",
+    "load_ratio": "gld_efficiency",
+    "store_ratio": "gst_efficiency",
+}
+"""The metric, in per cent, that each ratio is."""
 
 
 def _stall(values: dict[str, float]) -> str | None:
@@ -163,7 +175,7 @@ def _stall(values: dict[str, float]) -> str | None:
     return None if longest is None else f"{STALLS[longest]} ({longest})"
 
 
-def _rows_of_kinds(joined: Joined) -> list[list[Any]]:
+def _rows_of_kinds(joined: Joined) -> list[Row]:
     from stepscope.analysis.kernel_counters import DERIVED
     from stepscope.formats.counters.kinds import KINDS
 
@@ -175,15 +187,15 @@ def _rows_of_kinds(joined: Joined) -> list[list[Any]]:
                 told = KINDS.get(kind)
                 unit, meaning = DERIVED[kind] if told is None else (told.unit, told.meaning)
                 rows.append(
-                    [
-                        *_head(one, joined),
-                        kind,
-                        one.values[kind],
-                        unit or None,
-                        meaning,
-                        named.get(kind),
-                        ", ".join(told.ncu) or None if told else None,
-                        ", ".join(told.nvprof) or None if told else None,
-                    ]
+                    _head(one, joined)
+                    | {
+                        "metric": kind,
+                        "value": one.values[kind],
+                        "unit": unit or None,
+                        "meaning": meaning,
+                        "measured_as": named.get(kind),
+                        "ncu": ", ".join(told.ncu) or None if told else None,
+                        "nvprof": ", ".join(told.nvprof) or None if told else None,
+                    }
                 )
     return rows
