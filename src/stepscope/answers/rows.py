@@ -10,6 +10,9 @@ from stepscope.answers.declare import Column, Question
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_FEW_ROWS = 4_096
+"""Rows whose numbers are made wide in Python: a cast of Arrow's loads a module that takes longer."""
+
 
 def answer_rows(
     declared: Sequence[Column], rows: Iterable[Sequence[Any]], names: Sequence[str] | None = None
@@ -77,7 +80,14 @@ def as_declared(question: Question, rows: pa.Table) -> pa.Table:
     ]
     ordered = rows.select([field.name for field in fields])
     declared = pa.schema(fields)
-    if not ordered.schema.equals(declared):  # a cast imports a module of Arrow's, which takes time
+    if ordered.num_rows <= _FEW_ROWS:
+        for place, (field, column) in enumerate(zip(declared, ordered.columns, strict=True)):
+            kind = column.type
+            whole = pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and not kind.scale)
+            if whole and field.type == pa.int64() != kind:
+                numbers = [None if one is None else int(one) for one in column.to_pylist()]
+                ordered = ordered.set_column(place, field, pa.array(numbers, field.type))
+    if not ordered.schema.equals(declared):
         ordered = ordered.cast(declared)
     return ordered.combine_chunks()
 
