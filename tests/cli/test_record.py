@@ -8,9 +8,12 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
+
+import stepscope
 
 pytestmark = pytest.mark.torch
 pytest.importorskip("torch")
@@ -196,6 +199,23 @@ def test_what_the_script_recorded_by_itself_is_said_to_be_elsewhere(fork, job):
     assert "nothing was recorded" not in done.err
 
 
+@pytest.mark.parametrize("way", [(), ("--phases",)])
+def test_a_script_that_starts_a_recording_and_has_no_loop_of_ours_is_recorded_in_the_loop_that_is_found(
+    fork, job, way
+):
+    own = job / "own"
+    (job / "train.py").write_text(
+        f"import torch\nfrom stepscope import inline\ninline.start(out={str(own)!r})\n{TRAINING}"
+    )
+    done = _recorded(fork, job, *way, "--", str(job / "train.py"))
+    assert done.code == 0, done.err
+    assert f"recorded by itself, into {own}" in done.err
+    (phases,) = own.glob("*.phases.json")
+    # The first of 60 steps goes by unobserved, and after the last none is known to end.
+    assert json.loads(phases.read_text())["steps"] == 58
+    assert (job / "out" / "train-0-of-1.json.gz").exists() is not bool(way)
+
+
 def test_a_script_with_a_trace_of_its_own_is_traced_after_it(fork, job):
     own = job / "own"
     loop = TRAINING.replace("torch.utils.data.DataLoader(data, batch_size=4)", "batches()")
@@ -322,6 +342,26 @@ def test_a_script_that_nobody_asks_says_nothing(fork, job):
     assert (done.code, done.err) == (0, "")
 
 
+def test_a_script_that_profiles_its_first_steps_is_traced_after_them(fork, job):
+    loop = TRAINING.replace("torch.utils.data.DataLoader(data, batch_size=4)", "batches()")
+    (job / "train.py").write_text(
+        "import torch\nfrom torch.profiler import profile, schedule\n"
+        "def batches():\n"
+        "    with profile(schedule=schedule(wait=1, warmup=1, active=3, repeat=1)) as profiler:\n"
+        "        for batch in torch.utils.data.DataLoader(data, batch_size=4):\n"
+        "            yield batch\n"
+        "            profiler.step()\n"
+        "    print('own', sum(event.key.startswith('ProfilerStep') for event in profiler.events()))\n"
+        + loop
+    )
+    done = _recorded(fork, job, "--trace", "--active", "2", "--", str(job / "train.py"))
+    assert done.code == 0, done.err
+    assert "own 3\n" in done.out
+    assert "RecordingWarning" not in done.err
+    with stepscope.open(job / "out" / "train-0-of-1.json.gz") as trace:
+        assert [row["step"] for row in trace.steps().rows()] == [7, 8]
+
+
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
@@ -339,33 +379,60 @@ def test_options_that_do_not_go_together_are_refused(fork, job, arguments, why):
     assert why in done.err
 
 
-def test_a_job_that_is_asked_to_end_leaves_what_was_measured(job):
-    """As scancel and a preemption do; Python runs no exit handlers then."""
+def _ended_by(asked, job, *way, after):
+    """How a job ends by a signal, which comes after so many of its steps, when it has slept for what follows there."""
     (job / "train.py").write_text(
         "import time, torch\n"
         "model = torch.nn.Linear(8, 1)\n"
         "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
-        "for step in range(100_000):\n"
+        "for step in range(1, 100_000):\n"
         "    optimizer.zero_grad()\n"
         "    model(torch.ones(2, 8)).sum().backward()\n"
         "    optimizer.step()\n"
         "    time.sleep(0.001)\n"
-        "    if step == 30:\n"
+        f"    if step == {after}:\n"
         "        print('ready', flush=True)\n"
+        f"        time.sleep({0.0 if '--phases' in way else 0.3})\n"
     )
-    command = [sys.executable, "-m", "stepscope", "record", "--phases", "-o", str(job / "out")]
+    command = [sys.executable, "-m", "stepscope", "record", *way, "-o", str(job / "out")]
     process = subprocess.Popen(
         [*command, "--", str(job / "train.py")], stdout=subprocess.PIPE, text=True
     )
     try:
         assert process.stdout.readline() == "ready\n"
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == -signal.SIGTERM
+        if asked == signal.SIGKILL:
+            deadline = time.monotonic() + 60
+            while not list(job.glob("out/*.phases.json")) and time.monotonic() < deadline:
+                time.sleep(0.05)
+        process.send_signal(asked)
+        assert process.wait(60) == -asked
     finally:
         process.kill()
+
+
+def test_a_job_that_is_asked_to_end_leaves_what_was_measured(job):
+    """As scancel and a preemption do; Python runs no exit handlers then."""
+    _ended_by(signal.SIGTERM, job, "--phases", after=30)
     (file,) = (job / "out").glob("*.phases.json")
     assert json.loads(file.read_text())["counted_steps"] >= 20
     assert json.loads(file.read_text())["ended"] == {"signal": "SIGTERM"}
+
+
+def test_a_job_that_is_asked_to_end_within_the_traced_steps_leaves_their_trace(job):
+    """Steps 3 to 7 are traced: two are complete, and the third is running."""
+    _ended_by(signal.SIGTERM, job, "--trace", after=4)
+    (file,) = (job / "out").glob("*.json.gz")
+    with stepscope.open(file) as trace:
+        assert trace.steps().rows()[0]["step"] == 3
+        (ended,) = [row for row in trace.checks().rows() if row["check"] == "ended_early"]
+    assert "SIGTERM" in ended["explanation"]
+
+
+def test_a_job_that_is_killed_leaves_what_was_measured_in_its_first_second(job):
+    _ended_by(signal.SIGKILL, job, "--phases", after=30)
+    (file,) = (job / "out").glob("*.phases.json")
+    told = json.loads(file.read_text())
+    assert (told["counted_steps"] > 0, told["ended"]) == (True, None)
 
 
 def test_files_that_cannot_go_where_they_should_are_together_and_named(fork, job):

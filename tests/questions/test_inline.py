@@ -60,6 +60,24 @@ def test_phases_without_measured_events_are_named(answer):
     assert empty.note.startswith("Nothing was measured inline; `stepscope phases` has")
 
 
+@pytest.mark.parametrize(
+    ("script", "named"),
+    [
+        ("src/lm.py", "src/lm.py"),
+        ("-m package.train", "-m package.train"),
+        ("my train.py", "train.py"),  # which would need quotes
+        ("x.py`; rm -rf ~", "train.py"),
+        ("--inline", "train.py"),
+        (None, "train.py"),
+    ],
+)
+def test_a_command_that_records_again_names_the_script_that_was_recorded(answer, script, named):
+    step = {"step": 1, "dur_ns": 5}
+    source = {"format": "phases", "metadata": json.dumps({"script": script})}
+    table = answer("inline", {"phase_step": [step], "source": [source]})
+    assert f"`stepscope record --inline -- {named}`" in table.note
+
+
 def test_the_interval_is_students(answer):
     """Of 10, 20, 30: deviation 10, t(2) = 4.3027, so 20 ± 4.3027 · 10 / √3."""
     rows = {"inline_timing": [{**FC, "dur_ns": dur} for dur in (10, 20, 30)]}

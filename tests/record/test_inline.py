@@ -566,7 +566,7 @@ def test_what_a_job_was_too_short_for_is_named(
 def test_what_is_measured_is_on_disk_before_the_plan_is_through(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("_SAVE_AFTER_SECONDS", "_SAVE_EVERY_SECONDS"):
+    for name in ("_FIRST_SAVE_SECONDS", "_SAVE_AFTER_SECONDS", "_SAVE_EVERY_SECONDS"):
         monkeypatch.setattr(f"stepscope.record.inline.session.{name}", 0.0)
     model = make_model()
     inline.start(

@@ -156,7 +156,7 @@ def test_streams_have_lanes_with_names_and_beside_each_event_stands_how_sure_it_
     rows = {
         "inline_timing": [*samples("fc1", 0, 0, 3, 3, 3), *samples("copy", 7, 2, 1, 2, 3)],
         "rank": [{"host": "node7"}],
-        "source": [{"format": "inline", "metadata": '{"script": "dlrm.py"}'}],
+        "source": [{"format": "inline", "metadata": '{"script": "src/dlrm.py"}'}],
     }
     with Trace(Store.from_rows(rows)) as trace:
         (axes,) = timeline_chart(trace).axes

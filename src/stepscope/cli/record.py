@@ -491,8 +491,8 @@ def _nothing() -> str:
         return "stepscope: nothing was recorded: the script did not import torch in this process"
     return (
         "stepscope: nothing was recorded; the script may have ended before the first steps were "
-        "over, has no optimizer that steps, or trains in processes that it starts itself "
-        "(torchrun --no-python stepscope record ... records each)"
+        "over, has no optimizer that steps (`with stepscope.inline.iteration():` says where a step is), or trains in "
+        "processes that it starts itself (torchrun --no-python stepscope record ... records each)"
     )
 
 
@@ -526,13 +526,13 @@ def _note_unfinished(path: Path) -> None:
     ended = [one for one in profile["not_measured"] if one["reason"] == ENDED_FIRST]
     if not ended:
         return
-    more = f" and {len(ended) - 1} more" if len(ended) > 1 else ""
+    more = f" and {len(ended) - 1} more were" if len(ended) > 1 else " was"
     cure = "cut the plan down, lower its repetitions, "
     if profile["mode"] == "in_rounds":
         cure = "cut a plan of `stepscope plan` down, " if len(ended) > 1 else ""
     say(
         f"note: {profile['iterations_run']} iterations were too few for the plan: "
-        f'"{ended[0]["label"]}"{more} was not measured; {cure}or let the script run longer'
+        f'"{ended[0]["label"]}"{more} not measured; {cure}or let the script run longer'
     )
 
 

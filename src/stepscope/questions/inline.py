@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepscope.analysis.inline_events import MEASURED
+from stepscope.analysis.script import script_of
 from stepscope.analysis.throughput import throughput_words
 from stepscope.answers.declare import SPAN, Column, by_form, question
 from stepscope.answers.rows import noted
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 _NONE = (
     "Nothing was measured inline; `stepscope phases` has what was timed of every step. Record it: "
-    "`stepscope record --inline -- train.py`"
+    "`stepscope record --inline -- {script}`"
 )
 _NUMBERS = "SELECT DISTINCT alike FROM measured WHERE alike > 1"
 _RAN_ON = """
@@ -184,7 +185,11 @@ def inline(scope: Scope, by: str = "rank") -> pa.Table:
     """
     words = throughput_words(scope)
     if not scope.value("SELECT count(*) FROM inline_timing"):
-        words = f"{_NONE}\n{words}" if scope.value("SELECT count(*) FROM phase_step") else ""
+        words = (
+            f"{_NONE.format(script=script_of(scope))}\n{words}"
+            if scope.value("SELECT count(*) FROM phase_step")
+            else ""
+        )
     if by == "label":
         return noted(scope.sql(f"WITH {MEASURED} {_OVER_RANKS}"), words)
     lacks = scope.has_none("inline_timing")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from stepscope.analysis.script import script_of
 from stepscope.answers.declare import STEP, Column, by_form, question
 from stepscope.answers.rows import answer_dicts, noted
 
@@ -264,7 +265,7 @@ def _nothing(scope: Scope) -> str:
     of = f" of {size}" if size and size > 1 else ""
     return (
         f"One rank{of} is in this recording, rank {ranks[0]}, and who waits for whom takes several: record every rank "
-        "of the job (`stepscope record --trace -- train.py`). Those recorded more than ten minutes apart, by their own "
+        f"of the job (`stepscope record --trace -- {script_of(scope)}`). Those recorded more than ten minutes apart, by their own "
         "clocks, are taken for jobs of their own."
     )
 

@@ -52,6 +52,11 @@ class Recording(ABC):
     takes_batches: bool = True
 
     @property
+    def successor(self) -> Recording | None:
+        """What the script has started in its place, which the loop that was found drives from then on."""
+        return None
+
+    @property
     def keeps_numbers(self) -> bool:
         """Whether a number of the running iteration is kept: what is not need not be found out."""
         return True

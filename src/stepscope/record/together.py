@@ -30,8 +30,16 @@ class Together(Recording):
     def __init__(self, session: Session, tracer: Tracer | OnDemand) -> None:
         # Each of them has its own; the one that goes on is not held up by the other's trouble.
         self.guard = Guard("the recording")
-        self._session = session
+        self._own = session
         self._tracer = tracer
+
+    @property
+    def _session(self) -> Session:
+        """The session that is driven: one that the script has started instead, unless its own loop drives that."""
+        session = self._own
+        while session.successor is not None and session.successor.driver is None:
+            session = session.successor
+        return session
 
     @property
     def _both(self) -> tuple[Recording, Recording]:
@@ -40,11 +48,11 @@ class Together(Recording):
     @property
     def driver(self) -> str | None:
         """How the script drives both."""
-        return self._session.driver
+        return self._own.driver
 
     @driver.setter
     def driver(self, driver: str | None) -> None:
-        self._session.driver = driver
+        self._own.driver = driver
 
     @property
     def rests(self) -> int:
@@ -135,7 +143,7 @@ class Together(Recording):
         """Ends both and writes everything; safe to call again."""
         self.stopped = True
         # The session first: the tracer may wait for a file that takes long to write.
-        return list(chain.from_iterable([one.stop() for one in self._both]))
+        return list(chain.from_iterable([one.stop() for one in (self._own, self._tracer)]))
 
     def _set_apart(self) -> None:
         if self._tracer.disturbs:

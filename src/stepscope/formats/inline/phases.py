@@ -29,6 +29,7 @@ _METADATA = (
     "optimizer_steps",
     "first_batch_ns",
     "communication",
+    "script",
     "settings",
     "ended",
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from stepscope.analysis.script import script_of
 from stepscope.floor.units import ratio_text
 from stepscope.judge.declare import FILLED, LEADING, Finding, Threshold, of_step, rule
 from stepscope.judge.facts import Facts, first
@@ -116,7 +117,7 @@ def compute_bound(facts: Facts) -> Iterator[Finding]:
         "their part of the step",
         title=f"Compute-bound: forward, backward and optimizer fill {facts.amount(facts.time('compute'))}",
         evidence=first(facts.by_recording("compute"), 8),
-        advice="Record a trace of a few steps, `stepscope record -- train.py`, and look at its kernels and "
+        advice=f"Record a trace of a few steps, `stepscope record -- {script_of(facts.scope)}`, and look at its kernels and "
         "operators.",
         query=facts.parts_query,
         ranks=facts.on_ranks("compute", 0)[1],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stepscope.analysis.residual_places import residual_places
+from stepscope.analysis.script import script_of
 from stepscope.floor.units import ratio_text, time_text
 from stepscope.judge.declare import Finding, Threshold, of_step, rule, worth
 from stepscope.judge.facts import Facts, first
@@ -68,7 +69,7 @@ def residual(facts: Facts) -> Iterator[Finding]:
         advice="Look at these lines; `stepscope hotspots` has what is spent below them."
         if named
         else "Name parts of the loop with `stepscope.region` and plan them, or take a trace with "
-        "stacks: `stepscope record --stack -- train.py`.",
+        f"stacks: `stepscope record --stack -- {script_of(facts.scope)}`.",
         query="stepscope phases SRC",
         ranks=ranks,
     )

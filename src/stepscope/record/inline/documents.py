@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from stepscope.floor.ranks import Process
@@ -44,6 +43,14 @@ def file_name(process: Process, kind: str) -> str:
     """
     host = f"{process.host}.pid{process.pid}" if process.disagreement else process.host
     return f"{host}.{process.rank}.{kind}.json"
+
+
+def _script() -> str:
+    """The script as it was named, or `-m MODULE`: what a command line that runs it again has."""
+    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    if spec is not None:
+        return f"-m {spec.name.removesuffix('.__main__')}"
+    return sys.argv[0] if sys.argv else ""
 
 
 def _in_ns(found: Statistics | None) -> dict[str, Any] | None:
@@ -134,7 +141,7 @@ def inline_document(
         "format": "stepscope.inline",
         "version": VERSION,
         **process.fields(),
-        "script": Path(sys.argv[0]).name if sys.argv else "",
+        "script": _script(),
         "avg_iter_time_ms": _mean_ms(whole.total_ns, whole.weight),
         "timeline": timeline,
         "complete": measured.complete,
@@ -236,6 +243,7 @@ def phases_document(
         "format": "stepscope.phases",
         "version": PHASES_VERSION,
         **process.fields(),
+        "script": _script(),
         "start_epoch_ns": started_epoch_ns,
         "steps": phases.steps,
         "ended": ended,

@@ -30,10 +30,10 @@ from stepscope.record.plan import Plan
 from stepscope.record.recording import Recording
 from stepscope.record.trouble import Guard, warn_once
 
-_SAVE_AFTER_SECONDS, _SAVE_EVERY_SECONDS = 5.0, 60.0
+_FIRST_SAVE_SECONDS, _SAVE_AFTER_SECONDS, _SAVE_EVERY_SECONDS = 1.0, 5.0, 60.0
 _SAVE_EVERY_PART = 0.2
-"""Files are saved first after five seconds, and then whenever the run has become so much longer: a job that is
-killed loses a sixth of its run at most, and no more than a minute."""
+"""Files are saved first after a second, five seconds later, and then whenever the run has become so much longer: of one that
+is killed later than that a sixth is lost at most, and no more than a minute."""
 _ASK_DDP_FIRST, _ASK_DDP_EVERY = 16, 128
 """Steps: DDP times its first ten, and then one in a hundred."""
 _SELDOM = 8
@@ -93,13 +93,18 @@ class Session(Recording):
         self._pid = os.getpid()
         self._survived = handled()
         self._started = time.monotonic()
-        self._save_at = self._started + _SAVE_AFTER_SECONDS
+        self._save_at = self._started + _FIRST_SAVE_SECONDS
         self._recorder_over = False
         self._reads_left = 100
         self._said_stop = False
         self._successor: Session | None = None
         self._at_exit = AtExit(self.stop)
         self._at_term = AtTerm(self._save_at_term)
+
+    @property
+    def successor(self) -> Session | None:
+        """The session that the script has started instead."""
+        return self._successor
 
     @property
     def written(self) -> list[Path]:

@@ -98,6 +98,7 @@ class _Termination:
         ends = self._ends_the_process()
         if ends:
             tell(signal="SIGTERM")
+            self._leave_in_time()
         self._save_in_time(report=ends)
         if callable(self._previous):
             self._previous(number, frame)
@@ -110,13 +111,32 @@ class _Termination:
         def _exit(status: int) -> Any:
             with contextlib.suppress(Exception):
                 tell(exit_code=int(status))
-                for leaving in (*self._before_leaving.values(),):
-                    leaving()
+                self._call_before_leaving()
             with contextlib.suppress(Exception):
                 self._save_in_time(report=True)
             return leave(status)
 
         return _exit
+
+    def _call_before_leaving(self) -> None:
+        for leaving in (*self._before_leaving.values(),):
+            leaving()
+
+    def _leave_in_time(self) -> None:
+        """What has to be done in this thread, which the signal has interrupted anywhere: it may wait for itself."""
+        if not self._before_leaving:
+            return
+        over = threading.Event()
+
+        def force() -> None:
+            if not over.wait(PATIENCE_SECONDS):
+                self._save()
+                _end_by_signal()
+
+        threading.Thread(target=force, name="stepscope-patience", daemon=True).start()
+        with contextlib.suppress(Exception):
+            self._call_before_leaving()
+        over.set()
 
     def _save_in_time(self, *, report: bool) -> None:
         # In a thread: the training thread may hold a lock that saving needs.
@@ -172,9 +192,7 @@ class _Termination:
             elif not self._handled.wait(PATIENCE_SECONDS) and self._ends_the_process():
                 tell(signal="SIGTERM")
                 self._save()
-                # Python gives a signal its own effect back in the main thread alone; C in each.
-                ctypes.CDLL(None).signal(int(signal.SIGTERM), None)
-                os.kill(os.getpid(), signal.SIGTERM)
+                _end_by_signal()
 
     def _uninstall(self) -> None:
         if not self._installed:
@@ -222,6 +240,12 @@ class _Termination:
         self._let_go()
 
 
+def _end_by_signal() -> None:
+    # Python gives a signal its own effect back in the main thread alone; C in each.
+    ctypes.CDLL(None).signal(int(signal.SIGTERM), None)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
 _TERMINATION = _Termination()
 
 
@@ -234,7 +258,7 @@ class AtTerm:
         function: what to call; it has `PATIENCE_SECONDS`.
         reports: call it when all is saved and the process really ends. Alone it handles no signal: of SIGTERM it
             knows while one that saves does.
-        leaving: called before that where the process leaves by `os._exit`, in the thread that does.
+        leaving: called before that where the process ends by `os._exit` or SIGTERM, in the thread that leaves or handles it.
     """
 
     def __init__(

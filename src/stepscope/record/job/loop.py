@@ -105,6 +105,12 @@ class LoopFinder:
             self._step.remove()
         self._heard = self._batches = self._step = None
 
+    def _followed(self) -> Recording:
+        """What is driven now: the script may have started a session of its own, and have no loop of ours for it."""
+        if self._recording.successor is not None:
+            self._recording = self._recording.successor
+        return self._recording
+
     def _adopt(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
         # The boundary cannot be torch's own hook: hooks are put in and taken out at boundaries, and
         # torch would be walking through them. So the first optimizer's `step` is replaced; its
@@ -140,7 +146,7 @@ class LoopFinder:
             # A step inside compiled or captured code is the code being made, not an iteration.
             if is_compiling():
                 return result
-            recording = self._recording
+            recording = self._followed()
             if recording.rests and recording.driver is None and not self._missed:
                 self._started_over_before, self._starts_over = self._starts_over, False
                 recording.rests -= 1
@@ -161,7 +167,7 @@ class LoopFinder:
     def _next(self, original: Any) -> Any:
         @functools.wraps(original)
         def following(batches: Any) -> Any:
-            recording = self._recording
+            recording = self._followed()
             first = getattr(batches, "_num_yielded", None) == 0
             if recording.rests and not first:
                 return original(batches)
@@ -169,16 +175,16 @@ class LoopFinder:
                 self._guard.ask(note_loader, batches)
             if self._guard.tripped or recording.driver is not None or recording.over:
                 return original(batches)
-            tokens = self._recording.input_begins()
+            tokens = recording.input_begins()
             try:
                 batch = original(batches)
             finally:
-                self._recording.input_ends(tokens)
+                recording.input_ends(tokens)
                 if first:
                     self._starts_over = True
                     if not self._started_over_before:
-                        self._recording.not_this_one()
-            count_samples(self._recording, batch, getattr(batches, "_index_sampler", None))
+                        recording.not_this_one()
+            count_samples(recording, batch, getattr(batches, "_index_sampler", None))
             return batch
 
         return following

@@ -58,7 +58,7 @@ class OneProfiler:
         Raises:
             RuntimeError: another profiler records, and starting ours would end it.
         """
-        if self._theirs or _enabled():
+        if self.theirs_runs:
             raise RuntimeError(JOBS_OWN)
         if self.waits:
             raise RuntimeError("another trace is being recorded, and only one can be at a time")
@@ -69,6 +69,11 @@ class OneProfiler:
     def waits(self) -> bool:
         """Whether another trace of ours has the session."""
         return OneProfiler._holder not in (None, self)
+
+    @property
+    def theirs_runs(self) -> bool:
+        """Whether a profiler of the job's own is prepared or records."""
+        return self._theirs or _enabled()
 
     def release(self) -> None:
         """Gives the session back."""

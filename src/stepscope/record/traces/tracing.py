@@ -238,9 +238,9 @@ class Tracer(EveryStep):
             action != "off"
             and self._profiling is None
             and self._one is not None
-            and self._one.waits
+            and (self._one.waits or (self._lead_in and self._one.theirs_runs))
         ):
-            # The script has a trace of its own beside that of `stepscope record`: one comes after the other.
+            # The script has a trace or a profiler of its own beside `stepscope record`: one comes after the other.
             self._waited = True
             self._index -= 1
             return
@@ -336,7 +336,7 @@ class Tracer(EveryStep):
         if self._lead_in and done < 2:
             warn_once(
                 "nothing was traced: an optimizer's steps are the steps, and none has stepped twice in this process. "
-                "A loop without one says where its steps are: for batch in stepscope.inline.iterate(loader); "
+                "A loop without one says where its steps are, by `with stepscope.inline.iteration():` around each; "
                 "processes that a script starts itself are not recorded"
             )
             return
@@ -386,7 +386,7 @@ class Tracer(EveryStep):
             )
 
     def _cut_off(self) -> None:
-        """The process leaves by `os._exit`: torch's profiler can be stopped in the thread that started it alone."""
+        """The process leaves by `os._exit` or SIGTERM: torch's profiler can be stopped in the thread that started it alone."""
         if threading.get_ident() == self._thread and not self._over:
             self._end_cycle(told())
 
