@@ -76,10 +76,7 @@ def test_every_mean_of_a_step_is_without_the_slow_first_one_and_says_so():
 @pytest.mark.parametrize("by", ["category", "operator", "kernel"])
 def test_comparison_is_without_the_slow_first_step_and_says_so(by):
     before, after = recording((4_000, 1_000, 1_100, 900)), recording((900, 1_000, 1_100, 1_000))
-    with (
-        Trace(Store.from_rows(before)) as one,
-        Trace(Store.from_rows(after)) as other,
-    ):
+    with Trace(Store.from_rows(before)) as one, Trace(Store.from_rows(after)) as other:
         answer = diff(one, other, by=by)
     assert answer.rows()[0]["before_ns"] == answer.rows()[0]["after_ns"] == 1_000
     assert "Before: Means leave out step 0, a slow first one" in answer.note

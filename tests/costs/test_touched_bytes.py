@@ -202,10 +202,7 @@ def test_gradients_touch_what_they_are_given_and_return(what, seen_operators) ->
         read = list(_tensors(operator.arguments))
         if operator.name == "aten::native_layer_norm_backward":
             read = [*read[:5]]  # the bias is given but its elements do not matter
-        if operator.name in (
-            "aten::avg_pool2d_backward",
-            "aten::upsample_bilinear2d_backward",
-        ):
+        if operator.name in ("aten::avg_pool2d_backward", "aten::upsample_bilinear2d_backward"):
             read = read[:1]  # of the input only the extent matters
         assert found.bytes_read == _touched(read), operator.name
         results = [item for item in operator.results if isinstance(item, torch.Tensor)]

@@ -274,9 +274,7 @@ def test_moving_and_filling_count_their_bytes_only(shape, name) -> None:
 
 
 @few
-@given(
-    st.lists(st.tuples(st.integers(0, 4), st.integers(-6, 6)), max_size=3),
-)
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(-6, 6)), max_size=3))
 def test_stored_elements_bound_the_different_places(axes) -> None:
     """Equal to the different places where windows do not overlap, never fewer."""
     tensor = Tensor(tuple(n for n, _ in axes), "float32", tuple(step for _, step in axes))

@@ -109,8 +109,7 @@ GOLDEN = {
         },
     ),
     "kineto/eager_b200_rank0of8": Golden(
-        "host-bound",
-        "767 launches; the five largest gaps hold 13 % of the wait",
+        "host-bound", "767 launches; the five largest gaps hold 13 % of the wait"
     ),
     "kineto/event_sync": Golden(
         "single-gaps",

@@ -21,11 +21,7 @@ def make_model() -> Any:
     from torch import nn
 
     torch.manual_seed(0)
-    return nn.Sequential(
-        nn.Linear(8, 16),
-        nn.ReLU(inplace=True),
-        nn.Linear(16, 4),
-    )
+    return nn.Sequential(nn.Linear(8, 16), nn.ReLU(inplace=True), nn.Linear(16, 4))
 
 
 def batches(count: int) -> list[Any]:

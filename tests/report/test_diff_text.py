@@ -95,9 +95,7 @@ def test_much_longer_is_told_in_times_and_from_nothing_in_neither():
 def _table(rows, *, calls=False):
     shown = [c.name for c in COLUMNS if c.name in rows[0] or (calls and c.name.startswith("calls"))]
     return Table(
-        question=diff,
-        arrow=answer_dicts(COLUMNS, rows, shown),
-        note="before: a; after: b.",
+        question=diff, arrow=answer_dicts(COLUMNS, rows, shown), note="before: a; after: b."
     )
 
 

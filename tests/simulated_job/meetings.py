@@ -61,12 +61,7 @@ class Meetings:
             share = (len(group.ranks) - 1) / len(group.ranks) * _MOVED.get(operation, 1)
             ns = job.latency_ns + 1000 * size * share / speed
             ns *= (1 + job.jitter * self.draw.uniform(-1, 1)) * job.factors.get("transfer", 1.0)
-            self.met[group.name, sequence] = (
-                self.moments.after(rank),
-                operation,
-                size,
-                round(ns),
-            )
+            self.met[group.name, sequence] = (self.moments.after(rank), operation, size, round(ns))
         join, _, _, ns = self.met[group.name, sequence]
         return sequence, join, ns
 

@@ -179,11 +179,7 @@ def test_a_crafted_list_leads_nowhere(files: object, tmp_path: Path) -> None:
     ],
 )
 def test_a_damaged_cache_is_made_again(
-    damage: Damage,
-    name: str,
-    tmp_path: Path,
-    own_cache: Path,
-    caplog: pytest.LogCaptureFixture,
+    damage: Damage, name: str, tmp_path: Path, own_cache: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "trace.json"
     file.write_text(json.dumps(trace()))

@@ -102,11 +102,7 @@ CHECKS: list[Check] = []
 `folder_checks.py`, which has the complete list."""
 
 
-def check(
-    name: str,
-    *damages: Evidence,
-    fine: str,
-) -> Callable[[Callable[[Any], Found]], Check]:
+def check(name: str, *damages: Evidence, fine: str) -> Callable[[Callable[[Any], Found]], Check]:
     """Declares the decorated function as a check; its docstring is the check's paragraph on its page.
 
     Args:

@@ -162,11 +162,7 @@ def collectives_incomplete(found: tuple[int, int, Sequence[int]]) -> Found:
     )
 
 
-@check(
-    "clocks_contradict",
-    "across-ranks",
-    fine="matched collectives end together on all ranks.",
-)
+@check("clocks_contradict", "across-ranks", fine="matched collectives end together on all ranks.")
 def clocks_contradict(found: tuple[Sequence[int], Sequence[int]]) -> Found:
     """Ranks that were not aligned with the others, because the ends of what seems to be the same collectives do not
     agree under any difference of their clocks, or because nothing but the order of file names tells which ranks they

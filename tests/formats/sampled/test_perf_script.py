@@ -18,12 +18,7 @@ def test_samples_with_their_threads_and_periods(tmp_path):
     name, tables = read_text(tmp_path, TEXT)
     assert name == "perf-script"
     assert stacks(tables) == [
-        (
-            "python",
-            "libpython3.11.so.1.0!lookup;[unknown]",
-            1,
-            10101010,
-        ),
+        ("python", "libpython3.11.so.1.0!lookup;[unknown]", 1, 10101010),
         ("pt main", "a!operator()(int);liba.so!a::f", 1, 10101010),
     ]
     assert tables.stack_sample["clock"].to_pylist() == ["cpu"] * 2
