@@ -9,25 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Protocol
+from importlib import import_module
+from typing import Any
 
 from stepscope.floor.errors import SourceError
 from stepscope.floor.plugins import PlugIn, load, named, of_type
-from stepscope.formats import aps, onednn, perf_stat, pyprof, vtune
 from stepscope.formats.accepted import accepted
 from stepscope.formats.container import BLANK, ByteStream, Member, strip_bom
-from stepscope.formats.counters import ncu
-from stepscope.formats.cuda_snapshot import reader as cuda_snapshot
-from stepscope.formats.inline import host, phases
-from stepscope.formats.inline import reader as inline
-from stepscope.formats.kineto import peek as kineto_peek
-from stepscope.formats.kineto import reader as kineto_reader
-from stepscope.formats.nsys import reader as nsys_reader
-from stepscope.formats.nvprof import log as nvprof_log
-from stepscope.formats.nvprof import metric_sums
-from stepscope.formats.nvprof import reader as nvprof_reader
 from stepscope.formats.options import ReadOptions
-from stepscope.formats.sampled import collapsed, perf_script, speedscope
 from stepscope.formats.sniff import advice, what_is
 from stepscope.formats.tables import Facts, RankTables
 
@@ -45,16 +34,6 @@ ERRORS = {
         "it where StepScope is installed. See [plug-ins](plugins.md)."
     ),
 }
-
-
-class Reader(Protocol):
-    """A module that reads a format; `Format` says what its functions do."""
-
-    def looks_like(self, head: bytes, /) -> bool: ...  # noqa: D102
-
-    def peek(self, member: Member, /) -> Facts | None: ...  # noqa: D102
-
-    def read(self, member: Member, options: ReadOptions, /) -> RankTables: ...  # noqa: D102
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,21 +81,36 @@ class Format:
         return [member.of_process(one) for one in found] if len(found) > 1 else [member]
 
 
-def _format(reader: Reader, name: str, title: str, **more: Any) -> Format:
-    return Format(name, title, reader.looks_like, reader.peek, reader.read, **more)
+def _function(module: str, name: str) -> Callable[..., Any]:
+    """A function of a reader, whose module is imported when it is first called: most commands need one of them."""
+
+    def call(*arguments: Any) -> Any:
+        return getattr(import_module(f"stepscope.formats.{module}"), name)(*arguments)
+
+    return call
+
+
+def _format(module: str, name: str, title: str, **more: Any) -> Format:
+    sniff, peek, read = (_function(module, one) for one in ("looks_like", "peek", "read"))
+    return Format(name, title, sniff, peek, read, **more)
 
 
 FORMATS: tuple[Format, ...] = (
     _format(
-        inline,
+        "inline.reader",
         "inline",
         "inline measurements (.prof.json) of StepScope or HugeCTR",
         timed=False,
-        processes=inline.processes,
+        processes=_function("inline.reader", "processes"),
     ),
-    _format(phases, "phases", "phases of training steps (.phases.json) of StepScope", timed=False),
     _format(
-        host,
+        "inline.phases",
+        "phases",
+        "phases of training steps (.phases.json) of StepScope",
+        timed=False,
+    ),
+    _format(
+        "inline.host",
         "host",
         "what stepscope record --sample measured of its process (.host.json)",
         timed=False,
@@ -124,80 +118,82 @@ FORMATS: tuple[Format, ...] = (
     Format(
         name="kineto",
         title="trace of torch.profiler (Kineto), or another in Chrome's trace format",
-        sniff=kineto_reader.looks_like_kineto,
-        peek=kineto_peek.peek,
-        read=kineto_reader.read,
-        end=kineto_peek.end,
-        perhaps=kineto_reader.may_be_kineto,
+        sniff=_function("kineto.reader", "looks_like_kineto"),
+        peek=_function("kineto.peek", "peek"),
+        read=_function("kineto.reader", "read"),
+        end=_function("kineto.peek", "end"),
+        perhaps=_function("kineto.reader", "may_be_kineto"),
     ),
     _format(
-        nvprof_reader,
+        "nvprof.reader",
         "nvprof",
         "database of nvprof (nvprof -o FILE), best with the markers of PyProf",
         memory=3.0,
     ),
     _format(
-        metric_sums,
+        "nvprof.metric_sums",
         "nvprof-metrics",
         "metrics and events of kernels as nvprof prints them (--metrics, --events), as text or CSV",
         timed=False,
     ),
     _format(
-        nvprof_log,
+        "nvprof.log",
         "nvprof-log",
         "log of nvprof (--print-gpu-trace, --print-api-trace), as text or CSV",
     ),
     _format(
-        pyprof,
+        "pyprof",
         "pyprof",
         "list of kernels (.dict) that PyProf made of a database of nvprof",
         timed=False,
     ),
     _format(
-        nsys_reader,
+        "nsys.reader",
         "nsys",
         "report of Nsight Systems, or its SQLite export (nsys export --type sqlite)",
-        processes=nsys_reader.processes,
+        processes=_function("nsys.reader", "processes"),
         memory=2.2,
     ),
     _format(
-        ncu,
+        "counters.ncu",
         "ncu",
         "report of Nsight Compute (.ncu-rep), or its table (ncu --import FILE --csv --page raw)",
         timed=False,
-        perhaps=ncu.may_be,
+        perhaps=_function("counters.ncu", "may_be"),
     ),
     _format(
-        speedscope,
+        "sampled.speedscope",
         "speedscope",
         "profile in speedscope's format (py-spy record -f speedscope)",
         timed=False,
     ),
     _format(
-        vtune,
+        "vtune",
         "vtune",
         "report of Intel VTune as CSV (vtune -report hotspots -format csv)",
         timed=False,
     ),
     _format(
-        onednn, "onednn", "verbose log of oneDNN, DNNL or MKL-DNN (ONEDNN_VERBOSE=1)", timed=False
+        "onednn", "onednn", "verbose log of oneDNN, DNNL or MKL-DNN (ONEDNN_VERBOSE=1)", timed=False
     ),
     _format(
-        aps,
+        "aps",
         "aps",
         "summary of Intel's Application Performance Snapshot as text (aps-report DIR)",
         timed=False,
     ),
-    _format(perf_stat, "perf-stat", "counts of Linux perf (perf stat -o FILE)", timed=False),
+    _format("perf_stat", "perf-stat", "counts of Linux perf (perf stat -o FILE)", timed=False),
     _format(
-        perf_script,
+        "sampled.perf_script",
         "perf-script",
         "samples of Linux perf, recorded (perf.data) or as text (perf script)",
         timed=False,
     ),
-    _format(collapsed, "collapsed", "collapsed stacks (py-spy record -f raw)", timed=False),
     _format(
-        cuda_snapshot,
+        "sampled.collapsed", "collapsed", "collapsed stacks (py-spy record -f raw)", timed=False
+    ),
+    _format(
+        "cuda_snapshot.reader",
         "memory-snapshot",
         "memory snapshot of torch (torch.cuda.memory._dump_snapshot), or a page of memory_viz",
         timed=False,

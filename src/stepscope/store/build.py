@@ -434,7 +434,6 @@ def _finish(
     or without the steps that were asked for, which then is deleted.
     """
     from stepscope.link.folder_checks import identical_files, left_out, ranks_guessed
-    from stepscope.store.across_ranks import link_ranks
     from stepscope.store.joined import join_small_ranks
     from stepscope.store.ranks import add_check, merge_spans
 
@@ -452,7 +451,10 @@ def _finish(
     ranks = [one.rank for one in done]
     for rank in ranks:
         merge_spans(directory, rank)
-    link_ranks(directory, ranks)
+    if len(ranks) > 1:
+        from stepscope.store.across_ranks import link_ranks
+
+        link_ranks(directory, ranks)
     guessed = [(one.member.label, one.rank) for one in job.recordings if one.rule == "order"]
     read = {one.member.label for one in job.recordings}
     copies = [(label, original) for label, original in run.copies.items() if original in read]

@@ -89,3 +89,15 @@ def test_true_and_false_elsewhere_are_none(member):
 @examples(60)
 def test_any_text_is_searched(text):
     KnownKeys(BOUNDARY).read(text)
+
+
+def test_of_files_that_are_alike_the_events_of_one_are_looked_at():
+    samples = []
+    for at in (1, 2):
+        known = KnownKeys(BOUNDARY)
+        samples.append(known.read(text_of({"ph": "X", "ts": at, "args": {"alike": at}})).sample)
+        known.close()
+    assert samples[0] == samples[1] != b""
+    known = KnownKeys(BOUNDARY)
+    other = known.read(text_of({"ph": "X", "ts": 3, "alike": 3, "args": {}})).sample
+    assert b'"alike": 3' in other

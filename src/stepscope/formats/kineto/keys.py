@@ -36,6 +36,8 @@ _FILE = np.uint32(((1 << _FILE_BITS) - 1) << 2)
 _MOST_KEYS = 1 << 16
 _MOST_SAMPLES = 1 << 10
 """Events of different keys that are looked at alone; where there are more, all are."""
+_KEPT_SAMPLES = 8
+"""Samples that are kept for later files: those of a job's ranks have the same keys, one behind the other."""
 _CLOSING = ord("}")
 _QUOTE, _COLON = 34, 58
 _NUMBERS = (n for n, kind in (fields.EVENT | fields.ARGS).items() if kind in ("BIGINT", "DOUBLE"))
@@ -77,6 +79,7 @@ class _Contexts:
         key: by hash: the key's number.
         names: the numbers of keys.
         files: how many files were read.
+        samples: what `_sample` found in a text, by the numbers of its keys and which of them followed which.
     """
 
     def __init__(self) -> None:
@@ -84,6 +87,7 @@ class _Contexts:
         self.key = np.zeros(1 << _CONTEXT_BITS, dtype=np.uint16)
         self.names: dict[bytes, int] = {}
         self.files = 0
+        self.samples: dict[tuple[bytes, bytes], bytes] = {}
 
 
 _IDLE: list[_Contexts] = []
@@ -206,7 +210,7 @@ class KnownKeys:
 
     def _sample(self, text: bytes, letters: Letters, ends: Places) -> bytes:
         """Events in which each key follows each other one that it ever follows, inside and outside of objects; all
-        events where too many differ.
+        events where too many differ. The events of an earlier file serve, where all is as in it.
         """
         if len(letters) < 32 or not len(ends):
             return text
@@ -221,7 +225,11 @@ class KnownKeys:
         pairs = (np.append(0, own[:-1]) * 5 + braces) * (number[-1] + 1) + own
         first = np.full(int(pairs.max()) + 1, -1)
         first[pairs[::-1]] = np.arange(len(pairs) - 1, -1, -1)
-        chosen = np.unique(np.append(first[first >= 0], unknown))
+        found, samples = np.flatnonzero(first >= 0), self._contexts.samples
+        alike = np.flatnonzero(there).tobytes(), found.tobytes()
+        if not len(unknown) and alike in samples:
+            return samples[alike]
+        chosen = np.unique(np.append(first[found], unknown))
         if len(chosen) > _MOST_SAMPLES:
             return text
         events: list[bytes] = []
@@ -233,7 +241,10 @@ class KnownKeys:
             follows = self._boundary.search(text, place)
             end = follows.start(1) if follows else len(text)
             events.append(text[begin:end].strip(_BETWEEN))
-        return b",".join(events)
+        if len(samples) >= _KEPT_SAMPLES:
+            samples.clear()
+        samples[alike] = b",".join(events)
+        return samples[alike]
 
     def _begin(self, text: bytes, after: int, before: int) -> int:
         """Where the last event begins in a stretch of a text; the stretch itself where none does."""

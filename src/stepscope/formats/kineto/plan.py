@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from stepscope.floor.quoting import sql_literal, sql_name
 from stepscope.formats.kineto import fields
+from stepscope.formats.kineto.rows import columns as taken_columns
 
 LONGEST_OBJECT_BYTES = 16 << 20
 """DuckDB keeps buffers of a few times this size; a longer event is read the slow way."""
@@ -58,16 +59,14 @@ class Plan:
     """How the events of a text are read.
 
     Args:
-        keys: known arguments that the file has, as `fields.ARGS` spells them.
         extras: unknown fields, in the order of the bits of the columns `seen_0`, ....
-        select: SQL of the event's columns.
+        select: SQL of what is taken of an event.
         source: arguments of `read_json` beside the file.
         respell: keys in the text that are written otherwise for DuckDB.
         exact: whether times are quoted, so that they keep their digits.
         loose: whether every field is read as text and converted one by one.
     """
 
-    keys: frozenset[str]
     extras: tuple[str, ...]
     select: str
     source: str
@@ -186,7 +185,6 @@ class Declared:
         columns = {**top, "args": f"STRUCT({struct})"}
         told = ", ".join(f"{sql_literal(k)}: {sql_literal(kind)}" for k, kind in columns.items())
         return Plan(
-            keys=frozenset(self._kept()),
             extras=tuple(extras.values()),
             select=self._select(extras),
             source=f"columns = {{{told}}}, format = 'array', "
@@ -236,17 +234,20 @@ class Declared:
         columns = ["ph", "cat", "name", "pid", "tid", f"{ts} AS ts_ns", f"{dur} AS dur_ns"]
         columns += ["TRY_CAST(id AS BIGINT) AS id" if self.loose else "id"]
         columns += [f"({ts_whole} AND {dur_whole}) AS whole"]
-        counted = " + ".join(f"{found}::UTINYINT" for found in wrong)
-        columns += [f"{counted or '0::UTINYINT'} AS wrong"]
-        for key, value in kept.items():
-            kind = converted.get(value)
-            taken = f"TRY_CAST({value} AS {kind})" if kind else value
-            columns.append(f"{taken} AS {sql_name('a_' + key)}")
-        told = _as_object(extras)
-        for key, column in self._columns.items():
-            if column.startswith(_RENAMED):  # A nested object may have the key, too.
-                told = f"replace({told}, {_key_literal(column)}, {_key_literal(key)})"
-        columns.append(f"{told} AS extras")
+        if wrong:
+            columns += [f"{' + '.join(f'{found}::UTINYINT' for found in wrong)} AS wrong"]
+        columns += taken_columns(
+            {
+                key: f"TRY_CAST({value} AS {converted[value]})" if value in converted else value
+                for key, value in kept.items()
+            }
+        )
+        if extras:
+            told = _as_object(extras)
+            for key, column in self._columns.items():
+                if column.startswith(_RENAMED):  # A nested object may have the key, too.
+                    told = f"replace({told}, {_key_literal(column)}, {_key_literal(key)})"
+            columns.append(f"{told} AS other_args")
         values = list(extras)
         for low in range(0, len(values), SEEN_BITS):
             bits = (
@@ -269,8 +270,6 @@ def _key_literal(key: str) -> str:
 
 def _as_object(values: dict[str, str]) -> str:
     """SQL for some values as the text of a JSON object, NULL where all are."""
-    if not values:
-        return "NULL::VARCHAR"
     absent = " AND ".join(f"{value} IS NULL" for value in values)
     parts = ", ".join(
         f"{_key_literal(key)} || CAST({value} AS VARCHAR)" for value, key in values.items()

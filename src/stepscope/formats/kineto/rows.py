@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stepscope.floor.quoting import sql_name
 from stepscope.formats import vocabulary
 from stepscope.formats.kineto import fields
 from stepscope.formats.kineto.conform import integer
@@ -25,7 +26,6 @@ from stepscope.formats.tables import ReadReport
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 Sets = dict[str, dict[int, tuple[Any, ...]]]
 
-_NOTHING = re.compile(r"(?:TRY_CAST\()*NULL::")
 _FLOWS = frozenset("stf")
 _INSTANTS = frozenset("iIRnbeNDOP")
 _ENCODED = ("ph", "cat", "name", "pid", "tid", *fields.SETS)
@@ -42,6 +42,7 @@ _DEVICE = (
     "wait_on_correlation", "graph_id", "graph_node_id", "collective_id", "other_args",
 )  # fmt: skip
 _SIZES = ("grid", "block")
+_QUEUES = ("sycl queue", "l0 queue")
 _RATIOS = ("blocks_per_sm", "warps_per_sm", "occupancy_ratio")
 """Columns in which infinity and what is no number stand for nothing."""
 
@@ -59,72 +60,77 @@ _FLOW = {
 _NUMBER = re.compile(r"-?[0-9]+")
 
 
-def columns(keys: frozenset[str]) -> str:
-    """SQL for all that is taken of an event, from what `plan` makes of it; without what cannot have a value.
+_TAKEN = {
+    "correlation": "correlation",
+    "External id": "external_id",
+    "Sequence number": "sequence_number",
+    "Fwd thread id": "forward_thread",
+    "Python id": "python_id",
+    "Python parent id": "python_parent_id",
+    "Python module id": "python_module_id",
+    "Module Hierarchy": "module_hierarchy",
+    "kernel": "launched_kernel",
+    "device": "device",
+    "stream": "stream",
+    "grid": "grid",
+    "block": "block",
+    "registers per thread": "registers_per_thread",
+    "shared memory": "shared_memory_bytes",
+    "blocks per SM": "blocks_per_sm",
+    "warps per SM": "warps_per_sm",
+    "est. achieved occupancy %": "occupancy_ratio",
+    "bytes": "bytes",
+    "context": "context",
+    "wait_on_stream": "wait_on_stream",
+    "wait_on_cuda_event_record_corr_id": "wait_on_correlation",
+    "graph id": "graph_id",
+    "graph node id": "graph_node_id",
+    "Device Type": "device_type",
+    "Addr": "address",
+    "Total Allocated": "total_allocated",
+    "Total Reserved": "total_reserved",
+    "name": "given_name",
+}
+"""Columns that are taken as they stand, by argument: what is to be worked out of a value is worked out later, of
+the few rows that need it, and what DuckDB has to understand of a query takes it as long as hundreds of events."""
+
+_SMALL = {"Device Id": "device_id", "priority": "priority"}
+_IN_32_BITS = frozenset({
+    "python_id", "python_parent_id", "python_module_id", "device", "registers_per_thread",
+})  # fmt: skip
+"""Columns whose values are nothing where they do not fit."""
+
+_UNSIGNED_NO_STREAM = (1 << 32) - 1
+"""CUPTI's number for no stream, -1, was written without its sign for some time."""
+
+
+def columns(known: Mapping[str, str]) -> list[str]:
+    """SQL for all that is taken of an event's arguments; without what cannot have a value.
 
     Args:
-        keys: known arguments that the file has.
+        known: SQL of each known argument that the file has.
     """
-
-    def argument(name: str) -> str:
-        return f'"a_{name}"' if name in keys else f"NULL::{fields.ARGS[name]}"
-
-    def integer(name: str) -> str:
-        return f"TRY_CAST({argument(name)} AS INTEGER)"
-
-    def hashed(column: str) -> str:
-        names, needs = fields.SETS[column]
-        needed = [argument(name) for name in needs if name in keys]
-        if not needed:
-            return f"NULL::UBIGINT AS {column}"
-        absent = " AND ".join(f"{value} IS NULL" for value in needed)
-        return f"CASE WHEN {absent} THEN NULL ELSE hash({', '.join(map(argument, names))}) END AS {column}"
-
-    # CUPTI's number for no stream, -1, was written without its sign for some time.
-    stream = argument("stream")
-    stream = f"CASE WHEN {stream} = {(1 << 32) - 1} THEN -1 ELSE {stream} END"
-    queues = ", ".join(
-        f"TRY_CAST({argument(name)} AS BIGINT)" for name in ("sycl queue", "l0 queue")
-    )
-    estimate = f"TRY_CAST({argument('occupancy')} AS JSON)"
-    limit = f"json_extract_string({estimate}, '$.limitingFactors') AS occupancy_limit"
-    taken = (
-        f"{argument('correlation')} AS correlation",
-        f"{argument('External id')} AS external_id",
-        f"{argument('Sequence number')} AS sequence_number",
-        f"{argument('Fwd thread id')} AS forward_thread",
-        f"{integer('Python id')} AS python_id",
-        f"{integer('Python parent id')} AS python_parent_id",
-        f"{integer('Python module id')} AS python_module_id",
-        f"{argument('Module Hierarchy')} AS module_hierarchy",
-        f"{argument('kernel')} AS launched_kernel",
-        *map(hashed, fields.SETS),
-        *(f'"a_{name}"' for names, _ in fields.SETS.values() for name in names if name in keys),
-        *(f"{argument(one)} IS NOT NULL AS streamed" for one in ("stream",) if one in keys),
-        f"coalesce({integer('device')}, TRY_CAST(pid AS INTEGER), 0) AS device",
-        f"coalesce({stream}, {queues}) AS stream",
-        *(f"{argument(name)} AS {name}" for name in _SIZES),
-        f"{integer('registers per thread')} AS registers_per_thread",
-        f"{argument('shared memory')} AS shared_memory_bytes",
-        f"{argument('blocks per SM')} AS blocks_per_sm",
-        f"{argument('warps per SM')} AS warps_per_sm",
-        f"{argument('est. achieved occupancy %')} / 100.0 AS occupancy_ratio",
-        limit if "occupancy" in keys else "NULL::VARCHAR",
-        f"{argument('bytes')} AS bytes",
-        f"{argument('context')} AS context",
-        f"{integer('priority')} AS priority",
-        f"{argument('wait_on_stream')} AS wait_on_stream",
-        f"{argument('wait_on_cuda_event_record_corr_id')} AS wait_on_correlation",
-        f"{argument('graph id')} AS graph_id",
-        f"{argument('graph node id')} AS graph_node_id",
-        f"{argument('Device Type')} AS device_type",
-        f"{integer('Device Id')} AS device_id",
-        f"{argument('Addr')} AS address",
-        f"{argument('Total Allocated')} AS total_allocated",
-        f"{argument('Total Reserved')} AS total_reserved",
-        f"{argument('name')} AS given_name",
-    )
-    return ", ".join(one for one in taken if not _NOTHING.match(one))
+    taken = [f"{known[key]} AS {ours}" for key, ours in _TAKEN.items() if key in known]
+    taken += [
+        f"TRY_CAST({known[key]} AS INTEGER) AS {ours}"
+        for key, ours in _SMALL.items()
+        if key in known
+    ]
+    for column, (names, needs) in fields.SETS.items():
+        there = {name: known[name] for name in names if name in known}
+        needed = [there[name] for name in needs if name in there]
+        taken += [f"{value} AS {sql_name('a_' + name)}" for name, value in there.items()]
+        if needed:
+            absent = " AND ".join(f"{value} IS NULL" for value in needed)
+            hashed = f"hash({', '.join(there.values())})"
+            taken.append(f"CASE WHEN {absent} THEN NULL ELSE {hashed} END AS {column}")
+    queues = [f"TRY_CAST({known[name]} AS BIGINT)" for name in _QUEUES if name in known]
+    if queues:
+        taken.append(f"coalesce({', '.join(queues)}) AS queue")
+    if "occupancy" in known:
+        estimate = f"TRY_CAST({known['occupancy']} AS JSON)"
+        taken.append(f"json_extract_string({estimate}, '$.limitingFactors') AS occupancy_limit")
+    return taken
 
 
 @dataclass(slots=True)
@@ -279,7 +285,8 @@ class _Slice:
                 found[ours] = _of_numbers(numbers if everything else numbers[place], values)
             elif column is not None:
                 empty = column.null_count == len(column)
-                found[ours] = pa.nulls(count) if empty else small(column.take(rows))
+                taken = pa.nulls(count) if empty else small(column.take(rows))
+                found[ours] = _in_32_bits(taken) if name in _IN_32_BITS else taken
             elif isinstance(names, Mapping):
                 found[ours] = pa.nulls(count)
         return found
@@ -318,7 +325,7 @@ class _Slice:
         counts = (
             counted(np.ones(len(key), dtype=bool)),
             counted(self._valid("ts_ns")),
-            counted(self._is_true("streamed")),
+            counted(self._valid("stream")),
             counted(self._valid("id")),
             counted(self._impossible()),
         )
@@ -335,13 +342,6 @@ class _Slice:
                 )
             )
         return kinds, of_row
-
-    def _is_true(self, column: str) -> Mask:
-        there = self._columns_there.get(column)
-        if there is None:
-            return np.zeros(self._rows_there, dtype=bool)
-        flags: Mask = there.to_numpy(zero_copy_only=False)
-        return flags
 
     def _impossible(self) -> Mask:
         found = pc.equal(self._columns_there["dur_ns"], fields.IMPOSSIBLE_NS).fill_null(False)
@@ -418,17 +418,40 @@ class _Slice:
                     found[f"{name}_{axis}"] = small(
                         pa.array(of_axis, pa.int32()).take(listed.indices)
                     )
+        if "occupancy_ratio" in found and not pa.types.is_null(found["occupancy_ratio"].type):
+            found["occupancy_ratio"] = pc.divide(found["occupancy_ratio"], 100.0)
         for name in _RATIOS:
             ratio = found.get(name)
             if ratio is not None and not pa.types.is_null(ratio.type):
                 found[name] = pc.if_else(pc.is_finite(ratio), ratio, None)
-        stream = found.get("stream", pa.nulls(int(which.sum()), pa.int64()))
-        if stream.null_count:
-            numbers, tids = self._codes("tid")
-            told = [_stream_of(tid) for tid in tids.to_pylist()]
-            of_tid = pa.array(np.array([*told, -1], dtype=np.int64)[numbers[which]])
-            found["stream"] = small(pc.coalesce(stream.cast(pa.int64()), of_tid))
+        device = found.get("device", pa.nulls(int(which.sum())))
+        found["device"] = small(self._or_of("pid", which, device, integer, 0, 1 << 31))
+        stream = found.pop("stream", pa.nulls(int(which.sum()))).cast(pa.int64())
+        stream = pc.if_else(pc.equal(stream, _UNSIGNED_NO_STREAM), -1, stream)
+        if "queue" in self._columns_there:
+            stream = pc.coalesce(stream, self._columns_there["queue"].filter(pa.array(which)))
+        found["stream"] = small(self._or_of("tid", which, stream, _stream_of, -1, 1 << 63))
         return found
+
+    def _or_of(
+        self,
+        column: str,
+        which: Mask,
+        stated: pa.Array,
+        number_in: Callable[[str], int | None],
+        otherwise: int,
+        most: int,
+    ) -> pa.Array:
+        """What some rows state, and of those that state nothing the number in a text, where it is less than `most`."""
+        stated = stated.cast(pa.int64())
+        if not stated.null_count:
+            return stated
+        codes, texts = self._codes(column)
+        told = [number_in(text) for text in texts.to_pylist()]
+        known = [otherwise if one is None or not -most <= one < most else one for one in told]
+        return pc.coalesce(
+            stated, pa.array(np.array([*known, otherwise], dtype=np.int64)[codes[which]])
+        )
 
     def _take_sets(self, which: Mask, known: Sets) -> None:
         """Keeps what each new hash of inputs, stack or collective arguments stands for."""
@@ -488,11 +511,18 @@ def _sizes(listed: str) -> list[int | None]:
     return [*known, None, None, None][:3]
 
 
-def _stream_of(tid: str) -> int:
-    """The number in a thread's name, which is that of a stream where nothing else tells it; -1 without one."""
+def _stream_of(tid: str) -> int | None:
+    """The number in a thread's name, which is that of a stream where nothing else tells it."""
     found = _NUMBER.search(tid)
-    number = int(found.group()) if found and len(found.group()) < 20 else -1
-    return number if abs(number) < 1 << 63 else -1
+    return int(found.group()) if found and len(found.group()) < 20 else None
+
+
+def _in_32_bits(column: pa.Array) -> pa.Array:
+    """A column with nothing in place of what does not fit into 32 bits."""
+    if not pa.types.is_int64(column.type):
+        return column
+    fits = pc.and_(pc.greater_equal(column, -(1 << 31)), pc.less(column, 1 << 31))
+    return small(pc.if_else(fits, column, None))
 
 
 def _of_numbers(numbers: np.ndarray[Any, np.dtype[np.int32]], values: pa.Array) -> pa.Array:

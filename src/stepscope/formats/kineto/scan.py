@@ -43,7 +43,7 @@ from stepscope.formats.kineto.plan import (
     has_long_decimals,
     in_ns,
 )
-from stepscope.formats.kineto.rows import EventRows, Taken, columns, take
+from stepscope.formats.kineto.rows import EventRows, Taken, take
 from stepscope.formats.kineto.slices import Slice, split_at_event
 from stepscope.formats.tables import ReadReport
 
@@ -54,6 +54,7 @@ DAMAGED_PIECES = 6
 MEND_BYTES = 64 << 10
 """A damaged slice is halved down to this before the slow way reads it event by event."""
 
+_KEPT_SAMPLE_BYTES = 1 << 20
 AHEAD = 1
 """Slices that wait to be read or taken, beside one for each thread."""
 
@@ -128,6 +129,7 @@ class _Database:
         # one, where two statements take half.
         self._connection.execute("SET threads = 1")
         self._of_thread = threading.local()
+        self._keys_of: dict[bytes, tuple[set[str], set[str]]] = {}
         self._cursors: list[duckdb.DuckDBPyConnection] = []
 
     def close(self) -> None:
@@ -169,17 +171,14 @@ class _Database:
         """The query of a plan, which takes DuckDB as long to understand as a thousand events to read."""
         known = self._of_thread.__dict__.setdefault("prepared", {})
         if plan not in known:
-            seen = (f"seen_{at}, " for at in range(-(-len(plan.extras) // SEEN_BITS)))
             known.clear()
-            known[plan] = self.cursor.sql(
-                "SELECT ph, cat, name, pid, tid, ts_ns, dur_ns, id, whole, wrong, "
-                f"extras AS other_args, {''.join(seen)}{columns(plan.keys)} "
-                f"FROM ({plan.events(file)})"
-            )
+            known[plan] = self.cursor.sql(plan.events(file))
         return known[plan]
 
     def keys(self, *texts: bytes) -> tuple[set[str], set[str]]:
         """All keys of the arguments in the first text that can be read, and all keys of events."""
+        if texts[0] in self._keys_of:
+            return self._keys_of[texts[0]]
         for text in texts:
             held = self.files.holding(_without_edges(text))
             with held as file, contextlib.suppress(duckdb.Error):
@@ -191,6 +190,8 @@ class _Database:
                     f"maximum_object_size = {LONGEST_OBJECT_BYTES})"
                 ).fetchall()
                 events, args = ({key for row in found for key in row[of] or ()} for of in (0, 1))
+                if text is texts[0] and len(text) <= _KEPT_SAMPLE_BYTES:
+                    self._keys_of = {text: (args, events)}
                 return args, events
         # Damaged: what looks like a key is taken for one, lest its next appearance in an
         # intact slice pass for known.
