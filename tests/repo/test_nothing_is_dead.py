@@ -17,6 +17,10 @@ CALLED_BY_OTHERS = {
     # fsspec and DuckDB, of a file that is none
     "modified",
     "created",
+    # the list of formats, which names functions of readers that it has not imported
+    "looks_like_kineto",
+    "may_be_kineto",
+    "may_be",
     # click
     "format_commands",
 }

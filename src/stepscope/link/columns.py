@@ -68,16 +68,25 @@ def words(table: pa.Table, name: str) -> tuple[NDArray[np.int32], list[str]]:
     values = np.full(table.num_rows, -1, dtype=np.int32)
     number_of: dict[str, int] = {}
     at = 0
+    numbers_of: list[str] | None = None
     for indices, chunk_words in _dictionaries(table, name):
-        numbers_of_words = [number_of.setdefault(word, len(number_of)) for word in chunk_words]
-        values[at : at + len(indices)] = np.array([*numbers_of_words, -1], "i4")[indices]
+        if chunk_words is not numbers_of:
+            numbers_of = chunk_words
+            found = [number_of.setdefault(word, len(number_of)) for word in chunk_words]
+            numbers_of_words = np.array([*found, -1], "i4")
+        values[at : at + len(indices)] = numbers_of_words[indices]
         at += len(indices)
     return values, list(number_of)
 
 
 def _dictionaries(table: pa.Table, name: str) -> list[tuple[NDArray[np.int32], list[str]]]:
-    """Each chunk of a text column as indices and words; index -1 stands for NULL."""
-    parts = []
+    """Each chunk of a text column as indices and words; index -1 stands for NULL.
+
+    Chunks that follow one another and have the same words have the same list: a reader's mostly do, one for each slice of
+    a file.
+    """
+    parts: list[tuple[NDArray[np.int32], list[str]]] = []
+    known: pa.Array | None = None
     if name not in table.column_names or pa.types.is_null(table.schema.field(name).type):
         return []
     for chunk in table.column(name).chunks:
@@ -85,7 +94,10 @@ def _dictionaries(table: pa.Table, name: str) -> list[tuple[NDArray[np.int32], l
         indices = encoded.indices
         if indices.null_count:
             indices = indices.fill_null(-1)
-        parts.append((indices.to_numpy(zero_copy_only=False), encoded.dictionary.to_pylist()))
+        if known is None or not encoded.dictionary.equals(known):
+            known = encoded.dictionary
+            spoken = known.to_pylist()
+        parts.append((indices.to_numpy(zero_copy_only=False), spoken))
     return parts
 
 
