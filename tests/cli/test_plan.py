@@ -136,6 +136,7 @@ def test_the_commented_operators_can_be_measured_too(fork, job):
     plan = job / "plan.toml"
     script = str(job / "train.py")
     assert fork("plan", "--operators", "--repetitions", "1", "-o", str(plan), script).code == 0
+    assert f"stepscope record --inline {plan} -- {script}\n" in plan.read_text()
     operators = [
         line.split('"')[1] for line in plan.read_text().splitlines() if line.startswith('    # "')
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -113,6 +114,9 @@ def command(
         if output is not None and output.suffix.lower() == ".json":
             text = plan_json(found, repetitions=repetitions)
         else:
+            if place is not None:  # the lines are commands to be typed
+                name = shlex.quote(str(output))
+                header = [line.replace("PLAN.toml", name, 1) for line in header]
             text = plan_text(found, repetitions=repetitions, header=header, all_operators=operators)
         _put(text, place, stdout)
         if output is not None:
