@@ -2,7 +2,8 @@
 const TAIL = 16;
 const SHORT = 24;
 
-export function Cut({ text }: { readonly text: string }) {
+export function Cut({ text: written }: { readonly text: string }) {
+  const text = written.replace(/\s/g, " "); // a line of a name would be a line of the page
   if (text.length <= SHORT) return <span class="cut">{text}</span>;
   return (
     <span class="cut">
