@@ -44,9 +44,9 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Callable[..., bool]:
     connects: list[object] = []
     connect = opening._connect
 
-    def counted(directory: Path | None) -> Any:
+    def counted(directory: Path | None, threads: int | None) -> Any:
         connects.append(directory)
-        return connect(directory)
+        return connect(directory, threads)
 
     monkeypatch.setattr(opening, "_connect", counted)
 

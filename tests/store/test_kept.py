@@ -152,6 +152,20 @@ def test_a_store_that_cannot_be_written_is_asked_all_the_same(
     assert not (directory / KEPT_FILE).exists()
 
 
+def test_two_processes_keep_what_either_found(directory: Path) -> None:
+    with Store.open(directory) as one, Store.open(directory) as other:
+        both = [store.kept for store in (one, other)]  # each reads what there is: nothing
+        for number, own in enumerate(both):
+            assert own is not None
+            own.put(f"of {number}", number)
+            own.put("of both", number)
+            own.write()
+    with Store.open(directory) as store:
+        assert store.kept is not None
+        found = [store.kept.get(key) for key in ("of 0", "of 1", "of both")]
+    assert found == [0, 1, 1]
+
+
 def test_small_stores_keep_answers_alone(tmp_path: Path) -> None:
     small = write_directory(tmp_path / "small", ROWS)
     asked(small, counts)

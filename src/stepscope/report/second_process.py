@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _MOST_BYTES = 64 << 20
 """Events of larger stores are asked about by one process: two need twice the memory."""
 
+_LONGEST_END_S = 10
+
 
 @contextmanager
 def helping(shown: Sequence[Shown], *, with_places: bool) -> Iterator[Helper | None]:
@@ -51,6 +53,9 @@ def helping(shown: Sequence[Shown], *, with_places: bool) -> Iterator[Helper | N
         store.threads = threads
     try:
         yield _Process(process, asked)
+        if any(store.takes_long for store in stores):  # what it has found is kept when it ends
+            with suppress(OSError, subprocess.TimeoutExpired):
+                process.communicate(timeout=_LONGEST_END_S)
     finally:
         process.kill()
         process.communicate()

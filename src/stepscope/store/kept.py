@@ -52,25 +52,30 @@ class Kept:
         self._file = directory / KEPT_FILE
         self._changing = threading.Lock()
         self._of = {"store": crc32, "code": digest_of(_CODE)}
-        self._known: dict[str, tuple[bytes, int]] = {}
+        self._known = self._there()
         self._changed = False
-        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            self._read(regular_file_bytes(self._file, _MOST_HEAD_BYTES + MOST_BYTES))
 
-    def _read(self, data: bytes) -> None:
+    def _there(self) -> dict[str, tuple[bytes, int]]:
+        """What the file holds; nothing where that is not this store's, of this code, or damaged."""
+        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return self._read(regular_file_bytes(self._file, _MOST_HEAD_BYTES + MOST_BYTES))
+        return {}
+
+    def _read(self, data: bytes) -> dict[str, tuple[bytes, int]]:
         line, _, body = data.partition(b"\n")
         head = json.loads(line)
+        known: dict[str, tuple[bytes, int]] = {}
         if head["of"] != self._of or head["crc32"] != zlib.crc32(body):
-            return
-        known, at = {}, 0
+            return known
+        at = 0
         for key, length, size in head["values"]:
             if [type(key), type(length), type(size)] != [str, int, int]:
-                return
+                return {}
             if not 0 <= length <= len(body) - at or not 0 <= size <= _MOST_VALUE_BYTES:
-                return
+                return {}
             known[key] = body[at : at + length], size
             at += length
-        self._known = known
+        return known
 
     def get(self, key: str, *records: type) -> Any:
         """What is kept under a key, `NOTHING` where nothing is.
@@ -104,12 +109,18 @@ class Kept:
                 self._changed = True
 
     def write(self) -> None:
-        """Writes what is new into the store, where that can be written and is not meant to stay as it is."""
+        """Writes what is new into the store, where that can be written and is not meant to stay as it is, beside what other
+        processes have written meanwhile."""
         if not self._changed or not self._may_change():
             return
         with self._changing:
             self._changed = False
             known = dict(self._known)
+        room = MOST_BYTES - sum(len(data) for data, _ in known.values())
+        for key, (data, size) in self._there().items():
+            if key not in known and len(data) <= room:
+                known[key] = data, size
+                room -= len(data)
         body = b"".join(data for data, _ in known.values())
         values = [[key, len(data), size] for key, (data, size) in known.items()]
         head = {"of": self._of, "crc32": zlib.crc32(body), "values": values}
