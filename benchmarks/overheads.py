@@ -431,7 +431,7 @@ def main() -> None:
     shuffled = random.Random(0)  # noqa: S311 - an order, no secret
     until = time.monotonic() + options.minutes * 60
     rounds = 0
-    while time.monotonic() < until or rounds < 2:
+    while time.monotonic() < until or not rounds:
         rounds += 1
         for length in lengths:
             for name in shuffled.sample(ways, len(ways)):
