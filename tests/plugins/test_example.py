@@ -162,7 +162,7 @@ def test_a_folder_may_hold_it_beside_other_files(example, use, tmp_path):
 def two_ranks(example, use, tmp_path, monkeypatch):
     """A folder of two ranks, each of which is read by a process of its own."""
     monkeypatch.setattr(build, "PARALLEL_BYTES", 0)
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
     use(example)
     folder = tmp_path / "ranks"
     folder.mkdir()

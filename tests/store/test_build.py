@@ -277,7 +277,7 @@ def test_ranks_in_processes_give_the_same_store(tmp_path, monkeypatch):
         (folder / f"rank{rank}.json").write_text(json.dumps(trace(rank)))
     alone = import_source(folder, tmp_path / "one")
     monkeypatch.setattr(build, "PARALLEL_BYTES", 0)
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
     together = import_source(folder, tmp_path / "two")
     query = "SELECT * FROM device_event ORDER BY rank, id"
     assert rows(alone, query) == rows(together, query)
@@ -295,7 +295,7 @@ def test_a_process_reads_one_rank_after_the_other(tmp_path, monkeypatch):
         return start(*args, **options)
 
     monkeypatch.setattr(build, "PARALLEL_BYTES", 0)
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
     monkeypatch.setattr(workers.subprocess, "Popen", noticed)
     store = import_source(tmp_path / "report.sqlite", tmp_path / "store")
     assert len(started) == 2
@@ -310,7 +310,7 @@ def test_processes_take_no_module_from_the_working_directory(tmp_path, monkeypat
     for name in ("json", "pyarrow", "stepscope"):
         (folder / f"{name}.py").write_text("raise SystemExit('sent with the traces')")
     monkeypatch.setattr(build, "PARALLEL_BYTES", 0)
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
     monkeypatch.chdir(folder)
     directory = import_source(".", tmp_path / "store")
     assert rows(directory, "SELECT count(DISTINCT rank) AS ranks FROM device_event") == [
@@ -332,7 +332,7 @@ def test_rank_that_cannot_be_read_costs_no_other(parallel, tmp_path, monkeypatch
 
     monkeypatch.setattr(chosen, "_source", of_no_format)
     monkeypatch.setattr(build, "PARALLEL_BYTES", 0 if parallel else 1 << 40)
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
     store = import_source(folder, tmp_path / "store", ranks=[1, 2])
     assert rows(store, "SELECT DISTINCT rank FROM device_event") == [{"rank": 2}]
     assert rows(
@@ -354,7 +354,7 @@ def test_error_in_a_process_is_the_users_error(tmp_path, monkeypatch):
     for rank in range(2):
         (folder / f"rank{rank}.json").write_text(json.dumps(trace(rank))[:-60])
     monkeypatch.setattr(build, "PARALLEL_BYTES", 0)
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
     with pytest.raises(DamagedSourceError):
         import_source(folder, tmp_path / "store", strict=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run"]

@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.formats.kineto.conftest import kernel, op
 
+from stepscope.floor import allotted
 from stepscope.formats import scratch
 from stepscope.formats.container import members
 from stepscope.formats.registry import format_named
@@ -21,8 +22,8 @@ from stepscope.store.progress import SILENT
 def groups(tmp_path, monkeypatch):
     """Control groups of a machine with 1000 bytes of memory."""
     listing, root = tmp_path / "cgroup", tmp_path / "groups"
-    monkeypatch.setattr(memory, "_GROUPS", (listing, root))
-    monkeypatch.setattr(memory.os, "sysconf", lambda name: 1000 if name == "SC_PHYS_PAGES" else 1)
+    monkeypatch.setattr(allotted, "_GROUPS", (listing, root))
+    monkeypatch.setattr(allotted.os, "sysconf", lambda name: 1000 if name == "SC_PHYS_PAGES" else 1)
 
     def limit(line, files):
         listing.write_text(line)
@@ -32,6 +33,34 @@ def groups(tmp_path, monkeypatch):
         return memory.import_limit()
 
     return limit
+
+
+@pytest.mark.parametrize(
+    ("line", "files", "most"),
+    [
+        ("", {}, 64),
+        ("0::/\n", {"cpu.max": "max 100000\n"}, 64),
+        (
+            "0::/slurm/job\n",
+            {"slurm/job/cpu.max": "max 100000", "slurm/cpu.max": "150000 100000"},
+            1.5,
+        ),
+        (
+            "3:cpu,cpuacct:/job\n",
+            {
+                "cpu,cpuacct/job/cpu.cfs_quota_us": "400000\n",
+                "cpu,cpuacct/job/cpu.cfs_period_us": "100000\n",
+            },
+            4,
+        ),
+        ("3:cpu:/\n", {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, 64),
+    ],
+)
+def test_processors_are_those_that_a_scheduler_gave_the_job(groups, monkeypatch, line, files, most):
+    monkeypatch.setattr(allotted.os, "sched_getaffinity", lambda pid: set(range(64)))
+    groups(line, files)
+    assert allotted.processors() == most
+    assert allotted.workers(3) == max(1, min(3, round(most)))
 
 
 @pytest.mark.parametrize(
@@ -53,7 +82,7 @@ def test_where_the_system_does_not_tell_its_memory_there_is_no_limit(groups, mon
     def unknown(name):
         raise ValueError(name)
 
-    monkeypatch.setattr(memory.os, "sysconf", unknown)
+    monkeypatch.setattr(allotted.os, "sysconf", unknown)
     assert groups("", {}) is None
 
 

@@ -91,7 +91,7 @@ TAKEN = frozenset(
         "plan", "questions", "record", "replay", "report", "schema", "sql", "timeline-chart", "trigger",
         "view",
         # what an open recording has beside its questions
-        "ask", "close", "jobs", "ranks", "scope", "step-numbers", "store",
+        "ask", "asked-of", "close", "jobs", "ranks", "scope", "step-numbers", "store",
     }
 )  # fmt: skip
 """Names that no question can have, because they mean something else where it would be asked."""

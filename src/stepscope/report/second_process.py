@@ -5,7 +5,6 @@ process does one at a time.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -13,12 +12,14 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from stepscope.api.trace import Trace
+from stepscope.floor.allotted import processors
 from stepscope.report.page_data import Report, Shown
 from stepscope.store.open import Store
 from stepscope.store.own_process import own_process, started
 
 if TYPE_CHECKING:
-    from stepscope.report.page_data import Helper
+    from stepscope.floor.allotted import processors
+from stepscope.report.page_data import Helper
 
 _MOST_BYTES = 64 << 20
 """Events of larger stores are asked about by one process: two need twice the memory."""
@@ -32,7 +33,7 @@ def helping(shown: Sequence[Shown], *, with_places: bool) -> Iterator[Helper | N
     stores = [one.trace.store for one in shown]
     tables = ("host_event", "device_event")
     stored = sum(store.stored_bytes(table) for store in stores for table in tables)
-    threads = len(os.sched_getaffinity(0)) // 2
+    threads = int(processors()) // 2
     if not threads or stored > _MOST_BYTES or any(store.directory is None for store in stores):
         yield None
         return

@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stepscope.floor.allotted import workers
 from stepscope.floor.chosen_numbers import check_known
 from stepscope.floor.errors import SourceError, StoreError
 from stepscope.floor.plugins import versions
@@ -364,13 +365,13 @@ def _build_of(
         jobs = [replace(one, threads=1) for one in jobs]
     size = sum(recording.member.size for job in chosen for recording in job.recordings)
     progress.start(f"Reading {sources[0].name}", total=None, unit="bytes")
-    workers = min(len(jobs), os.cpu_count() or 1)
+    at_a_time = workers(len(jobs))
     if options.cluster is not None:
         from stepscope.store.cluster import run_jobs_on_cluster
 
         outcomes = run_jobs_on_cluster(jobs, options.cluster, progress)
-    elif workers > 1 and size >= PARALLEL_BYTES:
-        outcomes = run_jobs(jobs, workers, progress, options.memory or import_limit())
+    elif at_a_time > 1 and size >= PARALLEL_BYTES:
+        outcomes = run_jobs(jobs, at_a_time, progress, options.memory or import_limit())
     else:
         listings = Listings()
         by_place = {

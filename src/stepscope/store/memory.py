@@ -6,12 +6,12 @@ all together stay below a limit.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from stepscope.floor.allotted import memory_bytes
 
 if TYPE_CHECKING:
     from stepscope.formats import runs
@@ -26,17 +26,12 @@ _OF_PROCESS = 120 << 20
 LEAST = 512 << 20
 """What an import takes of any recording: the processes that ask and that read, with Python, Arrow, DuckDB and
 NumPy, take 330 MB for a trace of 1 MB."""
-_GROUPS = (Path("/proc/self/cgroup"), Path("/sys/fs/cgroup"))
-_LIMITS = ("memory.max", "memory.limit_in_bytes")
-"""Files of a control group, of version 2 and 1; without a limit they have a word, or more than there is."""
 
 
 def import_limit() -> int | None:
     """Bytes that an import may take in all its processes; None where the system does not tell its memory."""
-    known = [*_of_groups()]
-    with suppress(ValueError, OSError, AttributeError):
-        known.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    return min(known) // _SHARE if known else None
+    known = memory_bytes()
+    return known and known // _SHARE
 
 
 def rank_limit(given: int | None, ranks: int) -> int:
@@ -59,20 +54,3 @@ def needs(ranks: Sequence[Sequence[runs.Recording]]) -> list[int]:
 
 def _file(one: runs.Recording) -> tuple[Path, str | None]:
     return one.member.path, one.member.name
-
-
-def _of_groups() -> Iterable[int]:
-    """Limits of the control groups that this process is in; a job of a scheduler has one."""
-    listing, root = _GROUPS
-    with suppress(OSError, ValueError):
-        for line in listing.read_text(encoding="utf-8").splitlines():
-            kinds, path = line.split(":", 2)[1:]
-            if kinds not in ("", "memory"):
-                continue
-            here = (root / "memory" if kinds else root) / path.lstrip("/")
-            for group in (here, *here.parents):
-                for name in _LIMITS:
-                    with suppress(OSError, ValueError):
-                        yield int((group / name).read_text(encoding="ascii"))
-                if group == root:
-                    break

@@ -32,6 +32,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from fsspec.spec import AbstractFileSystem
 
+from stepscope.floor.allotted import workers
 from stepscope.formats.kineto.conform import conform
 from stepscope.formats.kineto.mend import Mended, mend
 from stepscope.formats.kineto.plan import (
@@ -426,7 +427,7 @@ class EventScanner:
 
 def default_threads() -> int:
     """How many slices are read at a time: one a processor, within reason."""
-    return max(1, min(8, os.cpu_count() or 1))
+    return workers(8)
 
 
 def _longest(table: pa.Table) -> int:

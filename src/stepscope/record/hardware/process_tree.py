@@ -14,6 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from stepscope.floor.allotted import processors
+
 _PROC = Path("/proc")
 _MOST_THREADS = 64
 _MOST_PROCESSES = 4096
@@ -79,7 +81,7 @@ class ProcessTree:
         return {
             "elapsed_ns": time.perf_counter_ns() - self._started_ns,
             "processor": _processor(self._proc),
-            "processors": _processors(),
+            "processors": processors(),
             **since,
             "processes": len(list(self._below())),
             "threads_alive": len(threads),
@@ -223,16 +225,6 @@ def _peaks() -> dict[str, int | None]:
         for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     )
     return {"peak_memory_bytes": own, "peak_memory_of_a_child_bytes": child or None}
-
-
-def _processors() -> float:
-    """Processors that the process may use: those it is bound to, or fewer by the quota of its control group."""
-    bound = float(len(os.sched_getaffinity(0)))
-    with suppress(OSError, ValueError, ZeroDivisionError):
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
-        if quota != "max":
-            return min(bound, int(quota) / int(period))
-    return bound
 
 
 def _processor(proc: Path) -> str | None:

@@ -1,0 +1,62 @@
+"""What of the machine this process may use: a job of a scheduler is bound to some processors, and its control group has limits."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+_GROUPS = (Path("/proc/self/cgroup"), Path("/sys/fs/cgroup"))
+
+
+def processors() -> float:
+    """Processors that this process may use: those it is bound to, or fewer by the quota of its control groups."""
+    try:
+        bound = len(os.sched_getaffinity(0))
+    except AttributeError:  # not Linux
+        bound = os.cpu_count() or 1
+    least = float(bound)
+    for group in _groups("cpu"):
+        # Microseconds of processors in each period; version 2 has both in one file, version 1 one in each.
+        for names in (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")):
+            with suppress(OSError, ValueError, ZeroDivisionError):
+                text = " ".join((group / name).read_text(encoding="ascii") for name in names)
+                quota, period = map(int, text.split())  # "max" or -1 is no limit
+                if quota > 0:
+                    least = min(least, quota / period)
+    return least
+
+
+def workers(most: int) -> int:
+    """How many processes or threads, of `most` that could, work at a time: no more than there are processors for."""
+    return max(1, min(most, round(processors())))
+
+
+def memory_bytes() -> int | None:
+    """Memory that this process may use; None where the system does not tell."""
+    known = []
+    with suppress(ValueError, OSError, AttributeError):
+        known.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    for group in _groups("memory"):
+        # Of version 2 and 1; without a limit they have a word, or more than there is.
+        for name in ("memory.max", "memory.limit_in_bytes"):
+            with suppress(OSError, ValueError):
+                known.append(int((group / name).read_text(encoding="ascii")))
+    return min(known, default=None)
+
+
+def _groups(controller: str) -> Iterator[Path]:
+    """The control groups that this process is in and that may limit it, from its own to the outermost."""
+    listing, root = _GROUPS
+    with suppress(OSError, ValueError):
+        for line in listing.read_text(encoding="utf-8").splitlines():
+            kinds, path = line.split(":", 2)[1:]
+            if kinds and controller not in kinds.split(","):
+                continue
+            top = root / kinds if kinds else root
+            here = top / path.lstrip("/")
+            for group in (here, *here.parents):
+                yield group
+                if group == top:
+                    break
