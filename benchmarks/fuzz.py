@@ -28,6 +28,7 @@ import hostile_files  # noqa: F401 - declares kinds
 import hostile_lists  # noqa: F401 - declares kinds
 import hostile_texts  # noqa: F401 - declares kinds
 from hostile_kinds import KINDS, Kind, Laid, Place
+
 from processes import Measured, run_forked, run_measured
 
 MOST_S = 60.0
