@@ -157,7 +157,7 @@ def test_people_can_ask_what_a_column_means(store):
         "SELECT comment FROM duckdb_columns() WHERE schema_name = 'main' "
         "AND table_name = 'step' AND column_name = 'complete'"
     )
-    assert "a last one by the end of the recording" in Trace(store).sql(query).rows()[0]["comment"]
+    assert "a last one that the end of the recording cut off" in Trace(store).sql(query).rows()[0]["comment"]
 
 
 def test_its_repr_says_what_it_covers(store):
