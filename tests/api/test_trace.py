@@ -157,7 +157,8 @@ def test_people_can_ask_what_a_column_means(store):
         "SELECT comment FROM duckdb_columns() WHERE schema_name = 'main' "
         "AND table_name = 'step' AND column_name = 'complete'"
     )
-    assert "a last one that the end of the recording cut off" in Trace(store).sql(query).rows()[0]["comment"]
+    (row,) = Trace(store).sql(query).rows()
+    assert "a last one that the end of the recording cut off" in row["comment"]
 
 
 def test_its_repr_says_what_it_covers(store):
