@@ -22,6 +22,7 @@ from stepscope.floor.errors import StepScopeError
 from stepscope.report import page_data
 from stepscope.report.page import page
 from stepscope.report.page_data import Shown
+from stepscope.store.interrupt import StoppedError
 from stepscope.store.open import Store
 
 QUIET = (
@@ -118,6 +119,8 @@ class Answers:
         if key not in self._known:
             try:
                 self._known[key] = ask()
+            except StoppedError:  # whoever asked is gone; the next one waits for an answer
+                raise
             except StepScopeError as error:
                 self._known[key] = error
         if isinstance(self._known[key], StepScopeError):

@@ -3,6 +3,7 @@
 Which views there are is asked of the page, so that a new one is looked at without a word here.
 """
 
+import shutil
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,8 @@ def check_overview(opened: Any) -> None:
 @pytest.mark.traces
 @pytest.mark.parametrize("trace", OF_OTHERS)
 def test_every_view_of_traces_of_others(both: Any, as_views_ask: None, trace: str) -> None:
+    if trace.endswith(".ncu-rep") and shutil.which("ncu") is None:
+        pytest.skip("needs ncu")
     pages = both(f"as views ask {trace}".replace("/", "-"), SHARED_TRACES / trace)
     for opened in pages if trace in REPORTED else islice(pages, 1):
         check_numbers(shown(opened, own=True), opened.traces[0])

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from stepscope.api.trace import Trace
 from stepscope.floor.allotted import processors
 from stepscope.report.page_data import Report, Shown
 from stepscope.store.open import Store
-from stepscope.store.own_process import own_process, started
+from stepscope.store.own_process import conversation, own_process, started
 
 if TYPE_CHECKING:
     from stepscope.floor.allotted import processors
@@ -96,14 +95,8 @@ class _Process:
 def main() -> int:
     """Makes what stdin asks for, a place a line; a JSON object per line on stdout."""
     own_process()
-    # What a plug-in prints must not be read as an answer.
-    answers, sys.stdout = sys.stdout, sys.stderr
-
-    def tell(**message: Any) -> None:
-        answers.write(json.dumps(message) + "\n")
-        answers.flush()
-
-    asked = json.loads(sys.stdin.readline())
+    lines, tell = conversation()
+    asked = json.loads(lines.readline())
     shown = []
     for one in asked["recordings"]:
         store = Store.open(one["store"])
@@ -111,7 +104,7 @@ def main() -> int:
         shown.append(Shown(one["name"], Trace(store, ranks=one["ranks"], steps=one["steps"])))
     with Report(shown, with_places=asked["with_places"]) as report:
         tell(asked=len(report.asked))
-        for line in sys.stdin:
+        for line in lines:
             made = None
             with suppress(Exception):  # whoever asked asks itself then, and finds the same
                 made = report.make(int(line))

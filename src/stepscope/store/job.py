@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import json
 import shutil
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict, dataclass, fields, replace
@@ -36,7 +35,7 @@ from stepscope.link.folder_checks import spans_apart
 from stepscope.link.rank import captures_of, link_rank
 from stepscope.schema.tables import TABLES
 from stepscope.store.narrow import narrowed
-from stepscope.store.own_process import own_process
+from stepscope.store.own_process import conversation, own_process
 from stepscope.store.ranks import add_check
 from stepscope.store.without_secrets import leave_out_secrets
 from stepscope.store.write import rank_folder, write_tables
@@ -313,17 +312,11 @@ def _one_row(table: str, row: dict[str, Any]) -> pa.Table:
 def main() -> int:
     """Runs the jobs on stdin, one a line; tells progress and the outcomes on stdout, a JSON object per line."""
     own_process()
-    # What a plug-in prints must not be read as a message.
-    messages, sys.stdout = sys.stdout, sys.stderr
-
-    def tell(**message: Any) -> None:
-        messages.write(json.dumps(message) + "\n")
-        messages.flush()
-
+    asked, tell = conversation()
     listings = Listings()
     source = ""
     try:
-        for line in sys.stdin:
+        for line in asked:
             job = Job(**json.loads(line))
             source = job.sources[0][0]
             outcome = run_job(job, lambda read: tell(read=read), listings)

@@ -8,10 +8,12 @@ for some hundredths of a second before it sleeps.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     import subprocess
@@ -60,6 +62,24 @@ def started(module: str) -> subprocess.Popen[str]:
         # Ctrl-C is for the parent, which ends its children itself.
         start_new_session=True,
     )
+
+
+def conversation() -> tuple[TextIO, Callable[..., None]]:
+    """The lines that the process which started this one writes, and what tells it a JSON object, on a line.
+
+    What plug-ins, C libraries and programs that they start read and print is no part of it from now on.
+    """
+    asked, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+
+    def tell(**message: Any) -> None:
+        answers.write(json.dumps(message) + "\n")
+        answers.flush()
+
+    return asked, tell
 
 
 class _Watches:
