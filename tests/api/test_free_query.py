@@ -16,7 +16,7 @@ ROWS = {"device_event": [{"name": "gemm", "dur_ns": 2**61}, {"name": "add", "dur
 @pytest.fixture
 def answered(make_scope):
     scope = make_scope(ROWS)
-    return lambda text: answer_query(scope, text)
+    return lambda text, **how: answer_query(scope, text, **how)
 
 
 def test_columns_get_a_type_and_the_unit_in_their_name(answered):
@@ -43,8 +43,14 @@ def test_a_sum_beyond_64_bits_is_exact_as_text(answered):
 
 
 def test_two_columns_of_one_name_both_survive(answered):
-    (row,) = answered("SELECT 1 AS a, 2 AS a, 3 AS a").rows()
-    assert row == {"a": 1, "a_2": 2, "a_3": 3}
+    for top in (None, 5):  # a query of which so many rows are asked is a subquery
+        (row,) = answered("SELECT 1 AS a, 2 AS a, 3 AS a, 4 AS A, 5 AS a_1", top=top).rows()
+        assert row == {"a": 1, "a_1": 2, "a_2": 3, "A_3": 4, "a_1_1": 5}
+
+
+def test_a_number_that_is_none_is_null_however_it_is_shown(answered):
+    (row,) = answered("SELECT 'inf'::DOUBLE AS a, 'nan'::DOUBLE AS b, 1.5 AS c").rows()
+    assert row == {"a": None, "b": None, "c": 1.5}
 
 
 def test_what_has_no_plain_type_becomes_text(answered):

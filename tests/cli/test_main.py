@@ -109,6 +109,23 @@ def test_debugging_shows_the_traceback(run, monkeypatch):
         run("kernels", "x")
 
 
+@pytest.mark.parametrize(
+    "early",
+    [
+        # While click is imported, and while a dataclass is made: Python then ends by the signal.
+        "class Interrupts:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'click': os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Interrupts())",
+        "import stepscope.cli.main as made\nmade._run = lambda _: exec('raise KeyboardInterrupt')",
+    ],
+)
+def test_an_interruption_while_it_starts_is_one_line_and_130(early):
+    text = f"import os, signal, sys\n{early}\nfrom stepscope.__main__ import main\nsys.exit(main())"
+    done = python("-c", text)
+    assert (done.returncode, done.stderr) == (130, "stepscope: interrupted\n")
+
+
 def test_an_interruption_is_one_line_and_130(run, monkeypatch):
     failing(monkeypatch, KeyboardInterrupt())
     ran = run("kernels", "x")

@@ -9,7 +9,10 @@ from tests.formats.nvprof.databases import Nvprof
 from tests.small_traces import H100, MI300
 from tests.small_traces import write_trace as write
 
+from stepscope.formats.container import Member
+from stepscope.formats.file_names import name_of, place_of
 from stepscope.formats.jobs import MOST_JOBS
+from stepscope.formats.kineto.metadata import device_names
 from stepscope.formats.runs import find_run
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -48,6 +51,27 @@ def test_devices_whose_driver_gives_no_name_are_told_apart_by_what_they_can(tmp_
         listed = [{"id": 0, "name": "", "computeMajor": 9, "computeMinor": 4, "numSms": sms}]
         write(tmp_path / f"{name}.json", device=None, deviceProperties=listed)
     assert about(tmp_path)["a"].endswith("9.4 with 304 multiprocessors")
+
+
+@pytest.mark.parametrize(
+    ("stated", "words"),
+    [
+        ({}, "device of unknown model"),
+        ({"numSms": 80}, "device of unknown model: 80 multiprocessors"),
+        ({"computeMajor": 7}, "device of unknown model: 7.0"),
+    ],
+)
+def test_of_a_device_without_a_name_what_is_known_is_said(stated, words):
+    listed = [{"id": 0, **stated}]
+    assert device_names({"deviceProperties": listed}) == (words,)
+
+
+def test_a_member_of_an_archive_lies_in_it_whatever_its_name_would_lead_to(tmp_path):
+    path = tmp_path / "run.zip"
+    for name in ("../../control.json", "/control.json", "./control.json"):
+        member = Member(path, name, name, 1)
+        assert (place_of(member), name_of(member)) == (path / "control.json", "control.json")
+    assert name_of(Member(path, "..", "..", 1)) == "run.zip"
 
 
 @pytest.mark.parametrize(("capability", "number"), [("7.5", 2), ("9.0", 1), ("n/a", 1)])

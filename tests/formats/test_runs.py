@@ -1,9 +1,13 @@
+import gzip
 import json
 import shutil
+import tarfile
+import zipfile
 
 import pytest
 
 from stepscope.floor.errors import SourceError
+from stepscope.formats.container import Member
 from stepscope.formats.runs import find_run
 
 
@@ -178,6 +182,31 @@ def test_copies_of_one_file_are_no_further_ranks(tmp_path):
         str(tmp_path / "copy of r.json"): copied,
         str(tmp_path / "z.json"): copied,
     }
+
+
+@pytest.mark.parametrize("said", [{}, {"rank": 1, "world": 2, "base": 10**18}])
+def test_copies_are_known_however_each_is_compressed(tmp_path, said):
+    folder = tmp_path / "run"
+    write(folder / "a.json", **said)
+    data = (folder / "a.json").read_bytes()
+    (folder / "a.json.gz").write_bytes(gzip.compress(data))
+    for name, content in (("a.json", data), ("a.json.gz", gzip.compress(data))):
+        with zipfile.ZipFile(folder / f"{name}.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr(name, content)
+        with tarfile.open(folder / f"{name}.tgz", "w:gz") as archive:
+            archive.add(folder / name, name)
+    run = find_run(folder)
+    assert [one.member.path.name for one in run.recordings] == ["a.json"]
+    assert len(run.copies) == 5
+    assert set(run.copies.values()) == {str(folder / "a.json")}
+
+
+def test_recordings_that_say_the_same_and_differ_in_size_are_not_read_for_it(tmp_path, monkeypatch):
+    write(tmp_path / "a.json", base=10**18)
+    write(tmp_path / "longer.json", base=10**18)
+    (tmp_path / "b.json.gz").write_bytes(gzip.compress((tmp_path / "a.json").read_bytes() + b" "))
+    monkeypatch.setattr(Member, "digest", lambda one: pytest.fail(f"{one.label} was read"))
+    assert find_run(tmp_path).copies == {}
 
 
 def test_copies_whose_names_say_a_rank_are_what_they_say(tmp_path):

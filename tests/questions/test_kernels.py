@@ -1,3 +1,5 @@
+import statistics
+
 GEMM = {"name": "gemm", "grid_x": 8, "grid_y": 4, "grid_z": 1, "block_x": 256, "block_y": 1}
 
 
@@ -23,6 +25,16 @@ def test_kernels_are_summed_by_name_and_copies_are_none(diff):
         relu,computation,1,40,0.25,40.0,40,40.0,40
         """,
     )
+
+
+def test_deviation_is_exact_and_so_the_same_in_every_run(answer):
+    durations = [2**59, 2**59 + 1, 2**59 + 7]
+    events = [
+        {"name": "gemm", "dur_ns": one, "start_ns": 0, "stream": n}
+        for n, one in enumerate(durations)
+    ]
+    (row,) = answer("kernels", {"device_event": events}).rows()
+    assert row["std_ns"] == statistics.stdev([0, 1, 7])
 
 
 def test_deviation_is_the_samples_and_unknown_for_one_call(diff):

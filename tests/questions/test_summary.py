@@ -44,6 +44,13 @@ def rows_of(table: Any, section: str) -> dict[str, dict[str, Any]]:
     return {row["item"]: row for row in table.rows() if row["section"] == section}
 
 
+def test_processes_of_one_file_are_one_file(answer):
+    paths = ("a.sqlite!pid 7", "a.sqlite!pid 8", "b.zip!a.json")
+    sources = [TRAINING["source"][0] | {"path": path} for path in paths]
+    table = answer("summary", TRAINING | {"source": sources})
+    assert rows_of(table, "recorded")["files"]["count"] == 2
+
+
 def test_a_device_without_a_name_is_called_so(answer):
     unnamed = {"rank": 0, "device": 0, "kind": "rocm", "used": True}
     items = [row["item"] for row in answer("summary", {**TRAINING, "device": [unnamed]}).rows()]

@@ -8,6 +8,7 @@ import pytest
 from stepscope.answers.ask import ask
 from stepscope.judge.declare import WITH_OTHERS
 from stepscope.questions import find
+from stepscope.report.advice import typed
 from stepscope.report.findings_text import findings_lines
 from stepscope.report.text import answer_lines
 from stepscope.store.open import Store
@@ -50,19 +51,39 @@ def test_a_finding_says_what_it_saves_and_what_to_do() -> None:
     ]
 
 
+def test_commands_ask_about_the_part_that_was_asked_for_as_far_as_they_can() -> None:
+    source = "'my run' --job a --rank 0-2 --name '*gemm*' --window 0ns:5ns"
+    for advised, typed_again in {
+        "kernels": f"kernels {source}",
+        "idle": "idle 'my run' --job a --rank 0-2 --window 0ns:5ns",
+        "checks": "checks 'my run' --job a --rank 0-2",
+        "steps --by mean": "steps 'my run' --job a --rank 0-2 --window 0ns:5ns --by mean",
+        "kernels --rank 3": "kernels 'my run' --job a --name '*gemm*' --window 0ns:5ns --rank 3",
+    }.items():
+        assert typed(f"`stepscope {advised}`", "stepscope", source) == f"`stepscope {typed_again}`"
+
+
+def test_a_finding_of_some_ranks_and_steps_is_asked_again_of_these() -> None:
+    with Store.from_rows(LOADING) as store:
+        queries = ask(find("findings"), store, steps=[1]).rows()
+    assert queries
+    for row in queries:
+        assert row["query"].startswith("SELECT") or " SRC --step 1" in row["query"]
+
+
 def test_commands_in_an_answer_are_those_that_can_be_typed() -> None:
     named = {"name": "`stepscope of a file", "dur_ns": 5}
     rows = LOADING | {"host_event": [*LOADING["host_event"], named]}
     with Store.from_rows(rows) as store:
         for question in ("findings", "summary"):
             table = ask(find(question), store)
-            typed = answer_lines(table, width=400, command="python -m stepscope")
-            words = "\n".join(line.text for line in typed)
+            told = answer_lines(table, width=400, command="python -m stepscope")
+            words = "\n".join(line.text for line in told)
             assert "`python -m stepscope checks`" in words, question
             assert "`stepscope checks`" not in words
             assert "`stepscope checks`" in table.to_json()
-            typed = answer_lines(table, width=400, source="'a b.json'")
-            assert any(line.text.strip() == "Next: stepscope checks 'a b.json'" for line in typed)
+            told = answer_lines(table, width=400, source="'a b.json'")
+            assert any(line.text.strip() == "Next: stepscope checks 'a b.json'" for line in told)
         empty = ask(find("phases"), store)
         (note,) = [
             line.text

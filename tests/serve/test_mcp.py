@@ -289,6 +289,9 @@ def test_a_finding_has_the_call_that_gives_its_number_again(session, stores):
         "tool": "ask",
         "arguments": {"question": "steps", "recording": "2", "parameters": {"by": "mean"}},
     }
+    assert _again("stepscope utilization SRC", "1")["arguments"] == {
+        "question": "utilization", "recording": "1",
+    }  # fmt: skip
     assert _again("stepscope queue SRC --limit 5 --step 3", "1")["arguments"] == {
         "question": "queue", "recording": "1", "step": "3", "parameters": {"limit": 5},
     }  # fmt: skip

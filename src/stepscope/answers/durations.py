@@ -12,10 +12,15 @@ STATISTICS = """
     median(dur_ns) AS median_ns,
     min(dur_ns) AS min_ns,
     max(dur_ns) AS max_ns,
-    stddev_samp(dur_ns) AS std_ns
+    sqrt(
+        (sum(dur_ns::HUGEINT * dur_ns) - sum(dur_ns) * sum(dur_ns) // count(*)
+            - (sum(dur_ns) * sum(dur_ns) % count(*)) / count(*))
+        / nullif(count(*) - 1, 0)
+    ) AS std_ns
 """
 """What `statistics` declares, of grouped rows that have a `dur_ns`. The standard deviation is that of a
-sample (divided by n - 1), as in pandas and `nsys stats`, and NULL for one event."""
+sample (divided by n - 1), as in pandas and `nsys stats`, and NULL for one event. Its sums are integers: those of
+`stddev_samp` depend on which thread met which rows."""
 
 
 def statistics(what: str, *, detailed: bool = True) -> tuple[Column, ...]:

@@ -230,6 +230,16 @@ def window_text(window: tuple[int, int]) -> str:
     return f"{time_text(start)} to {'the end' if end >= OPEN_END_NS else time_text(end)}"
 
 
+def window_typed(window: tuple[int, int]) -> str:
+    """A window as `parse_window` reads it.
+
+    >>> window_typed((1_500_000, OPEN_END_NS))
+    '1500000ns:'
+    """
+    start, end = window
+    return f"{start}ns:{'' if end >= OPEN_END_NS else f'{end}ns'}"
+
+
 def matching(column: str, pattern: str) -> str:
     """SQL: whether a text column matches a name, a GLOB or `/a regular expression/`.
 

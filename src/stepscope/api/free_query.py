@@ -108,19 +108,21 @@ def _table(arrays: list[Any], names: list[str]) -> pa.Table:
 
 
 def _distinct(names: list[str]) -> list[str]:
-    """SQL may name two columns alike; rows as objects cannot."""
-    found: list[str] = []
+    """SQL may name two columns alike; rows as objects cannot. They are called as DuckDB does in a subquery, which a
+    query of which so many rows are asked is."""
+    found: dict[str, str] = {}
     for name in names:
-        candidate, number = name, 1
-        while candidate in found:
+        candidate, number = name, 0
+        while candidate.lower() in found:
             number += 1
             candidate = f"{name}_{number}"
-        found.append(candidate)
-    return found
+        found[candidate.lower()] = candidate
+    return list(found.values())
 
 
 def _plain_array(array: Any) -> Any:
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     kind = array.type
     if pa.types.is_dictionary(kind):
@@ -133,7 +135,8 @@ def _plain_array(array: Any) -> Any:
         except pa.ArrowInvalid:  # beyond 64 bit: exact as text
             return pa.array([None if v is None else str(v) for v in array.to_pylist()], pa.string())
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        return array.cast(pa.float64())
+        numbers = array.cast(pa.float64())
+        return pc.if_else(pc.is_finite(numbers), numbers, None)
     if pa.types.is_null(kind) or pa.types.is_large_string(kind):
         return array.cast(pa.string())
     return pa.array([_text(value) for value in array.to_pylist()], pa.string())

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 import click
 
-from stepscope.answers.part import parse_window
-from stepscope.floor.chosen_numbers import parse_numbers
+from stepscope.answers.part import EVERYTHING, Part, parse_window, window_typed
+from stepscope.floor.chosen_numbers import numbers_typed, parse_numbers
 from stepscope.floor.chosen_ranks import EXAMPLES, parse_ranks
 from stepscope.floor.errors import UsageError
 
@@ -105,13 +105,28 @@ sources_alone = click.argument(
 
 
 def typed_sources(
-    sources: Sequence[str], job: str | None = None, captures: Sequence[str] = ()
+    sources: Sequence[str],
+    job: str | None = None,
+    captures: Sequence[str] = (),
+    *,
+    ranks: Sequence[int] | None = None,
+    steps: Sequence[int] | None = None,
+    part: Part = EVERYTHING,
 ) -> str:
-    """Files and folders, the job and captures of graphs, as they are typed again; standard input is gone, and
-    `SRC` instead."""
+    """Files and folders, the job, captures of graphs and what of them was asked for, as they are typed again; standard
+    input is gone, and `SRC` instead."""
     named = ["SRC" if source == "-" else _no_option(source) for source in sources]
-    given = [word for capture in captures for word in ("--capture", capture)]
-    return shlex.join([*named, *(() if job is None else ("--job", job)), *given])
+    given = [
+        ("--job", job),
+        *(("--capture", capture) for capture in captures),
+        ("--rank", None if ranks is None else numbers_typed(ranks)),
+        ("--step", None if steps is None else numbers_typed(steps)),
+        ("--name", part.name),
+        ("--under", part.under),
+        ("--window", None if part.window is None else window_typed(part.window)),
+    ]
+    options = [word for option, value in given if value is not None for word in (option, value)]
+    return shlex.join([*named, *options])
 
 
 def _no_option(source: str) -> str:

@@ -148,6 +148,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
         say("stepscope: interrupted")
+        exec("")  # noqa: S102 - Python kills itself where an `exec`, as of a dataclass, was interrupted, unless one ended since
         return INTERRUPTED
     except BrokenPipeError:
         write_no_more(sys.stdout)

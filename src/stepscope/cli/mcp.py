@@ -43,7 +43,8 @@ def command(
     starts it: name this command in its settings.
 
     It has nine tools: every question, findings with their evidence, checks, the tables, read-only SQL. It
-    writes nothing and reads nothing but SRC. Names in a recording are marked as data.
+    reads nothing but SRC and writes nothing but what every question keeps: imported recordings in the cache, and
+    answers in a store's kept.bin. Names in a recording are marked as data.
     """
     try:
         from stepscope.serve.agent_server import serve_agent

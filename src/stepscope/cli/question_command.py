@@ -101,7 +101,14 @@ def question_command(question: Question) -> click.Command:
             width=width,
             most=most,
             whole=whole,
-            source=typed_sources(asked["sources"], asked["job"], reading["capture"])
+            source=typed_sources(
+                asked["sources"],
+                asked["job"],
+                reading["capture"],
+                ranks=asked["ranks"],
+                steps=asked["steps"],
+                part=part(**filters),
+            )
             if "job" in asked
             else "",
         )

@@ -75,6 +75,15 @@ def numbers_text(numbers: Iterable[int]) -> str:
     )
 
 
+def numbers_typed(numbers: Iterable[int]) -> str:
+    """The same as `parse_numbers` reads it.
+
+    >>> numbers_typed([7, 5, 6, 1])
+    '1,5-7'
+    """
+    return numbers_text(numbers).replace(" ", "")
+
+
 def numbers_of(given: int | Iterable[int], what: str) -> tuple[int, ...]:
     """One number or several as a tuple; `what` is `"rank"` or `"step"`.
 

@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import PurePath
+
+_PROCESS = re.compile(r"!pid \d+(?: of \d+)?$")
+
+
+def file_of(label: str) -> str:
+    """The file of a recording that may be one of several processes in it (`formats.container.Member`).
+
+    >>> file_of("run/a.sqlite!pid 148"), file_of("run.zip!a.json")
+    ('run/a.sqlite', 'run.zip!a.json')
+    """
+    return _PROCESS.sub("", label)
 
 
 def path_names(paths: Sequence[PurePath]) -> list[str]:

@@ -13,7 +13,7 @@ import tarfile
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -41,6 +41,9 @@ _INFLATES = 12
 """How many times its size on disk a compressed trace has in memory, where nobody inflated it yet."""
 _KEPT_BYTES = 1 << 20
 _SKIPPED_BYTES = 1 << 18
+_GZIP = b"\x1f\x8b"
+_TOLD = 0xFFFFFFFF
+"""What of a size stands at the end of a gzip stream."""
 
 ERRORS = {
     "archive-damaged": (
@@ -227,19 +230,33 @@ class Member:
             return partial(_Stretch, place.within, place.offset, place.length or 0)
         return partial(FileWindow, str(self.path), place.offset, place.length)
 
+    def told_size(self) -> int | None:
+        """Bytes it has uncompressed, as they are told beside them, without their higher bits; None where one has to
+        read it to know, or it cannot be read."""
+        place = self._place
+        with suppress(SourceError, OSError):
+            with self.open() as stream:
+                layers = stream.layers
+            if not layers:
+                return (self.size if place.entry is None else place.entry.file_size) & _TOLD
+            if layers == 1 and place.within is None and place.entry is None:
+                with self.path.open("rb") as file:
+                    file.seek(place.offset)
+                    is_gzip = file.read(2) == _GZIP
+                    file.seek(place.offset + self.size - 4)
+                    return int.from_bytes(file.read(4), "little") if is_gzip else None
+        return None
+
     def digest(self) -> bytes:
-        """A digest of its bytes as they lie on disk or in an archive: copies of one file have the same.
+        """A digest of its uncompressed bytes: copies of one file have the same, however each is compressed.
 
         Raises:
             SourceError: the file cannot be read.
         """
         found = hashlib.sha256()
-        try:
-            with closing(self._packed()()) as stream:
-                while block := stream.read(_KEPT_BYTES):
-                    found.update(block)
-        except OSError as error:
-            raise _unreadable(self.label, error) from error
+        with self.open() as stream:
+            while block := stream.read(_KEPT_BYTES):
+                found.update(block)
         return found.digest()
 
 

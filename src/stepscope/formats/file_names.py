@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from stepscope.formats.container import Member
 
@@ -21,12 +21,13 @@ _ENDINGS = re.compile(
 
 def name_of(member: Member) -> str:
     """The file's name, without its folder."""
-    return Path(member.name).name if member.name else member.path.name
+    return place_of(member).name
 
 
 def place_of(member: Member) -> Path:
-    """Its path; a member of an archive lies in the archive as in a folder."""
-    return member.path / member.name if member.name else member.path
+    """Its path; a member of an archive lies in the archive as in a folder, whatever its name would lead to."""
+    names = PurePosixPath(member.name or "").parts
+    return member.path.joinpath(*(name for name in names if name not in ("/", "//", "..")))
 
 
 def stated_rank(member: Member) -> int | None:

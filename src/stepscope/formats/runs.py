@@ -343,18 +343,20 @@ def _with_ranks(job: list[Candidate], run: Run) -> list[Recording]:
 
 
 def _copies(files: list[Candidate]) -> dict[str, str]:
-    """Labels of the files that hold the same bytes as one with a shorter name, or an earlier one, each with that one's."""
-    of_size: dict[tuple[Any, ...], list[Member]] = {}
+    """Labels of the files that hold the same bytes, uncompressed, as one with a shorter name, or an earlier one, each with
+    that one's. Most that say the same of themselves differ in size, and need not be read for it."""
+    alike: dict[tuple[Any, ...], list[Member]] = {}
     for one in sorted(files, key=lambda one: (len(one.member.label), natural(one.member.label))):
-        alike = one.member.size, one.member.process, one.rank, one.start_ns
-        of_size.setdefault(alike, []).append(one.member)
+        alike.setdefault((one.member.process, one.rank, one.start_ns), []).append(one.member)
     copies: dict[str, str] = {}
-    for members_alike in of_size.values():
+    for those in alike.values():
+        sizes = [one.told_size() for one in those] if len(those) > 1 else []
         first: dict[bytes, str] = {}
-        for member in members_alike if len(members_alike) > 1 else ():
-            original = first.setdefault(member.digest(), member.label)
-            if original != member.label:
-                copies[member.label] = original
+        for member, size in zip(those, sizes, strict=False):
+            if None in sizes or sizes.count(size) > 1:
+                original = first.setdefault(member.digest(), member.label)
+                if original != member.label:
+                    copies[member.label] = original
     return copies
 
 

@@ -121,6 +121,8 @@ def _judged(facts: Facts, rule: Rule, finding: Finding) -> Found:
     checks = tuple(facts.failing(*rule.rests_on))
     if not finding.query:
         finding = replace(finding, query=f"stepscope findings SRC --id {rule.id} --json")
+    if finding.query.startswith("stepscope "):
+        finding = replace(finding, query=finding.query.replace(" SRC", f" SRC{facts.asked}", 1))
     of_run = finding.step_ns is not None and facts.phases_alone is None
     per = "step that is not traced" if of_run else facts.per
     step_ns = float(facts.step_ns) if finding.step_ns is None else finding.step_ns

@@ -14,6 +14,7 @@ from stepscope.analysis.recording import WORK, every_step, marks_steps, rank_bat
 from stepscope.analysis.straggler import late_in_collectives, recorded_lateness
 from stepscope.answers.sound import damaged_ranks
 from stepscope.answers.sound import ranks_text as ranks_text  # rules name ranks so
+from stepscope.floor.chosen_numbers import numbers_typed
 from stepscope.floor.quoting import sql_literal
 from stepscope.floor.units import ratio_text, time_text
 from stepscope.formats.evidence import Evidence
@@ -73,6 +74,15 @@ class Facts:
     def left_out(self) -> tuple[int, ...]:
         """Ranks that are not judged with the others, because too much of them is missing."""
         return tuple(rank for rank in self.of_all.scope.ranks if rank not in self.scope.ranks)
+
+    @property
+    def asked(self) -> str:
+        """The options by which a command asks about the same ranks and steps; empty for all of them."""
+        scope = self.of_all.scope
+        ranks = () if scope.ranks == scope.store.ranks else scope.ranks
+        steps = () if scope.steps == scope.store.kept_steps else scope.steps
+        chosen = (("rank", ranks), ("step", steps))
+        return "".join(f" --{name} {numbers_typed(which)}" for name, which in chosen if which)
 
     @cached_property
     def damaged_ranks(self) -> tuple[int, ...]:

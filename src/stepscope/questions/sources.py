@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from stepscope.answers.declare import Column, question
 from stepscope.answers.rows import noted
 from stepscope.answers.scope import Scope
+from stepscope.floor.path_names import file_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -112,7 +113,6 @@ def sources(scope: Scope) -> pa.Table:
         return rows
     left_out = [{"path": path, "left_out": reason} for path, reason in skipped]
     rows = pa.concat_tables([rows, pa.Table.from_pylist(left_out, schema=rows.schema)])
-    files = "file was" if len(skipped) == 1 else "files were"
-    return noted(
-        rows, f"{len(skipped)} {files} left out; `--sort left_out` lists such files first."
-    )
+    count = len({file_of(path) for path, _ in skipped})
+    files = "file was" if count == 1 else "files were"
+    return noted(rows, f"{count} {files} left out; `--sort left_out` lists such files first.")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from stepscope.answers.declare import Column, question
 from stepscope.answers.rows import answer_dicts
 from stepscope.floor.chosen_numbers import numbers_text
+from stepscope.floor.path_names import file_of
 from stepscope.floor.units import bytes_text, count_text, plural, time_text
 from stepscope.formats.evidence import EVERYTHING, OF_NO_RANK
 from stepscope.formats.vocabulary import unknown_model
@@ -172,7 +173,7 @@ def _recorded(scope: Scope, facts: Facts) -> Iterator[Row]:
     yield {"item": "tool", "text": ", ".join(filter(None, tools)) or None}
     yield {
         "item": "files",
-        "count": len(sources),
+        "count": len({file_of(row["path"]) for row in sources}),
         "text": _damage(sources) or "all events read",
     }
     yield {"item": "events", "count": sum(row["events_kept"] for row in sources)}

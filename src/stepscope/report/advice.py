@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import re
+import shlex
+from typing import get_args
 
+from stepscope.answers.declare import Filter
+from stepscope.answers.part import filters_of
 from stepscope.answers.text_grid import Line, wrapped
 from stepscope.questions import OURS, find
 
@@ -60,8 +64,30 @@ def advice_lines(label: str, text: str, *, command: str, source: str, width: int
     return lines + [Line(f"  {part}") for part in wrapped(words, width - 2)]
 
 
+def asked_of(name: str, command: str, source: str) -> str:
+    """The command line of a question; `SRC` stands in it where no recording was typed."""
+    return f"{command} {name} {_asked_again(name, source or 'SRC')}"
+
+
 def _command(advised: re.Match[str], command: str, source: str) -> str | None:
     """The command line of a question about the recording; None for other commands."""
     if not source or advised[1] not in OURS or find(advised[1]).recordings != "one":
         return None
-    return f"{command} {advised[1]} {source}{advised[3]}"
+    return f"{command} {advised[1]} {_asked_again(advised[1], source, advised[3])}"
+
+
+def _asked_again(name: str, source: str, options: str = "") -> str:
+    """What a question is asked of: the recording as it is typed, with as much of the part that was asked for as this
+    question takes and its own options do not say."""
+    own = options.split()
+    question = find(name)
+    declared = (str(one.default) for one in question.parameters if one.name == "by")
+    by = own[own.index("--by") + 1] if "--by" in own[:-1] else next(declared, None)
+    taken = filters_of(question)
+    refused = {f"--{one}" for one in get_args(Filter)}
+    refused -= {f"--{one}" for one in taken.get(by, taken.get(None, ()))}
+    words, kept = iter(shlex.split(source)), []
+    for word in words:
+        given = [word, next(words)] if word.startswith("--") else [word]
+        kept += given if word not in refused.union(own) else []
+    return shlex.join(kept) + options

@@ -14,7 +14,7 @@ from stepscope.answers.text_grid import MARK, Line, shortened, wrapped
 from stepscope.floor.quoting import one_line
 from stepscope.floor.text_cells import left
 from stepscope.floor.units import NOT_MEASURED, count_text, plural, ratio_text, time_text
-from stepscope.report.advice import advice_lines
+from stepscope.report.advice import advice_lines, asked_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -75,7 +75,7 @@ def summary_lines(
     ]
     lists = [(title, sections[name]) for name, title in _LISTS.items() if sections.get(name)]
     room = MOST_LINES - len(above) - _LEAST_OF_LIST * len(lists)
-    below = _checks(sections.get("checks", []), width, room, f"{command} checks {source or 'SRC'}")
+    below = _checks(sections.get("checks", []), width, room, asked_of("checks", command, source))
     room = MOST_LINES - len(above) - len(below)
     lines = above + _top_lists(lists, room, width) + below
     return [

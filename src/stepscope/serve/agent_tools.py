@@ -9,6 +9,7 @@ import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.declare import Parameter, Question
@@ -197,7 +198,7 @@ def _again(query: str, number: str) -> Call:
         return _a_call("sql", recording=number, sql=query)
     given: dict[str, Any] = {}
     rest = [word for word in words[3:] if word != "--json"]
-    for option, value in zip(rest, [*rest[1:], "--"], strict=True):
+    for option, value in pairwise([*rest, "--"]):
         if option.startswith("--"):
             name = option.removeprefix("--").replace("-", "_")
             given[name] = True if value.startswith("--") else value

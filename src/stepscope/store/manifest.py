@@ -58,7 +58,8 @@ ERRORS = {
     "store-damaged": (
         "A file of the store is missing, is not as it was written, or was taken away while the store "
         "was read. Import the recording again; what is in the cache is imported again without being asked "
-        "for."
+        "for. Sizes are compared whenever a store is opened, contents when a question first reads a table: an answer "
+        "that was given before is kept in the store and is told without reading any. `stepscope check` reads all."
     ),
     "store-version": "The store was made by a StepScope with other tables. Import the recording again.",
 }

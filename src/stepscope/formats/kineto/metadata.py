@@ -329,11 +329,12 @@ def device_names(metadata: dict[str, Any]) -> tuple[str, ...] | None:
 
 def _model(device: dict[str, Any]) -> str:
     """A device's name; some drivers give none, and then what tells models apart stands for it."""
-    figures = f"{device['compute_major']}.{device['compute_minor']}"
-    return str(
-        device["name"]
-        or f"{unknown_model(device['kind'])}: {figures} with {device['sm_count']} multiprocessors"
-    )
+    if device["name"]:
+        return str(device["name"])
+    major, minor, processors = (device[it] for it in ("compute_major", "compute_minor", "sm_count"))
+    figures = [] if major is None else [f"{major}.{minor or 0}"]
+    figures += [f"{processors} multiprocessors"] if processors else []
+    return ": ".join([unknown_model(device["kind"]), *filter(None, [" with ".join(figures)])])
 
 
 def versions(metadata: dict[str, Any]) -> dict[str, str]:
