@@ -94,6 +94,19 @@ def test_steps_that_were_cut_are_named():
         assert left_out_of_means(scope) == "Means leave out steps 2, 3, recorded in part."
 
 
+def test_means_of_steps_in_part_say_so():
+    told = "No step is complete: means are of steps recorded in part."
+    with Trace(Store.from_rows(recording((100, 100), cut=(0, 1)))) as trace:
+        assert trace.ask("steps").note == trace.ask("steps", by="mean").note == told
+        assert told in {row["text"] for row in trace.ask("summary").rows()}
+    rows = recording((100, 100), (100, 100))
+    for step in rows["step"]:
+        step["complete"] = step["rank"] == 0
+    with Store.from_rows(rows) as store, Scope(store) as scope:
+        told = "No step of rank 1 is complete: means are of steps recorded in part."
+        assert left_out_of_means(scope) == told
+
+
 def test_a_step_that_other_ranks_count_is_named_with_its_rank():
     steps = [
         {"rank": rank, "step": step, "start_ns": step * 100, "end_ns": step * 100 + 100,

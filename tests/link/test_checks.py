@@ -227,6 +227,20 @@ def test_device_events_of_a_file_that_is_cut_off_are_unknown(recording, launches
     assert ("3 kernels were launched" in found["explanation"]) == bool(launches)
 
 
+@pytest.mark.parametrize("steps", [2, 5])
+def test_device_work_of_a_cut_file_is_damaged_where_no_step_is_complete(recording, steps):
+    for n in range(10 * steps):
+        if n % 10 == 0:
+            recording.annotation(f"ProfilerStep#{n // 10}", 100 * n, 100 * n + 990)
+        recording.launch(100 * n, 100 * n + 3, n + 1)
+        recording.kernel(100 * n + 4, 100 * n + 8, n + 1)
+    recording.report.truncated = True
+    found = recording.link().check("truncated")
+    none = steps == 2
+    assert found["affects"] == ("file,device-work" if none else "file")
+    assert ("no step is known to be complete" in found["explanation"]) == none
+
+
 def test_what_the_reader_found_becomes_checks(recording):
     healthy(recording)
     recording.report.kept = 1000

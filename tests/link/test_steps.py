@@ -74,16 +74,43 @@ def test_step_of_a_cut_file_that_lacks_events_is_not_complete_wherever_it_lies(
             recording.launch(start + 9 * n, start + 9 * n + 3, correlation)
             recording.kernel(start + 9 * n + 4, start + 9 * n + 8, correlation)
     complete = [row[6] for row in steps(recording.link())]
-    assert complete == [True, not truncated, True, True, not truncated]
+    assert complete == [not truncated, not truncated, True, True, not truncated]
 
 
-def test_steps_of_a_cut_file_without_device_are_held_to_their_operators(recording):
+def test_no_step_of_a_file_cut_before_its_launches_is_complete(recording):
     recording.report.truncated = True
-    for step, count in enumerate([4, 4, 3]):
+    for step in range(3):
         recording.annotation(f"ProfilerStep#{step}", 100 * step, 100 * step + 90)
-        for n in range(count):
+        for n in range(4):
             recording.operator("aten::mm", 100 * step + 10 * n, 100 * step + 10 * n + 5)
-    assert [row[6] for row in steps(recording.link())] == [True, True, False]
+    assert [row[6] for row in steps(recording.link())] == [False] * 3
+
+
+@pytest.mark.parametrize(
+    ("blocks", "complete"),
+    [
+        (
+            [(0, 60)],
+            [1, 2, 3, 4],
+        ),  # in order: neither the first step nor the last is shown to be there in full
+        ([(25, 60), (0, 25)], [1, 3, 4]),  # step 2 lies in two blocks
+        ([(35, 60), (0, 12)], [4]),  # the block between them is lost
+        ([(0, 15), (38, 60)], [4]),  # the same with times in order
+        ([(15, 25)], []),  # the fullest step is a part
+        ([(20, 30)], []),  # a lone complete step has nothing on either side that shows it
+    ],
+)
+def test_step_of_a_cut_file_is_complete_where_blocks_show_both_its_ends(
+    recording, blocks, complete
+):
+    recording.report.truncated = True
+    for step in range(6):
+        recording.annotation(f"ProfilerStep#{step}", 1000 * step, 1000 * step + 990)
+    for first, last in blocks:
+        for n in range(first, last):
+            recording.launch(100 * n, 100 * n + 3, n + 1)
+            recording.kernel(100 * n + 4, 100 * n + 8, n + 1)
+    assert [row[0] for row in steps(recording.link()) if row[6]] == complete
 
 
 def test_lone_step_of_a_cut_file_is_not_complete(recording):

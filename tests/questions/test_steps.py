@@ -4,6 +4,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
@@ -124,6 +125,34 @@ def test_host_communication_and_ranges_drawn_on_the_device(diff: Any) -> None:
         ,,,30,,10,60,100
         """  # what only enqueues a kernel is work of the host
     diff("steps", rows, expected)
+
+
+@pytest.mark.parametrize("severity", ["ok", "note", "warning", "error"])
+@pytest.mark.parametrize("name", ["aten::mm", "gloo:all_reduce"])
+def test_communication_is_unknown_where_the_device_was_lost_and_the_host_did_none(severity, name):
+    rows: dict[str, Any] = {
+        "step": [{"end_ns": 100}],
+        "host_event": [
+            {"kind": "operator", "name": "aten::mm", "dur_ns": 10},
+            {
+                "kind": "annotation",
+                "role": "communication",
+                "name": name,
+                "start_ns": 20,
+                "dur_ns": 5,
+            },
+        ],
+        "data_check": [{"check": "no_gpu_events", "severity": severity, "affects": "device-work"}],
+    }
+    lost, own = severity in ("warning", "error"), name == "gloo:all_reduce"
+    with Store.from_rows(rows) as store:
+        (step,) = ask(find("steps"), store).rows()
+        assert step["communication_ns"] == (5 if own else None if lost else 0)
+        note = ask(find("device-time"), store).note
+        assert ("Record with" in note, "stepscope checks" in note) == (not lost, lost)
+        changes = ask(find("what-if"), store).note
+        told = ("Nothing is there" in changes, "not known" in changes)
+        assert told == ((False, False) if own else (not lost, lost))
 
 
 def test_operators_inside_the_steps_range_count_and_those_inside_them_add_nothing(

@@ -38,6 +38,7 @@ from stepscope.analysis.recording import (
 )
 from stepscope.answers.rounding import whole_parts
 from stepscope.answers.scope import Scope
+from stepscope.answers.sound import ranks_without_their_device
 from stepscope.link.intervals import Intervals, covered, split, union
 
 PARTS = (
@@ -172,7 +173,7 @@ def break_down(
     depth = outer_depth(scope, ranks)
     inner = max(depth, range_depth(scope, ranks)) if causes else depth
     query = _HOST.format(ranks=ranks, depth=depth, inner=inner)
-    host = recordings(scope.numpy(query))
+    host, lost = recordings(scope.numpy(query)), ranks_without_their_device(scope)
     for key, own in steps.items():
         doing = host[key]["activity"] if key in host else np.empty(0)
         calls = (doing == _RUNTIME) | (doing == _BLOCKED)
@@ -209,7 +210,10 @@ def break_down(
                 work and has_times(device[key]),
                 work,
                 work,
-                work or operators,
+                work
+                or (
+                    operators and (key[0] not in lost or bool((doing == _HOST_COMMUNICATION).any()))
+                ),
                 runtime,
                 operators,
                 operators,

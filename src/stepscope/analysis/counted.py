@@ -50,6 +50,11 @@ _LEFT_OUT = f"""
 """Steps that count on no rank, with no rank; those that count on others, with the ranks on which they do not."""
 
 
+_NONE_COMPLETE = """
+    SELECT rank FROM (SELECT rank, span FROM step GROUP BY rank, span HAVING NOT bool_or(complete)) GROUP BY rank ORDER BY rank
+"""
+
+
 def left_out_of_means(scope: Scope) -> str:
     """Which steps in scope are in no mean, and why, in a sentence; empty where all are. A step that counts on some ranks
     is named with those on which it does not."""
@@ -64,9 +69,20 @@ def left_out_of_means(scope: Scope) -> str:
             f"({'up to ' if several else ''}{longest}; the others' median is {time_text(slow[0]['usual_ns'])})"
         )
     if cut:
-        how = "recorded in part" if scope.part.window is None else "cut off by the window"
-        parts.append(f"{_steps(cut)}, {how}")
-    return f"Means leave out {' and '.join(parts)}." if parts else ""
+        parts.append(f"{_steps(cut)}, {_how(scope)}")
+    words = [f"Means leave out {' and '.join(parts)}."] if parts else []
+    return " ".join(filter(None, [*words, none_complete(scope)]))
+
+
+def none_complete(scope: Scope) -> str:
+    """That all means are of steps in part, in a sentence; empty where each recording has a complete step."""
+    partial = [row["rank"] for row in scope.sql(_NONE_COMPLETE).to_pylist()]
+    whose = "" if len(partial) == len(scope.ranks) else f" of {ranks_text(partial)}"
+    return f"No step{whose} is complete: means are of steps {_how(scope)}." if partial else ""
+
+
+def _how(scope: Scope) -> str:
+    return "recorded in part" if scope.part.window is None else "cut off by the window"
 
 
 def _steps(rows: list[dict[str, Any]]) -> str:

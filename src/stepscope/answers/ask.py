@@ -13,7 +13,12 @@ from stepscope.answers.kept_answers import kept_or_made
 from stepscope.answers.part import EVERYTHING, Part
 from stepscope.answers.rows import as_declared, note_of, rests_on_of
 from stepscope.answers.scope import Recording, Scope
-from stepscope.answers.sound import all_damaged, damaged_ranks, without_ranks
+from stepscope.answers.sound import (
+    all_damaged,
+    damaged_ranks,
+    ranks_without_their_device,
+    without_ranks,
+)
 from stepscope.answers.table import Table, sort_key
 from stepscope.floor.chosen_numbers import wrong_argument
 from stepscope.floor.errors import StepScopeError, UsageError
@@ -358,4 +363,6 @@ def _note(question: Question, scope: Scope) -> str:
         reason = "The recording has no device events."
     else:
         reason = "No matching rows in this recording."
+    if "device-work" in question.rests_on and ranks_without_their_device(scope):
+        return f"{reason} Its device work was lost, or lies behind where its file is cut off: `stepscope checks`."
     return f"{reason} {question.fills}".strip()

@@ -39,6 +39,17 @@ def damaged_ranks(scope: Scope, rests_on: Iterable[str] = EVERYTHING) -> tuple[i
     return damaged if len(damaged) < len(scope.ranks) else ()
 
 
+_LOST_DEVICE = """
+    SELECT DISTINCT rank FROM data_check WHERE "check" = 'no_gpu_events' AND severity IN ('warning', 'error') ORDER BY rank
+"""
+
+
+def ranks_without_their_device(scope: Scope) -> tuple[int, ...]:
+    """The ranks whose device work was lost, or may lie behind where their file is cut off: what the device did is not
+    known, and recording the job in another way would not have helped."""
+    return tuple(row["rank"] for row in scope.sql(_LOST_DEVICE).to_pylist())
+
+
 def all_damaged(scope: Scope, rests_on: Iterable[str] = EVERYTHING) -> bool:
     """Whether several ranks were asked about, and each of them is damaged."""
     return len(scope.ranks) > 1 and len(_damaged(scope, rests_on)) == len(scope.ranks)

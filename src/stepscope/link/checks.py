@@ -460,17 +460,19 @@ def memory_totals(recording: Recording) -> Found:
     )
 
 
-@check("truncated", "file", fine="the file is complete.")
+@check("truncated", "file", "device-work", fine="the file is complete.")
 def truncated(recording: Recording) -> Found:
     """The file ends before its JSON does: the job was killed while it wrote, or the disk was full. Every
-    event before the end is kept.
+    event before the end is kept. Where no step is complete then, nobody knows which device work is missing.
     """
     cut = recording.report.truncated
+    some = bool(recording.steps.complete.any())
     return Found(
         WARNING if cut else OK,
         int(cut),
-        "The file ends before its JSON does: the writer was stopped. What was written before is "
-        "kept; any step may lack events.",
+        "The file ends before its JSON does: the writer was stopped. What was written before is kept; "
+        + ("any step may lack events." if some else "no step is known to be complete."),
+        ("file",) if some else None,
     )
 
 
@@ -491,7 +493,9 @@ def repaired(recording: Recording) -> Found:
     rest = [
         kind
         for kind in report.damage
-        if kind not in uncounted and kind not in _CHECKED and not is_harmless(kind)
+        if kind not in uncounted
+        and not (report.truncated and kind in _CHECKED)
+        and not is_harmless(kind)
     ]
     lines = [line(kind, report.damage[kind]) for kind in rest]
     if not count and not uncounted:

@@ -163,10 +163,12 @@ def find_steps(
         launched = _extend(steps, host, device, launch)
         _mark_incomplete(steps, launched, _unanswered(steps, host, launch))
         if truncated:
-            _mark_lacking(steps, launched, host)
+            _mark_lacking(steps, launched, host, device, launch)
         first = slow_first((steps.end - steps.start).tolist(), steps.complete.tolist())
         if first is not None:
             steps.slow_first[first] = True
+    elif truncated:
+        steps.complete[:] = False
     return steps
 
 
@@ -361,10 +363,36 @@ def _mark_incomplete(steps: Steps, launched: Int64s, unanswered: Int64s) -> None
         steps.complete[last] = False
 
 
-def _mark_lacking(steps: Steps, launched: Int64s, host: Host) -> None:
-    """Marks steps of a file that breaks off which lack events; a lone one has none to be held against."""
+def _mark_lacking(
+    steps: Steps, launched: Int64s, host: Host, device: Device, launch: NDArray[np.int32]
+) -> None:
+    """Marks steps of a file that breaks off which lack events, or may; a lone one has none to be held against.
+
+    Also the fullest step may lack some, so that each has to show that nothing of it lies behind the cut. A tracer
+    writes the calls of a thread, and the work of a stream, in blocks: each in order of time, and the blocks in
+    any. A step is within blocks where neither the first nor the last row of one is the step's own. Two blocks are
+    in order of time, too, where what lay between them is lost: such rows skip a step.
+    """
     for count in (launched, _per_step(steps, host, host.kind == OPERATOR)):
         steps.complete &= (count >= _IN_A_CUT_FILE * count.max(initial=0)) & (len(steps) > 1)
+    steps.complete &= (launched > 0) & (_unanswered(steps, host, launch) == 0)
+    calls = np.flatnonzero(np.isin(host.role, (LAUNCH, GRAPH_LAUNCH, COPY, FILL))).astype(np.int32)
+    _, stream = np.unique([device.device, device.stream], axis=1, return_inverse=True)
+    work = np.flatnonzero(device.work & (launch >= 0))
+    alone = device.start[device.work & (launch < 0)]
+    for line, row, start, called in (
+        (host.thread_of(calls), host.rows(calls), host.start[calls], host.start[calls]),
+        (stream[work], work, device.start[work], host.start[launch[work]]),
+    ):
+        order = np.lexsort((row, line))
+        line, start, called = line[order], start[order], called[order]
+        late = np.searchsorted(steps.host_start, called, side="right")
+        edge = np.ones(len(order) + 1, dtype=bool)
+        edge[1:-1] = (np.diff(line) != 0) | (np.diff(start) < 0) | (np.diff(late) > 1)
+        own = steps.at(called[edge[:-1] | edge[1:]])
+        steps.complete[own[own >= 0]] = False
+    in_window = steps.on_device_at(alone)
+    steps.complete[in_window[in_window >= 0]] = False
 
 
 def steps_of_events(

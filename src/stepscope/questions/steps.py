@@ -114,7 +114,8 @@ def steps(scope: Scope, by: str = "step") -> pa.Table:
     means, intervals and comparisons of steps are of these steps.
 
     A part is empty, not 0, where the recording could not show it: the device's parts without any
-    device event, Runtime without runtime calls, DataLoader and CPU Exec without host events.
+    device event, Communication where its device events were lost and the host carried out none, Runtime
+    without runtime calls, DataLoader and CPU Exec without host events.
     DataLoader is 0 when host events were recorded and no range of a DataLoader is among them; a
     loader of another kind shows as CPU Exec or Other.
 
@@ -129,7 +130,7 @@ def steps(scope: Scope, by: str = "step") -> pa.Table:
     * It leaves incomplete last steps out; here they are marked, and left out of means.
     """
     from stepscope.analysis.breakdown import break_down_all
-    from stepscope.analysis.counted import left_out_of_means
+    from stepscope.analysis.counted import left_out_of_means, none_complete
     from stepscope.analysis.throughput import throughput_words
     from stepscope.answers.sound import damaged_ranks
 
@@ -141,7 +142,8 @@ def steps(scope: Scope, by: str = "step") -> pa.Table:
         for row in (_mean_row(broken) if by == "mean" else _step_rows(broken, damaged))
     ]
     answer = answer_dicts(_COLUMNS, rows, names)
-    words = [left_out_of_means(scope) if by == "mean" else "", throughput_words(scope)]
+    left_out = left_out_of_means(scope) if by == "mean" else none_complete(scope)
+    words = [left_out, throughput_words(scope)]
     return noted(answer, " ".join(filter(None, words)))
 
 

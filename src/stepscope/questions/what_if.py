@@ -100,6 +100,7 @@ def what_if(scope: Scope, faster: str = "", without: str = "") -> pa.Table:
     from stepscope.analysis.dependencies.change import WhatIf
     from stepscope.analysis.dependencies.followed import graphs_of, lacks
     from stepscope.analysis.recording import every_step
+    from stepscope.answers.sound import ranks_without_their_device
 
     asked = [*_faster(faster), *_without(without)]
     rows: list[list[Any]] = []
@@ -140,7 +141,10 @@ def what_if(scope: Scope, faster: str = "", without: str = "") -> pa.Table:
     if any(len(graph.stretch.ranks) > 1 for graph in graphs):
         note = f"{_OF_SEVERAL} {note}"
     if not asked and graphs and len(rows) == len(graphs):
-        note = f"Nothing is there to change: no kernel, launch, transfer, awaited batch or late rank. {note}"
+        why = "Nothing is there to change: no kernel, launch, transfer, awaited batch or late rank."
+        if ranks_without_their_device(scope):
+            why = "Device work is missing (`stepscope checks`), so what could change is not known."
+        note = f"{why} {note}"
     if any("straggler" in change.without for change in asked) and not late:
         note = f"No rank is a straggler (`stepscope stragglers SRC`). {note}"
     return noted(answer_rows(_COLUMNS, rows), note.strip())

@@ -91,7 +91,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
             report.dropped += slices.tail.count(b'"ph"', max(0, offset - slices.tail_offset))
     if stream.damage:
         report.note(stream.damage, slices.size)
-        report.truncated |= stream.damage.endswith("truncated")
+        report.truncated |= stream.damage.endswith("truncated") and not slices.closed
     if not slices.closed and not scanner.ended:
         report.truncated = True
         if "truncated" not in report.damage:
