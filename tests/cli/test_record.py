@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
 
@@ -238,6 +239,57 @@ def test_a_script_without_torch_is_told_so(spawn, job):
     done = _recorded(spawn, job, "--", str(job / "plain.py"))
     assert (done.code, done.out) == (0, "ran\n")
     assert "the script did not import torch" in done.err
+
+
+def test_a_thread_that_outlives_the_script_is_recorded_to_its_end(spawn, job):
+    """Python waits for such a thread; one of an executor that only waits for work holds nothing up."""
+    (job / "late.py").write_text(
+        "import threading, time\nfrom concurrent.futures import ThreadPoolExecutor\n"
+        "ThreadPoolExecutor(1).submit(int).result()\nimport torch\n"
+        "def train():\n    time.sleep(0.2)\n" + textwrap.indent(TRAINING, "    ") + "\n"
+        "threading.Thread(target=train).start()\nprint('script over')\n"
+    )
+    done = _recorded(spawn, job, "--", str(job / "late.py"))
+    assert done.code == 0, done.err
+    assert done.out.startswith("script over\narguments")
+    assert "The script's threads ended after it. Ask: " in done.err
+    (phases,) = (job / "out").glob("*.phases.json")
+    assert json.loads(phases.read_text())["counted_steps"] > 10
+    assert len(list((job / "out").glob("*.json.gz"))) == 1
+
+
+def test_a_trace_is_ended_in_the_thread_of_its_steps(spawn, job):
+    """torch ends the process with a crash where another thread stops it."""
+    (job / "short.py").write_text(
+        "import threading\nimport torch\ndef train():\n" + textwrap.indent(TRAINING, "    ") + "\n"
+        "thread = threading.Thread(target=train)\nthread.start()\nthread.join()\n"
+    )
+    done = _recorded(spawn, job, "--trace", "--active", "500", "--", str(job / "short.py"))
+    assert done.code == 0, done.err
+    assert len(list((job / "out").glob("*.json.gz"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words", "code"),
+    [
+        ("open.py", "print('x'\n", "SyntaxError: '(' was never closed", 1),
+        ("train.sh", "#!/bin/bash\npython train.py\n", "train.sh is no Python script", 2),
+        ("python3", "", "leave it out, StepScope runs the script itself: -- train.py ARGS", 2),
+    ],
+)
+def test_what_python_cannot_run_is_named_without_our_own_frames(fork, job, name, text, words, code):
+    (job / name).write_text(text)
+    done = _recorded(fork, job, "--", str(job / name), "train.py", "--secret")
+    assert done.code == code
+    assert words in done.err
+    assert "as_main" not in done.err
+    assert "secret" not in done.err
+
+
+def test_the_script_is_named_with_a_placeholder_for_its_arguments(fork, job):
+    _recorded(fork, job, "--phases", "--", str(job / "train.py"), "--leave", "0")
+    (phases,) = (job / "out").glob("*.phases.json")
+    assert json.loads(phases.read_text())["script"] == f"{job / 'train.py'} ARGS"
 
 
 def test_a_scripts_own_hook_shows_what_it_raised(spawn, job):

@@ -197,3 +197,34 @@ def test_python_frames_hold_the_operators_that_they_call(diff: Any) -> None:
         hook,a.py,wall,10,10
         """,
     )
+
+
+def test_own_threads_beside_the_job_are_left_out_and_counted(diff: Any, answer: Any) -> None:
+    """A thread of ours waits; a hook of ours within the job's own thread is the job's time."""
+    ours = "stepscope/record/job/at_term.py(180): _notice"
+    stacks = (
+        ("_bootstrap", "_bootstrap_inner", "run", ours, "recvmsg"),
+        ("_bootstrap", "run", "a.py(3): train", ours),
+    )
+    events, at = [], 0
+    for thread, stack in enumerate(stacks):
+        for depth, name in enumerate(stack):
+            named = name if "(" in name else f"threading.py(9): {name}"
+            events.append({
+                "id": at, "kind": "python", "thread": thread, "name": named, "start_ns": depth,
+                "dur_ns": 100 - 10 * depth, "parent_id": at - 1 if depth else None,
+            })  # fmt: skip
+            at += 1
+    rows = {"host_event": events}
+    diff(
+        "hotspots",
+        rows,
+        """
+        function,self_ns,total_ns
+        _notice,70,70
+        _bootstrap,10,100
+        run,10,90
+        train,10,80
+        """,
+    )
+    assert "Left out: 100 ns of StepScope's own threads." in answer("hotspots", rows).note

@@ -34,24 +34,34 @@ def test_mean_median_and_percentiles_are_of_the_measurements(diff):
     )
 
 
-def test_a_start_is_no_earlier_than_that_of_an_event_which_starts_before_it(diff):
-    """Each was measured in other iterations, in which the ones before it took another time."""
+def test_a_start_is_that_of_its_own_measurements(diff):
+    """Each was measured in other iterations: a slow one of them moves no event that was measured in another."""
     diff(
         "inline",
         {
             "inline_timing": [
+                {"kind": "iteration", "dur_ns": 1_100},
                 {**OUTER, "dur_ns": 9, "start_offset_ns": 1_019},
                 {**FC, "dur_ns": 5, "start_offset_ns": 915},
                 {**FC, "label": "alone", "stream": 1, "dur_ns": 5, "start_offset_ns": 7},
+                {**FC, "label": "alone", "stream": 1, "dur_ns": 5, "start_offset_ns": 9_003},
             ]
         },
         """
         label,start_offset_ns,inside
+        ,,
         forward,1019.0,
         alone,7.0,
-        fc1.forward,1019.0,forward
+        fc1.forward,915.0,forward
         """,
     )
+
+
+def test_an_interval_ends_at_no_time_below_nothing(answer):
+    rows = [{**FC, "dur_ns": ns} for ns in (1, 1, 1, 97)]
+    (row,) = answer("inline", {"inline_timing": rows}).rows()
+    assert row["ci95_low_ns"] == describe([1.0, 1.0, 1.0, 97.0]).ci95_low == 0.0
+    assert row["ci95_high_ns"] > 97
 
 
 def test_phases_without_measured_events_are_named(answer):

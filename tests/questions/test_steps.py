@@ -336,3 +336,10 @@ def test_parts_equal_a_moment_by_moment_count(
             parts = {part: step[f"{part}_ns"] for part in PARTS}
             assert {k: v or 0 for k, v in parts.items()} == {p: owners.count(p) for p in PARTS}
             assert sum(value or 0 for value in parts.values()) == step["total_ns"] == end - start
+
+
+def test_steps_of_phases_are_pointed_to_where_they_are(answer: Any) -> None:
+    """A loop that was measured in phases calls no profiler, and need not."""
+    empty = answer("steps", {"phase_step": [{"step": 1, "phase": "step", "dur_ns": 5}]})
+    assert empty.rows() == []
+    assert "`stepscope phases SRC --by step`" in empty.note

@@ -1661,7 +1661,7 @@ export type Rows = {
     readonly ci95_high_ns?: number | null;
     /** the relative standard deviation is below 2 % */
     readonly stable?: boolean | null;
-    /** median start, from the iteration's start; no earlier than that of an event that starts before it (ns) */
+    /** median of its own starts, from the iteration's start, so that of few measurements neighbours may seem out of order; the earliest where the median lies beyond the median iteration (ns) */
     readonly start_offset_ns?: number | null;
     /** mean divided by the mean of complete iterations (ratio) */
     readonly share_ratio?: number | null;

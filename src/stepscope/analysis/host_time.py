@@ -13,6 +13,8 @@ from stepscope.analysis.call_tree import CallTree, call_tree, call_tree_of_stack
 from stepscope.formats.frames import UNKNOWN, Frame, parsed
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from stepscope.answers.scope import Scope
 
 FIGURES = ("ns", "samples", "instructions", "cycles")
@@ -42,6 +44,9 @@ _IMPORTS = "<frozen importlib._bootstrap>("
 """The frames by which Python imports a module."""
 IMPORTED = Frame("(import of modules)").text()
 """In place of them and of what they call."""
+_OURS = "stepscope/record/"
+_THREAD_STARTS = "threading.py("
+"""The frames in which Python starts a thread; one of ours goes on in a frame of ours."""
 _ANY_TRACED = "SELECT count(*) FROM host_event WHERE kind = 'python'"
 
 
@@ -63,6 +68,7 @@ class HostTime:
         tree: the figures of `FIGURES` by path of frames.
         threads: the same figures by thread.
         known: the figures that all rows have; of instructions and cycles, that some have.
+        left_out_ns: what StepScope's own threads took, in traced calls; it is in nothing else.
     """
 
     clock: str
@@ -70,6 +76,7 @@ class HostTime:
     tree: CallTree
     threads: dict[Thread, NDArray[np.int64]]
     known: frozenset[str]
+    left_out_ns: int = 0
 
     def regrouped(self, names: list[str]) -> tuple[CallTree, list[int]]:
         """The tree by groups of frames, and the first frame of each group."""
@@ -147,6 +154,13 @@ def _traced(scope: Scope) -> HostTime:
     np.subtract.at(own, above[above >= 0], dur[above >= 0])
     named = table.column("name").combine_chunks().dictionary_encode()
     texts = named.dictionary.to_pylist()
+    keys = named.indices.to_numpy()[kept].astype(np.int64)
+    left_out = _of_own_threads(lambda mark: np.array([mark in one for one in texts])[keys], above)
+    left_out_ns = int(dur[left_out & (above < 0)].sum())
+    if left_out_ns:
+        kept, dur, own, keys = (one[~left_out] for one in (kept, dur, own, keys))
+        place = np.append(np.cumsum(~left_out) - 1, -1)
+        above = place[above[~left_out]]
     figures = np.zeros((len(kept), len(FIGURES)), np.int64)
     figures[:, 0] = np.maximum(own, 0)
     threads: dict[Thread, NDArray[np.int64]] = {}
@@ -157,8 +171,24 @@ def _traced(scope: Scope) -> HostTime:
     ):
         at = Thread(rank, span, thread)
         threads[at] = threads.get(at, 0) + np.array([ns, 0, 0, 0], np.int64)
-    tree = call_tree(above, named.indices.to_numpy()[kept].astype(np.int64), figures)
-    return HostTime("wall", [parsed(text) for text in texts], tree, threads, frozenset({"ns"}))
+    tree = call_tree(above, keys, figures)
+    frames = [parsed(text) for text in texts]
+    return HostTime("wall", frames, tree, threads, frozenset({"ns"}), left_out_ns)
+
+
+def _of_own_threads(
+    named: Callable[[str], NDArray[np.bool_]], above: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Which frames are of threads that StepScope runs beside the job: ours right below those in which Python starts one."""
+    starts, outermost = named(_THREAD_STARTS), above < 0
+    only_starts = starts & outermost
+    for _ in range(2):  # `_bootstrap` calls `_bootstrap_inner`, and that calls `run`
+        only_starts |= starts & ~outermost & only_starts[above]
+    root = np.where(outermost, np.arange(len(above)), above)
+    while (further := root[root]).tolist() != root.tolist():
+        root = further
+    own: NDArray[np.bool_] = np.isin(root, root[named(_OURS) & ~outermost & only_starts[above]])
+    return own
 
 
 def _nearest(column: dict[str, NDArray[np.int64]]) -> NDArray[np.int64]:

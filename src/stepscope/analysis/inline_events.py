@@ -5,7 +5,7 @@ percentiles are then. Complete iterations are those in which nothing was measure
 little, and they are what the job is like without it.
 
 Neighbouring events are measured in different iterations, and of few the medians of their starts may contradict the order
-in which they run. A start is therefore shown as no earlier than that of any event which starts before it.
+in which they run. What draws them puts that right, for itself: a single slow iteration would else move all later events.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ MEASURED = f"""
             coalesce(
                 {quantile(0.5, _BY_START, f"{_KEPT} AND {_BY_START} IS NOT NULL")}, median({_BY_START})
             ) AS start_offset_ns,
+            min(start_offset_ns) FILTER ({_KEPT}) AS earliest_ns,
             min(clock) AS clock
         FROM placed
         GROUP BY ALL
@@ -58,9 +59,8 @@ MEASURED = f"""
     measured AS (
         SELECT
             * REPLACE (
-                CASE WHEN start_index IS NULL THEN start_offset_ns ELSE max(start_offset_ns) OVER (
-                    PARTITION BY rank, span, kind, device, stream ORDER BY start_index
-                ) END AS start_offset_ns
+                CASE WHEN start_offset_ns > max(median_ns) FILTER (WHERE kind = 'iteration')
+                    OVER (PARTITION BY rank, span) THEN earliest_ns ELSE start_offset_ns END AS start_offset_ns
             ),
             label || CASE WHEN max(occurrence) OVER (PARTITION BY kind, label) > 0
                 THEN '#' || occurrence ELSE '' END AS name,

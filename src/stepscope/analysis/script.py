@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from stepscope.answers.scope import Scope
 
-_PLAIN = re.compile(r"(-m )?[\w./~][\w./~+@=:,-]{0,200}")
+_PLAIN = re.compile(r"(-m )?[\w./~][\w./~+@=:,-]{0,200}( ARGS)?")
 """What needs no quotes in any shell; a file may say anything."""
 _NAMED = "SELECT metadata->>'$.script' AS script FROM source ORDER BY rank, span"
 
 
 def script_of(scope: Scope) -> str:
-    """The script, or `-m MODULE`, as its recorder wrote it down; `train.py` where none did."""
+    """The script, or `-m MODULE`, as its recorder wrote it down, with `ARGS` where it had arguments; `train.py` where none did."""
     named = [row["script"] or "" for row in scope.sql(_NAMED).to_pylist()]
     return next((script for script in named if _PLAIN.fullmatch(script)), "train.py")

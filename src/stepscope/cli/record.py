@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import re
@@ -14,6 +15,7 @@ import click
 
 from stepscope.cli.all_ranks import of_one_rank, soon_read, wrote_phases
 from stepscope.cli.choices import out_option, recorded_ranks_option, typed_sources
+from stepscope.cli.recorded_notes import TRACE, has_no_step, note_others, note_unfinished
 from stepscope.cli.say import put, say
 from stepscope.cli.script_end import Interrupted, exit_code, show_traceback
 from stepscope.cli.streams import as_python_has_them, reporting
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
     from stepscope.record.traces.tracing import Tracer
 
 _CAPTURE = re.compile(r"\.capture\d+-\d+-of-\d+\.json\.gz$")
-_TRACE = re.compile(r"(.+?)(?:\.step\d+)?-\d+-of-(\d+)\.json\.gz")
 
 ERRORS = {
     "two-ways-to-record": (
@@ -223,13 +224,30 @@ def command(
             and (on_demand is None or (tracer is not None and bool(tracer.written)))
         )
 
+    outlived: list[Callable[[], list[Path]]] = []
+
+    def end_late() -> None:
+        with reporting():
+            outlived[0]()
+            if sampling is not None:
+                sampling.stop()
+            leaving.cancel()
+            if reports():
+                _tell_files(out, before, tracer, "The script's threads ended after it.")
+
     as_python_has_them()
     SCRIPTS_OWN.clear()
     leaving = AtTerm(lambda: _tell_files(out, before, tracer) if reports() else None, reports=True)
     try:
         if sampling is not None:
             sampling.start()
-        written = run(command_line, record if chosen else None, module=module, stay_main=True)
+        written = run(
+            command_line,
+            record if chosen else None,
+            module=module,
+            stay_main=True,
+            outlived=outlived.append,
+        )
     except SystemExit as left:
         code = exit_code(left)
     except StepScopeError:
@@ -242,7 +260,13 @@ def command(
         show_traceback(error)
         code = 1
     finally:
-        leaving.cancel()
+        if outlived:
+            # Python waits for the script's threads, which may train, and then calls exit handlers.
+            atexit.register(end_late)
+        else:
+            leaving.cancel()
+    if outlived:
+        raise click.exceptions.Exit(code)
     if sampling is not None:
         written += sampling.stop()
     if reports():
@@ -405,11 +429,11 @@ def _tell(
     if not new:
         return
     process = this_process()
-    _note_others(before, new, process.world_size)
+    note_others(before, new, process.world_size)
     phases = any(path.name.endswith(".phases.json") for path in new)
     of_all = phases and wrote_phases(lambda: _files(out), before, process.world_size)
     captures = [path for path in new if _CAPTURE.search(path.name)]
-    traced = [path for path in new if _TRACE.fullmatch(path.name) and path not in captures]
+    traced = [path for path in new if TRACE.fullmatch(path.name) and path not in captures]
     alone = set(_files(new[0].parent)) == set(new)  # nothing lies there from before
     together = of_all and traced and soon_read(_files(out))
     shown = _show("summary", [out]) if together else False
@@ -430,7 +454,7 @@ def _tell(
         elif path.name.endswith(".speedscope.json"):
             shown |= _show("hotspots", [path])
         if path.name.endswith(".prof.json"):
-            _note_unfinished(path)
+            note_unfinished(path)
     if not shown:
         return
     # Where the folder could not be written, the files are together in another one.
@@ -439,14 +463,21 @@ def _tell(
     say(f"Ask more of it: {name} --help, then {name} QUESTION {where}")
 
 
-def _tell_files(out: Path, before: dict[Path, int], tracer: Tracer | OnDemand | None) -> None:
-    """What a run has written that ends past Python, with no time to show what is in it."""
+def _tell_files(
+    out: Path,
+    before: dict[Path, int],
+    tracer: Tracer | OnDemand | None,
+    why: str = "The script left past Python's exit (os._exit or SIGTERM).",
+) -> None:
+    """What a run has written that ends too late to show what is in it."""
     new = _wrote(out, before, [], tracer)
-    if new:
-        where = new[0] if len(new) == 1 else new[0].parent
-        say(
-            f"The script left past Python's exit (os._exit or SIGTERM). Ask: {typed_name()} summary {where}"
-        )
+    if not new:
+        return
+    where = new[0] if len(new) == 1 else new[0].parent
+    if all(map(has_no_step, new)):
+        say(f"{why} No step was counted yet: the first ones do not count.")
+    else:
+        say(f"{why} Ask: {typed_name()} summary {where}")
 
 
 def _wrote(
@@ -493,46 +524,6 @@ def _nothing() -> str:
         "stepscope: nothing was recorded; the script may have ended before the first steps were "
         "over, has no optimizer that steps (`with stepscope.inline.iteration():` says where a step is), or trains in "
         "processes that it starts itself (torchrun --no-python stepscope record ... records each)"
-    )
-
-
-def _note_others(before: dict[Path, int], new: list[Path], world_size: int) -> None:
-    """Traces of earlier runs in the folder, which questions would take for ranks of this one."""
-    named = [found[1] for path in new if (found := _TRACE.fullmatch(path.name))]
-    others = [
-        path
-        for path in before
-        if (found := _TRACE.fullmatch(path.name))
-        and named
-        and (found[1] not in named or int(found[2]) != world_size)
-    ]
-    if others:
-        more = f" and {len(others) - 1} more" if len(others) > 1 else ""
-        say(
-            f"note: {others[0]}{more} was there before; a question about the folder takes "
-            "them for the same run, so give each run a folder of its own (-o)"
-        )
-
-
-def _note_unfinished(path: Path) -> None:
-    """Notes the events of a plan that the script ended too early for."""
-    from stepscope.api.inline_profiles import parse_result
-    from stepscope.record.inline.documents import ENDED_FIRST
-
-    try:
-        (profile,) = parse_result(path)
-    except StepScopeError:
-        return  # reported where it is summarised
-    ended = [one for one in profile["not_measured"] if one["reason"] == ENDED_FIRST]
-    if not ended:
-        return
-    more = f" and {len(ended) - 1} more were" if len(ended) > 1 else " was"
-    cure = "cut the plan down, lower its repetitions, "
-    if profile["mode"] == "in_rounds":
-        cure = "cut a plan of `stepscope plan` down, " if len(ended) > 1 else ""
-    say(
-        f"note: {profile['iterations_run']} iterations were too few for the plan: "
-        f'"{ended[0]["label"]}"{more} not measured; {cure}or let the script run longer'
     )
 
 

@@ -52,7 +52,7 @@ class Statistics:
             n=n,
             mean=mean,
             std=std,
-            ci95_low=mean - half,
+            ci95_low=max(mean - half, min(mean, 0.0)),  # no time is below nothing
             ci95_high=mean + half,
             stable=mean > 0 and std / mean < STABLE_BELOW,
         )

@@ -13,6 +13,7 @@ from stepscope.analysis.recording import Array
 from stepscope.analysis.tree import listed
 from stepscope.answers.declare import Column, Parameter, by_form, question
 from stepscope.answers.rows import answer_dicts, noted
+from stepscope.floor.units import time_text
 from stepscope.formats.frames import UNKNOWN, Frame
 
 if TYPE_CHECKING:
@@ -148,11 +149,12 @@ def hotspots(scope: Scope, by: str = "function", least_ratio: float = LEAST_RATI
             rows += _tree(time, least_ratio, first=len(rows), upside_down=by == "bottom-up")
     names = [column.name for column in hotspots.columns if column.name in _OF_FORM[by]]
     table = answer_dicts(hotspots.columns, rows, names)
-    return (
-        noted(table, _TAKEN_FOR_RUNNING)
-        if any(time.clock == "running" for time in times)
-        else table
-    )
+    left_out_ns = sum(time.left_out_ns for time in times)
+    notes = [
+        _TAKEN_FOR_RUNNING if any(time.clock == "running" for time in times) else "",
+        f"Left out: {time_text(left_out_ns)} of StepScope's own threads." if left_out_ns else "",
+    ]
+    return noted(table, " ".join(filter(None, notes))) if any(notes) else table
 
 
 _FIGURED = frozenset(

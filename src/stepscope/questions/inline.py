@@ -40,8 +40,9 @@ _PER_RANK = f"""
     , bounded AS (
         SELECT
             measured.*,
-            mean_ns - point * std_ns / sqrt(alike) AS ci95_low_ns,
-            mean_ns + point * std_ns / sqrt(alike) AS ci95_high_ns
+            point * std_ns / sqrt(alike) AS half_ns,
+            CASE WHEN half_ns < mean_ns THEN mean_ns - half_ns WHEN half_ns IS NOT NULL THEN 0e0 END AS ci95_low_ns,
+            mean_ns + half_ns AS ci95_high_ns
         FROM measured LEFT JOIN (VALUES {{points}}) AS student(alike, point) USING (alike)
     )
     SELECT
@@ -114,7 +115,8 @@ _OVER_RANKS = """
         Column(
             "start_offset_ns",
             "float",
-            "median start, from the iteration's start; no earlier than that of an event that starts before it",
+            "median of its own starts, from the iteration's start, so that of few measurements neighbours may seem out of order; "
+            "the earliest where the median lies beyond the median iteration",
         ),
         Column("share_ratio", "float", "mean divided by the mean of complete iterations"),
         Column("ran_on", "text", "device and stream, where there are several", shown="varying"),

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
+_OF_PHASES = "The parts of a step are of traces; `stepscope phases SRC --by step` has what was measured of these steps."
+
 _PARTS = (
     Column("kernel_ns", "int", "at least one kernel that computes was running"),
     Column("memcpy_ns", "int", "the device copied and no kernel computed"),
@@ -142,6 +144,8 @@ def steps(scope: Scope, by: str = "step") -> pa.Table:
         for row in (_mean_row(broken) if by == "mean" else _step_rows(broken, damaged))
     ]
     answer = answer_dicts(_COLUMNS, rows, names)
+    if not rows and scope.value("SELECT count(*) FROM phase_step"):
+        return noted(answer, _OF_PHASES)
     left_out = left_out_of_means(scope) if by == "mean" else none_complete(scope)
     words = [left_out, throughput_words(scope)]
     return noted(answer, " ".join(filter(None, words)))

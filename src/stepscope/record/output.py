@@ -135,8 +135,9 @@ class Background:
             except Exception as error:
                 self._guard.trip(error)
 
-        self._last = threading.Thread(target=work, name=self._name, daemon=True)
-        self._last.start()
+        thread = threading.Thread(target=work, name=self._name, daemon=True)
+        thread.start()
+        self._last = thread  # another thread may wait for it: not before it runs
 
     def wait(self, seconds: float) -> bool:
         """Waits until all is done; False when that takes longer than `seconds`."""

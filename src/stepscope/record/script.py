@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
+import sys
+import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from stepscope.floor.errors import UsageError
@@ -39,9 +43,12 @@ class _Recorded:
     def stop(self) -> list[Path]:
         if os.getpid() != self._pid:
             return []
-        if self._finder is not None:
-            self._finder.remove()
-        return [] if self._recording is None else self._recording.stop()
+        try:
+            # A thread that still trains ends its trace at its next step, which the finder sees.
+            return [] if self._recording is None else self._recording.stop()
+        finally:
+            if self._finder is not None:
+                self._finder.remove()
 
 
 def run(
@@ -50,6 +57,7 @@ def run(
     *,
     module: bool = False,
     stay_main: bool = False,
+    outlived: Callable[[Callable[[], list[Path]]], object] | None = None,
 ) -> list[Path]:
     """Runs a script, recorded, and returns the files that this process has written.
 
@@ -64,6 +72,8 @@ def run(
         module: run `python -m module` rather than a file.
         stay_main: whether the script stays `__main__`, with its `sys.argv`, when its last line has
             run: for a process that ends then, whose exit handlers and threads are the script's.
+        outlived: takes what ends the recording, where threads of the script go on that Python waits for; it is to be
+            called when they have ended, as in an exit handler.
 
     Raises:
         UsageError: there is no such script.
@@ -73,6 +83,8 @@ def run(
             "no script was given", hint="stepscope record -- train.py ARGS", slug="no-script"
         )
     target, *arguments = command
+    if not module:
+        _check_python(target, arguments)
     if not module and not Path(target).exists():
         raise UsageError(
             f"there is no script {target}",
@@ -91,9 +103,51 @@ def run(
         else:
             main.run_script(target, arguments)
     finally:
-        if waiting is not None:
-            waiting.remove()
-        written = [] if recorded is None else recorded.stop()
+
+        def end() -> list[Path]:
+            if waiting is not None:
+                waiting.remove()
+            return [] if recorded is None else recorded.stop()
+
+        if outlived is not None and recorded is not None and _threads_go_on():
+            outlived(end)
+        else:
+            written = end()
         if not stay_main:
             main.restore()
     return written
+
+
+def _threads_go_on() -> bool:
+    """Whether threads run that Python waits for before its exit handlers; those of an executor only wait for work."""
+    executors = sys.modules.get("concurrent.futures.thread")
+    waiting = tuple(getattr(executors, "_threads_queues", ()))
+    return any(
+        not thread.daemon and thread is not threading.current_thread() and thread not in waiting
+        for thread in threading.enumerate()
+    )
+
+
+def _check_python(target: str, arguments: Sequence[str]) -> None:
+    """Refuses what is no Python: Python itself, and a script of another interpreter.
+
+    Raises:
+        UsageError: it is.
+    """
+    if re.fullmatch(r"python[\d.]*|pypy[\d.]*", Path(target).name):
+        rest = next((word for word in arguments if word.endswith(".py")), "train.py")
+        what = " ".join(arguments[:2]) if arguments[:1] == ["-m"] else rest
+        raise UsageError(
+            f"{target} runs a script, and is none",
+            hint=f"leave it out, StepScope runs the script itself: -- {what} ARGS",
+            slug="no-script",
+        )
+    with suppress(OSError):
+        with Path(target).open("rb") as file:
+            first = file.read(200).split(b"\n", 1)[0]
+        if (first.startswith(b"#!") and b"py" not in first) or first.startswith(b"\x7fELF"):
+            raise UsageError(
+                f"{target} is no Python script",
+                hint="record the Python script that it runs, in it: stepscope record -- train.py ARGS",
+                slug="no-script",
+            )

@@ -145,7 +145,7 @@ def _half_ratio(row: Row) -> float | None:
     """Half the 95 % interval of the mean, over the mean; None where there is none."""
     if row["ci95_low_ns"] is None or not row["mean_ns"]:
         return None
-    return float((row["ci95_high_ns"] - row["ci95_low_ns"]) / 2 / row["mean_ns"])
+    return float(row["ci95_high_ns"] / row["mean_ns"] - 1)
 
 
 def _is_known(row: Row) -> bool:

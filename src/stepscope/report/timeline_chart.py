@@ -91,7 +91,7 @@ def _what_was_run(trace: Trace, rows: list[Row]) -> str:
     where = f" on {', '.join(hosts[:3])}{' and others' if len(hosts) > 3 else ''}" if hosts else ""
     return ", ".join(
         [
-            *(script.rpartition("/")[2] for script in scripts),
+            *(script.removesuffix(" ARGS").rpartition("/")[2] for script in scripts),
             f"{ranks} {plural(ranks, 'rank')}{where}",
             f"medians of {_range(measured)} measurements" if measured else "averages",
         ]

@@ -46,11 +46,15 @@ def file_name(process: Process, kind: str) -> str:
 
 
 def _script() -> str:
-    """The script as it was named, or `-m MODULE`: what a command line that runs it again has."""
+    """The script as it was named, or `-m MODULE`: what a command line that runs it again has.
+
+    `ARGS` is in place of its arguments, which may hold what is nobody's business.
+    """
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    named = sys.argv[0] if sys.argv else ""
     if spec is not None:
-        return f"-m {spec.name.removesuffix('.__main__')}"
-    return sys.argv[0] if sys.argv else ""
+        named = f"-m {spec.name.removesuffix('.__main__')}"
+    return f"{named} ARGS" if len(sys.argv) > 1 else named
 
 
 def _in_ns(found: Statistics | None) -> dict[str, Any] | None:

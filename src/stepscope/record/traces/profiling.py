@@ -157,7 +157,7 @@ class Profiling:
     def _mute(self) -> None:
         import torch
 
-        self._stop_listening()
+        self.stop_listening()
         toggle = getattr(self._profiler, "toggle_collection_dynamic", None)
         if toggle is not None:
             toggle(False, torch.profiler.supported_activities())
@@ -171,9 +171,10 @@ class Profiling:
         try:
             return self.end_step()
         finally:
-            self._stop_listening()
+            self.stop_listening()
 
-    def _stop_listening(self) -> None:
+    def stop_listening(self) -> None:
+        """Takes hooks and ranges out; the step that runs keeps its own."""
         self._in_flight.stop_listening()
         annotate.stop_listening(self._open_region)
         if self._modules is not None:

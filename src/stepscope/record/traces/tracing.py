@@ -16,6 +16,7 @@ import os
 import sys
 import threading
 import time
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,8 @@ from stepscope.record.trouble import Guard, warn_once
 from stepscope.record.who import Who
 
 _MIB = 1 << 20
+_NEXT_STEP_SECONDS = 2.0
+_STOPPING_SECONDS = 30.0
 
 
 class Tracer(EveryStep):
@@ -123,6 +126,9 @@ class Tracer(EveryStep):
         self._at_exit: AtExit | None = None
         self._at_term: AtTerm | None = None
         self._thread = 0
+        self._of_thread = threading.local()
+        self._asked_to_end: Ending | None = None
+        self._thread_ended_it = threading.Event()
         self._over = self._waited = False
         self._batches = LoopFinder(self, steps=False)
 
@@ -165,7 +171,6 @@ class Tracer(EveryStep):
                     "Nsight Systems already records this process, and only one of the two can"
                 )
             self._at_exit = AtExit(self.stop)
-            self._thread = threading.get_ident()
             self._at_term = AtTerm(
                 lambda: self._background.wait(PATIENCE_SECONDS), leaving=self._cut_off
             )
@@ -191,6 +196,10 @@ class Tracer(EveryStep):
         self._survived = handled()
         try:
             self._leave_step()
+            if self._asked_to_end is not None:
+                self._end_cycle(self._asked_to_end)
+                self._thread_ended_it.set()
+                return
             self._number = self._number + 1 if number is None else number
             self._enter_step()
         except Exception as error:
@@ -261,6 +270,9 @@ class Tracer(EveryStep):
             if self._captures is not None:
                 self._captures.give_way()
             self._profiling = Profiling(self._one, self.guard, self._options)
+            self._thread = threading.get_ident()
+            if not hasattr(self._of_thread, "end"):
+                self._of_thread.end = _EndOfThread(weakref.WeakMethod(self._thread_ends))
         if action == "record" and self._profiling is not None:
             self._record_step(self._profiling)
 
@@ -346,6 +358,9 @@ class Tracer(EveryStep):
         )
 
     def _end_cycle(self, ended: Ending | None = None) -> None:
+        if self._profiling is not None and threading.get_ident() != self._thread:
+            self._have_thread_end(self._profiling, ended)
+            return
         profiling, self._profiling = self._profiling, None
         if profiling is None:
             return
@@ -385,9 +400,27 @@ class Tracer(EveryStep):
                 f"no trace: the job ended within step {self._number}, the first to be recorded"
             )
 
+    def _have_thread_end(self, profiling: Profiling, ended: Ending | None) -> None:
+        """The thread of the steps ends the trace at its next step: in another one torch stops with a crash."""
+        self._asked_to_end = ended or {}
+        if not self._thread_ended_it.wait(_NEXT_STEP_SECONDS) and self._profiling is profiling:
+            profiling.stop_listening()
+            warn_once(
+                "the trace is lost: the thread that runs the steps made none more, and torch's profiler can be "
+                "stopped in that thread alone"
+            )
+            return
+        self._thread_ended_it.wait(_STOPPING_SECONDS)
+
+    def _thread_ends(self) -> None:
+        if self._profiling is not None and threading.get_ident() == self._thread:
+            self.guard.ask(self._end_cycle)
+            self._thread_ended_it.set()
+            self._finish()
+
     def _cut_off(self) -> None:
-        """The process leaves by `os._exit` or SIGTERM: torch's profiler can be stopped in the thread that started it alone."""
-        if threading.get_ident() == self._thread and not self._over:
+        """The process leaves by `os._exit` or SIGTERM."""
+        if not self._over:
             self._end_cycle(told())
 
     def _keep(self, path: Path | None) -> None:
@@ -431,6 +464,18 @@ class Tracer(EveryStep):
         if self._at_term is not None:
             self._at_term.cancel()
             self._at_term = None
+
+
+class _EndOfThread:
+    """Kept in a `threading.local`: the thread that ends deletes it, and the method is called in that thread."""
+
+    def __init__(self, method: weakref.WeakMethod[Any]) -> None:
+        self._method = method
+
+    def __del__(self) -> None:
+        method = self._method()
+        if method is not None:
+            method()
 
 
 def _script_name() -> str:

@@ -1,0 +1,64 @@
+"""What `stepscope record` notes about the files that a run has written."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from stepscope.cli.say import say
+from stepscope.floor.errors import StepScopeError
+
+TRACE = re.compile(r"(.+?)(?:\.step\d+)?-\d+-of-(\d+)\.json\.gz")
+
+
+def has_no_step(path: Path) -> bool:
+    """Whether a recording has nothing to ask for: no step that counts."""
+    if not path.name.endswith((".phases.json", ".prof.json")):
+        return False
+    from stepscope.api.trace import open_trace
+
+    try:
+        open_trace(path).close()
+    except StepScopeError as error:
+        return error.slug == "nothing-measured"
+    return False
+
+
+def note_others(before: dict[Path, int], new: list[Path], world_size: int) -> None:
+    """Traces of earlier runs in the folder, which questions would take for ranks of this one."""
+    named = [found[1] for path in new if (found := TRACE.fullmatch(path.name))]
+    others = [
+        path
+        for path in before
+        if (found := TRACE.fullmatch(path.name))
+        and named
+        and (found[1] not in named or int(found[2]) != world_size)
+    ]
+    if others:
+        more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+        say(
+            f"note: {others[0]}{more} was there before; a question about the folder takes "
+            "them for the same run, so give each run a folder of its own (-o)"
+        )
+
+
+def note_unfinished(path: Path) -> None:
+    """Notes the events of a plan that the script ended too early for."""
+    from stepscope.api.inline_profiles import parse_result
+    from stepscope.record.inline.documents import ENDED_FIRST
+
+    try:
+        (profile,) = parse_result(path)
+    except StepScopeError:
+        return  # reported where it is summarised
+    ended = [one for one in profile["not_measured"] if one["reason"] == ENDED_FIRST]
+    if not ended:
+        return
+    more = f" and {len(ended) - 1} more were" if len(ended) > 1 else " was"
+    cure = "cut the plan down, lower its repetitions, "
+    if profile["mode"] == "in_rounds":
+        cure = "cut a plan of `stepscope plan` down, " if len(ended) > 1 else ""
+    say(
+        f"note: {profile['iterations_run']} iterations were too few for the plan: "
+        f'"{ended[0]["label"]}"{more} not measured; {cure}or let the script run longer'
+    )
