@@ -255,39 +255,6 @@ def test_steps_of_the_run_that_take_much_longer_are_found(findings: Any) -> None
     assert findings({"phase": phases(), "phase_step": even}, "uneven-steps") == []
 
 
-def test_one_step_that_makes_the_mean_is_no_loss_of_the_others(findings: Any, answer: Any) -> None:
-    """Ten seconds in which the machine was away are 90 % of the mean, and nothing of a usual step."""
-    steps = kept(*[100] * 99, 10_000, residual=9_900)
-    mean = 199.0 * MS
-    rows = [
-        {"rank": 0, "steps": 100, "phase": "step", "mean_ns": mean},
-        {"rank": 0, "steps": 100, "phase": "forward", "mean_ns": 100.0 * MS},
-        {"rank": 0, "steps": 100, "phase": "residual", "mean_ns": 99.0 * MS},
-    ]
-    found = findings({"phase": rows, "phase_step": steps})
-    assert [row["id"] for row in found] == ["compute-bound", "uneven-steps"]
-    assert "100.0 % of a usual step (100.0 ms)" in found[0]["title"]
-    assert (found[1]["saving_high_ns"], found[1]["saving_share_ratio"]) == (
-        99 * MS,
-        pytest.approx(99 / 199),
-    )
-    table = answer("phases", {"phase": rows, "phase_step": steps})
-    means = {row["phase"]: (row["steps"], row["mean_ns"]) for row in table.rows()}
-    assert means == {"step": (99, 100 * MS), "forward": (99, 100 * MS), "residual": (99, 0)}
-    assert (
-        "1 step is in no mean: the longest, which alone would raise it by more than a tenth."
-        in table.note
-    )
-    summary = [
-        row
-        for row in answer("summary", {"phase": rows, "phase_step": steps}).rows()
-        if row["section"] == "phases"
-    ]
-    assert {row["item"]: row["time_ns"] for row in summary if row["time_ns"] is not None} == {
-        phase: mean for phase, (_, mean) in means.items()
-    }
-
-
 def test_a_loss_in_every_tenth_step_stays_a_loss(findings: Any) -> None:
     steps = kept(*([100] * 9 + [1_000]) * 10, residual=900)
     rows = [

@@ -100,6 +100,6 @@ def test_a_step_that_was_timed_in_place_of_many_counts_as_many(answer):
 def test_what_timing_takes_of_a_timed_step_is_said_where_it_is_much(answer):
     timed = {**STEP, "timed_every": 64}
     much = answer("phases", {"phase": [{**timed, "timing_ns": 20}]}).note
-    assert "One in 64 steps is timed: timing one takes 20 ns, 0.3 % of 64 mean steps. Up to 20.0 % of the times here is timing itself. " in much  # fmt: skip
+    assert "One in 64 steps is timed: timing one takes 20 ns, 0.3 % of 64 mean steps. Up to 16.7 % of a timed step is timing itself." in much  # fmt: skip
     little = answer("phases", {"phase": [{**timed, "timing_ns": 4}]}).note
     assert "Up to" not in little

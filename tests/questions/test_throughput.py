@@ -36,15 +36,17 @@ def test_a_rate_is_the_sum_of_numbers_by_the_sum_of_times(diff):
     """)  # fmt: skip
 
 
-def test_a_step_that_is_in_no_mean_is_in_no_rate_and_in_no_comparison(answer, make_scope):
-    """Of 100 steps of 10 ns one took 1000: it is in no mean of `phases`, and so in nothing made of means."""
-    rows = phases(*[10] * 99, 1000, samples=1)
+def test_long_steps_that_are_seldom_are_in_every_mean(answer, make_scope):
+    """Two steps were timed, of 10 ns each; those between were longer."""
+    rows = phases(10, 10, samples=1)
+    for row, of in zip(rows["phase_step"], (40, 60), strict=True):
+        row.update(stands_for=50, stands_for_ns=50 * of)
+    rows["phase"] = [{"phase": "step", "steps": 100, "mean_ns": 50.0}]
     (row,) = answer("throughput", rows).rows()
-    assert (row["steps"], row["step_ns"], row["per_second"]) == (99, 10.0, 1e8)
-    (step,) = answer("phases", rows).rows()
-    assert (step["steps"], round(step["mean_ns"])) == (99, 10)
+    assert (row["step_ns"], row["per_second"]) == (50.0, 2e7)
+    assert answer("phases", rows, steps=(1,)).rows()[0]["mean_ns"] == 40
     whole = phase_means(make_scope(rows))[0][0]
-    assert (round(whole.mean_ns), whole.samples) == (10, 99)
+    assert (whole.mean_ns, whole.samples, round(whole.std_ns, 3)) == (50, 2, 14.142)
 
 
 def test_steps_that_all_take_the_same_have_an_interval_of_nothing_and_one_step_has_none(answer):

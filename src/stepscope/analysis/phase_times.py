@@ -15,65 +15,42 @@ PHASES = ("input_wait", "host_to_device", "forward", "backward", "optimizer", "r
 WINDOWS = 20
 """Windows of a run that `--by window` shows of each rank."""
 
+TOGETHER = "coalesce(stands_for_ns, dur_ns * stands_for)"
+"""SQL: what the steps took that a row of `phase_step` stands for. By what these are, the mean step, wherever one is shown:
+of a run, of some of its steps, of a rank, and by seconds."""
+
+OTHER_STEPS = "other steps"
+"""By how much the mean of all steps is above that of those that were timed, whose phases are known: seldom steps that are
+long and were not timed. Below nothing where timing itself makes those longer, or more of them than of the others are long."""
+
 _OF_ASKED_STEPS = f"""
     SELECT * FROM phase WHERE false UNION ALL BY NAME
     SELECT rank, span, phase, sum(stands_for)::BIGINT AS steps,
-        sum(dur_ns * stands_for) / sum(stands_for) AS mean_ns,
+        sum({TOGETHER}) / sum(stands_for) AS mean_ns,
         {quantile(0.5)} AS median_ns, {quantile(0.95)} AS p95_ns,
         max(dur_ns) AS largest_ns, max(peak_bytes) AS peak_bytes,
         max(reserved_bytes) AS reserved_bytes
     FROM ({ranked("FROM phase_step", "rank, span, phase")}) GROUP BY rank, span, phase
 """
 
-_FEW_LONG, _LED, _ENOUGH = 100, 1.1, 20
-"""One step in so many, the longest, is left out where the mean of all is so much larger; with so many kept steps."""
+_ROUNDED = 1e-6
+"""Part of a step by which sums of phases may miss it: means are written with all their digits."""
 
 
 def times_of(scope: Scope) -> str:
-    """Rows like those of the table `phase`, of all counted steps or of the kept ones asked for, and how many steps are
-    `left_out`: the one place that computes a run's mean step.
-
-    Where the few longest steps alone lead the mean, `steps` and `mean_ns` are without them: a step of ten seconds,
-    while something else had the machine, is no part of what the others wait for. `uneven-steps` is about such steps.
+    """Rows like those of the table `phase`, of all counted steps or of the kept ones asked for: the one place that computes a
+    run's mean step. The phases of a recording and its `OTHER_STEPS` add up to it.
     """
     return f"""
-        WITH {_led(scope)}
-        SELECT times.* REPLACE (
-                CASE WHEN led.left_out IS NULL THEN mean_ns
-                    ELSE (mean_ns * steps - coalesce(long_ns, 0)) / (steps - led.left_out) END AS mean_ns,
-                steps - coalesce(led.left_out, 0) AS steps
-            ), coalesce(led.left_out, 0) AS left_out
-        FROM times LEFT JOIN led USING (rank, span) LEFT JOIN long USING (rank, span, phase)
+        WITH times AS ({"SELECT * FROM phase" if scope.steps is None else _OF_ASKED_STEPS})
+        SELECT * FROM times UNION ALL BY NAME
+        SELECT rank, span, '{OTHER_STEPS}' AS phase, of.steps, of.mean_ns - timed_ns AS mean_ns
+        FROM times AS of JOIN (
+            SELECT rank, span, sum(mean_ns) AS timed_ns FROM times WHERE phase <> 'step' GROUP BY ALL
+        ) USING (rank, span)
+        WHERE of.phase = 'step' AND abs(of.mean_ns - timed_ns) > {_ROUNDED} * of.mean_ns + 1
+            AND (rank, span) IN (SELECT (rank, span) FROM phase_step WHERE stands_for_ns IS NOT NULL)
     """
-
-
-def steps_of_means(scope: Scope) -> str:
-    """The rows of `phase_step` of those kept steps that are in the means of `times_of`."""
-    return f"""
-        WITH {_led(scope)}
-        SELECT phase_step.* FROM phase_step
-        ANTI JOIN (SELECT * FROM longest SEMI JOIN led USING (rank, span)) USING (rank, span, step)
-    """
-
-
-def _led(scope: Scope) -> str:
-    """Relations: all `times`, the `longest` kept steps, their `long` phases, and the recordings whose mean they `led`."""
-    return f"""
-        times AS ({"SELECT * FROM phase" if scope.steps is None else _OF_ASKED_STEPS}),
-        longest AS (
-            SELECT rank, span, step FROM phase_step WHERE phase = 'step'
-            WINDOW same AS (PARTITION BY rank, span)
-            QUALIFY count(*) OVER same >= {_ENOUGH} AND (row_number() OVER (same ORDER BY dur_ns DESC, step) = 1
-                OR sum(stands_for) OVER (same ORDER BY dur_ns DESC, step) <= sum(stands_for) OVER same // {_FEW_LONG})
-        ), long AS (
-            SELECT rank, span, phase, sum(stands_for)::BIGINT AS left_out,
-                sum(dur_ns * stands_for)::DOUBLE AS long_ns
-            FROM phase_step SEMI JOIN longest USING (rank, span, step) GROUP BY rank, span, phase
-        ), led AS (
-            SELECT rank, span, left_out FROM times JOIN long USING (rank, span, phase)
-            WHERE phase = 'step' AND steps > left_out AND mean_ns * steps > long_ns
-                AND mean_ns > {_LED} * (mean_ns * steps - long_ns) / (steps - left_out)
-        )"""
 
 
 def beside_trace(scope: Scope) -> bool:
@@ -87,27 +64,30 @@ def beside_trace(scope: Scope) -> bool:
 
 def order(column: str) -> str:
     """SQL: where a phase stands in a step, the complete step first."""
-    places = " ".join(f"WHEN '{name}' THEN {place}" for place, name in enumerate(("step", *PHASES)))
-    return f"CASE {column} {places} ELSE {len(PHASES) + 1} END"
+    names = ("step", *PHASES, OTHER_STEPS)
+    places = " ".join(f"WHEN '{name}' THEN {place}" for place, name in enumerate(names))
+    return f"CASE {column} {places} ELSE {len(names)} END"
 
 
-def _mean_of(phase: str) -> str:
+def _mean_of(phase: str, together: str = "dur_ns * stands_for") -> str:
     of = f"FILTER (phase = '{phase}')"
-    return f"sum(dur_ns * stands_for) {of} / sum(stands_for) {of}"
+    return f"sum({together}) {of} / sum(stands_for) {of}"
 
 
 def by_steps(window: str) -> str:
     """SQL: a row for each rank and window of kept steps, a column for each phase.
 
     Args:
-        window: what steps have in common that are shown as one: `step`, or a window's number.
+        window: what steps have in common that are shown as one: `step`, or a window's number. The mean step of a window
+            is that of all its steps.
     """
+    whole = _mean_of("step", *(() if window == EACH_STEP else (TOGETHER,)))
     parts = ", ".join(f"round({_mean_of(name)})::BIGINT AS {name}_ns" for name in PHASES)
     return f"""
         SELECT
             rank, min(step) AS step,
-            round({_mean_of("step")})::BIGINT AS total_ns, {parts},
-            {_mean_of("step")} / nullif(any_value(median_ns), 0) AS over_median_ratio,
+            round({whole})::BIGINT AS total_ns, {parts},
+            {whole} / nullif(any_value(median_ns), 0) AS over_median_ratio,
             max(memory_bytes) AS memory_bytes, max(peak_bytes) AS peak_bytes,
             max(reserved_bytes) AS reserved_bytes, span
         FROM (SELECT *, {window} AS shown FROM phase_step) JOIN (

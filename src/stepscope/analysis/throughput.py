@@ -9,17 +9,13 @@ from itertools import groupby
 from typing import Any
 
 from stepscope.analysis.counted import COUNTED_STEPS
-from stepscope.analysis.phase_times import beside_trace, steps_of_means
+from stepscope.analysis.phase_times import TOGETHER, beside_trace
 from stepscope.answers.scope import Scope
 from stepscope.answers.sound import damaged_ranks, without_ranks
 from stepscope.floor.statistics import student_t
 from stepscope.floor.units import count_text
 
-
-def _timed(scope: Scope) -> str:
-    """SQL: what was given for steps whose time is known and in their mean, by rank and recording. HugeCTR's values have no
-    numbers of iterations: each counts for an iteration of the mean time."""
-    return f"""
+_TIMED = f"""
     WITH unarmed AS (
         SELECT * FROM inline_timing WHERE kind = 'iteration' AND (
             armed IS DISTINCT FROM true OR (rank, span) NOT IN (
@@ -29,8 +25,8 @@ def _timed(scope: Scope) -> str:
         )
     ),
     timed AS (
-        SELECT rank, span, name, value, dur_ns AS ns, stands_for
-        FROM step_value JOIN ({steps_of_means(scope)}) USING (rank, span, step) WHERE phase = 'step'
+        SELECT rank, span, name, value, {TOGETHER} / stands_for AS ns, stands_for
+        FROM step_value JOIN phase_step USING (rank, span, step) WHERE phase = 'step'
         UNION ALL
         SELECT rank, span, step_value.name, value, end_ns - start_ns AS ns, 1
         FROM step_value JOIN step USING (rank, span, step)
@@ -49,10 +45,13 @@ def _timed(scope: Scope) -> str:
         FROM timed GROUP BY ALL HAVING sum(ns) > 0
     )
     SELECT summed.*, (rank, span) IN (SELECT (rank, span) FROM step) AS traced,
+        (rank, span) IN (SELECT (rank, span) FROM phase_step WHERE stands_for_ns IS NOT NULL) AS of_all,
         sum((stands_for * (timed.value - summed.value * timed.ns / summed.ns)) ** 2) AS squares
     FROM summed JOIN timed USING (name, rank, span)
-    GROUP BY ALL ORDER BY name, rank, n DESC, span
-    """
+    GROUP BY ALL ORDER BY name, rank, of_all DESC, n DESC, span
+"""
+"""SQL: what was given for steps whose time is known, by rank and recording. HugeCTR's values have no numbers of iterations:
+each counts for an iteration of the mean time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +80,12 @@ class Rate:
 
 
 def rates(scope: Scope) -> list[Rate]:
-    """What each rank gave, by name and rank. Of several recordings of a rank the one with most steps counts."""
+    """What each rank gave, by name and rank. Of several recordings of a rank the one with most steps counts, and before it
+    that of the phases, whose time is that of all steps."""
     if scope.has_none("step_value"):
         return []
     best: dict[tuple[str, int], dict[str, Any]] = {}
-    for row in scope.sql(_timed(scope)).to_pylist():
+    for row in scope.sql(_TIMED).to_pylist():
         best.setdefault((row["name"], row["rank"]), row)
     return [_rate(row) for row in best.values()]
 

@@ -16,7 +16,7 @@ from stepscope.analysis.attribution import LABELLED_WORK, NO_MODULE
 from stepscope.analysis.breakdown import PARTS, break_down_all
 from stepscope.analysis.counted import COUNTED_STEPS
 from stepscope.analysis.inline_events import MEASURED
-from stepscope.analysis.phase_times import steps_of_means, times_of
+from stepscope.analysis.phase_times import OTHER_STEPS, TOGETHER, times_of
 from stepscope.analysis.recording import WORK
 from stepscope.answers.scope import Scope
 from stepscope.compare.interval import RankMean, Timing, deviation, over_ranks
@@ -211,12 +211,15 @@ def phase_means(scope: Scope) -> tuple[dict[int, RankMean], dict[str, dict[int, 
     for row in scope.sql(of_phases).to_pylist():
         means[row["rank"]][row["phase"]] += Fraction(row["mean_ns"]) * row["steps"]
         counted[row["rank"]] += row["steps"] if row["phase"] == "step" else 0
-    kept: dict[tuple[int, str], list[int]] = defaultdict(list)
+    kept: dict[tuple[int, str], list[float]] = defaultdict(list)
     weights: dict[tuple[int, str], list[int]] = defaultdict(list)
-    samples = f"SELECT rank, phase, dur_ns, stands_for FROM ({steps_of_means(scope)})"
+    samples = f"SELECT rank, phase, dur_ns, stands_for, {TOGETHER} / stands_for AS mean_ns FROM phase_step"
     for row in scope.sql(samples).to_pylist():
-        kept[row["rank"], row["phase"]].append(row["dur_ns"])
+        kept[row["rank"], row["phase"]].append(row["mean_ns"])
         weights[row["rank"], row["phase"]].append(row["stands_for"])
+        if row["phase"] == "step":
+            kept[row["rank"], OTHER_STEPS].append(row["mean_ns"] - row["dur_ns"])
+            weights[row["rank"], OTHER_STEPS].append(row["stands_for"])
 
     def scattered(of_ranks: Mapping[int, Fraction], phase: str) -> dict[int, RankMean]:
         ranks = {}
@@ -224,7 +227,7 @@ def phase_means(scope: Scope) -> tuple[dict[int, RankMean], dict[str, dict[int, 
             own, steps = kept[rank, phase], len(kept[rank, "step"])
             weight = sum(weights[rank, "step"])
             total = sum(ns * of for ns, of in zip(own, weights[rank, phase], strict=True))
-            middle = Fraction(total, weight) if steps else Fraction(0)
+            middle = Fraction(total) / weight if steps else Fraction(0)
             if steps * max(weights[rank, phase], default=0) != weight:
                 # A mean of weighted steps scatters as that of these: what each adds, by its weight.
                 own = [

@@ -222,10 +222,7 @@ class Facts:
     @property
     def of_phases(self) -> str:
         """What the mean step of the phases is, in words."""
-        usual = "a usual step" if self.phases is not None and self.phases.usual else ""
-        if self.phases_alone is not None:
-            return usual or "the step"
-        return f"{usual or 'a step'} that is not traced"
+        return "a step that is not traced" if self.phases_alone is None else "the step"
 
     @cached_property
     def parts(self) -> dict[str, int | None]:

@@ -34,12 +34,10 @@ class PhaseMeans:
     Args:
         ranks: columns of the table `phase`, by rank and phase.
         late: ranks that the others wait for; None where none is known to be.
-        usual: whether a rank's means leave out its few longest steps, which would lead them.
     """
 
     ranks: Mapping[int, Mapping[str, Row]]
     late: Straggler | None
-    usual: bool = False
 
     @property
     def step_ns(self) -> float:
@@ -138,7 +136,7 @@ def phase_means(scope: Scope) -> PhaseMeans | None:
             coalesce(bool_or(forward_waits), false) AS forward_waits,
             sum(checked_steps)::BIGINT AS checked_steps, sum(idle_steps)::BIGINT AS idle_steps,
             sum(first_batch_ns * first_batches) AS first_batches_ns,
-            sum(first_batches)::BIGINT AS first_batches, bool_or(left_out > 0) AS usual
+            sum(first_batches)::BIGINT AS first_batches
         FROM ({times_of(scope)})
         ANTI JOIN (SELECT DISTINCT rank, span FROM step WHERE rule = 'ProfilerStep') USING (rank, span)
         WHERE steps > 0 GROUP BY rank, phase ORDER BY rank
@@ -150,8 +148,7 @@ def phase_means(scope: Scope) -> PhaseMeans | None:
     ranks = {rank: phases for rank, phases in ranks.items() if "step" in phases}
     if not ranks:
         return None
-    usual = any(phases["step"]["usual"] for phases in ranks.values())
-    return PhaseMeans(ranks, find_straggler(_rank_times(ranks)), usual)
+    return PhaseMeans(ranks, find_straggler(_rank_times(ranks)))
 
 
 def _rank_times(ranks: Mapping[int, Mapping[str, Row]]) -> dict[int, RankTimes]:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepscope.analysis.phase_times import EACH_STEP, IN_WINDOWS, by_steps, order, times_of
+from stepscope.analysis.phase_times import (
+    EACH_STEP,
+    IN_WINDOWS,
+    OTHER_STEPS,
+    by_steps,
+    order,
+    times_of,
+)
 from stepscope.analysis.throughput import throughput_words
 from stepscope.answers.declare import SPAN, Column, by_form, question
 from stepscope.answers.rows import answer_rows, noted
@@ -85,9 +92,10 @@ def phases(scope: Scope, by: str = "phase") -> pa.Table:
     that is open, or to the residual, so that their means add up to that of the step. Below stands
     what holds the run back, over all ranks.
 
-    Means and the longest are over all counted steps (one in a hundred, the longest, is in no mean where these alone
-    lead it, and it is said how many), medians and percentiles over evenly spaced
-    steps that the recorder kept. A phase that could not be observed has no row: it is not 0. With a
+    The mean step is that of all counted steps, by the clock, timed or not. Those of its phases are of the steps that were
+    timed, as medians, percentiles and the longest are; so `other steps` is by how much the mean of all
+    is above that of the timed ones: long steps that are seldom and were not timed. It is below nothing where
+    timing itself makes a timed step longer, or where more of the long ones were timed. A phase that could not be observed has no row: it is not 0. With a
     device, the host's time is that of handing work out; `device_mean_ns` is what the device took.
     With `--step`, everything is over those of the kept steps.
 
@@ -138,7 +146,8 @@ def _phases(scope: Scope, found: list[Found]) -> pa.Table:
             mean_ns / nullif(max(mean_ns) FILTER (WHERE phase = 'step')
                 OVER (PARTITION BY rank, span), 0) AS share_ratio,
             median_ns, p95_ns, largest_ns, device_mean_ns,
-            mean_ns / nullif(min(mean_ns) OVER (PARTITION BY phase), 0) AS over_fastest_ratio,
+            CASE WHEN phase <> '{OTHER_STEPS}' THEN mean_ns / nullif(min(mean_ns) OVER (PARTITION BY phase), 0)
+                END AS over_fastest_ratio,
             peak_bytes, reserved_bytes, peak_of, first_batch_ns,
             CASE WHEN phase = 'step' THEN $verdict END AS verdict,
             CASE WHEN phase = 'step' THEN $next_step END AS next_step, span
@@ -208,30 +217,52 @@ def _timing(scope: Scope) -> list[str]:
     (row,) = scope.sql(
         f"""
         SELECT arg_max(phase.timed_every, phase.timing_ns) AS every, max(phase.timing_ns) AS ns,
-            arg_max(phase.timing_ns / nullif(times.mean_ns * phase.timed_every, 0), phase.timing_ns) AS part,
-            sum(times.left_out)::BIGINT AS left_out,
+            arg_max(times.mean_ns, phase.timing_ns) AS step_ns,
             sum(phase.disturbed_steps)::BIGINT AS disturbed, sum(phase.unobserved_steps)::BIGINT AS unobserved
         FROM phase LEFT JOIN ({times_of(scope)}) times USING (rank, span, phase) WHERE phase = 'step'
         """
     ).to_pylist()
     lines = []
     if (row["every"] or 1) > 1 and row["ns"] is not None:
-        own = (row["part"] or 0) * row["every"]
-        contains = f"Up to {ratio_text(own)} of the times here is timing itself. "
+        step_ns = row["step_ns"] or 0
+        own = row["ns"] / max(row["ns"] + step_ns, 1)
+        contains = f" Up to {ratio_text(own)} of a timed step is timing itself."
         lines.append(
             f"One in {row['every']} steps is timed: timing one takes {time_text(row['ns'])}, "
-            f"{ratio_text(row['part'])} of {row['every']} mean steps. "
+            f"{ratio_text(row['ns'] / max(step_ns * row['every'], 1))} of {row['every']} mean steps."
             f"{contains if own >= _MUCH_OF_A_STEP else ''}"
-            "In means it stands for those of which it is one."
         )
+    lines += _other_steps(scope)
     for count, why in (
         (row["disturbed"], "a profiler ran or wrote its file, or the recording looked for what to measure"),
-        (row["left_out"], "the longest, which alone would raise it by more than a tenth"),
         (row["unobserved"], "another model was trained in place of the one before, and had to be found"),
     ):  # fmt: skip
         if count:
             lines.append(f"{count} step{'s are' if count > 1 else ' is'} in no mean: {why}.")
     return lines
+
+
+def _other_steps(scope: Scope) -> list[str]:
+    """Where the timed steps are not like all, in the rank where they are least."""
+    found = scope.sql(
+        f"""
+        SELECT of.mean_ns, rest.mean_ns / nullif(of.mean_ns, 0) AS part
+        FROM ({times_of(scope)}) of JOIN ({times_of(scope)}) rest USING (rank, span)
+        WHERE of.phase = 'step' AND rest.phase = '{OTHER_STEPS}' ORDER BY abs(part) DESC LIMIT 1
+        """
+    ).to_pylist()
+    if not found or abs(found[0]["part"] or 0) < _MUCH_OF_A_STEP:
+        return []
+    longer = found[0]["part"] > 0
+    return [
+        f"The mean step of all, {time_text(found[0]['mean_ns'])}, is {ratio_text(abs(found[0]['part']))} of it "
+        f"{'above' if longer else 'below'} that of the timed ones, of which the phases are: "
+        + (
+            "long steps, seldom ones, were not timed."
+            if longer
+            else "timing makes these longer, or more of them are long."
+        )
+    ]
 
 
 def _missing_ranks(scope: Scope) -> tuple[int, ...]:

@@ -19,7 +19,7 @@ from stepscope.record.budget import next_timed
 from stepscope.record.inline.documents import phases_document
 from stepscope.record.inline.session import Session
 from stepscope.record.memory import MemoryReader
-from stepscope.record.phases.phases import PHASES, Phases
+from stepscope.record.phases.phases import PHASES, STANDS_FOR_NS, Phases
 
 PROCESS = Process(rank=3, local_rank=None, world_size=4, host="node1", pid=1, rule="Slurm")
 
@@ -192,8 +192,12 @@ def test_a_step_that_was_timed_in_place_of_many_counts_as_many_on_the_device_too
     took = [(1, 30_000), (1, 30_000), (256, 2_000)]
     for every, time_ns in took:
         phases.budget.every = every
-        number = next_timed(phases.steps + 1, every)
-        phases.begin(hours.now, number=number)
+        if every > 1:
+            phases.rests(hours.now)
+            hours.pass_ns((every - 1) * time_ns)
+            phases.passed(every - 1, runs=False)
+            phases.rested(hours.now)
+        phases.begin(hours.now, number=next_timed(phases.steps + 1, every))
         for name in ("forward", "backward", "optimizer"):
             token = phases.open(name)
             hours.pass_ns(time_ns)
@@ -303,7 +307,9 @@ def test_a_file_of_a_running_job_has_some_of_its_steps() -> None:
     whole, running = (phases_document(phases, PROCESS, 0, samples=all_) for all_ in (True, False))
     assert (len(whole["step_samples"]), whole["step_stride"]) == (300, 1)
     assert running["step_stride"] == 3
-    assert running["step_samples"] == whole["step_samples"][::3]
+    kept, of_all = running["step_samples"], whole["step_samples"]
+    assert [row[:8] for row in kept] == [row[:8] for row in of_all[::3]]
+    assert [row[8:10] for row in kept] == [[3, 30]] * 100
 
 
 def test_fifty_thousand_steps_take_no_more_memory_than_five_thousand() -> None:
@@ -346,7 +352,7 @@ def test_a_summary_says_what_was_not_measured() -> None:
     assert summary["phases"]["residual"]["share_ratio"] == 0.7
     assert summary["device"] is None
     assert summary["rank"] == 3
-    assert summary["step_samples"] == [[1, 100, 0, 0, 30, 0, 0, 70, 1, None, None, None]]
+    assert summary["step_samples"] == [[1, 100, 0, 0, 30, 0, 0, 70, 1, 100, None, None, None]]
     assert "verdict" not in summary  # the job measures, and judges nothing
     json.dumps(summary, allow_nan=False)
 
@@ -469,7 +475,8 @@ def test_few_steps_are_timed_where_timing_them_takes_long() -> None:
     assert (phases.budget.every, phases.budget.cost_ns, phases.steps) == (8, 12_000, 399)
     assert phases.timed_steps == len(timed) == phases.history.count
     assert phases.history.totals[1] == 1_000_000 * phases.history.weight
-    assert phases.history.weight == 32 + 8 * len(timed[32:])
+    assert phases.history.weight == timed[-1]
+    assert phases.history.totals[STANDS_FOR_NS] == 1_000_000 * timed[-1]
 
 
 def test_every_step_of_long_ones_is_timed() -> None:

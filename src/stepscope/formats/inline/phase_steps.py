@@ -12,7 +12,7 @@ from stepscope.formats.tables import READ, ReadReport
 
 WHOLE_STEP = "step"
 _OF_MEMORY = ("memory_bytes", "peak_bytes", "reserved_bytes")
-_NO_TIME = ("stands_for", *_OF_MEMORY)
+_NO_TIME = ("stands_for", "stands_for_ns", *_OF_MEMORY)
 
 
 def read_steps(
@@ -40,16 +40,18 @@ def read_steps(
             report.drop("bad_step")
             continue
         stands_for = values.get("stands_for") or 1
-        if values["time"] * stands_for >= MOST_NS:
+        of_all = values.get("stands_for_ns")
+        together = values["time"] * stands_for if of_all is None else of_all
+        if together >= MOST_NS or (of_all is not None and of_all < values["time"]):
             report.drop("bad_step")
             continue
         last = values["step"]
         memory = [values.get(name) or None for name in _OF_MEMORY]
-        _add(table, last, WHOLE_STEP, values["time"], stands_for, *memory)
+        _add(table, last, WHOLE_STEP, values["time"], stands_for, of_all, *memory)
         for phase in phases:
             # What nobody heard took no time of its own: it is in the residual.
             if phase in measured or values[phase]:
-                _add(table, last, phase, values[phase], stands_for, None, None, None)
+                _add(table, last, phase, values[phase], stands_for, None, None, None, None)
     return pa.table(table, schema=READ["phase_step"])
 
 
@@ -57,7 +59,10 @@ def _places(columns: Any) -> dict[str, int]:
     """Where in a row each value is: by phase, `step`, `time` and the memory's columns."""
     if not isinstance(columns, list) or not all(isinstance(name, str) for name in columns):
         return {}
-    return {name.removesuffix("_ns"): place for place, name in enumerate(columns)}
+    return {
+        name if name in _NO_TIME else name.removesuffix("_ns"): place
+        for place, name in enumerate(columns)
+    }
 
 
 def _values(sample: Any, places: Mapping[str, int]) -> dict[str, int] | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from stepscope.analysis.breakdown import PARTS
-from stepscope.analysis.phase_times import EACH_STEP, by_steps
+from stepscope.analysis.phase_times import EACH_STEP, TOGETHER, by_steps
 from stepscope.floor.units import ratio_text, time_text
 from stepscope.judge.declare import Finding, Threshold, rule
 from stepscope.judge.facts import Facts, Row, first
@@ -132,16 +132,18 @@ def uneven_steps(facts: Facts) -> Iterator[Finding]:
 def _of_phases(facts: Facts) -> Iterator[Finding]:
     """The rank of a run whose steps are most uneven, by the phases of its kept steps."""
     steps = facts.scope.sql(by_steps(EACH_STEP)).to_pylist()
+    means = f"SELECT rank, sum({TOGETHER}) / sum(stands_for) AS ns FROM phase_step WHERE phase = 'step' GROUP BY rank"
+    mean_of = {row["rank"]: row["ns"] for row in facts.scope.sql(means).to_pylist()}
     by_rank: dict[int, list[Row]] = {}
     for row in steps:
         if row["total_ns"] is not None:
             by_rank.setdefault(row["rank"], []).append(row)
     uneven = []
     for rank, rows in by_rank.items():
-        lengths = np.array([row["total_ns"] for row in rows])
-        median = float(np.median(lengths))
+        of_median = rows[0]["over_median_ratio"]
+        median = rows[0]["total_ns"] / of_median if of_median else 0.0
         if len(rows) >= _STEPS.value and median:
-            mean = float(lengths.mean())
+            mean = mean_of[rank]
             uneven.append((mean - median, median, mean, rank))
     more, median, mean, rank = max(uneven, default=(0.0, 1.0, 1.0, 0))
     if more / median <= _SHARE.value:
@@ -154,9 +156,18 @@ def _of_phases(facts: Facts) -> Iterator[Finding]:
     grown = max(_OF_PHASES, key=lambda part: (longest[f"{part}_ns"] or 0) - usual[part])
     whose = f" of rank {rank}" if len(by_rank) > 1 else ""
     part_ns = longest[f"{grown}_ns"] or 0
+    # Of long steps that are seldom none may have been timed.
+    timed = longest["total_ns"] > (1 + _SHARE.value) * mean
+    title = (
+        f"Steps are uneven: step {longest['step']}{whose} of the run takes {time_text(longest['total_ns'])}, the "
+        f"median {time_text(median)}; it has more {_OF_PHASES[grown]}"
+        if timed
+        else f"Steps are uneven: the mean{whose} of the run is {time_text(mean)}, the median of the timed ones "
+        f"{time_text(median)}; the long ones were not timed"
+    )
+    part = f": {ratio_text(part_ns / longest['total_ns'])} of that step is {_OF_PHASES[grown]}"
     yield Finding(
-        title=f"Steps are uneven: step {longest['step']}{whose} of the run takes {time_text(longest['total_ns'])}, the "
-        f"median {time_text(median)}; it has more {_OF_PHASES[grown]}",
+        title=title,
         metric="how much more a mean step takes than the median one, of the median step",
         value=more / median,
         unit="ratio",
@@ -166,7 +177,7 @@ def _of_phases(facts: Facts) -> Iterator[Finding]:
         evidence=first({k: v for k, v in row.items() if v is not None} for row in rows),
         rank=rank,
         advice="`stepscope phases --by step` has the kept steps of the run, and `--by window` where in it they became "
-        f"long: {ratio_text(part_ns / longest['total_ns'])} of that step is {_OF_PHASES[grown]}. Checkpoints and "
+        f"long{part if timed else ''}. Checkpoints and "
         "logging, garbage collection, slow batches and others on the machine come and go like this.",
         query="stepscope phases SRC --by step --json",
     )

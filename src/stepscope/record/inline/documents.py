@@ -8,23 +8,24 @@ every step's phases, which is small enough to keep for each run and to compare r
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 from stepscope.floor.ranks import Process
 from stepscope.floor.statistics import Statistics, describe, overhead
 from stepscope.record.inline.events import Event, Measured
 from stepscope.record.job.ending import Ending
-from stepscope.record.phases.phases import COLUMNS, PHASES, Phases
+from stepscope.record.phases.phases import COLUMNS, PHASES, STANDS_FOR_NS, Phases
 from stepscope.record.plan import Entry
 from stepscope.record.targets.copies import Copied
 
 VERSION = 2
 """2: a measurement stands for several iterations, and means and statistics are of those."""
-PHASES_VERSION = 4
+PHASES_VERSION = 5
 """2: steps have the peak of memory, and null where memory was not read, not 0. 3: and what the allocator held. 4: a step
-stands for several, and means, shares and statistics are of those."""
+stands for several, and means, shares and statistics are of those. 5: what these took together is known, and the mean step,
+of which shares are, is of all of them; the phases' means are of the steps that were timed."""
 
 ENDED_FIRST = "the recording ended before its turn"
 """Why an event has no measurement: the job ran fewer iterations than the plan takes."""
@@ -64,6 +65,19 @@ def _in_ns(found: Statistics | None) -> dict[str, Any] | None:
     return {
         name if name in unitless else f"{name}_ns": value for name, value in asdict(found).items()
     }
+
+
+def _of_steps(
+    times_ns: Sequence[int], stand_for: Sequence[int], together_ns: Sequence[int]
+) -> Statistics | None:
+    """Median and percentiles of the timed steps; the mean and its interval of all that these stand for, block by block."""
+    timed = describe(times_ns, stand_for)
+    blocks = [ns / steps for ns, steps in zip(together_ns, stand_for, strict=True)]
+    found = describe(blocks, stand_for)
+    if timed is None or found is None:
+        return None
+    low = None if found.ci95_low is None else max(found.ci95_low, 0.0)
+    return replace(found, median=timed.median, p5=timed.p5, p95=timed.p95, ci95_low=low)
 
 
 def _mean_ms(total_ns: int, n: int) -> float | None:
@@ -214,7 +228,7 @@ def phases_document(
     """
     history = phases.history
     n = history.weight
-    total_ns = history.totals[1]
+    total_ns = history.totals[STANDS_FOR_NS]
     columns = list(zip(*history.rows, strict=True)) if history.rows else [()] * len(COLUMNS)
     weights = columns[COLUMNS.index("stands_for")]
     by_phase: dict[str, Any] = {}
@@ -265,7 +279,7 @@ def phases_document(
         else {
             "mean_ns": total_ns / n,
             "largest_ns": history.largest[1],
-            "statistics": _in_ns(describe(columns[1], weights)),
+            "statistics": _in_ns(_of_steps(columns[1], weights, columns[STANDS_FOR_NS])),
         },
         "phases": by_phase,
         "device": device,

@@ -89,6 +89,8 @@ class Session(Recording):
         self._values: dict[str, float] = {}
         self._iterations = 0
         self._rested = 0
+        self._left_ns: int | None = None
+        """When the last iteration ended, where others are not at once followed by the next."""
         self._ask_ddp_at = _ASK_DDP_FIRST
         self._pid = os.getpid()
         self._survived = handled()
@@ -148,6 +150,8 @@ class Session(Recording):
             return self._iterations
         if self.rests and not fresh:
             self.rests -= 1
+            if self._left_ns is not None and self._phases is not None:
+                self._phases.left_out(time.perf_counter_ns() - self._left_ns)
             return self._iterations + self._rested - self.rests
         try:
             now_ns = time.perf_counter_ns()
@@ -155,6 +159,8 @@ class Session(Recording):
             if self._in_iteration:
                 self._end(now_ns)
                 now_ns = time.perf_counter_ns()
+            elif self._phases is not None:
+                self._phases.rested(now_ns)
             found = self._trained.begin(self._iterations)
             if found is not None:
                 self._listen(found)
@@ -195,6 +201,10 @@ class Session(Recording):
         if not self.rests:
             return
         if phases is not None:
+            if not phases.resting:
+                now_ns = time.perf_counter_ns()
+                phases.rests(now_ns)
+                self._left_ns = now_ns if self.driver == "iteration" else None
             phases.resting = True
             self._take_out_hooks(phases)
         longer_ns = self._beside.rests(self._iterations - runs)
@@ -219,7 +229,7 @@ class Session(Recording):
         phases, in_iteration = self._phases, self._in_iteration
         self._in_iteration = in_iteration or (ran > 0 and self.driver != "iterate")
         if phases is not None and ran and in_iteration:
-            phases.end(0)  # of one that is not timed, either
+            phases.end(None)  # of one that is not timed, either
         if phases is not None:
             phases.passed(ran, runs=self._in_iteration)
         if ran:
@@ -231,6 +241,8 @@ class Session(Recording):
     def end(self) -> None:
         """The iteration has ended."""
         if self.rests:
+            if self.driver == "iteration":
+                self._left_ns = time.perf_counter_ns()
             return
         self._wake()
         if self._in_iteration:
@@ -239,8 +251,7 @@ class Session(Recording):
 
     def abandon(self, iteration: int | None = None, *, began: bool = True) -> None:
         """The iteration broke off; nothing of it counts."""
-        self._wake()
-        self._beside.broke_off()
+        self._break()
         if self.guard.tripped or not self._in_iteration:
             return
         if iteration is not None and iteration != self._iterations:
@@ -256,14 +267,23 @@ class Session(Recording):
         except Exception as error:
             self.guard.trip(error)
 
+    def _break(self) -> None:
+        """Iterations that run without a call are no longer like the others, from a moment on that is not known."""
+        self._wake()
+        self._beside.broke_off()
+        if self._phases is not None:
+            self._phases.rested(None)
+
     def missed(self, iterations: int) -> None:  # noqa: ARG002 - which ones does not matter
         """Another optimizer drives the loop now: perhaps it is another model's."""
-        self._wake()
+        self._break()
         if self._iterations:
             self._trained.look_again()
 
     def not_this_one(self) -> None:
         """The running iteration does not count: an epoch began, or a validation ran in it."""
+        if self._rested:
+            self._break()
         if self._recorder is not None:
             self._recorder.not_this_one()
         if self._phases is not None:
@@ -271,6 +291,8 @@ class Session(Recording):
 
     def disturbed(self) -> None:
         """A profiler runs in the running iteration, or writes its file: its times are not the job's own."""
+        if self._rested:
+            self._break()
         if not self._in_iteration:
             return
         if self._recorder is not None:

@@ -16,6 +16,8 @@ class History:
     Args:
         columns: numbers in a row.
         capacity: rows kept, at least 2.
+        adds_up: columns of which a kept row has the sum over those after it that were not kept. In the totals they count
+            once.
 
     >>> history = History(1, capacity=2)
     >>> for value in range(8):
@@ -24,7 +26,9 @@ class History:
     ([(0,), (4,)], 4, [28])
     """
 
-    def __init__(self, columns: int, capacity: int = 2048) -> None:
+    def __init__(
+        self, columns: int, capacity: int = 2048, *, adds_up: tuple[int, ...] = ()
+    ) -> None:
         self.rows: list[Sequence[int]] = []
         self.beside: list[Any] = []
         """What was given with each of the rows."""
@@ -34,6 +38,7 @@ class History:
         self.totals = [0] * columns
         self.largest = [0] * columns
         self._capacity = capacity
+        self._adds_up = adds_up
 
     @property
     def keeps_next(self) -> bool:
@@ -43,21 +48,50 @@ class History:
     def thinned(self, most: int) -> tuple[list[Sequence[int]], list[Any], int]:
         """At most so many of the kept rows, evenly spaced too, with what is beside them, and their stride."""
         every = max(1, -(-len(self.rows) // most))
-        return self.rows[::every], self.beside[::every], self.stride * every
+        return self._merged(every), self.beside[::every], self.stride * every
+
+    def _merged(self, every: int) -> list[Sequence[int]]:
+        rows = self.rows[::every]
+        for column in self._adds_up if every > 1 else ():
+            for place, row in enumerate(rows):
+                of_all = sum(one[column] for one in self.rows[place * every : (place + 1) * every])
+                rows[place] = (*row[:column], of_all, *row[column + 1 :])
+        return rows
+
+    def stands_for_more(self, weight: int, *values: int) -> None:
+        """The last kept row counts more often, and has more in the columns that add up."""
+        if not self.rows:
+            return
+        self.weight += weight
+        for column, value in enumerate(self.rows[-1]):
+            self.totals[column] += value * weight
+        for column, value in zip(self._adds_up, values, strict=True):
+            self.totals[column] += value - self.rows[-1][column] * weight
+        self._add_to_last(values)
+
+    def _add_to_last(self, values: Sequence[int]) -> None:
+        row = list(self.rows[-1])
+        for column, value in zip(self._adds_up, values, strict=True):
+            row[column] += value
+        self.rows[-1] = tuple(row)
 
     def add(self, row: Sequence[int], beside: Any = None, weight: int = 1) -> None:
         """Counts a row, and keeps it when it is its turn."""
         self.weight += weight
         for column, value in enumerate(row):
-            self.totals[column] += value * weight
+            self.totals[column] += value if column in self._adds_up else value * weight
             if value > self.largest[column]:
                 self.largest[column] = value
         if self.count % self.stride == 0:
             if len(self.rows) >= self._capacity:
-                del self.rows[1::2]
+                self.rows = self._merged(2)
                 del self.beside[1::2]
                 self.stride *= 2
             if self.count % self.stride == 0:
                 self.rows.append(tuple(row))
                 self.beside.append(beside)
+                self.count += 1
+                return
+        if self._adds_up:
+            self._add_to_last([row[column] for column in self._adds_up])
         self.count += 1

@@ -6,8 +6,11 @@ residual. So the phases and the residual of a step add up to its time on the hos
 Where the model works on a device, marks on its stream tell how long the device took for each phase,
 and whether it had already finished when the host came to ask: then it waits for the host.
 
-Where timing a step takes more than a small part of it, only one in k is
-timed (see `Budget`) and stands for k of them; in between, hooks return at once.
+Where timing a step takes more than a small part of it, only one in k is timed (see `Budget`); in between, hooks return
+at once. What the steps between took together is known by the clock all the same, where they begin and where they end: so
+the mean step is that of all of them, however long the seldom ones are. A timed step stands for those that ended since
+the last one, itself among them. The last ones before an epoch ends or the loop breaks off are in no mean: where they
+ended is not known.
 """
 
 from __future__ import annotations
@@ -34,15 +37,16 @@ COLUMNS = (
     *(f"{phase}_ns" for phase in PHASES),
     "residual_ns",
     "stands_for",
+    "stands_for_ns",
     "memory_bytes",
     "peak_bytes",
     "reserved_bytes",
 )
-"""Columns of the kept steps: one that was timed in place of k stands for k; what is of memory is 0 where it was not read
-at that step."""
+"""Columns of the kept steps: `stands_for_ns` is what the steps that it stands for took together; what is of memory is 0
+where it was not read at that step."""
 
 _RESIDUAL = len(PHASES)
-_STANDS_FOR = COLUMNS.index("stands_for")
+_STANDS_FOR, STANDS_FOR_NS = COLUMNS.index("stands_for"), COLUMNS.index("stands_for_ns")
 _NUMBER = {phase: number for number, phase in enumerate(PHASES)} | {"optimizer.step": 4}
 _INPUT_WAIT = _NUMBER["input_wait"]
 _FORWARD = _NUMBER["forward"]
@@ -64,7 +68,7 @@ class Phases:
     """
 
     def __init__(self, now: Callable[[], int] = time.perf_counter_ns) -> None:
-        self.history = History(len(COLUMNS))
+        self.history = History(len(COLUMNS), adds_up=(_STANDS_FOR, STANDS_FOR_NS))
         self.installed: set[str] = set()
         """Phases that are listened to; the others are not measured, which is not 0."""
         self.resting = False
@@ -107,7 +111,11 @@ class Phases:
         self._open: list[int] = []
         self._last_ns = 0
         self._began_ns: int | None = None
-        self._stands_for = 1
+        self._between = self._between_ns = 0
+        """Counted steps since the last timed one, and what they took (ns)."""
+        self._untimed = 0
+        self._untimed_since: int | None = None
+        """When the first of those began that no boundary came after yet."""
         self._fresh = False
         self._disturbed = False
         self._wait_began_ns = 0
@@ -144,16 +152,17 @@ class Phases:
         self._fresh = fresh
         self._wait_ns = self._first_wait_ns = None
         self._thread = threading.get_ident()
+        self._disturbed = False
         if self.resting:
             self._began_ns = None
+            self.rests(now_ns)
             return
+        self.rested(now_ns)
         self._own_ns = 0
-        self._stands_for = self.budget.every
         self._times = [0] * (len(PHASES) + 1)
         self._open = [_RESIDUAL]
         self._opened_before = self.opened[_FORWARD], self.opened[_BACKWARD]
         self._began_ns = self._last_ns = now_ns
-        self._disturbed = False
         clock = self.clock
         if clock is not None:
             self._give_back()
@@ -164,6 +173,7 @@ class Phases:
         """So many steps were not timed, without a call; the last of them, or else the one before, still `runs`."""
         if steps:
             self.steps += steps - runs
+            self._untimed += steps - runs
             self._fresh = False
             self._wait_ns = self._first_wait_ns = None
         self.resting = runs
@@ -178,13 +188,35 @@ class Phases:
         """A profiler, or a survey, makes the running step take longer: it does not count."""
         self._disturbed = True
 
-    def end(self, now_ns: int, values: Mapping[str, float] = MappingProxyType({})) -> None:
-        """The step is over; `values` are its numbers by name."""
+    def rests(self, now_ns: int) -> None:
+        """A step that is not timed begins, and perhaps more of them without a call."""
+        if self._untimed_since is None:
+            self._untimed, self._untimed_since = 0, now_ns
+
+    def left_out(self, time_ns: int) -> None:
+        """So much time passed between two of them, in none."""
+        if self._untimed_since is not None:
+            self._untimed_since += time_ns
+
+    def rested(self, now_ns: int | None) -> None:
+        """Those that are not timed ended now; None where that is not known, or they do not count."""
+        if self._untimed_since is not None and now_ns is not None and self._untimed:
+            self._between += self._untimed
+            self._between_ns += now_ns - self._untimed_since
+        self._untimed, self._untimed_since = 0, None
+
+    def end(self, now_ns: int | None, values: Mapping[str, float] = MappingProxyType({})) -> None:
+        """The step is over; `values` are its numbers by name. When is None in one that was not timed, nor those after it."""
         if self.resting:
             self.resting = False
             self.steps += 1
             self._note_first_wait()
-        if self._began_ns is None:
+            self._untimed += 1
+            if self._fresh or self._disturbed or self.steps <= self.warmup:
+                self.rested(None)
+            elif now_ns is not None:
+                self.rested(now_ns)
+        if self._began_ns is None or now_ns is None:
             return
         times = self._times
         times[self._open[-1]] += now_ns - self._last_ns
@@ -197,7 +229,10 @@ class Phases:
         memory = self._read_memory() if self._memory_is_due(counted=counted) else (None,) * 3
         self._note_first_wait()
         if counted:
-            row = (self.steps, time_ns, *times, self._stands_for, *(one or 0 for one in memory))
+            self._between += 1
+            self._between_ns += time_ns
+            of_all = self._between, self._between_ns
+            row = (self.steps, time_ns, *times, *of_all, *(one or 0 for one in memory))
             self._held.append((row, values))
             if not self._lacks_forward or len(self._held) > _MOST_HELD:
                 self._count_held()
@@ -205,6 +240,8 @@ class Phases:
         self.measured_since += 1 if counted else 2
         if self.clock is not None:
             self._collect(self.clock, counted=counted)
+        if counted:
+            self._between = self._between_ns = 0
 
     @property
     def _lacks_forward(self) -> bool:
@@ -242,6 +279,7 @@ class Phases:
         """The step broke off and does not count."""
         self.resting = False
         self._began_ns = None
+        self.rested(None)
         self._give_back()
 
     def open(self, label: str) -> int | None:
@@ -340,6 +378,8 @@ class Phases:
         self._read()
         self._ring.drop()
         self._count_held()
+        self.history.stands_for_more(self._between, self._between, self._between_ns)
+        self._between = self._between_ns = 0
         # At the end of a process anything may be gone; a last look must not cost the file.
         with suppress(Exception):
             self._read_memory()
@@ -371,11 +411,11 @@ class Phases:
     def _collect(self, clock: Clock, *, counted: bool) -> None:
         if counted and self._marks:
             self._ring.push(
-                Pending(self.steps, clock, self._origin, self._marks, stands_for=self._stands_for)
+                Pending(self.steps, clock, self._origin, self._marks, stands_for=self._between)
             )
             if self._device_idle is not None:
-                self.device_checked += self._stands_for
-                self.device_idle += self._stands_for * self._device_idle
+                self.device_checked += self._between
+                self.device_idle += self._between * self._device_idle
             self._origin = None
             self._marks = []
         self._give_back()

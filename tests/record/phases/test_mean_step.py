@@ -1,0 +1,108 @@
+"""The mean step is that of all steps, also where few of them are timed."""
+
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.examples import examples
+from tests.record.small_job import spin
+
+from stepscope.analysis.phase_times import OTHER_STEPS
+from stepscope.api.trace import open_trace
+from stepscope.record import inline
+from stepscope.record.budget import next_timed
+from stepscope.record.phases.history import History
+from stepscope.record.phases.phases import COLUMNS, PHASES, STANDS_FOR_NS, Phases
+
+STANDS_FOR = COLUMNS.index("stands_for")
+
+
+@examples(60)
+@given(
+    epochs=st.lists(
+        st.lists(st.sampled_from([1_000, 1_010, 90_000]), min_size=1, max_size=80), max_size=8
+    ),
+    every=st.lists(st.sampled_from([1, 2, 8, 32]), min_size=8, max_size=8),
+    fresh=st.booleans(),
+)
+def test_the_mean_is_that_of_every_step_up_to_an_epochs_last_timed_one(
+    epochs: list[list[int]], every: list[int], fresh: bool
+) -> None:
+    """As a session has it: between timed steps no call, and an epoch is seen to start in its first step, or before it."""
+    now, number = 0, 0
+    phases = Phases(lambda: now)
+    phases.warmup = 0
+    phases.installed.update(PHASES)
+    phases.history = History(len(COLUMNS), capacity=4, adds_up=(STANDS_FOR, STANDS_FOR_NS))
+    known: list[int] = []
+    for steps, k in zip(epochs, every, strict=False):
+        phases.budget.every = k
+        open_steps: list[int] = []
+        ran = 0  # without a call, the one that began with one among them
+        for place, length in enumerate(steps):
+            number += 1
+            first = place == 0
+            if (first and fresh) or next_timed(number, k) == number:
+                if ran:
+                    phases.end(None)
+                    phases.passed(ran - 1, runs=False)
+                    phases.rested(now)
+                    ran = 0
+                phases.begin(now, fresh=first and fresh, number=number)
+                if first:
+                    phases.not_this_one()
+                now += length
+                phases.end(now)
+                if not first:
+                    known += [*open_steps, length]
+                    open_steps = []
+                continue
+            if first:
+                phases.begin(now, number=number)
+                phases.not_this_one()
+                now += length
+                phases.end(now)
+                continue
+            if not ran:
+                phases.begin(now, number=number)
+            ran += 1
+            now += length
+            open_steps.append(length)
+        if ran:
+            phases.end(None)
+            phases.passed(ran - 1, runs=False)
+        phases.abandon()
+        now += 5_000_000  # a validation
+    phases.drain()
+    rows = phases.history.rows
+    assert phases.history.weight == sum(row[STANDS_FOR] for row in rows) == len(known)
+    assert phases.history.totals[STANDS_FOR_NS] == sum(row[STANDS_FOR_NS] for row in rows)
+    assert phases.history.totals[STANDS_FOR_NS] == sum(known)
+
+
+@pytest.mark.thins
+def test_long_steps_that_are_seldom_are_in_the_mean(tmp_path: Path) -> None:
+    bodies, ends = [], []
+    inline.start(out=tmp_path)
+    for step in inline.iterate(range(1_500)):
+        began = time.perf_counter()
+        spin(0.0002)
+        if step % 50 == 49:
+            time.sleep(0.01)
+        ends.append(time.perf_counter())
+        bodies.append(ends[-1] - began)
+    inline.stop()
+    with open_trace(tmp_path) as trace:
+        kept = trace.sql("SELECT * FROM phase_step WHERE phase = 'step' ORDER BY step").rows()
+        last, counted = kept[-1]["step"], sum(row["stands_for"] for row in kept)
+        assert len(kept) < counted == last - 5
+        # What the recorder does between two steps is in neither of them.
+        least_ns, most_ns = sum(bodies[5:last]) / counted * 1e9, (ends[last - 1] - ends[4]) / counted * 1e9
+        by_phase = {row["phase"]: row["mean_ns"] for row in trace.phases().rows()}
+        assert 0.999 * least_ns < by_phase["step"] < 1.001 * most_ns
+        assert by_phase["step"] == pytest.approx(least_ns, rel=0.05)
+        rest = sum(ns for phase, ns in by_phase.items() if phase != "step")
+        assert rest == pytest.approx(by_phase["step"])
+        assert OTHER_STEPS in by_phase
