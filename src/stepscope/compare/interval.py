@@ -44,7 +44,7 @@ class RankMean:
         return cls(mean, count, deviation(samples, mean, count))
 
 
-def deviation(samples: Sequence[int], mean: Fraction, count: int) -> float | None:
+def deviation(samples: Sequence[float], mean: Fraction, count: int) -> float | None:
     """The sample standard deviation of `count` samples, those not given being 0."""
     if count < 2:
         return None

@@ -99,7 +99,10 @@ def test_long_steps_that_are_seldom_are_in_the_mean(tmp_path: Path) -> None:
         last, counted = kept[-1]["step"], sum(row["stands_for"] for row in kept)
         assert len(kept) < counted == last - 5
         # What the recorder does between two steps is in neither of them.
-        least_ns, most_ns = sum(bodies[5:last]) / counted * 1e9, (ends[last - 1] - ends[4]) / counted * 1e9
+        least_ns, most_ns = (
+            sum(bodies[5:last]) / counted * 1e9,
+            (ends[last - 1] - ends[4]) / counted * 1e9,
+        )
         by_phase = {row["phase"]: row["mean_ns"] for row in trace.phases().rows()}
         assert 0.999 * least_ns < by_phase["step"] < 1.001 * most_ns
         assert by_phase["step"] == pytest.approx(least_ns, rel=0.05)
