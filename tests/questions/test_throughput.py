@@ -47,6 +47,8 @@ def test_long_steps_that_are_seldom_are_in_every_mean(answer, make_scope):
     assert answer("phases", rows, steps=(1,)).rows()[0]["mean_ns"] == 40
     whole = phase_means(make_scope(rows))[0][0]
     assert (whole.mean_ns, whole.samples, round(whole.std_ns, 3)) == (50, 2, 14.142)
+    beside = {"span": 1, "kind": "iteration", "armed": False, "label": "iteration", "dur_ns": 10}
+    assert answer("inline", {**rows, "inline_timing": [beside]}).rows()[0]["mean_ns"] == 50
 
 
 def test_steps_that_all_take_the_same_have_an_interval_of_nothing_and_one_step_has_none(answer):

@@ -2,7 +2,8 @@
 
 A recorder that has measured more than it keeps writes the average of all beside what it kept, of which medians and
 percentiles are then. Complete iterations are those in which nothing was measured, where there are such: measuring costs a
-little, and they are what the job is like without it.
+little, and they are what the job is like without it. Where phases were recorded beside them, the mean iteration is their
+mean step, which is that of all (see `phase_times.TOGETHER`).
 
 Neighbouring events are measured in different iterations, and of few the medians of their starts may contradict the order
 in which they run. What draws them puts that right, for itself: a single slow iteration would else move all later events.
@@ -30,7 +31,7 @@ MEASURED = f"""
     ),
     counted AS ({ranked("FROM chosen", f"{_EVENT}, averaged")}),
     placed AS ({ranked("FROM counted", f"{_EVENT}, averaged, {_BY_START} IS NULL", _BY_START)}),
-    described AS (
+    described_alone AS (
         SELECT
             {_EVENT},
             min(start_index) AS start_index, min(end_index) AS end_index,
@@ -55,6 +56,15 @@ MEASURED = f"""
             min(clock) AS clock
         FROM placed
         GROUP BY ALL
+    ),
+    of_all AS (
+        SELECT rank, sum(mean_ns * steps) / sum(steps) AS of_all_ns FROM phase
+        WHERE phase = 'step' AND (rank, span) IN (SELECT (rank, span) FROM phase_step WHERE stands_for_ns IS NOT NULL)
+        GROUP BY rank
+    ),
+    described AS (
+        SELECT described_alone.* REPLACE (CASE WHEN kind = 'iteration' THEN coalesce(of_all_ns, mean_ns) ELSE mean_ns END AS mean_ns)
+        FROM described_alone LEFT JOIN of_all USING (rank)
     ),
     measured AS (
         SELECT

@@ -450,7 +450,9 @@ def _tell(
             folder = [path.parent] if alone and len(traced) == 1 else sources
             shown |= _show("summary", sources, typed=folder)
         elif path.name.endswith(".prof.json"):
-            shown |= _show("inline", [path])
+            # With the phases beside it, which know what all steps took: one mean, and one throughput.
+            beside = [one for one in new if one.name.endswith(".phases.json")]
+            shown |= _show("inline", [path, *beside])
         elif path.name.endswith(".speedscope.json"):
             shown |= _show("hotspots", [path])
         if path.name.endswith(".prof.json"):

@@ -299,7 +299,7 @@ def _step_time(facts: Facts) -> Iterator[Row]:
 
 def _phases(facts: Facts) -> Iterator[Row]:
     """What the job itself measured of each counted step, over the entire run."""
-    from stepscope.analysis.phase_times import PHASES
+    from stepscope.analysis.phase_times import OTHER_STEPS, PHASES
 
     means = facts.phases
     if means is None:
@@ -313,6 +313,9 @@ def _phases(facts: Facts) -> Iterator[Row]:
             "share_ratio": None if time_ns is None or not step_ns else time_ns / step_ns,
             "count": count,
         }
+    if (rest_ns := means.phase_ns(OTHER_STEPS)) is not None:
+        share = rest_ns / step_ns if step_ns else None
+        yield {"item": OTHER_STEPS, "time_ns": round(rest_ns), "share_ratio": share, "count": count}
 
 
 def _breakdown(times: Times) -> Iterator[Row]:
