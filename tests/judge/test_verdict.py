@@ -1,6 +1,7 @@
 """Which finding leads, at which thresholds, and when nothing may be claimed."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ class NoTables:
     """Tables without rows: a count of theirs is 0."""
 
     ranks = (0,)
+    steps = ()
+    store = SimpleNamespace(ranks=ranks, kept_steps=steps)
 
     @staticmethod
     def sql(query: str) -> pa.Table:
