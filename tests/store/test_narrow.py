@@ -36,8 +36,13 @@ def answers(source: Path, *, forms: bool = True, **narrowed: Any) -> dict[str, A
                 more = {} if form is None else {"by": form}
                 rows = trace.ask(question.name, **narrowed, **more).rows()
                 found[f"{question.name} {form}"] = [
-                    # Sums of floating-point numbers depend on the order of their rows.
-                    {k: round(v, 6) if isinstance(v, float) else v for k, v in row.items()}
+                    # Sums of floating-point numbers depend on the order of their rows, and a command names the steps
+                    # that it was asked of.
+                    {
+                        k: round(v, 6) if isinstance(v, float) else v
+                        for k, v in row.items()
+                        if k != "query"
+                    }
                     for row in rows
                     if question.name != "summary" or row["item"] not in ("duration", "events")
                 ]
