@@ -143,16 +143,13 @@ class Facts:
     @cached_property
     def phases_alone(self) -> PhaseMeans | None:
         """The phases where no event is recorded that would say more; None elsewhere."""
-        events = self.scope.value(
-            "SELECT EXISTS (SELECT 1 FROM host_event) OR EXISTS (SELECT 1 FROM device_event)"
-        )
+        events = self.there("host_event") or self.there("device_event")
         return None if events else self.phases
 
     @cached_property
     def phases_without_device(self) -> PhaseMeans | None:
         """The phases where no work of a device is recorded beside them; None elsewhere."""
-        work = self.scope.value("SELECT EXISTS (SELECT 1 FROM device_event)")
-        return None if work else self.phases
+        return None if self.there("device_event") else self.phases
 
     @cached_property
     def has_steps(self) -> bool:
@@ -192,11 +189,7 @@ class Facts:
     @cached_property
     def memory_recorded(self) -> bool:
         """Whether allocations, or what an allocator held, are recorded."""
-        return bool(
-            self.scope.value(
-                "SELECT EXISTS (SELECT 1 FROM memory_event) OR EXISTS (SELECT 1 FROM memory_block)"
-            )
-        )
+        return self.there("memory_event") or self.there("memory_block")
 
     @cached_property
     def busiest_operator(self) -> tuple[str, float] | None:
@@ -488,29 +481,27 @@ class Facts:
     @cached_property
     def optimizes(self) -> bool:
         """Whether an optimizer's step is recorded; a job that measured its own phases has one."""
-        return self.phases_alone is not None or self._there("direction = 'optimizer'")
+        return self.phases_alone is not None or self.there("host_event", "direction = 'optimizer'")
 
     @cached_property
     def loops_over_parameters(self) -> bool:
         """Whether an optimizer is recorded, and nothing of it that works on many tensors at once."""
-        joint = "SELECT EXISTS (SELECT 1 FROM device_event WHERE contains(name, 'multi_tensor'))"
-        return self.optimizes and not self.scope.value(joint)
+        return self.optimizes and not self.there("device_event", "contains(name, 'multi_tensor')")
 
     @cached_property
     def has_compiled(self) -> bool:
         """Whether a kernel that Inductor made is recorded, so that torch.compile is in use."""
-        made = "SELECT EXISTS (SELECT 1 FROM device_event WHERE regexp_matches(name, '^triton_(poi|per|red|tem|for)_'))"
-        return bool(self.scope.value(made))
+        return self.there("device_event", "regexp_matches(name, '^triton_(poi|per|red|tem|for)_')")
 
     @cached_property
     def trains(self) -> bool:
         """Whether a backward or an optimizer's step is recorded."""
-        return self.optimizes or self._there("direction = 'backward'")
+        return self.optimizes or self.there("host_event", "direction = 'backward'")
 
     @cached_property
     def has_loader(self) -> bool:
         """Whether a DataLoader is recorded; a job that measured its own phases waits for one."""
-        return self.phases_alone is not None or self._there("role = 'dataloader'")
+        return self.phases_alone is not None or self.there("host_event", "role = 'dataloader'")
 
     @cached_property
     def by_torch_profiler(self) -> bool:
@@ -522,22 +513,22 @@ class Facts:
     def in_pytorch(self) -> bool:
         """Whether the program is one of PyTorch, as far as is known: by what recorded it, by operators, or by kernels that
         are named after its libraries."""
-        if (
+        return (
             self.by_torch_profiler
             or self.phases_alone is not None
-            or self._there("kind = 'operator'")
-        ):
-            return True
-        own = "SELECT EXISTS (SELECT 1 FROM device_event WHERE regexp_matches(name, '\\b(at|c10|torch)::'))"
-        return bool(self.scope.value(own))
+            or self.there("host_event", "kind = 'operator'")
+            or self.there("device_event", "regexp_matches(name, '\\b(at|c10|torch)::')")
+        )
 
     def has_called(self, *names: str) -> bool:
         """Whether the host called something whose name starts with one of these."""
-        return self._there(" OR ".join(f"starts_with(name, {sql_literal(one)})" for one in names))
+        return self.there(
+            "host_event", " OR ".join(f"starts_with(name, {sql_literal(one)})" for one in names)
+        )
 
-    def _there(self, condition: str) -> bool:
-        found = self.scope.value(f"SELECT EXISTS (SELECT 1 FROM host_event WHERE {condition})")
-        return bool(found)
+    def there(self, table: str, condition: str = "true") -> bool:
+        """Whether a table has a row of which this holds."""
+        return bool(self.scope.value(f"SELECT EXISTS (SELECT 1 FROM {table} WHERE {condition})"))
 
     @property
     def has_tensor_cores(self) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 
 from stepscope.analysis.breakdown import IDLE_PARTS
 from stepscope.analysis.recording import every_step
+from stepscope.judge.facts import WAITING
 from stepscope.judge.gap_fillers import Filler, Gap, find_fillers
 
 if TYPE_CHECKING:
@@ -28,8 +29,7 @@ and this long are single ones (`single-gaps` says where the numbers come from)."
 _LOOKED_INTO = 32
 """Single gaps whose host events are looked for, the longest; a training loop repeats them."""
 
-_WAITING = ("runtime", "cpu_exec", "range", "other")
-_COLUMNS = [IDLE_PARTS.index(part) for part in _WAITING]
+_COLUMNS = [IDLE_PARTS.index(part) for part in WAITING]
 _MANY, _SINGLE, _BLOCKED = range(3)
 
 
@@ -118,7 +118,7 @@ def sort_waits(scope: Scope, times: Times, every: dict[str, int]) -> HostWaits:
     taken = np.sum([one.parts_ns for one in found], axis=0) / steps
     many = {
         part: max(0, every[part] - round(float(ns)))
-        for part, ns in zip(_WAITING, taken, strict=True)
+        for part, ns in zip(WAITING, taken, strict=True)
     }
     return HostWaits(many, long, steps)
 

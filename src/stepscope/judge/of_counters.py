@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from stepscope.floor.quoting import sql_literal
-from stepscope.judge.declare import Confidence, Finding, Threshold
+from stepscope.judge.declare import Confidence, Finding, Threshold, of_time
 from stepscope.judge.facts import Facts, first
 
 _SHAPED = """
@@ -70,12 +70,10 @@ def of_counters(
     lost_ns = sum(row["lost_ns"] for row in found)
     if facts.part_of_step(lost_ns) <= share.value:
         return
-    yield Finding(
+    yield of_time(
         title=title.format(facts.amount(lost_ns)),
         metric=metric,
-        value=lost_ns,
-        unit="ns",
-        saving_ns=lost_ns,
+        time_ns=lost_ns,
         confidence=confidence,
         evidence=first(found),
         advice=advice,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from stepscope.judge.declare import Confidence, Finding, Threshold
+from stepscope.judge.declare import Confidence, Finding, Threshold, of_time
 from stepscope.judge.facts import Facts, first
 from stepscope.judge.groups import Group, by_kernel, reproduce
 
@@ -45,11 +45,10 @@ def of_kernels(
     time_ns = sum(times) / facts.steps
     if facts.part_of_step(time_ns) <= share.value:
         return
-    yield Finding(
+    yield of_time(
         title=title.format(facts.amount(time_ns)),
         metric=metric,
-        value=time_ns,
-        unit="ns",
+        time_ns=time_ns,
         saving_ns=saving * time_ns,
         confidence=confidence,
         evidence=first(by_kernel(facts.steps, groups, of_group, **columns)),

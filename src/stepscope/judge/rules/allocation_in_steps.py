@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stepscope.floor.units import count_text
-from stepscope.judge.declare import Finding, Threshold, rule, worth
+from stepscope.judge.declare import Finding, Threshold, of_time, rule, worth
 from stepscope.judge.facts import Facts, first
 
 _COUNT = Threshold("such calls per step", 1, "count", "ours: a caching allocator needs none")
@@ -44,13 +44,11 @@ def allocation_in_steps(facts: Facts) -> Iterator[Finding]:
     count, time_ns = sum(r["calls_per_step"] for r in rows), sum(r["time_ns"] for r in rows)
     if count < _COUNT.value or facts.part_of_step(time_ns) <= _SHARE.value:
         return
-    yield Finding(
+    yield of_time(
         title=f"{count_text(round(count, 1))} allocating calls a step take {facts.amount(time_ns)} on "
         "the host",
         metric="time of allocating calls, per step after the first",
-        value=time_ns,
-        unit="ns",
-        saving_ns=time_ns,
+        time_ns=time_ns,
         confidence="high",
         evidence=first(rows),
         advice="Take torch.cuda.empty_cache() out of the step; pad changing sizes to a few; "

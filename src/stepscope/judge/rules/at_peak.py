@@ -106,7 +106,6 @@ def _found(facts: Facts, part: str, threshold: Threshold, advice: str) -> Iterat
         metric=threshold.name,
         value=worst["share_ratio"],
         unit="ratio",
-        confidence="medium",
         evidence=tuple(rows[:8]),
         rank=worst["rank"],
         advice=advice,

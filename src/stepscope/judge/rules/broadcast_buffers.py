@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stepscope.floor.units import count_text, plural
-from stepscope.judge.declare import Finding, Threshold, rule, worth
+from stepscope.judge.declare import Finding, Threshold, of_time, rule, worth
 from stepscope.judge.facts import Facts
 
 _SHARE = worth("the host's time in broadcasting buffers", 0.01)
@@ -85,12 +85,11 @@ def broadcast_buffers(facts: Facts) -> Iterator[Finding]:
         return
     count = round(row["buffers"])
     buffers = f"{count_text(count)} {plural(count, 'buffer')}"
-    yield Finding(
+    yield of_time(
         title=f"DistributedDataParallel broadcasts {buffers} at the start of each "
         f"forward: {facts.amount(row['host_ns'])} on the host",
         metric="the host's time in broadcasting buffers, per step",
-        value=row["host_ns"],
-        unit="ns",
+        time_ns=row["host_ns"],
         saving_ns=row["host_ns"] + row["device_ns"],
         confidence="high",
         evidence=(row,),

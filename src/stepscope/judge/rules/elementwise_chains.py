@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from stepscope.floor.units import count_text
-from stepscope.judge.declare import Finding, Threshold, rule, worth
+from stepscope.judge.declare import Finding, Threshold, of_time, rule, worth
 from stepscope.judge.facts import Facts, Row, first
 from stepscope.judge.merged_rows import merged
 from stepscope.judge.sequence import Piece
@@ -60,14 +60,12 @@ def elementwise_chains(facts: Facts) -> Iterator[Finding]:
         return
     kernels = sum(row["kernels"] * row["times_per_step"] for row in ranked)
     time_ns = sum(row["time_ns"] for row in ranked)
-    yield Finding(
+    yield of_time(
         title=f"{count_text(kernels)} element-wise kernels stand in rows of three and more: "
         f"{facts.amount(time_ns)}",
         metric="time of element-wise kernels in chains, in a typical step",
-        value=time_ns,
-        unit="ns",
+        time_ns=time_ns,
         saving_ns=saved,
-        confidence="medium",
         evidence=first(ranked),
         **sequence.place,
         advice="torch.compile the module that runs them, or write the expression as one Triton kernel.",

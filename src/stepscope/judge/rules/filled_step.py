@@ -20,33 +20,33 @@ def device_only(facts: Facts) -> Iterator[Finding]:
     """
     if not facts.has_device or facts.has_host or not facts.step_ns:
         return
-    lost = sum(row["count"] for row in facts.checks if row["check"] == "launch_without_kernel")
-    if lost and not facts.time("kernel", "communication"):
-        again = "ProfilerActivity.CUDA" if facts.by_torch_profiler else "nsys profile --trace=cuda"
-        yield of_step(
-            "obstacle",
-            0,
-            "kernels' part of the step",
-            title=f"{lost} kernel {'launch' if lost == 1 else 'launches'} and no kernel: the device's work is not in "
-            "the recording, and there is no saying how long it computed",
-            confidence="high",
-            advice=f"`stepscope launches`; record again with {again}, while no other profiler holds the device.",
-            query=facts.parts_query,
-        )
-        return
+    share = facts.share("kernel")
+    title = (
+        f"No operators in the recording: kernels fill {facts.amount(facts.time('kernel'))}, and "
+        "there is no saying what the host did while the device was idle"
+    )
     again = (
         "ProfilerActivity.CPU"
         if facts.by_torch_profiler
         else "NVTX ranges (in PyTorch those of emit_nvtx)"
     )
+    advice = f"`stepscope kernels`; record with {again} too, to see operators and causes."
+    lost = sum(row["count"] for row in facts.checks if row["check"] == "launch_without_kernel")
+    if lost and not facts.time("kernel", "communication"):
+        share = 0
+        title = (
+            f"{lost} kernel {'launch' if lost == 1 else 'launches'} and no kernel: the device's work is not in "
+            "the recording, and there is no saying how long it computed"
+        )
+        again = "ProfilerActivity.CUDA" if facts.by_torch_profiler else "nsys profile --trace=cuda"
+        advice = f"`stepscope launches`; record again with {again}, while no other profiler holds the device."
     yield of_step(
         "obstacle",
-        facts.share("kernel"),
+        share,
         "kernels' part of the step",
-        title=f"No operators in the recording: kernels fill {facts.amount(facts.time('kernel'))}, and "
-        "there is no saying what the host did while the device was idle",
+        title=title,
         confidence="high",
-        advice=f"`stepscope kernels`; record with {again} too, to see operators and causes.",
+        advice=advice,
         query=facts.parts_query,
     )
 

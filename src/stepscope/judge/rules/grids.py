@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stepscope.judge.cures import joined, processors
-from stepscope.judge.declare import Finding, Threshold, kernel_rule, worth
+from stepscope.judge.declare import Finding, Threshold, kernel_rule, of_time, worth
 from stepscope.judge.facts import Facts, first
 from stepscope.judge.of_kernels import of_kernels
 
@@ -139,12 +139,10 @@ def tail_waves(facts: Facts) -> Iterator[Finding]:
     lost = sum(row["lost_ns"] for row in rows)
     if facts.part_of_step(lost) <= _TAILS.value:
         return
-    yield Finding(
+    yield of_time(
         title=f"Last waves of blocks that fill little of the device lose {facts.amount(lost)}",
         metric="time lost in last waves, per step",
-        value=lost,
-        unit="ns",
-        saving_ns=lost,
+        time_ns=lost,
         confidence="low",
         evidence=first(rows),
         advice="Choose batch, sequence and feature sizes so that blocks fill whole waves"

@@ -137,7 +137,6 @@ def _of_phases(facts: Facts) -> Iterator[Finding]:
         "forward, backward and optimizer on the host, of the step",
         title=f"Host-bound: in {ratio_text(idle)} of the steps the device had run out of work before "
         "the host gave it more",
-        confidence="medium",
         evidence=({"checked_steps": checked, "idle_steps": phases.total("idle_steps")},),
         advice=f"Record a trace; {launch_less(facts)}",
         query=facts.parts_query,

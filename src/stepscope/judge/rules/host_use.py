@@ -9,6 +9,10 @@ from stepscope.judge.declare import Finding, Threshold, rule
 from stepscope.judge.facts import Facts
 from stepscope.judge.host_limits import DEVICE_TIMED, HOST_LIMITS, HOST_PARTS
 
+_WHO_WAITS = (
+    "`stepscope stragglers` of a trace of all ranks says who waits for whom; then larger messages, sent less often, beside "
+    "computation."
+)
 _SAID = {
     "cpu_utilization": (
         "The job used {part} of the processors that it may use",
@@ -25,16 +29,8 @@ _SAID = {
         "of the DataLoader, ranks of the node). Where it does not, others on the node take them, or a limit of its "
         "container: give it processors of its own.",
     ),
-    "mpi_time": (
-        "MPI takes {part} of the elapsed time, by {report}",
-        "`stepscope stragglers` of a trace of all ranks says who waits for whom; then larger messages, sent less often, beside "
-        "computation.",
-    ),
-    "ccl_time": (
-        "oneCCL takes {part} of the elapsed time, by {report}",
-        "`stepscope stragglers` of a trace of all ranks says who waits for whom; then larger messages, sent less often, beside "
-        "computation.",
-    ),
+    "mpi_time": ("MPI takes {part} of the elapsed time, by {report}", _WHO_WAITS),
+    "ccl_time": ("oneCCL takes {part} of the elapsed time, by {report}", _WHO_WAITS),
 }
 
 

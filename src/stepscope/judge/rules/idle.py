@@ -123,7 +123,6 @@ def _idle(
         facts.part_of_step(time_ns),
         metric,
         title=title.format(facts.amount(time_ns)) + low_use(facts),
-        confidence="medium",
         evidence=evidence,
         advice=advice,
     )

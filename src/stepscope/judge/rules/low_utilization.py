@@ -69,7 +69,6 @@ def low_utilization(facts: Facts) -> Iterator[Finding]:
         metric="GPU utilisation",
         value=use,
         unit="ratio",
-        confidence="medium",
         evidence=first(rows, 8),
         advice=f"Raise the batch size as far as memory and {'convergence' if facts.trains else 'latency'} "
         "allow: the host's time for a "

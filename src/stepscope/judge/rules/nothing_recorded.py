@@ -28,44 +28,27 @@ def nothing_recorded(facts: Facts) -> Iterator[Finding]:
     shown = facts.has_device or facts.has_host or facts.phases_alone or facts.times.device
     if facts.step_ns and shown:
         return
+    held = [(question, what) for table, question, what in _HELD if facts.there(table)]
+    title = "Nothing recorded: there is no operator, device event or phase to judge by"
+    advice = "`stepscope sources` for what was read."
     if facts.memory_recorded:
-        yield Finding(
-            title="Only memory was recorded: there is no operator, device event or phase to judge time by",
-            metric="operators, device events and phases",
-            value=_EVENTS.value,
-            unit="count",
-            confidence="high",
-            advice="`stepscope memory` for the peak and what it was for; for times record a trace of the "
-            "same job.",
-            query="stepscope sources SRC",
-            role="obstacle",
+        title = (
+            "Only memory was recorded: there is no operator, device event or phase to judge time by"
         )
-        return
-    held = [
-        (question, what)
-        for table, question, what in _HELD
-        if facts.scope.value(f"SELECT EXISTS (SELECT 1 FROM {table})")
-    ]
-    if held:
-        yield Finding(
-            title="No steps recorded: there is no operator, device event or phase to judge by, but "
-            + " and ".join(what for _, what in held),
-            metric="operators, device events and phases",
-            value=_EVENTS.value,
-            unit="count",
-            confidence="high",
-            advice="; ".join(f"`stepscope {question}` for {what}" for question, what in held) + ".",
-            query="stepscope sources SRC",
-            role="obstacle",
+        advice = "`stepscope memory` for the peak and what it was for; for times record a trace of the same job."
+    elif held:
+        title = (
+            "No steps recorded: there is no operator, device event or phase to judge by, but "
+            + " and ".join(what for _, what in held)
         )
-        return
+        advice = "; ".join(f"`stepscope {question}` for {what}" for question, what in held) + "."
     yield Finding(
-        title="Nothing recorded: there is no operator, device event or phase to judge by",
-        metric="operators, device events and phases",
+        title=title,
+        metric=_EVENTS.name,
         value=_EVENTS.value,
         unit="count",
         confidence="high",
-        advice="`stepscope sources` for what was read.",
+        advice=advice,
         query="stepscope sources SRC",
         role="obstacle",
     )

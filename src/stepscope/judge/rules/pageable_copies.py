@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stepscope.floor.units import bandwidth_text, bytes_text
-from stepscope.judge.declare import Finding, Threshold, rule, worth
+from stepscope.judge.declare import Finding, Threshold, of_time, rule, worth
 from stepscope.judge.facts import Facts, first
 
 _SHARE = worth(
@@ -55,12 +55,11 @@ def pageable_copies(facts: Facts) -> Iterator[Finding]:
     if facts.part_of_step(exposed_ns) <= _SHARE.value:
         return
     size = sum(row["bytes_per_step"] for row in rows)
-    yield Finding(
+    yield of_time(
         title=f"Pageable memory: copies of {bytes_text(size)} a {facts.per} take "
         f"{facts.amount(time_ns)}, at {bandwidth_text(size * 1e9 / time_ns)}",
         metric="time of large copies through pageable memory, per step",
-        value=time_ns,
-        unit="ns",
+        time_ns=time_ns,
         saving_ns=exposed_ns,
         confidence="high",
         evidence=first(rows),

@@ -10,7 +10,7 @@ from stepscope.costs import alignment, class_of, misaligned
 from stepscope.costs.dtype import size_of
 from stepscope.floor.units import ratio_text, time_text
 from stepscope.judge.cures import matrix_units, narrow_types
-from stepscope.judge.declare import Finding, Threshold, kernel_rule, worth
+from stepscope.judge.declare import Finding, Threshold, kernel_rule, of_time, worth
 from stepscope.judge.facts import Facts, first
 from stepscope.judge.groups import NARROW, Group, by_kernel, reproduce, summed
 from stepscope.judge.of_kernels import of_kernels
@@ -79,12 +79,11 @@ def amp_off(facts: Facts) -> Iterator[Finding]:
     others_ns = summed(group for group in facts.groups if _moves_less(group)) / facts.steps
     others = f"; {time_text(others_ns)} in other kernels that could move half the bytes"
     busy = summed(group for group in facts.groups if group.kind == "computation")
-    yield Finding(
+    yield of_time(
         title=f"Mixed precision is off: {facts.amount(wide_ns)} in float32 products"
         f"{_on_cores(facts, wide)}{others if others_ns else ''}",
         metric="time of products in float32, per step",
-        value=wide_ns,
-        unit="ns",
+        time_ns=wide_ns,
         saving_ns=high + others_ns / 2,
         confidence="high",
         evidence=(

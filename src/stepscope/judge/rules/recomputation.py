@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stepscope.judge.declare import Finding, Threshold, rule, worth
+from stepscope.judge.declare import Finding, Threshold, of_time, rule, worth
 from stepscope.judge.facts import Facts, first
 
 _SHARE = worth("device time of recomputed forward", 0.05, "ours: below it memory is worth more")
@@ -16,10 +16,8 @@ _BACKWARD = Threshold(
 )
 
 _RERUNS = """
-    SELECT EXISTS (
-        SELECT 1 FROM host_event WHERE kind = 'operator' AND direction = 'backward' AND {counted}
-            AND (role IS NULL AND sequence_number >= 0 OR role = 'backward' AND name LIKE '%Checkpoint%')
-    )
+    kind = 'operator' AND direction = 'backward' AND {counted}
+    AND (role IS NULL AND sequence_number >= 0 OR role = 'backward' AND name LIKE '%Checkpoint%')
 """
 _LAUNCHED = """
     WITH RECURSIVE work AS (
@@ -65,7 +63,9 @@ def recomputation(facts: Facts) -> Iterator[Finding]:
 
     At most their device time can be saved, if memory allows; nothing is certain, since it may not.
     """
-    if not facts.enough_work or not facts.scope.value(_RERUNS.replace("{counted}", facts.counted)):
+    if not facts.enough_work or not facts.there(
+        "host_event", _RERUNS.replace("{counted}", facts.counted)
+    ):
         return
     rows = facts.host(
         f"{_LAUNCHED} SELECT name AS operator, sum(kernels)::BIGINT AS kernels, sum(dur_ns)::BIGINT AS total_ns "
@@ -78,13 +78,10 @@ def recomputation(facts: Facts) -> Iterator[Finding]:
     rest = facts.host(f"{_LAUNCHED} SELECT sum(dur_ns)::BIGINT AS ns FROM launched WHERE NOT again")
     if total_ns > _BACKWARD.value * (rest[0]["ns"] or 0):
         return
-    yield Finding(
+    yield of_time(
         title=f"Activation checkpoints compute forward again for {facts.amount(again_ns)}",
         metric="device time of recomputed forward, per step",
-        value=again_ns,
-        unit="ns",
-        saving_ns=again_ns,
-        confidence="medium",
+        time_ns=again_ns,
         evidence=first(
             {
                 "operator": row["operator"],

@@ -61,7 +61,6 @@ def residual(facts: Facts) -> Iterator[Finding]:
         title=f"Residual: {ratio_text(share)} of {facts.of_phases} ({time_text(time_ns)}) is none of the phases{where}{named}",
         saving_ns=time_ns,
         step_ns=means.step_ns,
-        confidence="medium",
         evidence=(
             *(first(facts.by_recording("residual"), 8) if facts.phases_alone else ()),
             *(place._asdict() for place in places[:8]),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from stepscope.costs import kernel_class
 from stepscope.floor.units import count_text
-from stepscope.judge.declare import Finding, Threshold, rule, worth
+from stepscope.judge.declare import Finding, Threshold, of_time, rule, worth
 from stepscope.judge.facts import Facts, Row, first
 from stepscope.judge.merged_rows import merged
 from stepscope.judge.sequence import Piece
@@ -55,12 +55,11 @@ def separate_gemms(facts: Facts) -> Iterator[Finding]:
         return
     products = sum(row["products_in_a_row"] * row["times_per_step"] for row in ranked)
     time_ns = sum(row["time_ns"] for row in ranked)
-    yield Finding(
+    yield of_time(
         title=f"{count_text(products)} small products follow others of the same shape and could be "
         f"fewer, larger ones: {facts.amount(time_ns)}",
         metric="time of small products of one shape in a row, in a typical step",
-        value=time_ns,
-        unit="ns",
+        time_ns=time_ns,
         saving_ns=saved,
         confidence="low",
         evidence=first(ranked),

@@ -72,7 +72,6 @@ def slow_pinned_copies(facts: Facts) -> Iterator[Finding]:
         value=reached / speed,
         unit="ratio",
         saving_ns=saved_ns,
-        confidence="medium",
         evidence=first(rows),
         advice="Compare with one rank alone: devices may share the link. Bind each rank to the processor "
         "its device is at (numactl), and look at the link with "

@@ -86,7 +86,6 @@ def small_all_reduces(facts: Facts) -> Iterator[Finding]:
         value=calls,
         unit="count",
         saving_ns=time_ns,
-        confidence="medium",
         evidence=first(_by_size(facts, rows)),
         advice="Where they are gradients, let DistributedDataParallel exchange them in buckets (bucket_cap_mb), "
         "or join them into one flat tensor for each element type before all_reduce; metrics likewise.",

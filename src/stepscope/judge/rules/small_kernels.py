@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from stepscope.floor.units import count_text
 from stepscope.judge.cures import compile_it, graphs, joined
-from stepscope.judge.declare import LEADING, Finding, Threshold, rule, worth
+from stepscope.judge.declare import LEADING, Finding, Threshold, of_time, rule, worth
 from stepscope.judge.facts import Facts, Row, first
 from stepscope.judge.merged_rows import merged
 
@@ -59,14 +59,12 @@ def small_kernels(facts: Facts) -> Iterator[Finding]:
         return
     rows = merged(short, "kernel", adding=("count", "time_ns", "gaps_ns"))
     replayed = any(piece.replayed for piece in sequence.pieces)
-    yield Finding(
+    yield of_time(
         title=f"{count_text(count)} kernels below 10 µs and the gaps after them take "
         f"{facts.amount(short_ns + gaps_ns)}",
         metric="time of short kernels and the gaps after them, in a typical step",
-        value=short_ns + gaps_ns,
-        unit="ns",
+        time_ns=short_ns + gaps_ns,
         saving_ns=gaps_ns + short_ns,
-        confidence="medium",
         evidence=first(sorted(rows, key=lambda row: -row["time_ns"] - row["gaps_ns"])),
         **sequence.place,
         advice="Fuse them: "

@@ -100,7 +100,6 @@ def _of_collectives(facts: Facts, late: Straggler) -> Finding:
         title=f"Straggling rank: {told}",
         saving_ns=late.late_ns,
         lost_on="job",
-        confidence="medium",
         evidence=first(
             {"rank": rank, "cause": cause, "late_ns": round(lateness.per_step(ns))}
             for cause, ns in sorted(
@@ -129,7 +128,6 @@ def _of_phases(facts: Facts, late: Straggler, phase: str) -> Finding:
         saving_ns=late.late_ns,
         lost_on="job",
         step_ns=step_ns,
-        confidence="medium",
         evidence=first(
             {"rank": one, "phase": name, "mean_ns": row["mean_ns"]}
             for one in (rank, beside)

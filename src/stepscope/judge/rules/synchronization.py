@@ -9,7 +9,7 @@ import numpy as np
 from stepscope.analysis.gaps import WAITS_FOR_DEVICE
 from stepscope.analysis.recording import Array, recordings
 from stepscope.floor.units import count_text, plural
-from stepscope.judge.declare import Finding, Threshold, rule, worth
+from stepscope.judge.declare import Finding, Threshold, of_time, rule, worth
 from stepscope.judge.facts import Facts, Row, first
 from stepscope.judge.host_waits import LONG_NS, waiting_parts
 from stepscope.judge.merged_rows import merged
@@ -86,14 +86,11 @@ def synchronization(facts: Facts) -> Iterator[Finding]:
     count = sum(row["calls_per_step"] for row in rows)
     if facts.part_of_step(idle_ns) <= _SHARE.value or count < _EVERY.value:
         return
-    yield Finding(
+    yield of_time(
         title=f"After {_calls(count)} a {facts.per}, most in "
         f"{rows[0]['caller']}, the device is idle for {facts.amount(idle_ns)}",
         metric="time the device is idle when synchronising calls return, per step",
-        value=idle_ns,
-        unit="ns",
-        saving_ns=idle_ns,
-        confidence="medium",
+        time_ns=idle_ns,
         evidence=first(rows),
         advice=_wait_less(facts),
     )

@@ -11,7 +11,7 @@ from math import prod
 
 from stepscope.costs import work
 from stepscope.floor.units import plural, ratio_text
-from stepscope.judge.declare import Finding, Threshold, rule, worth
+from stepscope.judge.declare import Finding, Threshold, of_time, rule, worth
 from stepscope.judge.facts import Facts, Row, first
 from stepscope.judge.merged_rows import merged
 from stepscope.judge.sequence import Piece, Sequence
@@ -107,13 +107,12 @@ def unfused_attention(facts: Facts) -> Iterator[Finding]:
     )
     math = facts.scope.value(facts.to_repeat(_MATH)) / facts.steps
     calls = f"{len(found)} {plural(len(found), 'call')}"
-    yield Finding(
+    yield of_time(
         title=f"Attention made of separate kernels takes {facts.amount(time_ns)} in {calls}"
         + (", backward included" if backward else "")
         + f", {ratio_text(between_ns / time_ns)} of it between the products",
         metric="time of attention's products and of all between them, in a typical step",
-        value=time_ns,
-        unit="ns",
+        time_ns=time_ns,
         saving_ns=time_ns - inputs.least_ns(products),
         confidence="high" if all(row["scores"] for row in shapes) else "medium",
         evidence=(*first(shapes, 3), *first(_by_operator(pieces), 8)),

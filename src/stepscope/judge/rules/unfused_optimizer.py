@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stepscope.floor.units import count_text
-from stepscope.judge.declare import Finding, Threshold, rule, worth
+from stepscope.judge.declare import Finding, Threshold, of_time, rule, worth
 from stepscope.judge.facts import Facts, first
 from stepscope.judge.groups import Group, by_kernel
 from stepscope.judge.sequence import Sequence
@@ -63,12 +63,11 @@ def unfused_optimizer(facts: Facts) -> Iterator[Finding]:
     kernel_ns, gaps_ns = _time(sequence)
     if facts.part_of_step(kernel_ns + gaps_ns) <= _SHARE.value:
         return
-    yield Finding(
+    yield of_time(
         title=f"The optimizer launches {count_text(round(count))} kernels, parameter by parameter: "
         f"{facts.amount(kernel_ns + gaps_ns)}",
         metric="time of the optimizer's kernels and the gaps between them, in a typical step",
-        value=kernel_ns + gaps_ns,
-        unit="ns",
+        time_ns=kernel_ns + gaps_ns,
         saving_ns=gaps_ns + kernel_ns * (1 - _PASSES.value),
         confidence="high",
         evidence=(
