@@ -56,6 +56,8 @@ PARTS = (
 IDLE_PARTS = ("communication", "runtime", "dataloader", "cpu_exec", "range", "other")
 """What may go on while no device of the recording does anything: `range` is a range in which nothing
 else was recorded, a part of `cpu_exec` elsewhere."""
+WAITING = ("runtime", "cpu_exec", "range", "other")
+"""What the host does while the device is idle for no reason that other parts of the step name."""
 
 _HOST_COMMUNICATION, _RUNTIME, _BLOCKED, _DATALOADER, _CPU_EXEC, _RANGE = range(6)
 

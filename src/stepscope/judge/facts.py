@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from stepscope.analysis.breakdown import PARTS
+from stepscope.analysis.breakdown import PARTS, WAITING
 from stepscope.analysis.counted import counted_steps
 from stepscope.analysis.gaps import KERNEL_WAIT_NS, find_gaps, launched_work
 from stepscope.analysis.overview import Times, busiest_operator, measure_times
@@ -38,9 +38,6 @@ Row = dict[str, Any]
 ENOUGH_WORK = 50
 """Pieces of device work in a step (or recording) below which nothing is said of its kernels: what
 takes less is no training step but a test of a single operator."""
-
-WAITING = ("runtime", "cpu_exec", "range", "other")
-"""What the host does while the device is idle for no reason that other parts of the step name."""
 
 
 class InputWait(NamedTuple):

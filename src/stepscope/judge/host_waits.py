@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from stepscope.analysis.breakdown import IDLE_PARTS
+from stepscope.analysis.breakdown import IDLE_PARTS, WAITING
 from stepscope.analysis.recording import every_step
-from stepscope.judge.facts import WAITING
 from stepscope.judge.gap_fillers import Filler, Gap, find_fillers
 
 if TYPE_CHECKING:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from stepscope.analysis.breakdown import WAITING
 from stepscope.answers.sound import STEP_TIMES
 from stepscope.judge.declare import Finding, Threshold, rule
-from stepscope.judge.facts import WAITING, Facts, ranks_text
+from stepscope.judge.facts import Facts, ranks_text
 
 _CHECKS = Threshold("failed checks", 0, "count", "the data-quality checks' own thresholds")
 _IDLE = Threshold(
