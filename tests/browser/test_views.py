@@ -108,6 +108,33 @@ def test_what_a_view_asks_ends_when_it_is_left(show: Any) -> None:
     assert "Stopped" not in page.locator("main").inner_text()
 
 
+@pytest.mark.parametrize("show", ["server"], indirect=True)
+def test_what_a_lost_server_did_not_answer_is_asked_again_when_it_is_back(show: Any) -> None:
+    report = show("training", training())
+    page = report.show("overview")
+    for view, answered in (
+        ("steps", ".answer-table"),
+        ("timeline", ".timeline[data-complete=yes]"),
+    ):
+        for comes_back in ("by itself", "when asked"):
+            page.route("**/api/**", lambda one: one.abort())
+            page.evaluate("location.hash = '#/findings'")
+            page.evaluate(f"location.hash = '#/{view}'")
+            lost = page.locator("main").get_by_text("The server does not answer.")
+            lost.wait_for()
+            if comes_back == "when asked":
+                page.unroute("**/api/**")
+                page.route("**/api/state", lambda one: one.abort())  # nothing tells that it is back
+                page.get_by_role("button", name="Try again").click()
+            else:
+                page.unroute("**/api/**")
+            page.wait_for_selector(f"main[data-shows='#/{view}'] {answered}")
+            assert lost.count() == 0
+            page.unroute("**/api/state")
+    assert {line for line in report.console if "net::ERR_FAILED" not in line} == set()
+    report.console.clear()
+
+
 def test_names_under_columns_are_complete_however_wide_the_page_is(show: Any) -> None:
     page = show("ranks", training(ranks=4)).show("overview")
     names = page.locator(".columns-chart .names span")

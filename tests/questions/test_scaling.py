@@ -3,6 +3,7 @@ import pytest
 from stepscope.api.comparisons import scaling
 from stepscope.api.trace import Trace
 from stepscope.floor.errors import SourceError, UsageError
+from stepscope.report.page_data import reply
 from stepscope.report.scaling_text import scaling_lines, stopped
 from stepscope.store.open import Store
 
@@ -66,8 +67,8 @@ def test_a_label_stops_where_its_efficiency_is_first_too_low(run):
         run({"fc": [[105]] * 4, "reduce": [[150]] * 4}),
         run({"fc": [[110]] * 8, "reduce": [[150]] * 8}),
     ]
-    assert stopped(scaling(runs)) == {"reduce": 4}
-    assert stopped(scaling(runs, below=0.95)) == {"fc": 8, "reduce": 2}
+    assert stopped(scaling(runs).rows()) == {"reduce": 4}
+    assert stopped(scaling(runs, below=0.95).rows()) == {"fc": 8, "reduce": 2}
 
 
 def test_strong_scaling_asks_for_shorter_times_on_more_ranks(run):
@@ -75,8 +76,8 @@ def test_strong_scaling_asks_for_shorter_times_on_more_ranks(run):
         run({"halved": [[100]], "same": [[100]]}),
         run({"halved": [[50]] * 2, "same": [[100]] * 2}),
     ]
-    assert stopped(scaling(runs, mode="strong")) == {"same": 2}
-    assert stopped(scaling(runs, mode="weak")) == {}
+    assert stopped(scaling(runs, mode="strong").rows()) == {"same": 2}
+    assert stopped(scaling(runs, mode="weak").rows()) == {}
 
 
 def test_noise_alone_stops_no_label(run):
@@ -86,7 +87,7 @@ def test_noise_alone_stops_no_label(run):
     table = scaling(runs)
     efficiency = table.rows()[1]["weak_efficiency_ratio"]
     assert efficiency < 0.8
-    assert stopped(table) == {}
+    assert stopped(table.rows()) == {}
     words = " ".join(line.text for line in scaling_lines(table, width=100))
     assert f"within its interval): fc {efficiency:.1%}".replace("%", " %") in words
     assert "No label stops scaling" not in words
@@ -134,7 +135,7 @@ def test_runs_with_phases_alone_are_compared_by_them():
         ("backward", 1, 50.0),
         ("backward", 2, 70.0),
     ]
-    assert stopped(table) == {"backward": 2}
+    assert stopped(table.rows()) == {"backward": 2}
 
 
 def test_profiles_in_memory_are_runs_too():
@@ -197,11 +198,11 @@ def test_in_words_all_rows_show_and_below_them_what_stops(run):
     table = scaling([one, two], names=["one", "two"])
     lines = [line.text for line in scaling_lines(table, width=100)]
     assert len([line for line in lines if line.startswith("fc")]) == 80
-    assert lines[-3:] == [
+    assert lines[-2:] == [
         "",
-        "Stop scaling (weak-scaling efficiency below 80.0 %) at this many ranks:",
-        "     2  fc7",
+        "Stop scaling (weak-scaling efficiency below 80.0 %): fc7 at 2 ranks.",
     ]
+    assert reply(table)["said"] == [lines[-1]]  # the page's words are these
     loose = scaling([one, two], below=0.5)
     assert scaling_lines(loose, width=100)[-1].text == (
         "No label stops scaling (weak-scaling efficiency below 50.0 %)."

@@ -67,6 +67,35 @@ def test_work_that_runs_in_the_next_steps_window_counts_there(diff: Any) -> None
     diff("steps", rows, expected, steps=[2])
 
 
+def test_a_step_that_no_mean_counts_says_why(diff: Any) -> None:
+    steps = [
+        {"step": 1, "end_ns": 100, "slow_first": True},
+        {"step": 2, "start_ns": 100, "end_ns": 130, "complete": False},  # in the middle of a file
+        {"step": 3, "start_ns": 130, "end_ns": 160},
+    ]
+    expected = """
+        step,left_out
+        1,slow first step
+        2,recorded in part
+        3,
+        """
+    diff("steps", {"step": steps}, expected)
+    ranks = [{"rank": rank, **step} for rank in (0, 1) for step in steps[2:]]
+    check = {
+        "rank": 1,
+        "check": "negative_times",
+        "severity": "error",
+        "count": 1,
+        "affects": "steps",
+    }
+    expected = """
+        rank,step,left_out
+        0,3,
+        1,3,of a damaged rank
+        """
+    diff("steps", {"step": ranks, "data_check": [check]}, expected)
+
+
 def test_a_step_covered_by_one_kernel_gives_nothing_to_later_activities(diff: Any) -> None:
     rows = {
         "step": [{"end_ns": 100}],

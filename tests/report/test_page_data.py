@@ -11,6 +11,7 @@ from stepscope.answers.scope import Scope
 from stepscope.api.trace import Trace
 from stepscope.questions import every, find
 from stepscope.report import page_data as made
+from stepscope.report.diff_text import verdict_sentence
 from stepscope.report.page import page
 from stepscope.report.page_data import Form, Shown, forms, holds, key, page_data, reply
 from stepscope.store.open import Store
@@ -127,7 +128,8 @@ def test_an_answer_that_cannot_be_given_is_named_with_its_reason(few, shown):
     alone = page_data([shown])
     assert [one for one in alone["left_out"] if one["question"] == "diff"] == []
     both = page_data([shown, Shown("again", shown.trace)])
-    assert unpacked(both, "diff", ("1", "2"))["answer"]["question"] == "diff"
+    changes = unpacked(both, "diff", ("1", "2"))
+    assert changes["said"] == [verdict_sentence(changes["answer"]["rows"])]
     with Store.from_rows({}) as store:
         both = page_data([Shown("one", Trace(store)), Shown("two", Trace(store))])
     (scaling,) = (

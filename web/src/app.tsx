@@ -1,6 +1,7 @@
 /** The frame: the list of views, the choice of the recording, and the view that the address names. */
 import { Component, type ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { Missing } from "./parts/missing";
 import type { Declaration, Recording, Source } from "./source/source";
 import { NoAnswer } from "./source/source";
 import { addressText } from "./state/address";
@@ -27,7 +28,7 @@ export function App({ source }: { readonly source: Source }) {
     );
   }, [source, live.version]);
   if (opened === null) return <p class="waiting">Reading …</p>;
-  if (opened instanceof NoAnswer) return <Problem error={opened} />;
+  if (opened instanceof NoAnswer) return <Problem error={opened} again={live.again} />;
   return (
     <PageContext.Provider value={{ source, address, live, ...opened }}>
       <Frame />
@@ -160,11 +161,8 @@ class Guard extends Component<{ children: ComponentChildren }, { error: NoAnswer
   }
 }
 
-function Problem({ error }: { readonly error: NoAnswer }) {
+function Problem({ error, again }: { readonly error: NoAnswer; readonly again?: () => void }) {
   return (
-    <div class="empty" role="alert">
-      <p>{error.message}</p>
-      {error.hint !== "" && <p class="muted">{error.hint}</p>}
-    </div>
+    <Missing message={error.message} hint={error.hint} again={error.passing ? again : undefined} urgent />
   );
 }

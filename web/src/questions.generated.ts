@@ -56,6 +56,8 @@ export type Rows = {
     readonly complete?: boolean | null;
     /** false for a step that means leave out: cut off, slow because it was the first, or of a damaged rank */
     readonly counted?: boolean | null;
+    /** why means leave it out */
+    readonly left_out?: string | null;
   };
   /** How much of each device's time was computation, exposed communication, exposed copies or idle? */
   "device-time": {

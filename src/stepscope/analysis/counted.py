@@ -69,7 +69,7 @@ def left_out_of_means(scope: Scope) -> str:
             f"({'up to ' if several else ''}{longest}; the others' median is {time_text(slow[0]['usual_ns'])})"
         )
     if cut:
-        parts.append(f"{_steps(cut)}, {_how(scope)}")
+        parts.append(f"{_steps(cut)}, {how_in_part(scope)}")
     words = [f"Means leave out {' and '.join(parts)}."] if parts else []
     return " ".join(filter(None, [*words, none_complete(scope)]))
 
@@ -78,10 +78,13 @@ def none_complete(scope: Scope) -> str:
     """That all means are of steps in part, in a sentence; empty where each recording has a complete step."""
     partial = [row["rank"] for row in scope.sql(_NONE_COMPLETE).to_pylist()]
     whose = "" if len(partial) == len(scope.ranks) else f" of {ranks_text(partial)}"
-    return f"No step{whose} is complete: means are of steps {_how(scope)}." if partial else ""
+    return (
+        f"No step{whose} is complete: means are of steps {how_in_part(scope)}." if partial else ""
+    )
 
 
-def _how(scope: Scope) -> str:
+def how_in_part(scope: Scope) -> str:
+    """What a step that is not complete is, in words."""
     return "recorded in part" if scope.part.window is None else "cut off by the window"
 
 

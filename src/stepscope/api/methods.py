@@ -68,7 +68,7 @@ class QuestionMethods(ABC):
 
         Columns: rank, span, step, steps, start_ns, kernel_ns, memcpy_ns, memset_ns,
         communication_ns, runtime_ns, dataloader_ns, cpu_exec_ns, other_ns, total_ns, complete,
-        counted.
+        counted, left_out.
         """
         return self.ask("steps", by=by, **asked)
 

@@ -59,6 +59,7 @@ _COLUMNS = (
         "false for a step that means leave out: cut off, slow because it was the first, or of a damaged rank",
         shown=False,
     ),
+    Column("left_out", "text", "why means leave it out", shown=False),
 )
 
 
@@ -132,16 +133,16 @@ def steps(scope: Scope, by: str = "step") -> pa.Table:
     * It leaves incomplete last steps out; here they are marked, and left out of means.
     """
     from stepscope.analysis.breakdown import break_down_all
-    from stepscope.analysis.counted import left_out_of_means, none_complete
+    from stepscope.analysis.counted import how_in_part, left_out_of_means, none_complete
     from stepscope.analysis.throughput import throughput_words
     from stepscope.answers.sound import damaged_ranks
 
-    damaged = damaged_ranks(scope)
+    damaged, in_part = damaged_ranks(scope), how_in_part(scope)
     names = [c.name for c in _COLUMNS if c.name not in _LEFT_OUT[by]]
     rows = [
         row
         for broken in break_down_all(scope)
-        for row in (_mean_row(broken) if by == "mean" else _step_rows(broken, damaged))
+        for row in (_mean_row(broken) if by == "mean" else _step_rows(broken, damaged, in_part))
     ]
     answer = answer_dicts(_COLUMNS, rows, names)
     if not rows and scope.value("SELECT count(*) FROM phase_step"):
@@ -151,13 +152,22 @@ def steps(scope: Scope, by: str = "step") -> pa.Table:
     return noted(answer, " ".join(filter(None, words)))
 
 
-_LEFT_OUT = {"step": ("steps",), "mean": ("step", "start_ns", "complete", "counted")}
+_LEFT_OUT = {"step": ("steps",), "mean": ("step", "start_ns", "complete", "counted", "left_out")}
 
 
-def _step_rows(broken: Breakdown, damaged: Container[int]) -> Iterator[Row]:
+def _step_rows(broken: Breakdown, damaged: Container[int], in_part: str) -> Iterator[Row]:
     for row, parts in enumerate(broken.parts_ns.tolist()):
         step = {name: values[row].item() for name, values in broken.steps.items()}
-        step["counted"] &= broken.rank not in damaged
+        left_out = (
+            "of a damaged rank"
+            if broken.rank in damaged
+            else None
+            if step["counted"]
+            else "slow first step"
+            if step["complete"]
+            else in_part
+        )
+        step |= {"counted": left_out is None, "left_out": left_out}
         yield step | _figures(broken, parts)
 
 

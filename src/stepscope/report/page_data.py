@@ -27,6 +27,7 @@ from stepscope.floor.units import bytes_text
 from stepscope.questions import every
 from stepscope.report.declaration import page_declaration
 from stepscope.report.private_names import without_places
+from stepscope.report.said import sentences
 from stepscope.report.timeline_data import MOST_EVENTS, timeline_data
 from stepscope.schema.tables import TABLES
 from stepscope.timeline.recording import Timeline
@@ -283,12 +284,13 @@ def _fitting(
 
 
 def reply(table: Table, *, most: int | None = None) -> dict[str, Any]:
-    """An answer for the page: its JSON, how many rows there are in all, and short names of kernels.
+    """An answer for the page: its JSON, what it comes to in sentences, how many rows there are in all, and short names
+    of kernels.
 
     Args:
         most: its first rows alone; all by default.
     """
-    rows = len(table)
+    rows, said = len(table), sentences(table)
     if most is not None and rows > most:
         table = replace(table, arrow=table.arrow.slice(0, most))
     names = {
@@ -298,6 +300,7 @@ def reply(table: Table, *, most: int | None = None) -> dict[str, Any]:
     }
     return {
         "answer": table.to_dict(),
+        "said": said,
         "rows_total": rows,
         "labels": {
             column: [[full, short] for full, short in zip(own, short_names(own), strict=True)]

@@ -1,4 +1,4 @@
-"""Several runs in a terminal: all rows, and below them which labels stop scaling and where they go."""
+"""Several runs in words: which labels stop scaling, what the largest run loses and to what, and what the next doubling gives."""
 
 from __future__ import annotations
 
@@ -8,50 +8,69 @@ from typing import TYPE_CHECKING, Any
 from stepscope.answers.text_grid import Line, wrapped
 from stepscope.compare.runs import WHOLE, small_labels
 from stepscope.floor.quoting import one_line
-from stepscope.floor.units import ratio_text, time_text
+from stepscope.floor.units import plural, ratio_text, time_text
 from stepscope.report.diff_text import signed_time
 
 if TYPE_CHECKING:
     from stepscope.answers.table import Table
 
+Row = dict[str, Any]
+
 _MOST = 6
-"""Labels whose next doubling is told, those that take most there."""
+"""Labels that are told with what they lose, or with their next doubling: those with most of it."""
 
 
 def scaling_lines(table: Table, *, width: int) -> list[Line]:
-    """The answer of `scaling` as lines.
+    """The answer of `scaling` as lines: all rows, and the sentences below them.
 
     Args:
         width: columns of text to fit into.
     """
     lines = table.lines(width=width, most=None)
-    rows = table.rows()
+    for sentence in scaling_sentences(table.rows(), table.asked["below"]):
+        lines += [Line(""), *map(Line, wrapped(sentence, width, "  "))]
+    return lines
+
+
+def scaling_sentences(rows: list[Row], below: float) -> list[str]:
+    """What runs on several numbers of ranks come to; nothing of one number.
+
+    Args:
+        rows: those of `scaling`.
+        below: the efficiency below which a label stops scaling.
+    """
     if len({row["ranks"] for row in rows}) < 2:
-        return lines
-    limit = f"{rows[0]['mode']}-scaling efficiency below {ratio_text(table.asked['below'])}"
+        return []
+    told = [*_stops(rows, below), _lost(rows), _next_doubling(rows)]
+    return [sentence for sentence in told if sentence]
+
+
+def _stops(rows: list[Row], below: float) -> list[str]:
+    """Labels that stop scaling, with the ranks from which on they do; and those of which it cannot be told."""
+    limit = f"{rows[0]['mode']}-scaling efficiency"
+    found = stopped(rows)
     small = small_labels(rows)
-    found = stopped(table)
     undecided = {
         row["label"]: f"{one_line(row['label'])} {_with_ends(row, 'efficiency', ratio_text)}"
         for row in rows
-        if row["label"] not in small
-        and row["label"] not in found
-        and _least(row) < table.asked["below"]
+        if row["label"] not in small and row["label"] not in found and _least(row) < below
     }
-    lines.append(Line(""))
+    told = []
     if found:
-        lines.append(Line(f"Stop scaling ({limit}) at this many ranks:"))
-        lines += [Line(f"  {ranks:>4}  {one_line(label)}") for label, ranks in found.items()]
+        labels = ", ".join(
+            f"{one_line(label)} at {ranks} {plural(ranks, 'rank')}"
+            for label, ranks in found.items()
+        )
+        told.append(f"Stop scaling ({limit} below {ratio_text(below)}): {labels}.")
     elif not undecided:
-        lines.append(Line(f"No label stops scaling ({limit})."))
+        told.append(f"No label stops scaling ({limit} below {ratio_text(below)}).")
     if undecided:
-        limit = f"{rows[0]['mode']}-scaling efficiency, {ratio_text(table.asked['below'])} lies"
-        words = f"Undecided ({limit} within its interval): {', '.join(undecided.values())}."
-        lines += map(Line, wrapped(words, width))
-    return lines + _lost(rows, width) + _next_doubling(rows)
+        within = f"{limit}, {ratio_text(below)} lies within its interval"
+        told.append(f"Undecided ({within}): {', '.join(undecided.values())}.")
+    return told
 
 
-def _least(row: dict[str, Any]) -> float:
+def _least(row: Row) -> float:
     """The efficiency that a label has at least; of one without, nothing is known that could be too little."""
     known = [
         row[name] for name in ("efficiency_low_ratio", "efficiency_ratio") if row[name] is not None
@@ -59,13 +78,13 @@ def _least(row: dict[str, Any]) -> float:
     return float(known[0]) if known else 1.0
 
 
-def _lost(rows: list[dict[str, Any]], width: int) -> list[Line]:
+def _lost(rows: list[Row]) -> str:
     """What the largest run's iteration takes beyond ideal scaling, and which parts of it that is."""
     largest = max(row["ranks"] for row in rows)
     of_largest = [row for row in rows if row["ranks"] == largest]
     whole = next((row for row in of_largest if row["label"] == WHOLE), None)
     if whole is None or not whole["over_ideal_ns"] or whole["over_ideal_ns"] <= 0:
-        return []
+        return ""
     parts = [row for row in of_largest if row is not whole and row["over_ideal_ns"]]
     parts = [row for row in parts if row["inside"] is None]
     parts.sort(key=lambda row: -abs(row["over_ideal_ns"]))
@@ -77,19 +96,13 @@ def _lost(rows: list[dict[str, Any]], width: int) -> list[Line]:
         if whole["serial_ratio"] is None
         else f"; serial part {_with_ends(whole, 'serial', ratio_text)}"
     )
-    words = (
-        f"On {largest} ranks the iteration takes {time_text(whole['over_ideal_ns'])} more than ideal: efficiency "
-        f"{_with_ends(whole, 'efficiency', ratio_text)}{serial}."
+    return (
+        f"On {largest} ranks the iteration takes {time_text(whole['over_ideal_ns'])} more than ideal"
+        f"{f' (of that {told})' if told else ''}: efficiency {_with_ends(whole, 'efficiency', ratio_text)}{serial}."
     )
-    told = f"of that {told}" if told else ""
-    return [
-        Line(""),
-        *map(Line, wrapped(words, width)),
-        *(Line(f"  {text}") for text in wrapped(told, width - 2)),
-    ]
 
 
-def _with_ends(row: dict[str, Any], name: str, text: Any) -> str:
+def _with_ends(row: Row, name: str, text: Any) -> str:
     low, high = row[f"{name}_low_ratio"], row[f"{name}_high_ratio"]
     ends = "" if low is None or high is None else f" ({text(low)} to {text(high)})"
     if high is not None and math.isinf(high):
@@ -97,37 +110,30 @@ def _with_ends(row: dict[str, Any], name: str, text: Any) -> str:
     return f"{text(row[f'{name}_ratio'])}{ends}"
 
 
-def _next_doubling(rows: list[dict[str, Any]]) -> list[Line]:
+def _next_doubling(rows: list[Row]) -> str:
+    """What the model gives for twice the ranks."""
     found = {row["label"]: row for row in rows if row["next_ns"] is not None}
     if WHOLE not in found:
-        return []
+        return ""
     whole = found.pop(WHOLE)
     shown = [whole, *sorted(found.values(), key=lambda row: -row["next_ns"])[: _MOST - 1]]
-    named = max(len(one_line(row["label"])) for row in shown)
     first = min((row for row in rows if row["label"] == WHOLE), key=lambda row: row["ranks"])
     ideal = first["average_ns"]
     if whole["mode"] == "strong":
         ideal *= first["ranks"] / whole["next_ranks"]
-    return [
-        Line(""),
-        Line(
-            f"On {whole['next_ranks']} ranks, by {whole['model']}: efficiency "
-            f"{ratio_text(ideal / whole['next_ns']) if whole['next_ns'] else '–'}"
-        ),
-        *(
-            Line(
-                f"  {one_line(row['label']):<{named}}  {time_text(row['next_ns'])} "
-                f"({time_text(row['next_low_ns'])} to {time_text(row['next_high_ns'])})"
-            )
-            for row in shown
-        ),
-    ]
+    efficiency = ratio_text(ideal / whole["next_ns"]) if whole["next_ns"] else "–"
+    labels = ", ".join(
+        f"{one_line(row['label'])} {time_text(row['next_ns'])} "
+        f"({time_text(row['next_low_ns'])} to {time_text(row['next_high_ns'])})"
+        for row in shown
+    )
+    return (
+        f"On {whole['next_ranks']} ranks, by {whole['model']}: efficiency {efficiency}; {labels}."
+    )
 
 
-def stopped(table: Table) -> dict[str, int]:
-    """Labels of a `scaling` table that stop scaling, and at how many ranks."""
+def stopped(rows: list[Row]) -> dict[str, int]:
+    """Labels that stop scaling, and at how many ranks."""
     return {
-        row["label"]: row["stops_at_ranks"]
-        for row in table.rows()
-        if row["stops_at_ranks"] is not None
+        row["label"]: row["stops_at_ranks"] for row in rows if row["stops_at_ranks"] is not None
     }

@@ -1,7 +1,8 @@
 /** What surrounds every answer: the wait for it, why there is none, how far to trust it. */
 import type { ComponentChildren } from "preact";
 import type { Answer, Check, Reply, Row } from "../source/source";
-import { type Asked, useDeclaration } from "../state/page";
+import { type Asked, useDeclaration, usePage } from "../state/page";
+import { Missing } from "./missing";
 import { Words } from "./words";
 
 interface Props<R extends Row> {
@@ -12,6 +13,7 @@ interface Props<R extends Row> {
 }
 
 export function Answered<R extends Row>({ asked, bare = false, children }: Props<R>) {
+  const { live } = usePage();
   if (asked.state === "waiting") {
     return (
       <p class="waiting" role="status">
@@ -20,12 +22,8 @@ export function Answered<R extends Row>({ asked, bare = false, children }: Props
     );
   }
   if (asked.state === "failed") {
-    return (
-      <div class="empty" role="status">
-        <p>{asked.error.message}</p>
-        {asked.error.hint !== "" && <p class="muted">{asked.error.hint}</p>}
-      </div>
-    );
+    const { message, hint, passing } = asked.error;
+    return <Missing message={message} hint={hint} again={passing ? live.again : undefined} />;
   }
   const { answer } = asked.value;
   if (answer.rows.length === 0) return <Empty answer={answer} />;
@@ -33,6 +31,13 @@ export function Answered<R extends Row>({ asked, bare = false, children }: Props
   return (
     <>
       <Checks checks={answer.checks.filter(isSevere)} />
+      {asked.value.said.length > 0 && (
+        <div class="said">
+          {asked.value.said.map((one) => (
+            <p key={one}>{one}</p>
+          ))}
+        </div>
+      )}
       {children(asked.value)}
       <LeftOut reply={asked.value} />
       {answer.note !== undefined && (

@@ -53,14 +53,8 @@ export function stepColumns(
         colour: part.colour,
         value: Number((row as Record<string, unknown>)[`${part.id}_ns`] ?? 0),
       })),
-      aside: asideOf(row),
+      aside: row.left_out ? `${row.left_out}: in no mean` : undefined,
       href: doorOf(row),
     };
   });
-}
-
-/** Why no mean counts a step. */
-function asideOf({ complete, counted }: StepRow): string | undefined {
-  if (counted !== false) return undefined;
-  return complete === false ? "cut off by the recording: in no mean" : "slow first step: in no mean";
 }

@@ -18,9 +18,12 @@ type Asked = Omit<RequestInit, "signal"> & { readonly signal?: AbortSignal | und
 
 /** What the server sends where it cannot answer. */
 interface ServerError {
-  readonly message?: string;
-  readonly hint?: string;
+  readonly message: string;
+  readonly hint: string;
+  readonly slug: string;
 }
+
+let lost = 0;
 
 export class ServerSource implements Source {
   readonly kind = "server";
@@ -35,7 +38,7 @@ export class ServerSource implements Source {
       }),
   };
 
-  readonly state = () => get<SourceState>(STATE);
+  readonly state = async () => ({ ...(await get<Omit<SourceState, "lost">>(STATE)), lost });
 
   recordings(): Promise<readonly Recording[]> {
     return get<readonly Recording[]>(RECORDINGS);
@@ -70,11 +73,17 @@ async function get<T>(route: string, more: Asked = {}): Promise<T> {
   try {
     const response = await fetch(route, { ...more, signal: more.signal ?? null, headers });
     if (response.ok) return (await response.json()) as T;
-    const error = (await response.json().catch(() => ({}))) as ServerError;
-    throw new NoAnswer(error.message ?? `The server answered ${response.status}.`, error.hint ?? "");
+    // Of a proxy that does not reach the server it is no JSON.
+    const error = (await response.json().catch(() => null)) as ServerError | null;
+    if (error !== null) throw new NoAnswer(error.message, error.hint, isPassing(response.status, error.slug));
   } catch (reason) {
     if (reason instanceof NoAnswer) throw reason;
     if (more.signal?.aborted) throw new NoAnswer("Stopped.");
-    throw new NoAnswer("The server does not answer.", "Is `stepscope view` still running?");
   }
+  lost += 1;
+  throw new NoAnswer("The server does not answer.", "Is `stepscope view` still running?", true);
+}
+
+function isPassing(status: number, slug: string): boolean {
+  return status >= 500 || slug === "question-stopped";
 }

@@ -7,7 +7,7 @@ const KERNELS = {
   name: "kernels",
   parameters: [{ name: "by", type: "text", meaning: "", default: "name", choices: ["name", "stack"] }],
 } as unknown as Declaration;
-const REPLY = { answer: { rows: [{ name: "</script>" }] }, rows_total: 1, labels: {} };
+const REPLY = { answer: { rows: [{ name: "</script>" }] }, said: [], rows_total: 1, labels: {} };
 
 async function deflated(text: string): Promise<string> {
   const stream = new Blob([text]).stream().pipeThrough(new CompressionStream("deflate"));

@@ -40,6 +40,8 @@ export interface Answer<R extends Row = Row> {
 /** An answer and what the page needs beside it. */
 export interface Reply<R extends Row = Row> {
   readonly answer: Answer<R>;
+  /** What the rows come to, in sentences. */
+  readonly said: readonly string[];
   /** How many rows there are in all, where `answer` has the first of them. */
   readonly rows_total: number;
   /** By column of kernels: full names and short ones. */
@@ -91,6 +93,8 @@ export class NoAnswer extends Error {
   constructor(
     message: string,
     readonly hint = "",
+    /** Whether it may be otherwise in a moment: the same may be asked again. */
+    readonly passing = false,
   ) {
     super(message);
   }
@@ -116,6 +120,8 @@ export interface SqlSource {
 export interface SourceState {
   readonly version: number;
   readonly problem: string | null;
+  /** How many requests of this page got no answer: when a lost server is back, what it did not answer is asked again. */
+  readonly lost: number;
 }
 
 export interface Source {

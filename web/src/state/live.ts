@@ -1,5 +1,5 @@
 /** Follows recordings that grow: asks their server from time to time, while the page is looked at. */
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useReducer, useState } from "preact/hooks";
 import { NoAnswer, type Source } from "../source/source";
 
 export interface Live {
@@ -9,21 +9,29 @@ export interface Live {
   readonly since: Date | null;
   /** Why what is shown may be behind, in words; empty where it is not. */
   readonly problem: string;
+  /** Asks for everything again. */
+  readonly again: () => void;
 }
+
+type Seen = Omit<Live, "again">;
 
 const EVERY_MS = 2500;
 
 export function useLive(source: Source): Live {
-  const [live, setLive] = useState<Live>({ version: 0, since: null, problem: "" });
+  const [live, setLive] = useState<Seen>({ version: 0, since: null, problem: "" });
+  const [tries, retry] = useReducer((count: number) => count + 1, 0);
   useEffect(() => {
     const { state } = source;
     if (state === null) return undefined;
     let first: number | null = null; // what the page shows is of this version or a later one
+    let before = 0;
     const look = () => {
       if (document.visibilityState !== "visible") return;
       state().then(
-        ({ version, problem }) => {
+        ({ version, problem, lost }) => {
           first ??= version;
+          if (lost > before) retry(undefined);
+          before = lost;
           const later = version - first;
           setLive((known) => next(known, later, problem ?? ""));
         },
@@ -41,10 +49,10 @@ export function useLive(source: Source): Live {
       document.removeEventListener("visibilitychange", look);
     };
   }, [source]);
-  return live;
+  return { ...live, version: live.version + tries, again: () => retry(undefined) };
 }
 
-function next(known: Live, version: number, problem: string): Live {
+function next(known: Seen, version: number, problem: string): Seen {
   if (known.version === version && known.problem === problem) return known;
   return { version, problem, since: known.version === version ? known.since : new Date() };
 }

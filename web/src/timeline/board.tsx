@@ -47,7 +47,7 @@ const TITLES = 210;
 const SCROLLBAR = 14;
 
 export function Board({ layout, recording, onWrite }: Props) {
-  const { source, address } = usePage();
+  const { source, address, live } = usePage();
   const change = useChange();
   const dark = useDark();
   const kept = useMemo(() => keptIn(address.state), []);
@@ -120,6 +120,10 @@ export function Board({ layout, recording, onWrite }: Props) {
       ),
     [source, recording],
   );
+  useEffect(() => {
+    tiles.retry();
+    setTrouble("");
+  }, [live.version, tiles]);
   const room = height - AXIS - rows.pinnedHeight;
   const top = Math.max(0, Math.min(scroll, rows.height - room));
   const arrows = useMemo(() => arrowsOf(details), [details]);

@@ -29,7 +29,7 @@ export class Tiles {
   readonly #arrived: (error: unknown) => void;
   readonly #kept = new Map<string, Piece>();
   readonly #asked = new Set<string>();
-  /** What failed is not asked for again: the next zoom asks for other tiles. */
+  /** What failed is not asked for again until `retry`: the next zoom asks for other tiles. */
   readonly #refused = new Set<string>();
   #blocks = 0;
   #running = 0;
@@ -52,6 +52,11 @@ export class Tiles {
         return this.#kept.has(name) || this.#refused.has(name);
       }),
     );
+  }
+
+  /** What failed may be asked for again. */
+  retry() {
+    this.#refused.clear();
   }
 
   /** What is drawn of a track in a tile: itself, or one of another level that has its time. */

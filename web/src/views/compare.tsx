@@ -6,6 +6,7 @@ import { Answered } from "../parts/answered";
 import { ColumnsChart } from "../parts/columns-chart";
 import { Cut } from "../parts/cut";
 import { IntervalChart } from "../parts/interval-chart";
+import { Missing } from "../parts/missing";
 import { stepColumns } from "../parts/step-columns";
 import type { Recording, RowOf } from "../source/source";
 import { useAnswer, useChange, usePage } from "../state/page";
@@ -31,12 +32,14 @@ function OnlyOne() {
   const { source } = usePage();
   const command = `stepscope ${source.kind === "report" ? "report" : "view"} BEFORE --compare AFTER`;
   return (
-    <div class="empty" role="status">
-      <p>There is one recording here, and a comparison needs two.</p>
-      <p class="muted">
-        Give both: <code>{command}</code>
-      </p>
-    </div>
+    <Missing
+      message="There is one recording here, and a comparison needs two."
+      hint={
+        <>
+          Give both: <code>{command}</code>
+        </>
+      }
+    />
   );
 }
 

@@ -1,5 +1,6 @@
 /** The timeline: what ran when, on every rank, thread and stream. */
-import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
+import { Missing } from "../parts/missing";
 import { NoAnswer } from "../source/source";
 import type { Layout } from "../source/timeline";
 import { changed } from "../state/address";
@@ -7,9 +8,10 @@ import { usePage, useRecording } from "../state/page";
 import { Board } from "../timeline/board";
 
 export function TimelineView() {
-  const { source, address } = usePage();
+  const { source, address, live } = usePage();
   const recording = useRecording();
   const [layout, setLayout] = useState<Layout | NoAnswer | null>(null);
+  const [tries, again] = useReducer((count: number) => count + 1, 0);
   useLayoutEffect(() => {
     setLayout(null);
     const ends = new AbortController();
@@ -20,7 +22,10 @@ export function TimelineView() {
         show(reason instanceof NoAnswer ? reason : new NoAnswer(String(reason))),
       );
     return () => ends.abort();
-  }, [source, recording.id]);
+  }, [source, recording.id, tries]);
+  useEffect(() => {
+    if (layout instanceof NoAnswer) again(undefined);
+  }, [live.version]);
   // What the board writes into the address it knows already; anything else is another place to show.
   const written = useRef("");
   const opened = useRef(0);
@@ -40,7 +45,13 @@ export function TimelineView() {
           Reading …
         </p>
       )}
-      {layout instanceof NoAnswer && <Missing message={layout.message} hint={layout.hint} />}
+      {layout instanceof NoAnswer && (
+        <Missing
+          message={layout.message}
+          hint={layout.hint}
+          again={layout.passing ? live.again : undefined}
+        />
+      )}
       {layout !== null && !(layout instanceof NoAnswer) && layout.missing !== "" && (
         <Missing
           message={layout.missing}
@@ -58,14 +69,5 @@ export function TimelineView() {
         />
       )}
     </>
-  );
-}
-
-function Missing({ message, hint }: { readonly message: string; readonly hint: string }) {
-  return (
-    <div class="empty" role="status">
-      <p>{message}</p>
-      {hint !== "" && <p class="muted">{hint}</p>}
-    </div>
   );
 }
