@@ -8,71 +8,50 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 SIZES: dict[str, int] = {
-    "float64": 8,
-    "float32": 4,
-    "float16": 2,
-    "bfloat16": 2,
-    "float8_e4m3fn": 1,
-    "float8_e5m2": 1,
-    "float8_e4m3fnuz": 1,
-    "float8_e5m2fnuz": 1,
-    "float8_e8m0fnu": 1,
-    "float4_e2m1fn_x2": 1,
-    "int64": 8,
-    "int32": 4,
-    "int16": 2,
-    "int8": 1,
-    "uint64": 8,
-    "uint32": 4,
-    "uint16": 2,
-    "uint8": 1,
-    "bool": 1,
-    "complex32": 4,
-    "complex64": 8,
-    "complex128": 16,
-    "qint8": 1,
-    "quint8": 1,
-    "qint32": 4,
+    name: size
+    for size, names in (
+        (
+            1,
+            "float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz float8_e8m0fnu float4_e2m1fn_x2",
+        ),
+        (1, "int8 uint8 bool qint8 quint8"),
+        (2, "float16 bfloat16 int16 uint16"),
+        (4, "float32 int32 uint32 qint32 complex32"),
+        (8, "float64 int64 uint64 complex64"),
+        (16, "complex128"),
+    )
+    for name in names.split()
 }
 """Bytes of one element. `float4_e2m1fn_x2` holds two numbers in its one byte."""
 
 _RECORDED: dict[str, str] = {
-    "double": "float64",
-    "float": "float32",
-    "c10::Half": "float16",
-    "half": "float16",
-    "c10::BFloat16": "bfloat16",
-    "bfloat16": "bfloat16",
-    "long": "int64",
-    "long int": "int64",
-    "long long": "int64",
-    "int": "int32",
-    "short": "int16",
-    "short int": "int16",
-    "signed char": "int8",
-    "char": "int8",
-    "unsigned char": "uint8",
-    "unsigned short": "uint16",
-    "short unsigned int": "uint16",
-    "unsigned int": "uint32",
-    "unsigned long": "uint64",
-    "long unsigned int": "uint64",
-    "unsigned long long": "uint64",
-    "bool": "bool",
-    "c10::complex<c10::Half>": "complex32",
-    "c10::complex<float>": "complex64",
-    "c10::complex<double>": "complex128",
-    "c10::Float8_e4m3fn": "float8_e4m3fn",
-    "c10::Float8_e5m2": "float8_e5m2",
-    "c10::Float8_e4m3fnuz": "float8_e4m3fnuz",
-    "c10::Float8_e5m2fnuz": "float8_e5m2fnuz",
-    "c10::Float8_e8m0fnu": "float8_e8m0fnu",
-    "c10::Float4_e2m1fn_x2": "float4_e2m1fn_x2",
-    "c10::qint8": "qint8",
-    "c10::quint8": "quint8",
-    "c10::qint32": "qint32",
+    spelling: name
+    for name, spellings in {
+        "float64": "double",
+        "float32": "float",
+        "float16": "c10::Half|half",
+        "bfloat16": "c10::BFloat16|bfloat16",
+        "int64": "long|long int|long long",
+        "int32": "int",
+        "int16": "short|short int",
+        "int8": "signed char|char",
+        "uint8": "unsigned char",
+        "uint16": "unsigned short|short unsigned int",
+        "uint32": "unsigned int",
+        "uint64": "unsigned long|long unsigned int|unsigned long long",
+        "bool": "bool",
+        "complex32": "c10::complex<c10::Half>",
+        "complex64": "c10::complex<float>",
+        "complex128": "c10::complex<double>",
+        **{
+            name: f"c10::{name.capitalize()}"
+            for name in SIZES
+            if name.startswith(("float8", "float4"))
+        },
+        **{name: f"c10::{name}" for name in SIZES if name.startswith(("qint", "quint"))},
+    }.items()
+    for spelling in spellings.split("|")
 }
-
 _COLLECTIVE: dict[str, str] = {
     "byte": "uint8",
     "char": "int8",
@@ -94,31 +73,17 @@ _COLLECTIVE: dict[str, str] = {
 }
 
 _SCALAR_TYPE: dict[int, str] = {
-    0: "uint8",
-    1: "int8",
-    2: "int16",
-    3: "int32",
-    4: "int64",
-    5: "float16",
-    6: "float32",
-    7: "float64",
-    8: "complex32",
-    9: "complex64",
-    10: "complex128",
-    11: "bool",
-    12: "qint8",
-    13: "quint8",
-    14: "qint32",
-    15: "bfloat16",
-    23: "float8_e5m2",
-    24: "float8_e4m3fn",
-    25: "float8_e5m2fnuz",
-    26: "float8_e4m3fnuz",
-    27: "uint16",
-    28: "uint32",
-    29: "uint64",
-    44: "float8_e8m0fnu",
-    45: "float4_e2m1fn_x2",
+    first + place: name
+    for first, names in (
+        (
+            0,
+            "uint8 int8 int16 int32 int64 float16 float32 float64 complex32 complex64 complex128 bool",
+        ),
+        (12, "qint8 quint8 qint32 bfloat16"),
+        (23, "float8_e5m2 float8_e4m3fn float8_e5m2fnuz float8_e4m3fnuz uint16 uint32 uint64"),
+        (44, "float8_e8m0fnu float4_e2m1fn_x2"),
+    )
+    for place, name in enumerate(names.split())
 }
 """torch's `ScalarType` numbers, as an operator's `dtype` argument is recorded."""
 
