@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -116,9 +115,9 @@ class Sums(NamedTuple):
         total_ns: their summed duration.
         exposed_ns: the part of it beside which the device computed nothing.
         wait_ns, transfer_ns: of those that were measured.
-        moved: their messages (bytes), of those whose size is known.
-        algorithm_bandwidth, bus_bandwidth: bytes/s as nccl-tests defines them.
-        over: the time that bandwidths are over: transfer, or duration where no wait was measured.
+        moved_bytes: their messages, of those whose size is known.
+        algorithm_bytes_per_s, bus_bytes_per_s: as nccl-tests defines them.
+        bandwidth_over: the time that bandwidths are over: transfer, or duration where no wait was measured.
     """
 
     calls: int
@@ -127,10 +126,10 @@ class Sums(NamedTuple):
     exposed_ns: int | None
     wait_ns: int | None
     transfer_ns: int | None
-    moved: int | None
-    algorithm_bandwidth: float | None
-    bus_bandwidth: float | None
-    over: str | None
+    moved_bytes: int | None
+    algorithm_bytes_per_s: float | None
+    bus_bytes_per_s: float | None
+    bandwidth_over: str | None
 
 
 def alike(scope: Scope) -> list[Alike]:
@@ -156,16 +155,6 @@ def alike(scope: Scope) -> list[Alike]:
     ]
 
 
-def grouped(
-    found: Iterable[Alike], key: Callable[[Alike], tuple[Any, ...]]
-) -> dict[tuple[Any, ...], list[Alike]]:
-    """Collectives by what a key makes of them."""
-    groups: dict[tuple[Any, ...], list[Alike]] = {}
-    for one in found:
-        groups.setdefault(key(one), []).append(one)
-    return groups
-
-
 def summed(found: list[Alike]) -> Sums:
     """What some collectives amount to."""
     rows = [one.row for one in found]
@@ -188,10 +177,10 @@ def summed(found: list[Alike]) -> Sums:
         exposed_ns=sum(exposed) if exposed else None,
         wait_ns=wait if measured else None,
         transfer_ns=sum(row["total_ns"] for row in measured) - wait if measured else None,
-        moved=sum(moved) if moved else None,
-        algorithm_bandwidth=algorithm,
-        bus_bandwidth=_rate(bus),
-        over=over if algorithm is not None else None,
+        moved_bytes=sum(moved) if moved else None,
+        algorithm_bytes_per_s=algorithm,
+        bus_bytes_per_s=_rate(bus),
+        bandwidth_over=over if algorithm is not None else None,
     )
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from stepscope.floor.grouping import grouped
 from stepscope.floor.quoting import sql_literal
 
 if TYPE_CHECKING:
@@ -115,7 +117,7 @@ def find_fillers(scope: Scope, gaps: Sequence[Gap]) -> dict[Gap, Filler]:
         "last": max(gap.end_ns for gap in gaps),
     }
     calls, events, ended = (
-        _by_gap(scope.sql(query.format(**asked)).to_pylist())
+        grouped(scope.sql(query.format(**asked)).to_pylist(), itemgetter("gap"))
         for query in (_CALLS, _EVENTS, _ENDED_BY)
     )
     chosen = {
@@ -133,13 +135,6 @@ def find_fillers(scope: Scope, gaps: Sequence[Gap]) -> dict[Gap, Filler]:
         gaps[n]: _filler(row, bool(calls.get(n)), events.get(n, []), is_first_use=n in first)
         for n, row in chosen.items()
     }
-
-
-def _by_gap(rows: list[Row]) -> dict[int, list[Row]]:
-    found: dict[int, list[Row]] = {}
-    for row in rows:
-        found.setdefault(row["gap"], []).append(row)
-    return found
 
 
 def _chosen(calls: list[Row], events: list[Row], ended: list[Row]) -> Row:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.declare import SPAN, Column, Parameter, question
+from stepscope.analysis.memory import PLACE
+from stepscope.answers.declare import Column, Parameter, question
 from stepscope.answers.rows import answer_dicts
 
 if TYPE_CHECKING:
@@ -15,12 +16,7 @@ if TYPE_CHECKING:
     from stepscope.answers.scope import Scope
 
 _COLUMNS = (
-    Column("rank", "int", "rank of the process", shown="varying"),
-    SPAN,
-    Column("kind", "text", "cuda, rocm, ...; cpu for memory of the host", shown="varying"),
-    Column(
-        "device", "int", "index of the device in its process; empty for the host", shown="varying"
-    ),
+    *PLACE,
     Column("bytes", "int", "size", sums=True),
     Column("made_ns", "int", "when it was made; empty for before the recording", moment=True),
     Column("released_ns", "int", "when it was given back; empty for never", moment=True),
@@ -107,10 +103,7 @@ def _rows(asked: Asked, at_ns: int | None, *, at_peak: bool) -> Iterator[dict[st
         released = int(memory.time_ns[given]) if given >= 0 else None
         address = int(memory.address[row])
         yield {
-            "rank": memory.rank,
-            "span": memory.span,
-            "kind": memory.kind,
-            "device": memory.device,
+            **memory.place,
             "bytes": int(memory.bytes[row]),
             "made_ns": made,
             "released_ns": released,

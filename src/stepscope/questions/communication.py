@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.declare import RANK, Column, by_form, question
 from stepscope.answers.rows import answer_dicts, noted
+from stepscope.floor.grouping import grouped
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -97,30 +98,18 @@ def communication(scope: Scope, by: str = "operation") -> pa.Table:
     `--by module` says in which module it was launched; FSDP gathers ahead, so that parameters of the next
     module are gathered in the one before it. What a window cuts counts in proportion to what is left.
     """
-    from stepscope.analysis.collectives import alike, grouped, summed
+    from stepscope.analysis.collectives import alike, summed
 
     keys = _FORMS[by]
     found = alike(scope)
     rows = []
     for key, own in grouped(found, lambda one: tuple(_value(one, name) for name in keys)).items():
         sums = summed(own)
-        rows.append(
-            dict(zip(keys, key, strict=True))
-            | {
-                "calls": sums.calls,
-                "measured": sums.measured,
-                "total_ns": sums.total_ns,
-                "mean_ns": sums.total_ns / sums.calls,
-                "exposed_ns": sums.exposed_ns,
-                "exposed_ratio": _ratio(sums.exposed_ns, own),
-                "wait_ns": sums.wait_ns,
-                "transfer_ns": sums.transfer_ns,
-                "moved_bytes": sums.moved,
-                "algorithm_bytes_per_s": sums.algorithm_bandwidth,
-                "bus_bytes_per_s": sums.bus_bandwidth,
-                "bandwidth_over": sums.over,
-            }
-        )
+        figures = {
+            "mean_ns": sums.total_ns / sums.calls,
+            "exposed_ratio": _ratio(sums.exposed_ns, own),
+        }
+        rows.append(dict(zip(keys, key, strict=True)) | sums._asdict() | figures)
     rows.sort(key=lambda row: (-row["total_ns"], *(str(row[name]) for name in keys)))
     if by == "step":
         rows.sort(key=lambda row: (row["rank"], row["step"] is None, row["step"] or 0))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.declare import RANK, Column, Parameter, by_form, question
 from stepscope.answers.rows import answer_dicts, noted
+from stepscope.floor.grouping import grouped
 from stepscope.floor.units import plural
 
 if TYPE_CHECKING:
@@ -169,12 +171,8 @@ def _importance(row: Row) -> tuple[bool, float, int, str]:
 
 def _rows(scope: Scope, asked: Row) -> Iterator[Row]:
     values = scope.sql(_VALUES.format(**asked)).to_pylist()
-    of_name: dict[tuple[int, str], list[Row]] = {}
-    together: dict[int, list[Row]] = {}
-    for value in values:
-        of_name.setdefault((value["rank"], value["name"]), []).append(value)
-        if value["computes"]:
-            together.setdefault(value["rank"], []).append(value)
+    of_name = grouped(values, itemgetter("rank", "name"))
+    together = grouped((value for value in values if value["computes"]), itemgetter("rank"))
     names = scope.sql(_NAMES.format(**asked)).to_pylist()
     for row in names:
         yield _row(row, of_name.get((row["rank"], row["name"]), []))
@@ -191,9 +189,7 @@ def _rows(scope: Scope, asked: Row) -> Iterator[Row]:
 def _row(row: Row, values: list[Row]) -> Row:
     from stepscope.analysis.trend import find_trend
 
-    at: dict[int, list[Row]] = {}
-    for value in values:
-        at.setdefault(value["step"], []).append(value)
+    at = grouped(values, itemgetter("step"))
     ratios = [
         sum(value["ratio"] * value["weight"] for value in own)
         / sum(value["weight"] for value in own)

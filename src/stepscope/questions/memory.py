@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.declare import SPAN, Column, Parameter, by_form, question
+from stepscope.analysis.memory import PLACE
+from stepscope.answers.declare import Column, Parameter, by_form, question
 from stepscope.answers.rows import answer_dicts, noted
 from stepscope.floor.units import bytes_text
 
@@ -16,14 +17,12 @@ if TYPE_CHECKING:
     from stepscope.analysis.memory.replay import Memory
     from stepscope.answers.scope import Scope
 
-_PLACE = ("rank", "span", "kind", "device")
+_PLACE = tuple(column.name for column in PLACE)
 _FORMS = ("device", "category", "operator", "module", "stack", "step", "pool", "oom")
 _PARTS = ("category", "operator", "module", "stack")
 
 _COLUMNS = (
-    Column("rank", "int", "rank of the process", shown="varying"),
-    SPAN,
-    Column("kind", "text", "cuda, rocm, ...; cpu for memory of the host", shown="varying"),
+    *PLACE[:3],
     Column("device", "int", "index of the device in its process; empty for the host"),
     Column("source", "text", "format of the file that tells it", shown=False),
     Column("at_ns", "int", "the moment: of the peak, or the one asked for", moment=True),
@@ -230,16 +229,6 @@ def _before(asked: list[Asked], at_ns: int | None) -> str:
     )
 
 
-def _place(memory: Memory) -> dict[str, Any]:
-    return {
-        "rank": memory.rank,
-        "span": memory.span,
-        "kind": memory.kind,
-        "device": memory.device,
-        "source": memory.source,
-    }
-
-
 def _state(asked: Asked, at_ns: int | None) -> int:
     return asked.memory.peak(asked.states) if at_ns is None else asked.memory.state_at(at_ns)
 
@@ -275,7 +264,7 @@ def _device_rows(
         memory, states = one
         state = _state(one, at_ns)
         made = _made(one)
-        row = _place(memory) | _moment(memory, state, at_ns)
+        row = memory.place | _moment(memory, state, at_ns)
         row |= {
             "peak_bytes": int(memory.allocated[state]),
             "allocations": len(memory.alive(state)) if memory.addressed else None,
@@ -341,7 +330,7 @@ def _part_rows(asked: Asked, by: str, at_ns: int | None) -> Iterator[dict[str, A
         made_here = {"made": 0, "made_bytes": 0} if memory.addressed else {}
         row = rows.setdefault(name, {by: name, "bytes": 0, **made_here})
         row["bytes"] += rest
-    shared = _place(memory) | _moment(memory, state, at_ns)
+    shared = memory.place | _moment(memory, state, at_ns)
     for row in sorted(
         rows.values(), key=lambda one: (-one["bytes"], -one.get("made_bytes", 0), one[by] or "")
     ):
@@ -361,7 +350,7 @@ def _step_rows(asked: Asked) -> Iterator[dict[str, Any]]:
         state, last = memory.peak(states), int(states[-1])
         made = np.flatnonzero((memory.taken >= 0) & np.isin(memory.start, states[1:]))
         end = int(memory.allocated[last])
-        yield _place(memory) | {
+        yield memory.place | {
             "at_ns": int(memory.at_ns[state]),
             "step": step.number,
             "peak_bytes": int(memory.allocated[state]),

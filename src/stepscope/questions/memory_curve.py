@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.declare import SPAN, Column, Parameter, question
+from stepscope.analysis.memory import PLACE
+from stepscope.answers.declare import Column, Parameter, question
 from stepscope.answers.rows import answer_dicts, noted
 
 if TYPE_CHECKING:
@@ -23,12 +24,7 @@ _PARTS = {
 }
 
 _COLUMNS = (
-    Column("rank", "int", "rank of the process", shown="varying"),
-    SPAN,
-    Column("kind", "text", "cuda, rocm, ...; cpu for memory of the host", shown="varying"),
-    Column(
-        "device", "int", "index of the device in its process; empty for the host", shown="varying"
-    ),
+    *PLACE,
     Column("time_ns", "int", "when, since the run's start", moment=True),
     Column("step", "int", "training step", shown="varying"),
     Column("allocated_bytes", "int", "bytes in use from then on", sums=True),
@@ -99,10 +95,7 @@ def _rows(asked: Asked, points: int) -> Iterator[dict[str, Any]]:
         own_parts = {name: values[row] for name, values in parts.items()}
         allocated = int(memory.allocated[state])
         yield {
-            "rank": memory.rank,
-            "span": memory.span,
-            "kind": memory.kind,
-            "device": memory.device,
+            **memory.place,
             "time_ns": int(at[state]),
             "step": memory.step_of(int(at[state])),
             "allocated_bytes": allocated,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from stepscope.answers.declare import Column, question
 from stepscope.answers.rows import answer_rows, noted
 from stepscope.answers.sound import sound_recordings
+from stepscope.floor.grouping import grouped
 from stepscope.formats.evidence import DEVICE_WORK
 from stepscope.questions.metrics import FILLS
 
@@ -79,10 +80,8 @@ def _by_key(recording: Recording) -> dict[Any, list[MeasuredKernel]]:
     from stepscope.analysis.measured_kernels import joined_kernels
     from stepscope.floor.kernel_spelling import kernel_key
 
-    found: dict[Any, list[MeasuredKernel]] = {}
-    for one in joined_kernels(recording.scope).kernels:
-        found.setdefault((kernel_key(one.name), one.grid, one.block), []).append(one)
-    return found
+    kernels = joined_kernels(recording.scope).kernels
+    return grouped(kernels, lambda one: (kernel_key(one.name), one.grid, one.block))
 
 
 def _paired(

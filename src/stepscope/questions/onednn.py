@@ -9,6 +9,7 @@ from stepscope.answers.declare import Column, Parameter, by_form, question
 from stepscope.answers.rows import answer_dicts
 from stepscope.costs import known_devices
 from stepscope.costs.primitive import DTYPES, primitive_flops
+from stepscope.floor.grouping import grouped
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -94,9 +95,7 @@ def onednn(
     found = scope.sql(_ROWS).to_pylist()
     peak = _peaks(scope, limits, processor) if found else {}
     everything = sum(row["total_ns"] for row in found)
-    groups: dict[tuple[Any, ...], list[Row]] = {}
-    for row in found:
-        groups.setdefault(tuple(row[key] for key in _KEYS[by]), []).append(row)
+    groups = grouped(found, lambda row: tuple(row[key] for key in _KEYS[by]))
     rows = [
         dict(zip(_KEYS[by], key, strict=True)) | _summed(members, peak, everything)
         for key, members in groups.items()

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.declare import RANK, Column, question
 from stepscope.answers.rows import answer_dicts, noted
+from stepscope.floor.grouping import grouped
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -119,9 +120,7 @@ def rank_overview(scope: Scope) -> pa.Table:
     hosts = scope.sql("SELECT rank, host, resolution_ns FROM rank").to_pylist()
     host_of = {row["rank"]: row["host"] for row in hosts}
     resolution = max((row["resolution_ns"] for row in hosts), default=0)
-    by_rank: dict[int, list[RankSteps]] = {}
-    for one in rank_steps(scope):
-        by_rank.setdefault(one.rank, []).append(one)
+    by_rank = grouped(rank_steps(scope), lambda one: one.rank)
     damaged = damaged_ranks(scope)
     samples = {
         measure: {

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.declare import Column, question
 from stepscope.answers.rows import answer_dicts
+from stepscope.floor.grouping import grouped
 from stepscope.judge.host_limits import DEVICE_TIMED, HOST_LIMITS
 
 if TYPE_CHECKING:
@@ -109,9 +111,7 @@ def snapshot(scope: Scope) -> pa.Table:
     on the metric: `advice` has its words. Utilization of processors is not judged where a device was timed: there the host
     need not be busy. `host-metrics` has every metric, also of single functions and threads.
     """
-    by_kind: dict[str, list[Row]] = {}
-    for one in scope.sql(_METRICS).to_pylist():
-        by_kind.setdefault(one["kind"], []).append(one)
+    by_kind = grouped(scope.sql(_METRICS).to_pylist(), itemgetter("kind"))
     on_device = bool(scope.value(DEVICE_TIMED)) if by_kind else False
     rows = [
         _row(aspect, found, on_device=on_device)

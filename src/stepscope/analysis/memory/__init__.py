@@ -1,1 +1,15 @@
 """What was in memory when: allocations with their lifetimes, from the events of allocators."""
+
+from __future__ import annotations
+
+from stepscope.answers.declare import SPAN, Column
+
+PLACE = (
+    Column("rank", "int", "rank of the process", shown="varying"),
+    SPAN,
+    Column("kind", "text", "cuda, rocm, ...; cpu for memory of the host", shown="varying"),
+    Column(
+        "device", "int", "index of the device in its process; empty for the host", shown="varying"
+    ),
+)
+"""The columns that say whose memory it is (`replay.Memory.place`)."""

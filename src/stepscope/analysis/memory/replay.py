@@ -161,6 +161,12 @@ class Memory:
     addressed: bool
     counted: bool
 
+    @property
+    def place(self) -> dict[str, Any]:
+        """Whose memory it is, as answers have it, and the format that tells it."""
+        names = ("rank", "span", "kind", "device", "source")
+        return {name: getattr(self, name) for name in names}
+
     @cached_property
     def rest(self) -> Int64s:
         """Bytes in each state that no allocation explains."""

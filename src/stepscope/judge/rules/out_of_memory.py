@@ -46,33 +46,23 @@ def _finding(failure: Failure, count: int) -> Finding:
         and failure.free_bytes >= _IN_PIECES.value * asked
         and failure.largest_free_bytes < asked
     )
-    held = (
-        ""
-        if failure.free_bytes is None
-        else f", {bytes_text(failure.free_bytes)} held by the allocator and unused"
-    )
+    held = device = ""
+    if failure.free_bytes is not None:
+        held = f", {bytes_text(failure.free_bytes)} held by the allocator and unused"
     if failure.largest_free_bytes is not None:
         held += f", at most {bytes_text(failure.largest_free_bytes)} in one piece"
-    device = (
-        ""
-        if failure.device_free_bytes is None
-        else f", {bytes_text(failure.device_free_bytes)} free on the device"
+    if failure.device_free_bytes is not None:
+        device = f", {bytes_text(failure.device_free_bytes)} free on the device"
+    title = "Out of memory"
+    advice = (
+        "`stepscope memory SRC --by category` for what was alive at the peak. Smaller batches, activation "
+        "checkpoints, a sharded optimizer (ZeRO, FSDP)."
     )
     if fragmented and not failure.expandable:
-        title, advice = (
-            "Out of memory, by fragmentation",
-            (
-                "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True before the job starts. "
-                "`stepscope memory SRC --by pool` for where free memory lies."
-            ),
-        )
-    else:
-        title, advice = (
-            "Out of memory",
-            (
-                "`stepscope memory SRC --by category` for what was alive at the peak. Smaller batches, activation "
-                "checkpoints, a sharded optimizer (ZeRO, FSDP)."
-            ),
+        title = "Out of memory, by fragmentation"
+        advice = (
+            "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True before the job starts. "
+            "`stepscope memory SRC --by pool` for where free memory lies."
         )
     return Finding(
         title=f"{title}: {bytes_text(asked)} asked for{device}{held}",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import itemgetter
 
 import numpy as np
 
 from stepscope.analysis.breakdown import PARTS
 from stepscope.analysis.phase_times import EACH_STEP, TOGETHER, by_steps
+from stepscope.floor.grouping import grouped
 from stepscope.floor.units import ratio_text, time_text
 from stepscope.judge.declare import Finding, Threshold, rule
 from stepscope.judge.facts import Facts, Row, first
@@ -134,10 +136,7 @@ def _of_phases(facts: Facts) -> Iterator[Finding]:
     steps = facts.scope.sql(by_steps(EACH_STEP)).to_pylist()
     means = f"SELECT rank, sum({TOGETHER}) / sum(stands_for) AS ns FROM phase_step WHERE phase = 'step' GROUP BY rank"
     mean_of = {row["rank"]: row["ns"] for row in facts.scope.sql(means).to_pylist()}
-    by_rank: dict[int, list[Row]] = {}
-    for row in steps:
-        if row["total_ns"] is not None:
-            by_rank.setdefault(row["rank"], []).append(row)
+    by_rank = grouped((row for row in steps if row["total_ns"] is not None), itemgetter("rank"))
     uneven = []
     for rank, rows in by_rank.items():
         of_median = rows[0]["over_median_ratio"]

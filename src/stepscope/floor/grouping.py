@@ -1,0 +1,21 @@
+"""Things by what they have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import TypeVar
+
+T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
+
+
+def grouped(things: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    """Things by what a key makes of them; keys and things in the order in which they come.
+
+    >>> grouped([1, 2, 3], lambda number: number % 2)
+    {1: [1, 3], 0: [2]}
+    """
+    groups: dict[K, list[T]] = {}
+    for one in things:
+        groups.setdefault(key(one), []).append(one)
+    return groups
