@@ -78,3 +78,41 @@ def test_rank_7_of_a_recommender_is_late_from_before_its_recording(shared_traces
     assert late["before_ns"] / late["charged_ns"] == pytest.approx(0.755, abs=0.01)
     assert late["host_ns"] / late["charged_ns"] == pytest.approx(0.244, abs=0.01)
     assert late["why"].startswith("before the recording 75.")
+
+
+def test_in_a_pipeline_nobody_costs_the_others_more_than_they_waited(tmp_path: Path) -> None:
+    """Its stages meet in sends alone: followed back to the start of the recording, waits made 293 % of a step."""
+    job = simulate(
+        Job(
+            ranks=8, hosts=2, steps=3, pipeline_parallel=4, microbatches=4,
+            delays=(Delay(rank=3, ns=5 * MS, phase="backward"),),
+        )
+    )  # fmt: skip
+    job.write(tmp_path / "job")
+    with stepscope.open(tmp_path / "job") as trace:
+        answer = trace.ask("stragglers")
+    rows = answer.rows()
+    waited = sum(row["waited_ns"] for row in rows)
+    assert rows[0]["rank"] == 3
+    assert "nonzero" in rows[0]["why"]
+    assert sum(row["charged_ns"] for row in rows) == pytest.approx(waited, rel=1e-6)
+    assert all(-0.05 * waited < row["charged_ns"] < waited for row in rows)
+    assert "cannot be followed" not in answer.note
+
+
+def test_waits_that_hang_on_others_nobody_knows_stay_with_who_came_last(tmp_path: Path) -> None:
+    """Between stages on two hosts nothing compares clocks, so that weights given and taken do not cancel."""
+    job = simulate(
+        Job(
+            ranks=8, hosts=2, steps=4, pipeline_parallel=2, tensor_parallel=2, microbatches=2,
+            schedule="GPipe", delays=(Delay(rank=7, ns=5 * MS, phase="input"),),
+        )
+    )  # fmt: skip
+    job.write(tmp_path / "job")
+    with stepscope.open(tmp_path / "job") as trace:
+        answer = trace.ask("stragglers")
+        by_cause = trace.ask("stragglers", by="cause").rows()
+    for row in answer.rows():
+        assert row["charged_ns"] == row["waited_by_others_ns"]
+    assert "waits cannot be followed to their origin" in answer.note
+    assert by_cause

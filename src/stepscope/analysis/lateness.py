@@ -2,14 +2,16 @@
 
 A rank that reaches a collective early waits there for the last one. What the last one did longer is
 found by comparing the two since they were last together, which is the end of the previous collective that
-both took part in: from there each has its own stretch of time to its arrival, by its own clock, and the
+both took part in, or of a send that the receiver had come to: from there each has its own stretch of time to its arrival, by its own clock, and the
 two stretches differ by the wait. Each stretch is divided without a rest, so that the differences of its
 parts add up to the wait.
 
 A part may be a wait again: for a third rank, in a collective of another group. Then the third one is the
 cause, and what it did. A linear chain of such waits is followed back by weights: a wait has the weight 1,
 hands a part of it to each wait that it is made of, and takes it from each wait of the early rank, which
-would have waited longer without it. So the charges of all ranks add up to all that was waited.
+would have waited longer without it. So the charges of all ranks add up to all that was waited. Where what
+they hang on was not matched, as between the stages of a pipeline on nodes whose clocks nothing compares,
+weights given and taken no longer cancel: then each wait stays with the rank that arrived last.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ from stepscope.answers.scope import Scope
 from stepscope.answers.sound import sound_ranks
 from stepscope.floor.units import ratio_text
 from stepscope.formats.consecutive import run_starts
+from stepscope.link.across_ranks.groups import POINT_TO_POINT
 from stepscope.link.across_ranks.matching import TOGETHER
 from stepscope.link.intervals import Intervals, covered, split, union
 
@@ -61,8 +64,9 @@ nothing to do; the last two are what its recording does not tell."""
 _COLLECTIVES = f"""
     SELECT rank, span, coalesce(match_id, -1) AS match_id, start_ns, end_ns,
         coalesce(last_rank, -1) AS last_rank, coalesce(least(wait_ns, end_ns - start_ns), 0) AS wait_ns,
-        match_id IS NOT NULL AND coalesce(operation IN {TOGETHER}, false) AS together
-    FROM collective ORDER BY rank, span, start_ns, end_ns
+        match_id IS NOT NULL AND coalesce(operation IN {TOGETHER} OR operation IN {POINT_TO_POINT}
+            AND min(end_ns) OVER same >= max(start_ns) OVER same, false) AS together
+    FROM collective WINDOW same AS (PARTITION BY match_id) ORDER BY rank, span, start_ns, end_ns
 """
 _HOST = """
     SELECT rank, span, start_ns, start_ns + dur_ns AS end_ns, CASE
@@ -78,6 +82,11 @@ _INPUT, _COLLECTION, _COMPILATION, _PROFILER, _OTHER = range(5)
 # What `split` gives a stretch of time to, in this order, and the place of each in `CAUSES`.
 _COMPUTATION, _COPIES, _WAIT, _TRANSFER = range(4)
 _LAYERS = (1, 2, None, 3, 0, 4, 5, 7, 6, 8)
+
+
+_CONTRADICTS = 0.25
+"""Waits are not followed back where that takes from ranks more than this part of all that was waited: a rank that
+makes the others wait less than not at all has been given too much elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +112,7 @@ class Lateness:
         steps: how many steps the ranks have in the mean; 1 where none are marked.
         step_ns: their mean length (ns); None where none are marked.
         ranks: ranks with matched collectives.
+        followed: whether waits were followed back to where they come from.
     """
 
     match: Array
@@ -127,6 +137,7 @@ class Lateness:
     steps: float
     step_ns: float | None
     ranks: tuple[int, ...]
+    followed: bool
 
     @property
     def charged_ns(self) -> Array:
@@ -386,6 +397,10 @@ class _Waits:
         asked = self.in_asked[self.wait]
         weight = asked.astype(np.float64)
         taken = self._follow(weight)
+        charged = np.bincount(rows["rank"][self.late], weight * (wait_ns - taken))
+        followed = bool(-charged.clip(max=0).sum() <= _CONTRADICTS * wait_ns[asked].sum())
+        if not followed:
+            weight, taken = asked.astype(np.float64), np.zeros_like(taken)
         causes[:, CAUSES.index("communication")] += longer[:, _WAIT] - taken
         counted = self.in_asked & self.matched
         one = np.unique(self.match[counted], return_index=True)[1]
@@ -400,7 +415,7 @@ class _Waits:
             self.end[1], rows["span"][self.wait], len(one), int((matched < 0).sum()),
             dict(zip(*(column.tolist() for column in attended), strict=True)),
             dict(zip(*(column.tolist() for column in last), strict=True)),
-            *self._mean_step(len(ranks)), tuple(ranks),
+            *self._mean_step(len(ranks)), tuple(ranks), followed,
         )  # fmt: skip
 
     def _mean_step(self, ranks: int) -> tuple[float, float | None]:

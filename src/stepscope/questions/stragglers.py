@@ -99,15 +99,16 @@ def stragglers(scope: Scope, by: str = "rank") -> pa.Table:
     `waited_by_others_ns` adds up how long each of the others waited in collectives at which the rank arrived
     last. `charged_ns` follows waits to their origin: where rank B is late because it had waited for rank A
     in another group, what is waited for B is charged to A. Both add up to the same over all
-    ranks. `late_ns` is what one of the others waits by it in a mean step.
+    ranks. Where too few of the waits that others hang on are known, nothing is followed and both are equal; a
+    note says so. `late_ns` is what one of the others waits by it in a mean step.
 
     A rank is **late**, a straggler, where without what lies before its recording that is 5 % of the step or more, and no
     less than three quarters of what the latest rank costs, as long as this is so of no more than half of the ranks;
     `findings` and `what-if` name the same ranks.
 
     **Why.** The late rank is compared with each rank that waited, from the end of the previous collective
-    that both left together (all-reduce, all-gather, reduce-scatter, all-to-all, barrier) to its arrival, each
-    by its own clock. The two stretches of time differ by the wait. Each is divided without a rest, a
+    that both left together (all-reduce, all-gather, reduce-scatter, all-to-all, barrier, a send whose receiver was
+    there) to its arrival, each by its own clock. The two stretches of time differ by the wait. Each is divided without a rest, a
     moment going to the first that applies: computation, copies, communication, waiting for the DataLoader,
     garbage collection (recorded by torch's `record_python_gc_info`), compilation (Dynamo's timed
     phases), the profiler's own work, other work of the host, nothing recorded. So the columns of causes
@@ -286,6 +287,10 @@ def _note(scope: Scope, lateness: Lateness) -> str:
         lines.append(f"of {untold} {told}, and nobody is charged")
     if damaged:
         lines.append(f"{ranks_text(damaged)}, whose recording is damaged, left out")
+    if not lateness.followed:
+        lines.append(
+            "waits cannot be followed to their origin and stay with the rank that came last"
+        )
     return f"{'; '.join(lines)}. {_named(lateness)}".strip()
 
 
