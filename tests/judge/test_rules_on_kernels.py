@@ -29,7 +29,7 @@ def test_float32_products_on_a_v100_say_that_mixed_precision_is_off(findings: An
     (row,) = findings(multiplying(SGEMM, FLOATS, V100), "amp-off")
     assert (row["value"], row["unit"]) == (600_000, "ns")
     assert row["saving_low_ns"] == 0
-    assert row["saving_high_ns"] == pytest.approx(600_000 * (1 - 15.7 / 125), rel=0.02)
+    assert row["saving_high_ns"] == 600_000
     assert row["evidence"][0]["tensor_cores"] is False
     assert row["evidence"][-1]["share_of_kernel_time_ratio"] == 1.0
 
@@ -63,7 +63,7 @@ def test_mixed_precision_halves_the_bytes_of_other_kernels_at_most(findings: Any
     job = Job(device=V100).kernel(SGEMM, 300_000, operator="aten::mm").kernel(ADD, 100_000)
     job.kernel(ADD, 100_000, direction="optimizer")
     (row,) = findings(job.rows(), "amp-off")
-    assert row["saving_high_ns"] == pytest.approx(300_000 * (1 - 15.7 / 125) + 50_000, rel=0.02)
+    assert row["saving_high_ns"] == 350_000
     assert row["title"].endswith("; 100.0 µs in other kernels that could move half the bytes")
 
 
@@ -71,7 +71,7 @@ def test_work_that_mixed_precision_leaves_alone_is_not_counted_with_it(findings:
     job = Job(device=V100).kernel(SGEMM, 300_000, operator="aten::mm")
     job.kernel("split_embedding_forward", 100_000, operator="aten::embedding")
     (row,) = findings(job.rows(), "amp-off")
-    assert row["saving_high_ns"] == pytest.approx(300_000 * (1 - 15.7 / 125), rel=0.02)
+    assert row["saving_high_ns"] == 300_000
     assert row["title"].endswith("on tensor cores")
 
 
@@ -104,9 +104,9 @@ def products(blocks: float = 0.1, **columns: Any) -> dict[str, Any]:
     return job.kernel("work", 300_000).rows()
 
 
-def test_products_that_fill_the_device_together_save_less(findings: Any) -> None:
+def test_products_of_half_the_device_may_run_beside_each_other_too(findings: Any) -> None:
     (row,) = findings(products(blocks=0.5), "separate-gemms")
-    assert row["saving_high_ns"] == 280_000 - 2 * 70_000
+    assert row["saving_high_ns"] == 280_000 - 70_000
 
 
 def test_products_of_the_backward_are_not(findings: Any) -> None:
@@ -141,7 +141,7 @@ def chained(*names: str, **columns: Any) -> dict[str, Any]:
 
 def test_elementwise_kernels_in_a_row_could_be_one(findings: Any) -> None:
     (row,) = findings(chained(ADD, MUL, ADD), "elementwise-chains")
-    assert (row["value"], row["saving_low_ns"], row["saving_high_ns"]) == (300_000, 0, 170_000)
+    assert (row["value"], row["saving_low_ns"], row["saving_high_ns"]) == (300_000, 0, 200_000)
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_an_optimizer_that_loops_over_parameters_is_found(findings: Any) -> None
     (row,) = findings(rows, "unfused-optimizer")
     kernels, gaps = 60 * 600, 59 * 400
     assert row["value"] == kernels + gaps
-    assert (row["saving_low_ns"], row["saving_high_ns"]) == (0, round(gaps + kernels * 2 / 3))
+    assert (row["saving_low_ns"], row["saving_high_ns"]) == (0, gaps + kernels)
 
 
 @pytest.mark.parametrize(

@@ -70,3 +70,40 @@ def test_a_trade_off_is_said_in_sentences() -> None:
     said = [one.trade_off for one in every() if one.trade_off]
     assert said
     assert all(words.endswith(".") and not words.endswith("..") for words in said)
+
+
+def test_a_host_that_does_not_wait_hides_what_comes_later(findings: Any) -> None:
+    # The host waits 500 µs for the first kernel, then takes 400 µs to launch short ones one by one: were it not to wait,
+    # they would run right behind the first, and the step would take 610 µs. The gap after the call is 30 µs long.
+    job = Job().kernel("work", 500_000).kernel("next", 1_000, gap_ns=30_000, late=True)
+    job.kernel("next", 1_000, gap_ns=9_000, count=39, late=True)
+    job.event("cudaStreamSynchronize", 1_000, 504_000, kind="runtime", role="synchronize")
+    (row,) = findings(job.rows(), "synchronization")
+    assert row["value"] == 30_000
+    assert row["saving_high_ns"] >= 1_000_000 - 610_000
+    assert row["saving_high_ns"] <= 460_000  # no kernel computes for so long
+    assert row["severity"] == "low"  # by what the gaps themselves lose
+    assert "hide other waits, too" in row["advice"]
+
+
+def test_a_loader_behind_a_busy_device_costs_the_host_its_lead(findings: Any) -> None:
+    # The host is 400 µs in the loader while the device still works for 300 of them, and then launches too late.
+    job = Job().kernel("work", 300_000).kernel("next", 10_000, gap_ns=100_000, late=True)
+    job.kernel("next", 10_000, gap_ns=40_000, count=10, late=True)
+    job.event("enumerate(DataLoader)", 0, 400_000, kind="annotation", role="dataloader")
+    (row,) = findings(job.rows(), "input-bound")
+    assert row["value"] == 0.1
+    assert row["saving_high_ns"] == 400_000
+
+
+def test_work_that_is_no_longer_launched_takes_no_time_of_the_host_either(findings: Any) -> None:
+    # 20 small casts take 60 µs on the device and 600 µs on the host, which the device waits for.
+    job = Job().kernel(
+        "direct_copy_kernel", 3_000, gap_ns=27_000, late=True, count=20, operator="aten::copy_"
+    )
+    rows = job.rows()
+    for row in rows["host_event"]:
+        if row["name"] == "aten::copy_":
+            row |= {"dur_ns": 27_000, "device_ns": 3_000}
+    (row,) = findings(rows, "copies-and-casts")
+    assert (row["value"], row["saving_high_ns"]) == (60_000, 60_000 + 20 * 27_000)

@@ -28,7 +28,19 @@ Confidence = Literal["high", "medium", "low"]
 HIGH, MEDIUM = 0.20, 0.05
 """Parts of the step from which a loss is of high or medium severity: xprof's bands for time lost to input."""
 WITH_OTHERS = " Ranks may wait for each other meanwhile, so that a cure may save more than they lose themselves."
-"""Said where what a finding saves at most holds what others wait for a rank."""
+WITH_HOST = " A host that is done earlier may hide other waits, too, so that a cure may save more than this loss."
+BEYOND = {
+    WITH_OTHERS: "what ranks may wait for each other",
+    WITH_HOST: "what a host that gets ahead may hide",
+}
+"""What is said where what a finding saves at most holds more than what ranks lose themselves, and what that is."""
+
+
+def beyond(advice: str) -> str:
+    """What bounds of such advice hold beside the losses, in words; empty where nothing."""
+    return " and ".join(words for said, words in BEYOND.items() if said in advice)
+
+
 Role = Literal["obstacle", "loss", "work", "remedy"]
 """What a finding is to the verdict: an obstacle to judging comes first; then the largest loss, a part
 of the step in which nothing useful is done, or, where none is large, the work that the step is filled
@@ -90,6 +102,8 @@ class Finding:
             for `stepscope findings SRC --id RULE --json`, which does wherever nothing simpler does.
         saving_ns: what ranks could save themselves at most, in a mean step; None where nothing is said of it. What
             others wait for them meanwhile is added (`Waiting`): no cure saves more, in any job that has this recording.
+        hidden_ns: how much more that may be, since the cure takes time from the host that lies beside device work now
+            (`Facts.hidden`).
         lost_on: whose time that is: `ranks` for the mean of all, the number of a rank for that of one alone, `job`
             where it holds what ranks wait for each other already.
         step_ns: the mean step that its saving is a part of and cannot exceed (ns), where that is of the phases of the run
@@ -116,6 +130,7 @@ class Finding:
     advice: str
     query: str = ""
     saving_ns: float | None = None
+    hidden_ns: float = 0.0
     lost_on: LostOn = "ranks"
     step_ns: float | None = None
     at_least: tuple[float, str] | None = None

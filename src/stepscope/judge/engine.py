@@ -13,6 +13,7 @@ from stepscope.judge.declare import (
     HIGH,
     LEADING,
     MEDIUM,
+    WITH_HOST,
     WITH_OTHERS,
     Finding,
     Rule,
@@ -132,9 +133,12 @@ def _judged(facts: Facts, rule: Rule, finding: Finding) -> Found:
         waits = waiting(
             facts, of_phases=facts.phases_alone is not None or finding.step_ns is not None
         )
-        most = min(waits.saved_by_job(lost, finding.lost_on) if lost else 0.0, step_ns)
+        own = min(lost + finding.hidden_ns, step_ns)
+        most = min(waits.saved_by_job(own, finding.lost_on) if own else 0.0, step_ns)
         advice = finding.advice
-        if time_text(most) != time_text(lost):
+        if time_text(own) != time_text(lost):
+            advice += WITH_HOST
+        if time_text(most) != time_text(own):
             advice += WITH_OTHERS
         if rule.shortens_device:
             caveat = _host_first(facts, lost)

@@ -275,6 +275,22 @@ class Facts:
         untraced = InputWait(round(wait_ns), wait_ns / means.step_ns, means)
         return traced if self.has_device and traced.share < untraced.share else untraced
 
+    def hidden(self, host_ns: float, counted_ns: float = 0.0) -> float:
+        """What a host that does so much less saves at most beyond the waits that count as a loss (ns).
+
+        While a device works off what it was given, the host's time costs nothing; a host that is done with it earlier gets
+        ahead, and hides waits of other causes. That is no more than what is taken from it, nor than the
+        time in which no kernel computes.
+        """
+        return max(0.0, min(host_ns, self.step_ns - self.time("kernel")) - counted_ns)
+
+    def hidden_in(self, condition: str, counted_ns: float = 0.0) -> float:
+        """The same of a host without some of its events (SQL)."""
+        rows = self.host(
+            f"SELECT sum(dur_ns)::BIGINT AS ns FROM host_event WHERE {condition} AND {{counted}}"
+        )
+        return self.hidden(sum(row["ns"] or 0 for row in rows) / self.steps, counted_ns)
+
     def amount(self, ns: float) -> str:
         """`33.4 % of the step (59.3 ms)`."""
         return f"{ratio_text(self.part_of_step(ns))} of {self.of} ({time_text(ns)})"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from stepscope.floor.quoting import sql_literal
 from stepscope.judge.declare import Confidence, Finding, Threshold, of_time
 from stepscope.judge.facts import Facts, first
 from stepscope.judge.groups import Group, by_kernel, reproduce
@@ -20,6 +21,7 @@ def of_kernels(
     saving: float,
     confidence: Confidence,
     advice: str,
+    launched_by: Callable[[Group], str | None] | None = None,
     lost: tuple[Callable[[Group], float | None], str] | None = None,
     **columns: Callable[[Group], Any],
 ) -> Iterator[Finding]:
@@ -34,6 +36,7 @@ def of_kernels(
         saving: part of the time that could be saved, at most.
         confidence: how sure the cause is.
         advice: what to do.
+        launched_by: the operator that a group's cure takes from the host, too; nothing for None.
         lost: the time of a group that counts (ns), and the same in SQL over its work; all for None.
         columns: further columns of the evidence.
     """
@@ -45,11 +48,16 @@ def of_kernels(
     time_ns = sum(times) / facts.steps
     if facts.part_of_step(time_ns) <= share.value:
         return
+    names = {launched_by(group) or "" for group in groups} if launched_by else set()
+    listed = ", ".join(map(sql_literal, sorted(names)))
     yield of_time(
         title=title.format(facts.amount(time_ns)),
         metric=metric,
         time_ns=time_ns,
         saving_ns=saving * time_ns,
+        hidden_ns=facts.hidden_in(f"kind = 'operator' AND device_ns > 0 AND name IN ({listed})")
+        if names
+        else 0.0,
         confidence=confidence,
         evidence=first(by_kernel(facts.steps, groups, of_group, **columns)),
         advice=advice,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,8 @@ _TYPICAL = """
 _CALLS = CALLED.format(host="host_event")
 _WORK = f"""
     SELECT work.kind, work.name, op.name AS operator, op.input_id, work.operator_id,
-        op.start_ns AS called_ns, forward.start_ns AS forward_called_ns, work.direction,
+        coalesce(op.start_ns, launch.start_ns) AS called_ns,
+        launch.start_ns + launch.dur_ns AS launched_ns, forward.start_ns AS forward_called_ns, work.direction,
         work.device, work.stream, work.start_ns, work.start_ns + work.dur_ns AS end_ns,
         work.blocks_per_sm, work.graph_id IS NOT NULL OR launch.role = 'graph_launch' AS replayed
     FROM (
@@ -40,7 +41,7 @@ _WORK = f"""
     ) AS op ON op.id = work.operator_id
     LEFT JOIN (SELECT id, start_ns FROM host_event WHERE rank = $rank) AS forward
         ON forward.id = op.forward_id
-    LEFT JOIN (SELECT id, role FROM host_event WHERE kind = 'runtime' AND rank = $rank)
+    LEFT JOIN (SELECT id, role, start_ns, dur_ns FROM host_event WHERE kind = 'runtime' AND rank = $rank)
         AS launch ON launch.id = work.launch_id
     ORDER BY work.device, work.stream, work.start_ns, work.id
 """
@@ -48,8 +49,9 @@ _WORK = f"""
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A kernel, copy or fill; `called_ns` is when its operator started, `forward_called_ns` when the
-    forward operator did that this one is the backward of."""
+    """A kernel, copy or fill; `called_ns` is when its operator started (or its launch, where none is known),
+    `launched_ns` when its launch ended, `forward_called_ns` when the forward operator started that this one is the
+    backward of."""
 
     kind: str
     name: str
@@ -57,6 +59,7 @@ class Piece:
     input_id: int | None
     operator_id: int | None
     called_ns: int | None
+    launched_ns: int | None
     forward_called_ns: int | None
     direction: str | None
     device: int
@@ -104,6 +107,16 @@ class Sequence:
         """The work of each stream in order."""
         for _, pieces in groupby(self.pieces, key=lambda piece: (piece.device, piece.stream)):
             yield list(pieces)
+
+
+def host_ns(pieces: Iterable[Piece]) -> int:
+    """How long the host takes to launch work that follows each other (ns); 0 where that is not recorded."""
+    known = [
+        (piece.called_ns, piece.launched_ns)
+        for piece in pieces
+        if piece.called_ns is not None and piece.launched_ns is not None
+    ]
+    return max((end for _, end in known), default=0) - min((start for start, _ in known), default=0)
 
 
 def typical_step(scope: Scope, counted: str, *, marked: bool) -> Sequence | None:

@@ -88,7 +88,9 @@ def findings(scope: Scope, id: str | None = None) -> pa.Table:  # noqa: A002  # 
     of eight holds all eight up. No rank's step gets shorter than by what it loses itself and by what it waits for others,
     and the bound is the least such sum over the ranks that the recording allows, in a run of such steps. Of collectives
     that are not matched over ranks all exposed time may be waiting; of phases, the all-reduce as DDP timed it, and where it
-    did not, the sum over the ranks bounds the job's loss. Advice whose bound holds others' waiting has a sentence that says so. A recording shows how large a loss is, not how much of it a cure wins, so at least nothing is
+    did not, the sum over the ranks bounds the job's loss. Advice whose bound holds others' waiting has a sentence that says so. So has one whose cure takes
+    time from the host, which counts that time also where a device works meanwhile: a host that gets ahead hides waits that
+    have other causes (without `.item()` in mid-step the launches after it lie beside the work before it). A recording shows how large a loss is, not how much of it a cure wins, so at least nothing is
     saved, unless a rule names evidence for more; of a single step there is none. What a cure moves elsewhere
     (loading in workers, to CPU cores that the step needs too) is its trade-off; no saving counts it. Findings overlap: a step that
     waits for its loader is not made faster twice, so savings do not add up. Rows after the first are in

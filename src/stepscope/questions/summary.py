@@ -381,11 +381,11 @@ def _worth_changing(found: list[Found]) -> Iterator[Row]:
 
 def _bounds(found: list[Found]) -> Iterator[Row]:
     """What is to be known of the savings that are listed."""
-    from stepscope.judge.declare import WITH_OTHERS
+    from stepscope.judge.declare import beyond
 
     listed = _savings(found)
-    if any(WITH_OTHERS in one.finding.advice for one in listed):
-        text = "Titles have what ranks lose themselves; the bounds count what ranks may wait for each other, too."
+    if more := beyond("".join(one.finding.advice for one in listed)):
+        text = f"Titles have what ranks lose themselves; the bounds count {more}, too."
         yield {"item": "others", "text": text}
     for caveat in dict.fromkeys(one.caveat for one in listed if one.caveat):
         of = ", ".join(one.rule.id for one in listed if one.caveat == caveat)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.text_grid import MARK, Line, note_lines, wrapped
 from stepscope.floor.units import ratio_text, time_text
-from stepscope.judge.declare import HIGH, MEDIUM, WITH_OTHERS
+from stepscope.judge.declare import BEYOND, HIGH, MEDIUM, beyond
 from stepscope.report.advice import advice_lines
 
 if TYPE_CHECKING:
@@ -54,7 +54,9 @@ def _paragraph(number: int, row: Row, width: int, command: str, source: str) -> 
     found = f"{number}. {row['title']}"
     lines = [Line(text, "head") for text in wrapped(found, width, "   ")]
     lines += [Line(f"   {text}") for text in wrapped(_saving(row), width - 3)]
-    advice = row["advice"].replace(WITH_OTHERS, "")  # said with the bound
+    advice = row["advice"]
+    for said in BEYOND:  # said with the bound
+        advice = advice.replace(said, "")
     below = advice_lines("Next: ", advice, command=command, source=source, width=width - 3)
     if row["saving_high_ns"] is not None and row["trade_off"]:
         below += [Line(text) for text in wrapped(f"Trade-off: {row['trade_off']}", width - 3, "  ")]
@@ -75,10 +77,7 @@ def _saving(row: Row) -> str:
     bounds = f"at most {time_text(high)}" if not low else f"{time_text(low)} to {time_text(high)}"
     share = share if not low else f"at most {share}"
     counted, by = "which", ""
-    if WITH_OTHERS in row["advice"]:
-        counted, by = (
-            "which counts what ranks may wait for each other and",
-            " by what they lose themselves",
-        )
+    if more := beyond(row["advice"]):
+        counted, by = f"which counts {more} and", " by what ranks lose themselves"
     saved = f"A cure saves {bounds} a {row['per']} ({share}), {counted} is of {row['severity']} severity{by}."
     return f"{saved} {sure}"

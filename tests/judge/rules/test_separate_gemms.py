@@ -34,8 +34,8 @@ def test_three_small_products_of_one_shape_in_a_row_are_found(found: Any) -> Non
     (row,) = found(blocks(), "separate-gemms")
     assert row["value"] == 12 * 3 * 12_000
     assert row["evidence"][0]["products_in_a_row"] == 3
-    # Three times 24 blocks still fill less than 108 multiprocessors: one product takes as long as one of them.
-    assert (row["saving_low_ns"], row["saving_high_ns"]) == (0, 12 * 2 * 12_000)
+    # One of three is left, and the 86 µs in which no kernel computes may be the host's time for the others.
+    assert (row["saving_low_ns"], row["saving_high_ns"]) == (0, 12 * 2 * 12_000 + 86_000)
 
 
 @pytest.mark.parametrize(

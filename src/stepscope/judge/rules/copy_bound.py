@@ -10,6 +10,9 @@ from stepscope.judge.facts import Facts, first
 
 _SHARE = worth("exposed copies", 0.05, "TraceLens: a direction of copies above 5 % of the total")
 
+COPYING = "kind = 'runtime' AND role = 'copy'"
+"""Calls that copy, which wait for the device where memory is pageable."""
+
 
 @rule(
     "copy-bound",
@@ -23,7 +26,7 @@ def copy_bound(facts: Facts) -> Iterator[Finding]:
     """The time in which a device copied and computed nothing. Of phases it is the time that the host
     spends copying batches to the device.
 
-    At most all of it can be saved; nothing is certain: `pageable-copies` and `copies-and-casts` name
+    At most all of it can be saved, and the time in which calls that copy hold the host up; nothing is certain: `pageable-copies` and `copies-and-casts` name
     copies that have a cure.
     """
     time_ns, share = facts.time("memcpy"), facts.share("memcpy")
@@ -50,6 +53,7 @@ def copy_bound(facts: Facts) -> Iterator[Finding]:
         "exposed copies, of the step",
         title=f"Copy-bound: for {facts.amount(time_ns)} {what}",
         saving_ns=time_ns,
+        hidden_ns=facts.hidden_in(COPYING) if facts.has_device else 0.0,
         confidence=facts.confidence,
         evidence=first(facts.by_recording("memcpy"), 8),
         advice=f"{advice}; copy with {beside} beside computation, smaller types, and make on "

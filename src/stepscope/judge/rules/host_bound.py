@@ -61,7 +61,8 @@ def host_bound(facts: Facts) -> Iterator[Finding]:
     Of phases, which have no idle time of the device, it is said where the device had run out of work
     in most steps; its share is what the host spends in forward, backward and optimizer.
 
-    At most all of it can be saved; nothing is certain, since the recorder itself slows the host. Of
+    At most all of it can be saved, and the other waits for the host and its loader beside it, which a host hides that gets
+    ahead; nothing is certain, since the recorder itself slows the host. Of
     phases, and of less work than a training step has, nothing is said of a saving.
     """
     if facts.phases_alone is not None:
@@ -104,6 +105,7 @@ def host_bound(facts: Facts) -> Iterator[Finding]:
         f"{' in short gaps' if beside else ''} ({parts})"
         f"{launching}{low_use(facts)}",
         saving_ns=time_ns if facts.enough_work else None,
+        hidden_ns=facts.time("dataloader") + facts.host_waits.mean_ns(facts.host_waits.long),
         confidence="low" if unknown or not facts.enough_work else "medium",
         evidence=(
             {

@@ -28,7 +28,8 @@ def input_bound(facts: Facts) -> Iterator[Finding]:
     the phases are of the steps in which no profiler ran, and they are asked, since a profiler slows the loader;
     with a device the lesser of both counts, since the host may wait while the device computes.
 
-    At most all of it can be saved, when workers keep ahead; nothing is certain, since workers share
+    At most all of it can be saved, when workers keep ahead, and beside a device what the host waits while that works, too,
+    since a host that gets ahead hides other waits; nothing is certain, since workers share
     the host's cores with the training process, and may be no faster than it. Of phases even the device may be busy
     meanwhile.
     """
@@ -51,6 +52,7 @@ def input_bound(facts: Facts) -> Iterator[Finding]:
         title=f"Input-bound: for {amount} {facts.who_waits} for the next batch of the "
         f"DataLoader{where}",
         saving_ns=wait_ns,
+        hidden_ns=facts.hidden_in("role = 'dataloader'", wait_ns) if facts.has_device else 0.0,
         step_ns=None if untraced is None else untraced.step_ns,
         confidence=facts.confidence,
         evidence=first(evidence, 8),

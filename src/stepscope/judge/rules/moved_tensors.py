@@ -56,7 +56,7 @@ def copies_and_casts(facts: Facts) -> Iterator[Finding]:
     """Work that `aten::copy_` and its likes launched on the device, copies between the host and the
     device apart. Under autocast a cast of each weight is in it.
 
-    At most all of it can be saved; nothing is certain, since some copies are needed.
+    At most all of it can be saved, with the host's time in these operators; nothing is certain, since some copies are needed.
     """
     yield from of_kernels(
         facts,
@@ -68,6 +68,7 @@ def copies_and_casts(facts: Facts) -> Iterator[Finding]:
         confidence="low",
         advice="Keep one element type through the step, avoid .contiguous() and .clone() after "
         "transpose and permute, write into tensors made before (out=), torch.compile what is left.",
+        launched_by=lambda group: group.operator,
         input_dims=lambda group: group.dims,
         types=lambda group: group.types,
     )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from stepscope.floor.units import bandwidth_text, bytes_text
 from stepscope.judge.declare import Finding, Threshold, of_time, rule, worth
 from stepscope.judge.facts import Facts, first
+from stepscope.judge.rules.copy_bound import COPYING
 
 _SHARE = worth(
     "exposed copies",
@@ -45,7 +46,7 @@ _COPIES = f"""
 def pageable_copies(facts: Facts) -> Iterator[Finding]:
     """A copy from pageable memory goes through a buffer and holds the host up, so it hides behind
     nothing. At most what copies take with nothing else running can be saved, when pinned copies run
-    beside computation; nothing is certain, since pinned copies may be slower than the link, too.
+    beside computation, and the time in which calls that copy hold the host up; nothing is certain, since pinned copies may be slower than the link, too.
     """
     rows = facts.host(_COPIES.replace("{steps}", str(facts.steps)))
     if not rows:
@@ -61,6 +62,7 @@ def pageable_copies(facts: Facts) -> Iterator[Finding]:
         metric="time of large copies through pageable memory, per step",
         time_ns=time_ns,
         saving_ns=exposed_ns,
+        hidden_ns=facts.hidden_in(COPYING),
         confidence="high",
         evidence=first(rows),
         advice=_pin(facts, {row["direction"] for row in rows}),

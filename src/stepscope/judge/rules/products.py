@@ -57,9 +57,9 @@ def amp_off(facts: Facts) -> Iterator[Finding]:
     type follows from inputs where they were recorded, else from the kernel's name. Products in TF32
     are in float32 too. Those of no known type count neither way.
 
-    At most their time shrinks as the device's peak grows from float32 (or TF32) to float16, as the
-    data sheet says (to nothing where it is not known), and that of element-wise kernels, normalisations and
-    reductions but the optimizer's by half, since they move half the bytes. Nothing is certain: autocast
+    At most all of their time can be saved (the peaks of both types do not bound it: a kernel in 16 bits may come closer to
+    its own), and half of that of element-wise kernels, normalisations and
+    reductions but the optimizer's, since they move half the bytes. Nothing is certain: autocast
     leaves some of these in float32, kernels may be bound by other things, and the host may be slower than the
     device.
     """
@@ -73,9 +73,6 @@ def amp_off(facts: Facts) -> Iterator[Finding]:
         return
     if narrow_ns >= _NARROW.value * summed(products) or 2 * summed(wide) < summed(products):
         return
-    on_cores_ns = summed(group for group in wide if group.use.used) / facts.steps
-    high = (wide_ns - on_cores_ns) * (1 - _ratio(facts, "float32", "vector"))
-    high += on_cores_ns * (1 - _ratio(facts, "tf32", "matrix"))
     others_ns = summed(group for group in facts.groups if _moves_less(group)) / facts.steps
     others = f"; {time_text(others_ns)} in other kernels that could move half the bytes"
     busy = summed(group for group in facts.groups if group.kind == "computation")
@@ -84,7 +81,7 @@ def amp_off(facts: Facts) -> Iterator[Finding]:
         f"{_on_cores(facts, wide)}{others if others_ns else ''}",
         metric="time of products in float32, per step",
         time_ns=wide_ns,
-        saving_ns=high + others_ns / 2,
+        saving_ns=wide_ns + others_ns / 2,
         confidence="high",
         evidence=(
             *first(
@@ -121,16 +118,6 @@ def _class(group: Group) -> str:
     return class_of(None if group.model is None else group.model.family, group.name)
 
 
-def _ratio(facts: Facts, dtype: str, unit: str) -> float:
-    """Peak in a type over that in float16 on tensor cores; 0 where the device is not known."""
-    limits = facts.limits
-    if limits is None:
-        return 0.0
-    now = (limits.matrix if unit == "matrix" else limits.vector).get(dtype)
-    best = limits.matrix.get("float16")
-    return min(1.0, now / best) if now and best else 0.0
-
-
 @kernel_rule(
     "tf32-off",
     "Matrix products in float32 off the tensor cores of a device that knows TF32.",
@@ -142,21 +129,17 @@ def tf32_off(facts: Facts) -> Iterator[Finding]:
     """Float32 products whose kernel's name says that it does not use tensor cores. PyTorch leaves TF32
     off for matrix products and on for convolutions. Products with a vector do not count.
 
-    At most their time shrinks as the device's peak grows from float32 to TF32, as the data sheet
-    says; nothing is certain, since many products are bound by memory.
+    At most their time can be saved; nothing is certain, since many products are bound by memory.
     """
     if facts.capability is None or facts.capability < _AMPERE.value:
         return
-    ratio = 0.0
-    if facts.limits is not None and facts.limits.matrix.get("tf32"):
-        ratio = facts.limits.vector.get("float32", 0) / facts.limits.matrix["tf32"]
     yield from of_kernels(
         facts,
         lambda g: g.is_product and g.use.used is False and g.dtype == "float32",
         _PLAIN,
         title="TF32 is off: float32 products without tensor cores take {}",
         metric="time of float32 products off tensor cores, per step",
-        saving=1 - min(1.0, ratio),
+        saving=1,
         confidence="high",
         advice="torch.set_float32_matmul_precision('high') and torch.backends.cudnn.allow_tf32 = True; "
         "it keeps the range of float32 with ten bits of mantissa.",
@@ -176,8 +159,7 @@ def tensor_cores_unused(facts: Facts) -> Iterator[Finding]:
     no work of the tensor pipe; others count neither way, and products with a vector have no use for them. The
     evidence names the sizes that keep them off, where inputs were recorded.
 
-    At most their time shrinks as the device's peak grows from its other units to tensor cores, in
-    float16, as the data sheet says (to nothing where it is not known); nothing is certain.
+    At most their time can be saved; nothing is certain.
     """
     if not facts.has_tensor_cores:
         return
@@ -190,7 +172,7 @@ def tensor_cores_unused(facts: Facts) -> Iterator[Finding]:
         _OFF,
         title=f"{matrix_units(facts).capitalize()} unused by products in 16 bits: {{}}",
         metric="time of products in 16 bits off tensor cores, per step",
-        saving=1 - _ratio(facts, "float16", "vector"),
+        saving=1,
         confidence="medium",
         advice="Make channels and features multiples of 8 (16 for 8-bit types)"
         + (", use channels_last for convolutions" if convolved else "")

@@ -25,11 +25,11 @@ _LAUNCHED = """
         WHERE kind = 'computation' AND direction = 'backward' AND {counted}
             AND operator_id IS NOT NULL GROUP BY ALL
     ), above AS (
-        SELECT op.rank, op.id AS operator_id, op.parent_id, op.name, op.role,
+        SELECT op.rank, op.id AS operator_id, op.parent_id, op.id, op.name, op.role, op.dur_ns,
             op.role IS NULL AND coalesce(op.sequence_number >= 0, false) AS again
         FROM work JOIN host_event AS op ON op.rank = work.rank AND op.id = work.operator_id
         UNION ALL
-        SELECT above.rank, above.operator_id, op.parent_id, op.name, op.role,
+        SELECT above.rank, above.operator_id, op.parent_id, op.id, op.name, op.role, op.dur_ns,
             CASE WHEN op.role = 'backward' THEN op.name LIKE '%Checkpoint%'
                 ELSE coalesce(op.sequence_number >= 0, false) END
         FROM above JOIN host_event AS op ON op.rank = above.rank AND op.id = above.parent_id
@@ -44,6 +44,15 @@ _LAUNCHED = """
 """
 """Work of operators in backward, and whether one between them and the backward node above them, or
 they themselves, carry a number, or that node is a checkpoint's."""
+
+_NODES = """
+    SELECT sum(dur_ns)::BIGINT AS ns FROM (
+        SELECT DISTINCT rank, above.id, above.dur_ns
+        FROM above JOIN (SELECT rank, operator_id, bool_or(again) AS again FROM above GROUP BY ALL) AS told
+            USING (rank, operator_id)
+        WHERE role = 'backward' AND told.again
+    )
+"""
 
 
 @rule(
@@ -61,7 +70,7 @@ def recomputation(facts: Facts) -> Iterator[Finding]:
     of a library, which carries none itself, and what a checkpoint's own backward node calls. Backward of backward (create_graph=True) numbers its
     operators too: where these take longer than the rest of backward, the rule is silent.
 
-    At most their device time can be saved, if memory allows; nothing is certain, since it may not.
+    At most their device time and that of the host in such backward nodes can be saved, if memory allows; nothing is certain, since it may not.
     """
     if not facts.enough_work or not facts.there(
         "host_event", _RERUNS.replace("{counted}", facts.counted)
@@ -78,10 +87,12 @@ def recomputation(facts: Facts) -> Iterator[Finding]:
     rest = facts.host(f"{_LAUNCHED} SELECT sum(dur_ns)::BIGINT AS ns FROM launched WHERE NOT again")
     if total_ns > _BACKWARD.value * (rest[0]["ns"] or 0):
         return
+    nodes = facts.host(f"{_LAUNCHED} {_NODES}")
     yield of_time(
         title=f"Activation checkpoints compute forward again for {facts.amount(again_ns)}",
         metric="device time of recomputed forward, per step",
         time_ns=again_ns,
+        hidden_ns=facts.hidden((nodes[0]["ns"] or 0) / facts.steps),
         evidence=first(
             {
                 "operator": row["operator"],

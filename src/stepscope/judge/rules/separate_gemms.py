@@ -9,7 +9,7 @@ from stepscope.floor.units import count_text
 from stepscope.judge.declare import Finding, Threshold, of_time, rule, worth
 from stepscope.judge.facts import Facts, Row, first
 from stepscope.judge.merged_rows import merged
-from stepscope.judge.sequence import Piece
+from stepscope.judge.sequence import Piece, host_ns
 
 _SHARE = worth("what one product in place of several would save", 0.005)
 _FILLS = Threshold(
@@ -38,15 +38,17 @@ def separate_gemms(facts: Facts) -> Iterator[Finding]:
     depend on the last), each with few blocks, in forward only.
 
     A recording has no addresses, so whether they share an input is not known: confidence is low, and
-    nothing is certain. At most, n products become one that takes as long as one of them, or as long
-    as their blocks need that together fill the device more than once. It needs shapes
+    nothing is certain. At most, n products become one that takes as long as the shortest of them, since a multiprocessor
+    may have several blocks at once, and the host launches one. It needs shapes
     (record_shapes=True) and grids.
     """
     sequence = facts.sequence
     if sequence is None or not facts.enough_work:
         return
-    runs = [_row(run) for pieces in sequence.streams() for run in _runs(pieces)]
-    rows = merged(runs, "operator", "input_id", adding=("times_per_step", "time_ns", "saving_ns"))
+    runs = [run for pieces in sequence.streams() for run in _runs(pieces)]
+    rows = merged(
+        map(_row, runs), "operator", "input_id", adding=("times_per_step", "time_ns", "saving_ns")
+    )
     for row in rows:
         del row["input_id"]
     ranked = sorted(rows, key=lambda row: -row["saving_ns"])
@@ -61,6 +63,7 @@ def separate_gemms(facts: Facts) -> Iterator[Finding]:
         metric="time of small products of one shape in a row, in a typical step",
         time_ns=time_ns,
         saving_ns=saved,
+        hidden_ns=facts.hidden(sum(map(host_ns, runs))),
         confidence="low",
         evidence=first(ranked),
         **sequence.place,
@@ -99,15 +102,14 @@ def _small_product(piece: Piece) -> bool:
 
 
 def _row(run: list[Piece]) -> Row:
-    time_ns, longest = sum(piece.dur_ns for piece in run), max(piece.dur_ns for piece in run)
-    blocks = sum(piece.blocks_per_sm or 0.0 for piece in run)
+    times = [piece.dur_ns for piece in run]
     return {
         "operator": run[0].operator,
         "kernel": run[0].name,
         "products_in_a_row": len(run),
         "times_per_step": 1,
-        "time_ns": time_ns,
-        "saving_ns": time_ns - longest * max(1.0, blocks),
+        "time_ns": sum(times),
+        "saving_ns": sum(times) - min(times),
         "first_start_ns": run[0].start_ns,
         "input_id": run[0].input_id,
     }

@@ -9,6 +9,7 @@ from stepscope.judge.cures import compile_it, graphs, joined
 from stepscope.judge.declare import LEADING, Finding, Threshold, of_time, rule, worth
 from stepscope.judge.facts import Facts, Row, first
 from stepscope.judge.merged_rows import merged
+from stepscope.judge.sequence import host_ns
 
 _SHORT = Threshold("duration of a kernel", 10_000, "ns", "TraceLens: a kernel below 10 µs is short")
 _COUNT = Threshold("short kernels per step", 100, "count", "ours: fewer cannot add up")
@@ -38,18 +39,20 @@ def small_kernels(facts: Facts) -> Iterator[Finding]:
     where that had been launched in time, as far as these are below 30 µs. It is silent where the
     device mostly waits for the host: `host-bound` then says so.
 
-    At most all of it can be saved, by running less of them; nothing is certain.
+    At most all of it can be saved, by running less of them, and what the host takes to launch them; nothing is certain.
     """
     sequence = facts.sequence
     if sequence is None or facts.waiting_share > LEADING.value:
         return
     short: list[Row] = []
+    launching_ns = 0
     for pieces in sequence.streams():
         for piece, after in zip(pieces, [*pieces[1:], None], strict=True):
             if piece.kind != "computation" or piece.dur_ns >= _SHORT.value:
                 continue
             gap = 0 if after is None else max(0, after.start_ns - piece.end_ns)
             gap = gap if gap < _GAP.value else 0
+            launching_ns += host_ns([piece])
             short.append(
                 {"kernel": piece.name, "count": 1, "time_ns": piece.dur_ns, "gaps_ns": gap}
             )
@@ -65,6 +68,7 @@ def small_kernels(facts: Facts) -> Iterator[Finding]:
         metric="time of short kernels and the gaps after them, in a typical step",
         time_ns=short_ns + gaps_ns,
         saving_ns=gaps_ns + short_ns,
+        hidden_ns=facts.hidden(launching_ns, gaps_ns),
         evidence=first(sorted(rows, key=lambda row: -row["time_ns"] - row["gaps_ns"])),
         **sequence.place,
         advice="Fuse them: "

@@ -40,7 +40,7 @@ _CALLS = f"""
     WHERE coalesce(above.kind, '') <> 'overhead'
     ORDER BY event.rank, event.span, end_ns
 """
-_OF_PROFILER = frozenset({"cudaDeviceSynchronize", "hipDeviceSynchronize"})
+_OF_PROFILER = ["cudaDeviceSynchronize", "hipDeviceSynchronize"]
 """The recorder calls these itself where it starts and ends; outside of an operator they are not blamed."""
 
 
@@ -63,8 +63,9 @@ def synchronization(facts: Facts) -> Iterator[Finding]:
     What the host waits for the DataLoader in them is `input-bound`, and a call that goes on for 100 µs
     and more after the device has nothing recorded to do is `unrecorded-work`.
 
-    At most the gaps are saved. Nothing is certain: a host that is slower than the device would leave
-    it idle anyway. Calls of the recorder itself, and waiting for events of other streams on the
+    A host that does not wait gets ahead by as long as such calls take, and hides later waits, too: at most so much is saved,
+    and no more than the time in which no kernel computes. Nothing is certain: a host that is slower than the device would
+    leave it idle anyway. Calls of the recorder itself, and waiting for events of other streams on the
     device, do not count.
     """
     if not facts.enough_work:
@@ -73,12 +74,15 @@ def synchronization(facts: Facts) -> Iterator[Finding]:
     if not len(calls["rank"]):
         return
     blamed: list[Row] = []
+    called_ns = 0
     waits = {(broken.rank, broken.span): broken.waits for broken in facts.times.broken}
     for key, own in recordings(calls).items():
         if (of := waits.get(key)) is not None:
             lost_ns = waiting_parts(of).sum(axis=1)
             lost_ns -= np.where(of.blocked_ns >= LONG_NS, np.minimum(of.blocked_ns, lost_ns), 0)
             late = of.launched
+            ours = np.isin(own["call"], _OF_PROFILER) & ~own["in_operator"]
+            called_ns += int((own["end_ns"] - own["start_ns"])[~ours].sum())
             blamed += _blamed(own, of.start[late], of.end[late], lost_ns[late], facts.steps)
     rows = merged(blamed, "caller", "call", adding=("calls_per_step", "idle_ns"))
     rows.sort(key=lambda row: -row["idle_ns"])
@@ -91,6 +95,7 @@ def synchronization(facts: Facts) -> Iterator[Finding]:
         f"{rows[0]['caller']}, the device is idle for {facts.amount(idle_ns)}",
         metric="time the device is idle when synchronising calls return, per step",
         time_ns=idle_ns,
+        hidden_ns=facts.hidden(called_ns / facts.steps, idle_ns),
         evidence=first(rows),
         advice=_wait_less(facts),
     )

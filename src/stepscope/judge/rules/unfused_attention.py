@@ -14,7 +14,7 @@ from stepscope.floor.units import plural, ratio_text
 from stepscope.judge.declare import Finding, Threshold, of_time, rule, worth
 from stepscope.judge.facts import Facts, Row, first
 from stepscope.judge.merged_rows import merged
-from stepscope.judge.sequence import Piece, Sequence
+from stepscope.judge.sequence import Piece, Sequence, host_ns
 
 _SHARE = worth("all kernels of such attention", 0.05)
 _BETWEEN = Threshold(
@@ -84,7 +84,7 @@ def unfused_attention(facts: Facts) -> Iterator[Finding]:
     What counts is all of their work, forward and backward. At most all of it can be saved but
     the time that half of the products' operations need at the device's peak: what is between the products
     goes, and products that neither write nor read the matrix of scores are faster, too (Dao et al.,
-    FlashAttention, 2022, figure 1). Where shapes or the device are not known, nothing is taken off.
+    FlashAttention, 2022, figure 1); and what the host takes to launch it. Where shapes or the device are not known, nothing is taken off.
     """
     sequence = facts.sequence
     if sequence is None or not facts.enough_work:
@@ -93,7 +93,9 @@ def unfused_attention(facts: Facts) -> Iterator[Finding]:
     found = [one for pieces in sequence.streams() for one in _attentions(pieces, inputs)]
     if not found:
         return
-    backward = list(_backward(found, sequence))
+    of_backward = _backward(found, sequence)
+    backward = [*chain.from_iterable(of_backward)]
+    launching_ns = sum(host_ns(one.pieces) for one in found) + sum(map(host_ns, of_backward))
     pieces = [*chain.from_iterable(one.pieces for one in found), *backward]
     time_ns = sum(piece.dur_ns for piece in pieces)
     if facts.part_of_step(time_ns) <= _SHARE.value:
@@ -114,6 +116,7 @@ def unfused_attention(facts: Facts) -> Iterator[Finding]:
         metric="time of attention's products and of all between them, in a typical step",
         time_ns=time_ns,
         saving_ns=time_ns - inputs.least_ns(products),
+        hidden_ns=facts.hidden(launching_ns),
         confidence="high" if all(row["scores"] for row in shapes) else "medium",
         evidence=(*first(shapes, 3), *first(_by_operator(pieces), 8)),
         **sequence.place,
@@ -209,8 +212,9 @@ def _to_product(pieces: list[Piece], place: int, way: int) -> tuple[list[Piece],
     return between, product if len(between) <= _BETWEEN.value else []
 
 
-def _backward(found: list[_Attention], sequence: Sequence) -> Iterator[Piece]:
-    """The work of the backward of the attentions' operators."""
+def _backward(found: list[_Attention], sequence: Sequence) -> list[list[Piece]]:
+    """The work of the backward of each attention's operators."""
+    backward: list[list[Piece]] = [[] for _ in found]
     calls = sorted(one.calls_ns for one in found)
     starts = [start for start, _ in calls]
     own = {id(piece) for one in found for piece in one.pieces}
@@ -219,7 +223,8 @@ def _backward(found: list[_Attention], sequence: Sequence) -> Iterator[Piece]:
             continue
         place = bisect_right(starts, piece.forward_called_ns) - 1
         if place >= 0 and piece.forward_called_ns <= calls[place][1]:
-            yield piece
+            backward[place].append(piece)
+    return backward
 
 
 def _by_operator(pieces: Iterable[Piece]) -> list[Row]:
