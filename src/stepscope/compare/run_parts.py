@@ -9,7 +9,6 @@ Without a device it is what the host did, as `steps` has it. Either way parts ad
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from stepscope.analysis.breakdown import PARTS, break_down_all
 from stepscope.analysis.rank_times import rank_steps
 from stepscope.answers.scope import Scope
 from stepscope.compare.interval import RankMean
+from stepscope.compare.runs import as_event
 
 COMMUNICATION = "exposed communication"
 TRANSFER = "exposed transfer"
@@ -87,24 +87,9 @@ def as_rows(steps: Steps) -> list[dict[str, Any]]:
     for rank, of_rank in sorted(steps.items()):
         labels = dict.fromkeys(label for parts in of_rank.values() for label in parts)
         for place, label in enumerate(labels):
-            samples = [parts[label] for parts in of_rank.values() if label in parts]
-            rows.append(_row(rank, label, place, samples))
+            own = RankMean.of([parts[label] for parts in of_rank.values() if label in parts])
+            rows.append(as_event(place, rank, label, own))
     return rows
-
-
-def _row(rank: int, label: str, place: int, samples: Sequence[int]) -> dict[str, Any]:
-    own = RankMean.of(samples)
-    return {
-        "kind": "iteration" if label == "step" else "event",
-        "label": label,
-        "occurrence": 0,
-        "rank": rank,
-        "mean_ns": own.mean_ns,
-        "n": own.samples,
-        "std_ns": own.std_ns,
-        "start_index": place,
-        "inside": None,
-    }
 
 
 def tells_waiting(scope: Scope, steps: Steps) -> bool:

@@ -83,16 +83,16 @@ def run_of(name: str, ranks: int, rows: Iterable[Row]) -> Run:
     return Run(name, ranks, labels)
 
 
-def as_event(place: int, row: Row) -> Row:
-    """A row of `phases` like one of `inline`; `place` is its place among them."""
+def as_event(place: int, rank: int, part: str, mean: RankMean) -> Row:
+    """The mean of a part of a rank's step, or of `step`, like a row of `inline`; `place` is its place among them."""
     return {
-        "kind": "iteration" if row["phase"] == "step" else "event",
-        "label": row["phase"],
+        "kind": "iteration" if part == "step" else "event",
+        "label": part,
         "occurrence": 0,
-        "rank": row["rank"],
-        "mean_ns": row["mean_ns"],
-        "n": None,
-        "std_ns": None,
+        "rank": rank,
+        "mean_ns": mean.mean_ns,
+        "n": mean.samples,
+        "std_ns": mean.std_ns,
         "start_index": place,
         "inside": None,
     }

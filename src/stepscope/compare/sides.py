@@ -6,7 +6,7 @@ lengths and numbers of ranks can be set beside each other. The samples behind a 
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -143,9 +143,7 @@ _Sums = dict[str, dict[_Key, int]]
 
 
 def _summed(scope: Scope, by: str) -> Side:
-    steps: dict[int, int] = defaultdict(int)
-    for row in scope.sql(f"{COUNTED_STEPS} ORDER BY ALL").to_pylist():
-        steps[row["rank"]] += 1
+    steps = steps_counted(scope)
     device = _per_step(scope, _ON_DEVICE[by], "sum(ns)")
     on_device = bool(device) or by == "kernel" or (bool(scope.part) and _shows_device(scope))
     sums = device if on_device else _per_step(scope, _ON_HOST[by], "sum(ns)")
@@ -158,9 +156,9 @@ def _summed(scope: Scope, by: str) -> Side:
     return Side(
         of="device work" if on_device else "host work",
         ranks=len(steps),
-        total=Part(_padded(total, steps)),
+        total=Part(padded(total, steps)),
         parts={
-            name: Part(_padded(of_part, steps), calls.get(name)) for name, of_part in sums.items()
+            name: Part(padded(of_part, steps), calls.get(name)) for name, of_part in sums.items()
         },
         calls=calls,
     )
@@ -188,7 +186,12 @@ def _per_step(scope: Scope, rows: str, measure: str) -> _Sums:
     return dict(found)
 
 
-def _padded(sums: Mapping[_Key, int], steps: Mapping[int, int]) -> Timing:
+def steps_counted(scope: Scope) -> dict[int, int]:
+    """How many steps of each rank means are made of."""
+    return Counter(scope.sql(f"{COUNTED_STEPS} ORDER BY ALL").column("rank").to_pylist())
+
+
+def padded(sums: Mapping[_Key, int], steps: Mapping[int, int]) -> Timing:
     """A part that does not run in each step took no time in the others."""
     samples: dict[int, list[int]] = {rank: [] for rank in steps}
     for (rank, _span, _step), ns in sums.items():

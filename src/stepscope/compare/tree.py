@@ -7,7 +7,6 @@ Every moment of a step is in one leaf, so that parts add up to what they are par
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -34,8 +33,7 @@ from stepscope.analysis.recording import (
     steps_of,
 )
 from stepscope.answers.scope import Scope
-from stepscope.compare.interval import RankMean, over_ranks
-from stepscope.compare.sides import Part
+from stepscope.compare.sides import Part, padded, steps_counted
 from stepscope.formats.vocabulary import AUTOGRAD_CALL
 from stepscope.link.module_names import range_module
 
@@ -115,30 +113,25 @@ class Tree:
     def part_of(self, node: Node | None) -> Part:
         """A node's mean over steps and ranks, and how often work of its own ran in a step; of None, of
         what none of the steps has."""
-        samples: dict[int, list[int]] = {rank: [] for rank in self.steps}
-        for (rank, _span, _step), ns in ({} if node is None else node.total).items():
-            samples[rank].append(ns)
-        of_ranks = [RankMean.of(samples[rank], steps=count) for rank, count in self.steps.items()]
+        timing = padded({} if node is None else node.total, self.steps)
         count = 0 if node is None else node.own_count
-        return Part(over_ranks(of_ranks), count / sum(self.steps.values()))
+        return Part(timing, count / sum(self.steps.values()))
 
 
 def read_tree(scope: Scope) -> Tree:
     """The tree of the steps that means are made of."""
-    steps: dict[int, int] = defaultdict(int)
-    for row in scope.sql(f"{COUNTED_STEPS} ORDER BY ALL").to_pylist():
-        steps[row["rank"]] += 1
+    steps = steps_counted(scope)
     with every_step(scope) as whole:
         if whole.value(f"SELECT EXISTS (SELECT 1 FROM device_event WHERE {WORK})"):
             root = Node("step", "step")
             for ranks in rank_batches(scope.ranks):
                 _add_steps(root, scope, whole, ranks)
-            return Tree("step", root, dict(steps))
+            return Tree("step", root, steps)
     root = Node("step", "host work")
     for ranks in rank_batches(scope.ranks):
         _add_rows(root, scope, _HOST_LEAVES, ranks)
     _apart(root)
-    return Tree("host work", root, dict(steps))
+    return Tree("host work", root, steps)
 
 
 def _add_steps(root: Node, scope: Scope, whole: Scope, ranks: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from stepscope.analysis.throughput import Rate, rate_text, rates, together
@@ -11,6 +12,7 @@ from stepscope.answers.ask import ask_within
 from stepscope.answers.declare import Column, Parameter, question
 from stepscope.answers.rows import answer_dicts, noted
 from stepscope.answers.sound import sound_recordings
+from stepscope.compare.interval import RankMean
 from stepscope.compare.run_parts import (
     IMBALANCE,
     as_rows,
@@ -273,13 +275,11 @@ def _phases(scope: Scope) -> list[dict[str, Any]]:
     from stepscope.questions import find
 
     whole, parts = phase_means(scope)
-    rows = []
+    known, rows = parts | {"step": whole}, []
     for place, row in enumerate(ask_within(find("phases"), scope).rows()):
-        event = as_event(place, row)
-        own = (parts | {"step": whole}).get(row["phase"], {}).get(row["rank"])
-        if own is not None:
-            event |= {"mean_ns": own.mean_ns, "n": own.samples, "std_ns": own.std_ns}
-        rows.append(event)
+        alone = RankMean(Fraction(row["mean_ns"]), 0, None)
+        mean = known.get(row["phase"], {}).get(row["rank"], alone)
+        rows.append(as_event(place, row["rank"], row["phase"], mean))
     return rows
 
 
