@@ -200,7 +200,7 @@ def overhead(iterations: Sequence[tuple[int, bool, int]]) -> Overhead:
     """What measuring costs, from iterations in the order they ran, as (number, armed, time in ns).
 
     Each unarmed iteration is set against one armed one next to it, in turn the one before and the one
-    after, so that a slow drift of the job (clocks, temperature, longer batches) does not look like
+    after where there are both, so that a slow drift of the job (clocks, temperature, longer batches) does not look like
     overhead. One, not the mean of both: times of iterations are skewed, a mean of two is less so, and
     the median of the difference would not be 0 where measuring costs nothing. No armed iteration is
     used twice; an unarmed one without its neighbour is left out. Between neighbours there is one iteration at most
@@ -213,12 +213,15 @@ def overhead(iterations: Sequence[tuple[int, bool, int]]) -> Overhead:
         if armed:
             continue
         unarmed.append(time_ns)
-        beside = index - 1 if before else index + 1
-        if not used < beside < len(iterations):
-            continue
-        other, other_armed, other_ns = iterations[beside]
-        if other_armed and abs(other - number) <= _BESIDE:
-            differences.append(float(other_ns - time_ns))
+        near = [
+            place
+            for place in (index - 1, index + 1)
+            if 0 <= place < len(iterations)
+            and iterations[place][1]
+            and abs(iterations[place][0] - number) <= _BESIDE
+        ]
+        if near and (beside := near[0 if before else -1]) > used:
+            differences.append(float(iterations[beside][2] - time_ns))
             before, used = not before, beside
     differences.sort()
     interval = median_interval(differences)

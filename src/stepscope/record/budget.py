@@ -26,8 +26,8 @@ _MOST_EVERY = 256
 """A run of a minute has some hundreds of timed steps, however short they are. The part above holds all the same,
 where measuring a step takes no longer than the step."""
 _BESIDES = 2
-"""What measuring takes, as a multiple of what is timed from inside, until it is known by the steps beside: 1.5 to 2.1
-were measured. Its code is cold, and so is the job's after it."""
+"""What measuring takes, as a multiple of what is known of it: its code is cold, and so is the job's in the steps after it, in
+which it leaves and rests. 1.5 to 2.6 were measured, of phases and of events."""
 _IN_A_ROW, _TOO_SELDOM = 3, 4
 """So many measured steps in a row that would do with a k so many times smaller get it at once: where steps have become
 long, those until the next judgement are minutes."""
@@ -64,21 +64,17 @@ class Budget:
     The first 32 times it is measured whenever its turn is: a short run would else have nothing.
 
     Args:
-        scatters: whether costs are differences between steps, and scatter as these do.
         share: of what recording may take.
     """
 
-    def __init__(self, *, scatters: bool = False, share: float = OF_STEPS) -> None:
-        self._scatters = scatters
+    def __init__(self, *, share: float = OF_STEPS) -> None:
         self.share = share
         self.every = 1
         """Every how many-th step measures it."""
         self.cost_ns: int | None = None
-        """What that took of a step, as far as it was timed, when it was looked at last; the median."""
-        self._steps: deque[tuple[int, int]] = deque(maxlen=_REMEMBERED)
-        self._longer: deque[int] = deque(maxlen=_REMEMBERED)
-        self._not_judged = 0
-        self._certain_ns: float | None = None
+        """What that takes of the job, when it was looked at last; the median."""
+        self._steps: deque[tuple[int, int, int]] = deque(maxlen=_REMEMBERED)
+        self._certain_ns = 0.0
         """What is certain of how much longer measured steps take than those beside them."""
         self._judge_in = _JUDGED
         self._cheap: list[int] = []
@@ -97,46 +93,31 @@ class Budget:
         """Whether it was looked at what measuring took."""
         return self.cost_ns is not None
 
-    @property
-    def known_ns(self) -> int | None:
-        """What measuring took of a step, by the steps beside too, when it was looked at last."""
-        return self.cost_ns and max(self.cost_ns, round(self._certain_ns or 0))
+    def spent(self, own_ns: int, step_ns: int, longer_ns: int = 0) -> None:
+        """A step that took so long was measured.
 
-    def took_longer(self, by_ns: int) -> None:
-        """Measured steps took so much more of the processor than those beside them, in which nothing of ours ran."""
-        self._longer.append(by_ns)
-        self._not_judged += 1
-        if self._not_judged == _JUDGED_AGAIN:
-            self._not_judged = 0
-            self._certain_ns, _ = median_interval(sorted(self._longer)) or (None, None)
-
-    def _known(self, cost_ns: float) -> float:
-        """The cost by all that is known of it, where so much was timed."""
-        if self._certain_ns is None:
-            return cost_ns if self._scatters else _BESIDES * cost_ns
-        return max(cost_ns, self._certain_ns)
-
-    def spent(self, cost_ns: int, step_ns: int) -> None:
-        """A step that took so long was measured, at this cost."""
-        self._steps.append((cost_ns, step_ns))
-        # One that scatters says nothing alone: what is known of it is taken.
-        known_ns = max(cost_ns, self.cost_ns or 0) if self._scatters else cost_ns
-        enough = self._enough(self._known(known_ns), step_ns)
+        Args:
+            own_ns: what was timed as our own.
+            step_ns: of the step.
+            longer_ns: how much longer it took than those beside it, which scatters as steps do: what is certain of it counts.
+        """
+        self._steps.append((own_ns, longer_ns, step_ns))
+        cost_ns = _BESIDES * max(own_ns, self._certain_ns)
+        enough = self._enough(cost_ns, step_ns)
         self._cheap = [*self._cheap, enough] if _TOO_SELDOM * enough <= self.every else []
         if len(self._cheap) == _IN_A_ROW:
-            self.cost_ns = known_ns
+            self.cost_ns = round(cost_ns)
             self._change(max(self._cheap))
             return
         self._judge_in -= 1
         if self._judge_in:
             return
         self._judge_in = _JUDGED
-        costs, times = (sorted(column) for column in zip(*self._steps, strict=True))
-        cost = quantile(costs, 0.5)
-        self.cost_ns = round(cost)
-        if self._scatters:  # what is certain of it
-            cost, _ = median_interval(costs) or (0, 0)
-        every = self._enough(self._known(cost), quantile(times, 0.5))
+        own, longer, times = (sorted(column) for column in zip(*self._steps, strict=True))
+        self._certain_ns, _ = median_interval(longer) or (0.0, 0.0)
+        cost_ns = _BESIDES * max(quantile(own, 0.5), self._certain_ns)
+        self.cost_ns = round(cost_ns)
+        every = self._enough(cost_ns, quantile(times, 0.5))
         # Not back and forth between two of them.
         if every > self.every or 2 * every < self.every:
             self._change(every)

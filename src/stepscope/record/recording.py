@@ -13,6 +13,7 @@ nothing.
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -39,8 +40,9 @@ class Recording(ABC):
             guess where iterations are, is then silent.
         in_loop: whether a loop of ours runs, of whose iterations one of ours inside it is a part.
         stopped: whether `stop` was called.
-        rests: of so many of the next iterations nothing is wanted: a loop counts one down where it would call `begin`,
-            and makes no other call for it.
+        rests: of so many of the next iterations nothing is wanted: a loop calls `passes` for each where it would call
+            `begin`, and makes no other call for it.
+        began_ns: when the running iteration began, by `time.perf_counter_ns`.
         takes_batches: whether it makes use of `input_begins`, `input_ends`, `not_this_one` and `takes`.
     """
 
@@ -49,6 +51,7 @@ class Recording(ABC):
     in_loop: bool = False
     stopped: bool = False
     rests: int = 0
+    began_ns: int = 0
     takes_batches: bool = True
 
     @property
@@ -85,6 +88,11 @@ class Recording(ABC):
         Returns:
             What `abandon` takes for this iteration.
         """
+
+    def passes(self) -> None:
+        """An iteration starts of which nothing is wanted, see `rests`; one that still runs has ended."""
+        self.rests -= 1
+        self.began_ns = time.perf_counter_ns()
 
     def end(self) -> None:
         """The iteration has ended. Where this is not called, the next `begin` ends it."""

@@ -63,6 +63,10 @@ class Together(Recording):
     def rests(self, iterations: int) -> None:
         self._session.rests = iterations
 
+    def passes(self) -> None:
+        """An iteration starts of which nothing is wanted."""
+        self._session.passes()
+
     @property
     def over(self) -> bool:
         """Whether neither has anything left to record."""

@@ -540,7 +540,7 @@ DECLARED = (
         Column("copied_bytes", BYTES, "for phase step: mean bytes copied to the device in a step; NULL where copies were not observed", nullable=True, type=DOUBLE),
         Column("pageable_bytes", BYTES, "for phase step: the part of them from memory that is not pinned", nullable=True, type=DOUBLE),
         Column("timed_every", COUNT, "for phase step: every how many-th step was timed at the end of the recording", nullable=True),
-        Column("timing_ns", DURATION, "for phase step: what timing a step took of its time (ns), a median; NULL in a recording of few steps", nullable=True),
+        Column("timing_ns", DURATION, "for phase step: what timing a step takes of the job (ns), twice the median of what was timed as the recorder's own; NULL in a recording of few steps", nullable=True),
         Column("disturbed_steps", COUNT, "for phase step: steps in no mean because a profiler ran in them or wrote its file, or the recording looked for what to measure", nullable=True),
         Column("unobserved_steps", COUNT, "for phase step: steps in no mean because another model was trained in them, before the recorder had found it", nullable=True),
     ),

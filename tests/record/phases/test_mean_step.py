@@ -1,6 +1,7 @@
 """The mean step is that of all steps, also where few of them are timed."""
 
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from stepscope.analysis.phase_times import OTHER_STEPS
 from stepscope.api.trace import open_trace
 from stepscope.record import inline
 from stepscope.record.budget import next_timed
+from stepscope.record.job.loop import LoopFinder
 from stepscope.record.phases.history import History
 from stepscope.record.phases.phases import COLUMNS, PHASES, STANDS_FOR_NS, Phases
 
@@ -26,9 +28,10 @@ STANDS_FOR = COLUMNS.index("stands_for")
     ),
     every=st.lists(st.sampled_from([1, 2, 8, 32]), min_size=8, max_size=8),
     fresh=st.booleans(),
+    breaks=st.booleans(),
 )
-def test_the_mean_is_that_of_every_step_up_to_an_epochs_last_timed_one(
-    epochs: list[list[int]], every: list[int], fresh: bool
+def test_the_mean_is_that_of_every_step_that_ended(
+    epochs: list[list[int]], every: list[int], fresh: bool, breaks: bool
 ) -> None:
     """As a session has it: between timed steps no call, and an epoch is seen to start in its first step, or before it."""
     now, number = 0, 0
@@ -47,8 +50,8 @@ def test_the_mean_is_that_of_every_step_up_to_an_epochs_last_timed_one(
             if (first and fresh) or next_timed(number, k) == number:
                 if ran:
                     phases.end(None)
-                    phases.passed(ran - 1, runs=False)
-                    phases.rested(now)
+                    phases.passed(ran - 1, runs=True)
+                    phases.end(now) if ran > 1 else phases.rested(now)
                     ran = 0
                 phases.begin(now, fresh=first and fresh, number=number)
                 if first:
@@ -70,16 +73,57 @@ def test_the_mean_is_that_of_every_step_up_to_an_epochs_last_timed_one(
             ran += 1
             now += length
             open_steps.append(length)
-        if ran:
+        if ran > breaks:
+            # The last of them breaks off, or one more begins, for which the loader has no batch.
             phases.end(None)
-            phases.passed(ran - 1, runs=False)
+            phases.passed(ran - breaks, runs=True)
+            phases.rested(now - (open_steps.pop() if breaks else 0))
+            known += open_steps
         phases.abandon()
         now += 5_000_000  # a validation
     phases.drain()
     rows = phases.history.rows
+    known = known if rows else []  # where none is timed, nothing is shown
     assert phases.history.weight == sum(row[STANDS_FOR] for row in rows) == len(known)
     assert phases.history.totals[STANDS_FOR_NS] == sum(row[STANDS_FOR_NS] for row in rows)
     assert phases.history.totals[STANDS_FOR_NS] == sum(known)
+
+
+@pytest.mark.thins
+@pytest.mark.torch
+@pytest.mark.parametrize("own_loop", [True, False])
+def test_the_last_steps_of_an_epoch_are_in_the_mean(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_loop: bool
+) -> None:
+    """Against all steps by the clock: those behind an epoch's last timed one take ten times as long as the others."""
+    import torch
+    from torch.utils.data import DataLoader
+
+    monkeypatch.setattr("stepscope.record.budget.MOST_PART", 1e-12)
+    model = torch.nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    session = inline.begin(None, model=model, optimizer=optimizer, out=tmp_path)
+    session.start(lead_in=True)
+    finder = LoopFinder(session)
+    finder.install()
+    ends: list[list[float]] = []
+    for _ in range(6):
+        loader = DataLoader(range(200))  # type: ignore[arg-type]
+        ends.append([])
+        for place, _ in enumerate(inline.iterate(loader) if own_loop else loader):
+            spin(0.0003 if place < 150 else 0.003)
+            model(torch.ones(2)).sum().backward()
+            optimizer.step()
+            ends[-1].append(time.perf_counter())
+        time.sleep(0.2)  # a validation
+    finder.remove()
+    inline.stop()
+    spans = [after - before for own in ends for before, after in pairwise(own)]
+    with open_trace(tmp_path) as trace:
+        (found,) = [row for row in trace.phases().rows() if row["phase"] == "step"]
+    # Each epoch's first is in no mean, nor are the first five.
+    assert 6 * 199 - 6 <= found["steps"] <= 6 * 199
+    assert found["mean_ns"] == pytest.approx(sum(spans[5:]) / len(spans[5:]) * 1e9, rel=0.03)
 
 
 @pytest.mark.thins
@@ -96,13 +140,10 @@ def test_long_steps_that_are_seldom_are_in_the_mean(tmp_path: Path) -> None:
     inline.stop()
     with open_trace(tmp_path) as trace:
         kept = trace.sql("SELECT * FROM phase_step WHERE phase = 'step' ORDER BY step").rows()
-        last, counted = kept[-1]["step"], sum(row["stands_for"] for row in kept)
-        assert len(kept) < counted == last - 5
+        counted = sum(row["stands_for"] for row in kept)
+        assert len(kept) < counted == 1_500 - 5
         # What the recorder does between two steps is in neither of them.
-        least_ns, most_ns = (
-            sum(bodies[5:last]) / counted * 1e9,
-            (ends[last - 1] - ends[4]) / counted * 1e9,
-        )
+        least_ns, most_ns = sum(bodies[5:]) / counted * 1e9, (ends[-1] - ends[4]) / counted * 1e9
         by_phase = {row["phase"]: row["mean_ns"] for row in trace.phases().rows()}
         assert 0.999 * least_ns < by_phase["step"] < 1.001 * most_ns
         assert by_phase["step"] == pytest.approx(least_ns, rel=0.05)

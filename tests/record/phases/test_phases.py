@@ -472,7 +472,7 @@ def test_few_steps_are_timed_where_timing_them_takes_long() -> None:
     assert timed[:32] == list(range(1, 33))
     # That and as much again, of one in 8, is below 0.35 % of all.
     assert timed[32:] == [number for number in range(33, 400) if next_timed(number, 8) == number]
-    assert (phases.budget.every, phases.budget.cost_ns, phases.steps) == (8, 12_000, 399)
+    assert (phases.budget.every, phases.budget.cost_ns, phases.steps) == (8, 24_000, 399)
     assert phases.timed_steps == len(timed) == phases.history.count
     assert phases.history.totals[1] == 1_000_000 * phases.history.weight
     assert phases.history.weight == timed[-1]

@@ -203,12 +203,13 @@ class _Iterate(Generic[T]):
         try:
             while True:
                 if recording.rests and batches is not None:
+                    recording.passes()
+                    running += 1
                     try:
                         batch = next(batches)
                     except StopIteration:
+                        recording.abandon(running, began=False)
                         return
-                    recording.rests -= 1
-                    running += 1
                     yield batch
                     continue
                 if recording.stops_now():

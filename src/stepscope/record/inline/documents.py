@@ -270,7 +270,7 @@ def phases_document(
         "unobserved_steps": phases.unobserved_steps,
         "timed_steps": phases.timed_steps,
         "timed_every": phases.budget.every,
-        "timing_ns": phases.budget.known_ns,
+        "timing_ns": phases.budget.cost_ns,
         "warmup": phases.warmup,
         "backwards": phases.opened[PHASES.index("backward")],
         "optimizer_steps": phases.opened[PHASES.index("optimizer")],

@@ -89,10 +89,10 @@ class Recorder:
         self.share = OF_STEPS
         """Of what recording may take."""
         self._budgets: defaultdict[int | None, Budget] = defaultdict(
-            lambda: Budget(scatters=True, share=self.share)
+            lambda: Budget(share=self.share)
         )
-        self.measured_since = 0
-        """Iterations that were armed since it was known last what that took besides."""
+        self._own_ns = 0
+        """What it took to arm the running iteration."""
         self._unarmed_ns: deque[int] = deque(maxlen=_USUAL)
         self._last_unarmed: int | None = None
         self.schedule = Schedule(
@@ -115,8 +115,6 @@ class Recorder:
         self._armed_for: Turn | None = None
         self._armed_watch = ArmedWatch({})
         self._installed = False
-        self._armed_last = False
-        self._measured_event: int | None = None
         self._captured_for: int | None = -1
         self._recaptures = False
         self._began_ns: int | None = None
@@ -188,6 +186,7 @@ class Recorder:
                 self._install(watch)
             # Last, so that what it took to install all this is in no offset.
             watch.begin()
+            self._own_ns = time.perf_counter_ns() - now_ns
 
     def not_this_one(self) -> None:
         """The running iteration turns out not to count: an epoch started or a validation ran in it."""
@@ -232,7 +231,6 @@ class Recorder:
         # Not every time: code that a step has driven out of the processor's caches is slow code.
         if self.iteration % _READ_EVERY == 0:
             self._read()
-        self._armed_last = turn.role == "armed"
         own_ns = time.perf_counter_ns() - now_ns
         self.bookkeeping_ns += own_ns
         if turn.role == "unarmed":
@@ -241,10 +239,7 @@ class Recorder:
         elif measured and turn.counted and self._unarmed_ns:
             usual_ns = round(quantile(sorted(self._unarmed_ns), 0.5))
             for budget in self._budgets_of(turn.event):
-                budget.spent(time_ns - usual_ns + own_ns, usual_ns)
-        if turn.role == "armed":
-            self.measured_since += 1
-            self._measured_event = turn.event
+                budget.spent(self._own_ns + own_ns, usual_ns, time_ns - usual_ns + own_ns)
         return following.role == "done"
 
     def _stands_for(self, turn: Turn) -> int:
@@ -264,13 +259,6 @@ class Recorder:
             return own.every
         return max(own.every, self._budgets[None].every)
 
-    def took_longer(self, by_ns: int | None) -> None:
-        """Iterations until now took so much more than others, in which nothing of ours ran: where one alone was armed, that is why."""
-        if by_ns is not None and self.measured_since == 1:
-            for budget in self._budgets_of(self._measured_event):
-                budget.took_longer(by_ns)
-        self.measured_since = 0
-
     def abandon(self, *, began: bool = True) -> None:
         """The iteration broke off: nothing of it counts, and its turn is taken again.
 
@@ -288,8 +276,11 @@ class Recorder:
             watch.give_back()
 
     def left_out(self, number: int) -> int:
-        """How many of the job's iterations from this one on are neither armed nor beside one that is."""
-        if self.schedule.turn.role != "unarmed" or self._armed_last:
+        """How many of the job's iterations from this one on are neither armed nor just before one that is.
+
+        The one behind it finds the caches full of what is ours: nothing could be compared with it.
+        """
+        if self.schedule.turn.role != "unarmed":
             return 0
         following = number + _APART
         return max(0, next_timed(following, self._every(self.schedule.event)) - following - 1)

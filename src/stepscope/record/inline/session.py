@@ -14,7 +14,6 @@ from typing import Any
 from stepscope.record import annotate
 from stepscope.record.budget import OF_STEPS
 from stepscope.record.compiling import capturing_check
-from stepscope.record.inline.beside import Beside
 from stepscope.record.inline.rank_files import RankFiles
 from stepscope.record.inline.recorder import Recorder
 from stepscope.record.inline.shared_plan import SharedPlan
@@ -82,7 +81,6 @@ class Session(Recording):
             )
             if self._phases is not None:  # they share
                 self._phases.budget.share = self._recorder.share = OF_STEPS / 2
-        self._beside = Beside()
         self._capturing = capturing_check()
         self._stacks: StackSampler | None = None
         self._in_iteration = False
@@ -149,9 +147,9 @@ class Session(Recording):
         if self.stopped or self._capturing():
             return self._iterations
         if self.rests and not fresh:
-            self.rests -= 1
+            self.passes()
             if self._left_ns is not None and self._phases is not None:
-                self._phases.left_out(time.perf_counter_ns() - self._left_ns)
+                self._phases.left_out(self.began_ns - self._left_ns)
             return self._iterations + self._rested - self.rests
         try:
             now_ns = time.perf_counter_ns()
@@ -159,8 +157,6 @@ class Session(Recording):
             if self._in_iteration:
                 self._end(now_ns)
                 now_ns = time.perf_counter_ns()
-            elif self._phases is not None:
-                self._phases.rested(now_ns)
             found = self._trained.begin(self._iterations)
             if found is not None:
                 self._listen(found)
@@ -171,6 +167,7 @@ class Session(Recording):
             if self._phases is not None and self._phases.times(self._iterations, fresh=fresh):
                 self._listeners.resume()
             own_ns, now_ns = time.perf_counter_ns() - now_ns, time.perf_counter_ns()
+            self.began_ns = now_ns
             if self._recorder is not None and not self._recorder.done:
                 self._recorder.begin(now_ns, fresh=fresh)
             if self._phases is not None:
@@ -207,27 +204,19 @@ class Session(Recording):
                 self._left_ns = now_ns if self.driver == "iteration" else None
             phases.resting = True
             self._take_out_hooks(phases)
-        longer_ns = self._beside.rests(self._iterations - runs)
-        measured = [one for one in (phases, recorder) if one is not None and one.measured_since]
-        for one in measured:
-            one.took_longer(longer_ns if len(measured) == 1 else None)
 
     def _take_out_hooks(self, phases: Phases) -> None:
         if phases.budget.every >= _SELDOM:
             self._listeners.rest()
 
-    def _wake(self, runs: int = 0) -> None:
-        """Counts the iterations that ran without a call. The last of them still runs, but in a loop of ours.
-
-        Args:
-            runs: 1 where it has only just started.
-        """
+    def _wake(self) -> None:
+        """Counts the iterations that ran without a call. The last of them still runs."""
         if not self._rested:
             return
         ran = self._rested - self.rests
         self.rests = self._rested = 0
         phases, in_iteration = self._phases, self._in_iteration
-        self._in_iteration = in_iteration or (ran > 0 and self.driver != "iterate")
+        self._in_iteration = in_iteration or ran > 0
         if phases is not None and ran and in_iteration:
             phases.end(None)  # of one that is not timed, either
         if phases is not None:
@@ -236,7 +225,6 @@ class Session(Recording):
             self._iterations += ran
             if self._recorder is not None:
                 self._recorder.passed(ran)
-        self._beside.wakes(self._iterations - runs)
 
     def end(self) -> None:
         """The iteration has ended."""
@@ -268,11 +256,10 @@ class Session(Recording):
             self.guard.trip(error)
 
     def _break(self) -> None:
-        """Iterations that run without a call are no longer like the others, from a moment on that is not known."""
+        """The running iteration is not like the others; those before it that ran without a call have ended."""
         self._wake()
-        self._beside.broke_off()
         if self._phases is not None:
-            self._phases.rested(None)
+            self._phases.rested(self.began_ns)
 
     def missed(self, iterations: int) -> None:  # noqa: ARG002 - which ones does not matter
         """Another optimizer drives the loop now: perhaps it is another model's."""
@@ -282,8 +269,7 @@ class Session(Recording):
 
     def not_this_one(self) -> None:
         """The running iteration does not count: an epoch began, or a validation ran in it."""
-        if self._rested:
-            self._break()
+        self._break()
         if self._recorder is not None:
             self._recorder.not_this_one()
         if self._phases is not None:
@@ -291,8 +277,7 @@ class Session(Recording):
 
     def disturbed(self) -> None:
         """A profiler runs in the running iteration, or writes its file: its times are not the job's own."""
-        if self._rested:
-            self._break()
+        self._break()
         if not self._in_iteration:
             return
         if self._recorder is not None:
@@ -327,7 +312,7 @@ class Session(Recording):
 
     def input_begins(self) -> tuple[Any, Any]:
         """The wait for a batch starts."""
-        self._wake(runs=1)
+        self._wake()
         phase = watched = None
         if self._in_iteration and not self.guard.tripped:
             if self._phases is not None:

@@ -149,7 +149,7 @@ class LoopFinder:
             recording = self._followed()
             if recording.rests and recording.driver is None and not self._missed:
                 self._started_over_before, self._starts_over = self._starts_over, False
-                recording.rests -= 1
+                recording.passes()
                 return result
             if self._guard.tripped or recording.driver is not None:
                 return result

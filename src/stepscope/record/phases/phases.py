@@ -9,8 +9,7 @@ and whether it had already finished when the host came to ask: then it waits for
 Where timing a step takes more than a small part of it, only one in k is timed (see `Budget`); in between, hooks return
 at once. What the steps between took together is known by the clock all the same, where they begin and where they end: so
 the mean step is that of all of them, however long the seldom ones are. A timed step stands for those that ended since
-the last one, itself among them. The last ones before an epoch ends or the loop breaks off are in no mean: where they
-ended is not known.
+the last one, itself among them. An iteration that breaks off, or in which an epoch starts, ends them where it began.
 """
 
 from __future__ import annotations
@@ -79,8 +78,6 @@ class Phases:
         """Which steps are timed, by what of their time was our own."""
         self._own_ns = 0
         self._counted_ns: int | None = None
-        self.measured_since = 0
-        """Steps that were timed since it was known last what that took besides."""
         self.disturbed_steps = 0
         """Steps that do not count: a profiler ran in them, its file was made, or everything in them was watched."""
         self.unobserved_steps = 0
@@ -237,7 +234,6 @@ class Phases:
             if not self._lacks_forward or len(self._held) > _MOST_HELD:
                 self._count_held()
             self._counted_ns = time_ns
-        self.measured_since += 1 if counted else 2
         if self.clock is not None:
             self._collect(self.clock, counted=counted)
         if counted:
@@ -268,12 +264,6 @@ class Phases:
         if self._counted_ns is not None:
             self.budget.spent(self._own_ns, self._counted_ns)
             self._counted_ns = None
-
-    def took_longer(self, by_ns: int | None) -> None:
-        """Steps until now took so much more than others, in which nothing of ours ran: where one alone was timed, that is why."""
-        if by_ns is not None and self.measured_since == 1:
-            self.budget.took_longer(by_ns)
-        self.measured_since = 0
 
     def abandon(self) -> None:
         """The step broke off and does not count."""
