@@ -15,6 +15,7 @@ from stepscope.floor.errors import DamagedSourceError, SourceError, StoreError, 
 from stepscope.questions.invariants import invariants
 from stepscope.store import build, chosen, job, workers
 from stepscope.store.build import import_source, open_source
+from stepscope.store.chosen import ImportOptions
 from stepscope.store.open import Store
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("own_cache")]
@@ -413,7 +414,7 @@ def test_damage_is_an_error_when_asked_for_from_the_cache_too(file):
     file.write_text(file.read_text()[:-60])
     open_source(file)
     with pytest.raises(DamagedSourceError):
-        open_source(file, strict=True)
+        open_source(file, ImportOptions(strict=True))
 
 
 def test_cache_that_cannot_be_written_says_what_to_do(file, tmp_path, monkeypatch):

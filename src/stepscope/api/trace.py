@@ -27,7 +27,7 @@ from stepscope.questions import every, find, of_one_recording
 from stepscope.store.jobs import KeptJob, kept_jobs
 from stepscope.store.manifest import given_path, is_store
 from stepscope.store.open import Store
-from stepscope.store.progress import Progress
+from stepscope.store.progress import SILENT, Progress
 from stepscope.store.standard_input import is_standard_input
 
 Numbers = int | Iterable[int]
@@ -396,13 +396,19 @@ def open_trace(
     if not files:
         return _of_jobs(found, job, ranks=ranks, steps=steps, strict=strict)
     from stepscope.store.build import is_kept, open_source, renew_source
+    from stepscope.store.chosen import ImportOptions
 
     cache = cache and not any(map(is_standard_input, files))
-    reading: dict[str, Any] = {"ranks": ranks, "window": chosen, "python_stack": python_stack}
-    reading["captures"] = captures
-    reading["progress"] = progress or Progress()
+    options = ImportOptions(
+        ranks=None if ranks is None else tuple(sorted(set(ranks))),
+        window=chosen,
+        python_stack=python_stack,
+        strict=strict,
+        captures=tuple(str(given_path(one)) for one in captures),
+    )
+    progress = progress or SILENT
     try:
-        made = open_source(files, **reading, cache=cache, strict=strict)
+        made = open_source(files, options, cache=cache, progress=progress)
     except StoreError as error:
         if not cache or error.slug not in _NOT_KEPT:
             raise
@@ -411,9 +417,10 @@ def open_trace(
 
         note = f"stepscope: {error.message}; what was read is not kept for the next question"
         getLogger("stepscope").warning(printable(note))
-        made = open_source(files, **reading, cache=False, strict=strict)
+        made = open_source(files, options, cache=False, progress=progress)
     kept = is_kept(made)
-    scratch, renew = (None, partial(renew_source, files, **reading)) if kept else (made, None)
+    renew = partial(renew_source, files, options, progress) if kept else None
+    scratch = None if kept else made
     try:
         found += [_Kept(kept, made, renew) for kept in kept_jobs(made, renew=renew)]
         return _of_jobs(found, job, ranks=ranks, steps=steps, strict=strict, scratch=scratch)

@@ -88,7 +88,7 @@ def import_source(
     captures: Sequence[str | os.PathLike[str]] = (),
     dask: str | None = None,
     memory: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress = SILENT,
 ) -> Path:
     """Imports a recording, or a folder or an archive of them, into a store to keep.
 
@@ -137,11 +137,10 @@ def import_source(
         strict,
         rank,
         job,
-        _capture_paths(captures),
+        tuple(str(given_path(one)) for one in captures),
         dask,
         memory,
     )
-    progress = progress or SILENT
     make_store(target, partial(_build, sources, options, progress))
     return Path(output)
 
@@ -153,14 +152,10 @@ def _paths(source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) ->
 
 def open_source(
     source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    options: ImportOptions | None = None,
     *,
-    ranks: Iterable[int] | None = None,
-    window: tuple[int, int] | None = None,
-    python_stack: bool = True,
-    captures: Sequence[str | os.PathLike[str]] = (),
     cache: bool = True,
-    strict: bool = False,
-    progress: Progress | None = None,
+    progress: Progress = SILENT,
 ) -> Path:
     """The store of a source: the cached one when the source is as it was, else one made now. Of
     recordings of several jobs, the directory with a store for each (`jobs.kept_jobs`).
@@ -170,20 +165,15 @@ def open_source(
     Args:
         source: a file, folder or URL with recordings, or several of them. Of `-`, standard input, and of
             what a server does not tell the time or a tag of, nothing is cached.
-        ranks: ranks that are needed; all by default.
-        window: stretch of each recording that is needed (ns from its start).
-        python_stack: whether Python frames are needed.
-        captures: recordings in which the job's CUDA graphs were captured.
+        options: the ranks, the stretch of time and the Python frames that are needed, the captures of graphs, and
+            whether damage is an error; by default all, and it is none.
         cache: False makes a store in a temporary directory, which the caller deletes (`is_kept`).
-        strict: whether damage is an error.
         progress: told how far it is.
 
     Raises:
         SourceError, DamagedSourceError, StoreError: as for `import_source`.
     """
-    paths = _paths(source)
-    options = _reading_options(ranks, window, python_stack, captures, strict)
-    progress = progress or SILENT
+    paths, options = _paths(source), options or ImportOptions()
     store = _place_in_cache(paths, options) if cache else None
     if store is None:
         scratch = Path(tempfile.mkdtemp(prefix="stepscope-"))
@@ -200,8 +190,8 @@ def open_source(
                 make(store, partial(_build, paths, options, progress), held=held)
                 trim(store.parent, store)
     mark_used(store)
-    if strict:
-        renew = partial(renew_source, paths, ranks, window, python_stack, captures, progress)
+    if options.strict:
+        renew = partial(renew_source, paths, options, progress)
         for job in kept_jobs(store, renew=renew):
             with Store.open(store / job.folder, renew=renew) as opened:
                 refuse_damage(opened)
@@ -215,11 +205,8 @@ def is_kept(store: Path) -> bool:
 
 def renew_source(
     source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
-    ranks: Iterable[int] | None = None,
-    window: tuple[int, int] | None = None,
-    python_stack: bool = True,
-    captures: Sequence[str | os.PathLike[str]] = (),
-    progress: Progress | None = None,
+    options: ImportOptions,
+    progress: Progress = SILENT,
 ) -> None:
     """Makes the cached store of a source again, whose files are not as they were written.
 
@@ -230,7 +217,6 @@ def renew_source(
     from logging import getLogger
 
     paths = _paths(source)
-    options = _reading_options(ranks, window, python_stack, captures)
     store = _place_in_cache(paths, options)
     if store is None:  # nothing of it was kept
         return
@@ -240,7 +226,8 @@ def renew_source(
         getLogger("stepscope").warning(
             printable(f"stepscope: what was kept of {_named(paths)} is damaged, and is made again")
         )
-        make(store, partial(_build, paths, options, progress or SILENT), held=held)
+        # Damage of the source is refused, where it is, when the store is opened.
+        make(store, partial(_build, paths, replace(options, strict=False), progress), held=held)
 
 
 def _is_intact(store: Path) -> bool:
@@ -252,22 +239,6 @@ def _is_intact(store: Path) -> bool:
     except StoreError:
         return False
     return True
-
-
-def _reading_options(
-    ranks: Iterable[int] | None,
-    window: tuple[int, int] | None,
-    python_stack: bool,
-    captures: Sequence[str | os.PathLike[str]],
-    strict: bool = False,
-) -> ImportOptions:
-    chosen = None if ranks is None else tuple(sorted(set(ranks)))
-    paths = _capture_paths(captures)
-    return ImportOptions(chosen, None, window, python_stack, strict, captures=paths)
-
-
-def _capture_paths(captures: Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:
-    return tuple(str(given_path(one)) for one in captures)
 
 
 def _place_in_cache(paths: list[Path], options: ImportOptions) -> Path | None:
