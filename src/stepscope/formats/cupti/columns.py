@@ -108,3 +108,20 @@ def constant(text: str, count: int) -> pa.DictionaryArray:
     """The same text in every row."""
     indices = pa.repeat(pa.scalar(0, pa.int32()), count)
     return pa.DictionaryArray.from_arrays(indices, pa.array([text]))
+
+
+def on_host(
+    rows: pa.Table, category: str | pa.Array, kind: str, **columns: pa.Array | pa.ChunkedArray
+) -> pa.Table:
+    """Rows with `start` and `end` as events of the host, with further columns of these."""
+    count = rows.num_rows
+    named = constant(category, count) if isinstance(category, str) else category
+    made = {"start": rows["start"], "end": rows["end"], "category": named}
+    return pa.table(made | {"kind": constant(kind, count)} | columns)
+
+
+def on_track(rows: pa.Table, track: str, name: pa.Array, number: Callable[[str], int]) -> pa.Table:
+    """Rows of what is of no thread, as events on a track of their own, which is numbered where it has any."""
+    place = number(track) if rows.num_rows else 0
+    thread = pa.array(np.full(rows.num_rows, place, np.int32))
+    return on_host(rows, track, track, name=name, thread=thread)

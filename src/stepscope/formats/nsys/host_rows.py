@@ -13,12 +13,13 @@ import pyarrow.compute as pc
 
 from stepscope.formats.cupti.columns import (
     LATEST_NS,
-    constant,
     distinct_rows,
     first_named,
     in_time,
     mapped,
     mapped_rows,
+    on_host,
+    on_track,
 )
 from stepscope.formats.messages import operation_of
 from stepscope.formats.nsys.call_chains import Stacks
@@ -40,6 +41,7 @@ from stepscope.formats.sqlite import Database
 from stepscope.formats.tables import ReadReport, canonical
 
 OVERHEAD = "overhead"
+_NAMELESS = "(call without a name)"
 _VERSION = re.compile(r"(?:_ptsz)?_v\d+(?:_ptsz)?\Z")
 _OVERHEADS = {
     1: "Unknown", 2: "Driver JIT compiler (CUDA)", 3: "Buffer flush (Profiler)",
@@ -97,51 +99,113 @@ def host_calls(
     report: ReadReport,
 ) -> list[pa.Table]:
     """Calls and overhead, with the times as recorded; their stacks go to `stacks`, what MPI sent to `messages`."""
-    parts = [_calls(database, table, process, threads, stacks) for table in CALLS]
+    made = _HostCalls(database, process, threads, stacks)
     libraries = {SYSTEM_CALLS: "os_runtime", **LIBRARIES}
     for prefix, category in LANGUAGES.items():
         libraries |= dict.fromkeys(database.named(prefix), category)
-    parts += [
-        _library_calls(database, table, category, process, threads, stacks)
-        for table, category in libraries.items()
-    ]
     communicators = _communicators(database, process, messages)
-    parts += [
-        _mpi_calls(database, table, process, threads, messages, communicators) for table in MPI
-    ]
-    parts += [
-        _overhead(database, table, process, threads)
-        for table in ("CUPTI_ACTIVITY_KIND_OVERHEAD", "PROFILER_OVERHEAD")
+    parts = [
+        *map(made.cuda, CALLS),
+        *(made.library(table, category) for table, category in libraries.items()),
+        *(made.mpi(table, messages, communicators) for table in MPI),
+        *map(made.overhead, ("CUPTI_ACTIVITY_KIND_OVERHEAD", "PROFILER_OVERHEAD")),
     ]
     return [canonical(in_time(part, report), "host_event") for part in parts if part.num_rows]
 
 
-def _calls(
-    database: Database, table: str, process: int | None, threads: Threads, stacks: Stacks
-) -> pa.Table:
-    rows = database.columns(
-        table,
-        ("start", "end", "globalTid", "correlationId", "nameId", "callchainId"),
-        of_process("globalTid", process),
-        nameId="name",
-    )
-    # One interface may be in the other's table: their names begin with cuda and cu.
-    name = mapped(first_named([rows["nameId"]], "(call without a name)"), call_name)
-    return pa.table(
-        {
-            "start": rows["start"],
-            "end": rows["end"],
-            "category": mapped(
-                name, lambda one: "cuda_driver" if re.match(r"cu(?!da)", one) else "cuda_runtime"
-            ),
-            "kind": constant("runtime", rows.num_rows),
-            "name": name,
-            "role": mapped(name, lambda one: role_of("runtime", one)),
-            "thread": threads.numbers(rows["globalTid"]),
-            "correlation": rows["correlationId"],
-            "stack_id": stacks.numbers(database, "CUDA_CALLCHAINS", rows["callchainId"]),
-        }
-    )
+@dataclass(frozen=True, slots=True)
+class _HostCalls:
+    """The calls of a process."""
+
+    database: Database
+    process: int | None
+    threads: Threads
+    stacks: Stacks
+
+    def _rows(self, table: str, *columns: str) -> pa.Table:
+        return self.database.columns(
+            table,
+            ("start", "end", "globalTid", *columns),
+            of_process("globalTid", self.process),
+            nameId="name",
+            textId="name",
+        )
+
+    def _stacks(self, table: str, rows: pa.Table) -> pa.Array:
+        return self.stacks.numbers(self.database, table, rows["callchainId"])
+
+    def cuda(self, table: str) -> pa.Table:
+        """Calls of CUDA's two interfaces."""
+        rows = self._rows(table, "correlationId", "nameId", "callchainId")
+        name = mapped(first_named([rows["nameId"]], _NAMELESS), call_name)
+        # One interface may be in the other's table: their names begin with cuda and cu.
+        category = mapped(
+            name, lambda one: "cuda_driver" if re.match(r"cu(?!da)", one) else "cuda_runtime"
+        )
+        return on_host(
+            rows,
+            category,
+            "runtime",
+            name=name,
+            role=mapped(name, lambda one: role_of("runtime", one)),
+            thread=self.threads.numbers(rows["globalTid"]),
+            correlation=rows["correlationId"],
+            stack_id=self._stacks("CUDA_CALLCHAINS", rows),
+        )
+
+    def library(self, table: str, category: str) -> pa.Table:
+        """Calls of a library, or to the operating system."""
+        rows = self._rows(table, "nameId", "callchainId")
+        return on_host(
+            rows,
+            category,
+            "other",
+            name=first_named([rows["nameId"]], _NAMELESS),
+            thread=self.threads.numbers(rows["globalTid"]),
+            stack_id=self._stacks("OSRT_CALLCHAINS", rows),
+        )
+
+    def mpi(self, table: str, messages: Messages, communicators: dict[int, str]) -> pa.Table:
+        """Calls of MPI; all but those without arguments (`MPI_Init`, `MPI_Comm_rank`) communicate."""
+        rows = self._rows(table, "textId", *_MPI_ARGUMENTS)
+        role = "communication" if table != MPI[-1] else None
+        name = first_named([rows["textId"]], _NAMELESS)
+
+        def arguments(row: dict[str, int | None]) -> str | None:
+            stated = {
+                word: row[name] for name, word in _MPI_ARGUMENTS.items() if row[name] is not None
+            }
+            return json.dumps(stated) if stated else None
+
+        def message(row: dict[str, Any]) -> int | None:
+            # MPI_Gatherv and its like have a size for each rank.
+            sized = operation_of(row["name"]) in _SIZED and "gatherv" not in row["name"].lower()
+            size, group = row["size"] if sized else None, communicators.get(row["commHandle"])
+            return None if size is None and group is None else messages.stated(group, size)
+
+        distinct, which = distinct_rows(
+            {"name": pa.chunked_array([name.cast(pa.string())])}
+            | {one: rows[one] for one in ("size", "commHandle")}
+        )
+        numbers = [message(one) for one in distinct] if rows.num_rows else []
+        return on_host(
+            rows,
+            "mpi",
+            "annotation",
+            role=mapped(pa.array(np.zeros(rows.num_rows, np.int8)), lambda _: role),
+            name=name,
+            thread=self.threads.numbers(rows["globalTid"]),
+            collective_id=pa.array(numbers, pa.int64()).take(pa.array(which)),
+            other_args=mapped_rows({one: rows[one] for one in _MPI_ARGUMENTS}, arguments),
+        )
+
+    def overhead(self, table: str) -> pa.Table:
+        """What the profiler itself took, on a track of its own: it overlaps the calls that it slowed."""
+        rows = self._rows(table, "nameId", "overheadType")
+        words = enumeration(self.database, "ENUM_CUPTI_OVERHEAD_TYPE", _OVERHEADS, "label")
+        stated = mapped(rows["overheadType"], words.get)
+        name = mapped(first_named([rows["nameId"], stated], "Overhead"), str)
+        return on_track(rows, OVERHEAD, name, self.threads.number)
 
 
 def call_name(name: str) -> str:
@@ -151,33 +215,6 @@ def call_name(name: str) -> str:
     ('cudaLaunchKernel', 'cudaMemcpyAsync')
     """
     return _VERSION.sub("", name)
-
-
-def _library_calls(
-    database: Database,
-    table: str,
-    category: str,
-    process: int | None,
-    threads: Threads,
-    stacks: Stacks,
-) -> pa.Table:
-    rows = database.columns(
-        table,
-        ("start", "end", "globalTid", "nameId", "callchainId"),
-        of_process("globalTid", process),
-        nameId="name",
-    )
-    return pa.table(
-        {
-            "start": rows["start"],
-            "end": rows["end"],
-            "category": constant(category, rows.num_rows),
-            "kind": constant("other", rows.num_rows),
-            "name": first_named([rows["nameId"]], "(call without a name)"),
-            "thread": threads.numbers(rows["globalTid"]),
-            "stack_id": stacks.numbers(database, "OSRT_CALLCHAINS", rows["callchainId"]),
-        }
-    )
 
 
 _MPI_ARGUMENTS = {
@@ -210,55 +247,6 @@ def _communicators(database: Database, process: int | None, messages: Messages) 
     return {handle: named.pop() for handle, named in found.items() if len(named) == 1}
 
 
-def _mpi_calls(
-    database: Database,
-    table: str,
-    process: int | None,
-    threads: Threads,
-    messages: Messages,
-    communicators: dict[int, str],
-) -> pa.Table:
-    """Calls of MPI; all but those without arguments (`MPI_Init`, `MPI_Comm_rank`) communicate."""
-    rows = database.columns(
-        table,
-        ("start", "end", "globalTid", "textId", *_MPI_ARGUMENTS),
-        of_process("globalTid", process),
-        textId="name",
-    )
-    role = "communication" if table != MPI[-1] else None
-    name = first_named([rows["textId"]], "(call without a name)")
-
-    def arguments(row: dict[str, int | None]) -> str | None:
-        stated = {word: row[name] for name, word in _MPI_ARGUMENTS.items() if row[name] is not None}
-        return json.dumps(stated) if stated else None
-
-    def message(row: dict[str, Any]) -> int | None:
-        # MPI_Gatherv and its like have a size for each rank.
-        sized = operation_of(row["name"]) in _SIZED and "gatherv" not in row["name"].lower()
-        size, group = row["size"] if sized else None, communicators.get(row["commHandle"])
-        return None if size is None and group is None else messages.stated(group, size)
-
-    distinct, which = distinct_rows(
-        {"name": pa.chunked_array([name.cast(pa.string())])}
-        | {one: rows[one] for one in ("size", "commHandle")}
-    )
-    return pa.table(
-        {
-            "start": rows["start"],
-            "end": rows["end"],
-            "category": constant("mpi", rows.num_rows),
-            "kind": constant("annotation", rows.num_rows),
-            "role": mapped(pa.array(np.zeros(rows.num_rows, np.int8)), lambda _: role),
-            "name": name,
-            "thread": threads.numbers(rows["globalTid"]),
-            "collective_id": pa.array(
-                [message(one) for one in distinct] if rows.num_rows else [], pa.int64()
-            ).take(pa.array(which)),
-            "other_args": mapped_rows({one: rows[one] for one in _MPI_ARGUMENTS}, arguments),
-        }
-    )
-
-
 def graph_nodes(database: Database, process: int | None, threads: Threads) -> pa.Table:
     """Creations of nodes of graphs, with the times as recorded."""
     columns = ("start", "globalTid", "graphNodeId", "originalGraphNodeId")
@@ -275,28 +263,4 @@ def graph_nodes(database: Database, process: int | None, threads: Threads) -> pa
             }
         ),
         "graph_node",
-    )
-
-
-def _overhead(database: Database, table: str, process: int | None, threads: Threads) -> pa.Table:
-    """What the profiler itself took, on a track of its own: it overlaps the calls that it slowed."""
-    rows = database.columns(
-        table,
-        ("start", "end", "globalTid", "nameId", "overheadType"),
-        of_process("globalTid", process),
-        nameId="name",
-    )
-    words = enumeration(database, "ENUM_CUPTI_OVERHEAD_TYPE", _OVERHEADS, "label")
-    stated = mapped(rows["overheadType"], words.get)
-    name = first_named([rows["nameId"], stated], "Overhead")
-    track = threads.number(OVERHEAD) if rows.num_rows else 0
-    return pa.table(
-        {
-            "start": rows["start"],
-            "end": rows["end"],
-            "category": constant("overhead", rows.num_rows),
-            "kind": constant("overhead", rows.num_rows),
-            "name": mapped(name, str),
-            "thread": pa.array(np.full(rows.num_rows, track, np.int32)),
-        }
     )

@@ -10,7 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stepscope.formats.cupti.columns import LATEST_NS, constant, distinct_rows, in_time, mapped
+from stepscope.formats.cupti.columns import (
+    LATEST_NS,
+    distinct_rows,
+    in_time,
+    mapped,
+    on_host,
+    on_track,
+)
 from stepscope.formats.nvprof.cupti_names import cupti_names
 from stepscope.formats.nvtx.ranges import NONE, Int32s, Int64s, Ranges
 from stepscope.formats.nvtx.rows import range_tables, role_of
@@ -197,33 +204,19 @@ def _calls(database: Database, table: str, kind: str, threads: Threads) -> pa.Ta
     )
     distinct, which = distinct_rows({one: rows[one] for one in ("processId", "threadId")})
     number = [threads.number(one["processId"], one["threadId"] or 0) for one in distinct]
-    return pa.table(
-        {
-            "start": rows["start"],
-            "end": rows["end"],
-            "category": constant(category, rows.num_rows),
-            "kind": constant("runtime", rows.num_rows),
-            "name": name,
-            "role": mapped(name, lambda one: role_of("runtime", one)),
-            "thread": pa.array(number, pa.int32()).take(pa.array(which)),
-            "correlation": rows["correlationId"],
-        }
+    return on_host(
+        rows,
+        category,
+        "runtime",
+        name=name,
+        role=mapped(name, lambda one: role_of("runtime", one)),
+        thread=pa.array(number, pa.int32()).take(pa.array(which)),
+        correlation=rows["correlationId"],
     )
 
 
 def _overhead(database: Database, threads: Threads) -> pa.Table:
     """What CUPTI itself took, on a track of its own: it overlaps the calls that it slowed down."""
     rows = database.columns("CUPTI_ACTIVITY_KIND_OVERHEAD", ("overheadKind", "start", "end"))
-    track = threads.number(None, OVERHEAD) if rows.num_rows else 0
-    return pa.table(
-        {
-            "start": rows["start"],
-            "end": rows["end"],
-            "category": constant("overhead", rows.num_rows),
-            "kind": constant("overhead", rows.num_rows),
-            "name": mapped(
-                rows["overheadKind"].fill_null(0), lambda one: _OVERHEADS.get(one, "Overhead")
-            ),
-            "thread": pa.array(np.full(rows.num_rows, track, np.int32)),
-        }
-    )
+    name = mapped(rows["overheadKind"].fill_null(0), lambda one: _OVERHEADS.get(one, "Overhead"))
+    return on_track(rows, OVERHEAD, name, lambda track: threads.number(None, track))
