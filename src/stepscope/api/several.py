@@ -188,7 +188,6 @@ def ask_of_several(
 def _called(
     question: Question, sources: Sequence[Source], names: Sequence[str] | None
 ) -> Sequence[str]:
-    """What to call each source."""
     if not sources or isinstance(sources, str | os.PathLike | Trace):
         raise UsageError(
             f"{question.name} compares several recordings",

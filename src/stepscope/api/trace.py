@@ -445,7 +445,6 @@ class _Kept:
 def _of_jobs(
     found: Sequence[_Kept], job: str | None, *, scratch: Path | None = None, **narrowed: Any
 ) -> Trace:
-    """The trace of the jobs that were found."""
     names = [one.job.name for one in found]
     if len(set(names)) < len(names):
         names = path_names([one.directory.absolute() / one.job.name for one in found])

@@ -173,7 +173,6 @@ def command(
 
 
 def _passed_on(given: Mapping[str, Any]) -> list[str]:
-    """The options for `stepscope launch`, as they were typed."""
     words: list[str] = []
     for option in _LAUNCH:
         value = given[option.name or ""]

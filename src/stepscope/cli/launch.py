@@ -34,7 +34,6 @@ ERRORS = {
 
 
 def _steps(_ctx: click.Context, _param: click.Parameter, text: str | None) -> StepRange | None:
-    """The steps of `100-102`; None where none were given."""
     return None if text is None else parse_steps(text)
 
 
@@ -223,7 +222,6 @@ def _absolute(folder: Path) -> Path:
 
 
 def _heaviest_kernels(source: str, top: int) -> tuple[str, ...]:
-    """Names from an earlier recording."""
     from stepscope.api.heaviest_kernels import heaviest_kernels
     from stepscope.api.several import check_one_job
     from stepscope.api.trace import open_trace

@@ -278,7 +278,6 @@ def _process(
 
 
 def _first(numbers: Iterable[int | None]) -> int | None:
-    """The first that is known."""
     return next((number for number in numbers if number is not None), None)
 
 

@@ -73,8 +73,6 @@ class _UnreadableError(Exception):
 
 
 class _Reader:
-    """Reads one name from the left."""
-
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 2

@@ -162,7 +162,6 @@ def _loaded(text: str) -> Any:
 
 
 def _listed(content: Any, name: str) -> Iterator[tuple[str, list[str]]]:
-    """The entries of a table of lists."""
     table = content.get(name) if isinstance(content, dict) else None
     for key, values in table.items() if isinstance(table, dict) else ():
         if isinstance(values, list):

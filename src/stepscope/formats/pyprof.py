@@ -117,8 +117,6 @@ def _facts() -> Facts:
 
 @dataclass(frozen=True, slots=True)
 class _Kernel:
-    """What a line says."""
-
     name: str
     short_name: str
     dur_ns: int
@@ -223,8 +221,6 @@ def _device_row(kernel: _Kernel, number: int) -> Row:
 
 @dataclass(slots=True)
 class _Range:
-    """A range of a thread."""
-
     marker: Marker
     thread: int
     start_ns: int

@@ -268,7 +268,6 @@ def _instead_of(known: list[tuple[Member, Format]]) -> dict[str, tuple[str, str]
 
 
 def _older(one: Member, other: Member) -> bool:
-    """Whether a file on disk was written before another one."""
     if one.name is not None or other.name is not None:
         return False
     try:

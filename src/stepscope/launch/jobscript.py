@@ -179,7 +179,6 @@ def _container(preset: JobPreset, job: Job) -> list[str]:
 
 
 def _continued(*parts: str) -> list[str]:
-    """One command, a part to a line."""
     first, *rest = parts
     lines = [first, *(f"  {part}" for part in rest)]
     return [*(f"{line} \\" for line in lines[:-1]), lines[-1]]

@@ -265,7 +265,6 @@ class Supervisor:
                     self._status = status
 
     def _look(self) -> None:
-        """Reads what the starter has written down."""
         with contextlib.suppress(OSError, ValueError):
             if not self._starter and (
                 numbers := started.told(self._exchange.told, started.STARTED_AT)

@@ -248,7 +248,6 @@ def _table(keys: Mapping[str, pa.DataType], rows: list[tuple[Any, ...]]) -> pa.T
 
 
 def _mapped(first: Ints, second: Ints, known: Mapping[tuple[int, int], int]) -> Ints:
-    """The number of each pair."""
     if not len(first):
         return np.zeros(0, np.int64)
     pairs, which = np.unique(np.stack((first, second)), axis=1, return_inverse=True)

@@ -168,7 +168,6 @@ def _follows(group: Sequence[Row], before: Sequence[Row]) -> bool:
 
 
 def _longest_chain(outer: Sequence[Sequence[Row]], widths: Sequence[float]) -> float:
-    """The longest time of events that follow one another."""
     chains: list[float] = []
     for number, own in enumerate(outer):
         ended = [chains[before] for before in range(number) if _follows(own, outer[before])]

@@ -199,7 +199,6 @@ def _replace(file: Path, values: Mapping[str, pa.Array]) -> None:
 
 
 def _set(file: Path, values: Mapping[str, Any]) -> None:
-    """Changes values of a file of one row, where they differ."""
     table = read_stored(file)
     (row,) = table.to_pylist()
     if row != row | values:

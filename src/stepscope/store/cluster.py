@@ -192,7 +192,6 @@ def _taken(future: Future, job: Job) -> Outcome | None:
 
 
 def _on_worker(job: Job, code: str) -> _Read:
-    """Reads a rank on a worker."""
     from distributed import get_worker
 
     if code != digest_of(ROOMS):

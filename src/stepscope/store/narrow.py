@@ -180,12 +180,10 @@ def _without_other_steps(events: pa.Table, chosen: pa.Array) -> pa.Table:
 
 
 def _having(column: str) -> list[str]:
-    """The tables of a linked recording that have a column."""
     return [name for name, table in TABLES.items() if column in table.linked_names]
 
 
 def _inside(times: Any, spans: list[tuple[int, int]]) -> Any:
-    """Whether each time lies in one of a few stretches."""
     found = pa.array(np.zeros(len(times), dtype=bool))
     for start, end in spans:
         found = pc.or_(found, pc.and_(pc.greater_equal(times, start), pc.less(times, end)))

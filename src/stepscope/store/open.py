@@ -562,7 +562,6 @@ def _read_parquet(files: Iterable[StoredFile]) -> str:
 
 
 def _paths(files: Iterable[StoredFile]) -> list[str]:
-    """The paths of files, each once."""
     return list(dict.fromkeys(str(one.path) for one in files))
 
 

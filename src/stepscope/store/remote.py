@@ -201,7 +201,6 @@ def _found(path: Path) -> _Found:
 
 
 def _parts(path: Path | str) -> tuple[str, str]:
-    """Scheme, and what follows it."""
     match = _URL.fullmatch(os.fspath(path))
     if match is None:
         raise ValueError(f"{path} is no URL")

@@ -154,7 +154,6 @@ def _ending(
 def _outcome(
     process: subprocess.Popen[str], job: Job, progress: Progress, guard: threading.Lock
 ) -> Outcome:
-    """Has a process run a job."""
     advance = advancing(progress)
     assert process.stdin is not None  # noqa: S101 - PIPE was asked for
     assert process.stdout is not None  # noqa: S101 - PIPE was asked for

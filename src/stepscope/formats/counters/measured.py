@@ -20,8 +20,6 @@ NVPROF = "nvprof"
 
 
 class _Words:
-    """Texts as numbers."""
-
     def __init__(self) -> None:
         self.of: dict[str, int] = {}
         self.numbers = array("i")

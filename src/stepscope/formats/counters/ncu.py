@@ -138,8 +138,6 @@ class _Row:
 
 @dataclass(slots=True)
 class _Table:
-    """The lines of the tables in a file."""
-
     member: Member
     report: ReadReport
 
@@ -219,8 +217,6 @@ def _mark(member: Member) -> str:
 
 @dataclass(slots=True)
 class _Launches:
-    """What the lines of tables make together."""
-
     report: ReadReport
     mark: str
     measured: Measured = field(default_factory=Measured)

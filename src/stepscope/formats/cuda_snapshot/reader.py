@@ -105,8 +105,6 @@ class _Blocks:
 
 
 class _Snapshot:
-    """What has been read of a snapshot."""
-
     def __init__(self) -> None:
         self.stacks = Stacks()
         self.events = Events()
@@ -326,7 +324,6 @@ def _nullable(values: np.ndarray[Any, Any]) -> pa.Array:
 
 
 def _words(numbers: np.ndarray[Any, Any], names: list[str]) -> pa.DictionaryArray:
-    """Words by number, NULL for -1."""
     indices = pa.array(numbers.astype(np.int32, copy=False), mask=numbers < 0)
     return pa.DictionaryArray.from_arrays(indices, pa.array(names, pa.string()))
 

@@ -431,7 +431,6 @@ def _series(args: str | None) -> list[tuple[str, float | None]]:
 
 
 def _out_of_memory(time_ns: int, stated: dict[str, Any]) -> dict[str, Any]:
-    """A row of `allocator_event`."""
     kind = vocabulary.DEVICE_TYPES.get(stated["Device Type"], "unknown")
     return {
         "time_ns": time_ns,

@@ -249,7 +249,6 @@ class _Reader:
         return index
 
     def _key(self, index: int, *, comma: bool) -> tuple[str, int]:
-        """The key at `index` and the index of its value."""
         found = _KEY.match(self.text, index, self.stop)
         if found is None:
             found = _KEY_WITHOUT_QUOTE.match(self.text, index, self.stop)

@@ -112,8 +112,6 @@ class _Members:
 
 
 class _Mender:
-    """The state of one call of `mend`."""
-
     def __init__(self, chunk: bytes, offset: int, mended: Mended, *, last: bool) -> None:
         self._chunk = chunk
         self._text = chunk.decode("latin-1")
@@ -357,7 +355,6 @@ class _Mender:
         return len(text)
 
     def _garbage(self, index: int) -> int:
-        """Goes over text that belongs to no event."""
         text, mended = self._text, self._mended
         near = _NEAR_BRACE.match(text, index)
         if near:

@@ -131,8 +131,6 @@ def read_metadata(
 
 
 class _Keys:
-    """Reads keys and their values into `values`."""
-
     def __init__(self) -> None:
         self.values: dict[str, Any] = {}
         self.damage: list[tuple[str, int]] = []
@@ -175,7 +173,6 @@ class _Keys:
             self.values[key] = value
 
     def _note_extra(self, text: str, index: int, offset: int) -> None:
-        """Notes what stands behind the object's end."""
         if index < len(text):
             damage = "interleaved" if '"ph"' in text[index:] else "extra_data"
             self.damage.append((damage, offset + index))
@@ -213,7 +210,6 @@ def _end_of(pattern: re.Pattern[str], text: str, index: int) -> int:
 
 
 def _next_key(text: str, after: int) -> int:
-    """Where the next key seems to begin."""
     found = _NEXT_KEY.search(text, after)
     return found.start(found.lastindex or 0) if found else len(text)
 

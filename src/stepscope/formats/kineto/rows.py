@@ -252,14 +252,12 @@ class _Slice:
         return found
 
     def _is(self, column: str, values: Container[str]) -> Mask:
-        """Which rows have one of some values."""
         numbers, known = self._codes(column)
         flags: Mask = np.array([*(one in values for one in known.to_pylist()), False])
         found: Mask = flags[numbers]
         return found
 
     def _valid(self, column: str) -> Mask:
-        """Which rows have a value."""
         there = self._columns_there.get(column)
         if there is None:
             return np.zeros(self._rows_there, dtype=bool)
@@ -292,7 +290,6 @@ class _Slice:
         return found
 
     def _rows(self, which: Mask, names: Sequence[str]) -> list[tuple[Any, ...]]:
-        """Some rows as tuples."""
         if not which.any():
             return []
         rows = pa.array(np.flatnonzero(which))

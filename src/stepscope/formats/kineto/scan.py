@@ -216,8 +216,6 @@ os.register_at_fork(before=_close_idle)
 
 @dataclass(slots=True)
 class _Reading:
-    """A slice that is being read."""
-
     piece: Slice
     plan: Plan
     taken: Future[Taken]
@@ -285,7 +283,6 @@ class EventScanner:
         self._finished = True
 
     def _read(self, piece: Slice, plan: Plan) -> Taken:
-        """The rows of an intact slice."""
         if not plan.exact and has_long_decimals(piece.text):
             raise _LongTimesError
         if not plan.loose and piece.booleans:

@@ -115,8 +115,6 @@ def host_calls(
 
 @dataclass(frozen=True, slots=True)
 class _HostCalls:
-    """The calls of a process."""
-
     database: Database
     process: int | None
     threads: Threads

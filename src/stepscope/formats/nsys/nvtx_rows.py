@@ -303,7 +303,6 @@ class _Others:
 
 
 def _instants(rows: pa.Table, others: _Others) -> pa.Table:
-    """Marks as table `instant`."""
     ids = rows["globalTid"].combine_chunks().dictionary_encode(null_encoding="encode")
     spelled = [
         ("" if pid is None else str(pid), "" if tid is None else str(tid))

@@ -222,8 +222,6 @@ def _amount(cell: str, unit: str = "") -> int | None:
 
 @dataclass(slots=True)
 class _Tables:
-    """The rows of the canonical tables."""
-
     report: ReadReport
     device_event: list[Row] = field(default_factory=list)
     host_event: list[Row] = field(default_factory=list)

@@ -102,7 +102,6 @@ def _refused(member: Member, reason: str) -> SourceError:
 
 
 def _exporter(loaded: dict[str, Any]) -> tuple[str | None, str | None]:
-    """Program and version that wrote it."""
     name, _, version = str(loaded.get("exporter") or "").partition("@")
     return name or None, version or None
 
