@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from stepscope.cli.choices import form_options, reading_options, sources_argument, typed_sources
-from stepscope.cli.output import check_form, put_answer
+from stepscope.cli.output import chosen_form, put_answer
 from stepscope.cli.progress import open_watched
 from stepscope.floor.errors import CheckFailedError
 
@@ -26,7 +26,7 @@ ERRORS = {
 @reading_options
 @form_options
 def command(
-    sources: tuple[str, ...], job: str | None, reading: dict[str, Any], **form: Any
+    sources: tuple[str, ...], job: str | None, reading: dict[str, Any], **given: Any
 ) -> None:
     """Runs the data-quality checks of a recording and the invariants of its tables, after it has
     compared every file of the store with what was written.
@@ -36,11 +36,11 @@ def command(
     from stepscope.answers.ask import ask
     from stepscope.questions.invariants import invariants
 
-    check_form(**form)
+    form = chosen_form(given)
     with open_watched(*sources, job=job, **reading) as trace:
         trace.store.check_all_files()
         answer = ask(invariants, trace.store)
-    put_answer(answer, **form)
+    put_answer(answer, form)
     failed = [row["check"] for row in answer.rows() if row["severity"] == "error"]
     if failed:
         raise CheckFailedError(

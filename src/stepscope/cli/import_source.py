@@ -15,7 +15,7 @@ from stepscope.cli.choices import (
     sources_argument,
     typed_sources,
 )
-from stepscope.cli.output import check_form, put_answer
+from stepscope.cli.output import chosen_form, put_answer
 from stepscope.cli.progress import progress_on
 from stepscope.cli.say import say
 from stepscope.cli.typed_name import typed_name
@@ -82,7 +82,7 @@ def command(
     dask: str | None,
     memory: int | None,
     strict: bool,
-    **form: Any,
+    **given: Any,
 ) -> None:
     """Reads trace files, or folders of them, into a store: a directory to keep and ask again.
 
@@ -95,7 +95,7 @@ def command(
     from stepscope.store.build import import_source
     from stepscope.store.memory import LEAST
 
-    check_form(**form)
+    form = chosen_form(given)
     if memory is not None and memory < LEAST:
         raise UsageError(
             f"an import cannot keep to {bytes_text(memory)} of memory",
@@ -120,6 +120,6 @@ def command(
         )
     with open_trace(directory) as trace:
         answer = trace.ask("sources")
-    put_answer(answer, **form)
+    put_answer(answer, form)
     kept = typed_sources([str(directory)])
     say(f"{directory}: ready; ask it with: {typed_name()} summary {kept}")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepscope.cli.say import put, say
 from stepscope.cli.typed_name import typed_name
@@ -19,38 +20,52 @@ ERRORS = {
 }
 
 
-def check_form(
-    *,
-    as_json: bool,
-    as_csv: bool,
-    as_spaces: bool = False,
-    as_markdown: bool = False,
-    parquet: str | None,
-) -> None:
-    """Refuses two forms at once, and a file that cannot be written, before anything is computed.
+FORMS = ("as_json", "as_csv", "as_spaces", "as_markdown", "parquet")
+"""Parameters of commands that ask for an answer in another form than words."""
+
+
+class Form(NamedTuple):
+    """How an answer is written.
+
+    Args:
+        kind: `words`, `json` (one object), `csv`, `spaces` (lines of values between single spaces), `markdown`, or
+            `parquet`.
+        file: that Parquet is written into.
+    """
+
+    kind: str = "words"
+    file: str = ""
+
+
+WORDS = Form()
+
+
+def chosen_form(given: Mapping[str, Any]) -> Form:
+    """The form that a command was asked for by parameters of `FORMS`.
+
+    It refuses two forms at once, and a file that cannot be written, before anything is computed.
 
     Raises:
         StepScopeError: the Parquet file cannot be written.
         UsageError: more than one of them was asked for.
     """
-    if as_json + as_csv + as_spaces + as_markdown + (parquet is not None) > 1:
+    asked = [name for name, value in given.items() if value not in (None, False)]
+    if len(asked) > 1:
         raise UsageError(
             "an answer has one form",
             hint="choose one of --json, --csv, --markdown, --spaces and --parquet FILE",
             slug="two-forms",
         )
-    if parquet is not None:
-        check_output(Path(parquet))
+    if asked == ["parquet"]:
+        check_output(Path(given["parquet"]))
+        return Form("parquet", given["parquet"])
+    return Form(asked[0].removeprefix("as_")) if asked else Form()
 
 
 def put_answer(
     table: Table,
+    form: Form = WORDS,
     *,
-    as_json: bool = False,
-    as_csv: bool = False,
-    as_spaces: bool = False,
-    as_markdown: bool = False,
-    parquet: str | None = None,
     width: int | None = None,
     most: int | None = None,
     whole: bool = False,
@@ -60,11 +75,7 @@ def put_answer(
 
     Args:
         table: the answer.
-        as_json: as one JSON object.
-        as_csv: as CSV.
-        as_spaces: as lines of values between single spaces.
-        as_markdown: as Markdown.
-        parquet: into this file.
+        form: how it is written.
         width: in words, columns of text to fit into; None for those that stdout has.
         most: in words and in Markdown, at most so many rows; None for all.
         whole: in words, every column that the answer has.
@@ -73,31 +84,30 @@ def put_answer(
     Raises:
         StepScopeError: the Parquet file cannot be written.
     """
-    if as_json:
+    if form.kind == "json":
         put(table.to_json() + "\n", is_json=True)
-    elif as_csv:
+    elif form.kind == "csv":
         put(table.to_csv())
         _tell_apart(table)
-    elif as_spaces:
+    elif form.kind == "spaces":
         from stepscope.report.text import spaced_text
 
         put(spaced_text(table))
         _tell_apart(table)
-    elif as_markdown:
+    elif form.kind == "markdown":
         from stepscope.report.markdown import markdown_text
 
         put(markdown_text(table, most=most))
-    elif parquet is not None:
-        table.to_parquet(parquet)
-        say(f"{parquet}: {len(table)} rows")
+    elif form.kind == "parquet":
+        table.to_parquet(form.file)
+        say(f"{form.file}: {len(table)} rows")
         _tell_apart(table)
     else:
         from stepscope.report.text import answer_lines, print_lines, text_width, wants_colour
 
-        fit = width or text_width(sys.stdout)
         lines = answer_lines(
             table,
-            width=fit,
+            width=width or text_width(sys.stdout),
             most=most,
             whole=whole,
             bars=wants_colour(sys.stdout),

@@ -23,7 +23,7 @@ from stepscope.cli.choices import (
     together,
     typed_sources,
 )
-from stepscope.cli.output import check_form, put_answer
+from stepscope.cli.output import FORMS, chosen_form, put_answer
 from stepscope.cli.progress import open_watched, progress_on
 from stepscope.cli.say import say
 from stepscope.report.pictures import PICTURES
@@ -41,11 +41,6 @@ def question_command(question: Question) -> click.Command:
         top: int | None,
         columns: str | None,
         sort: str | None,
-        as_json: bool,
-        as_csv: bool,
-        as_spaces: bool,
-        as_markdown: bool,
-        parquet: str | None,
         width: int | None,
         reading: dict[str, Any],
         picture: str | None = None,
@@ -56,14 +51,7 @@ def question_command(question: Question) -> click.Command:
         from stepscope.answers.jobs import several_jobs, without_job
         from stepscope.report.text import MOST_ROWS, OF_ALL_ROWS
 
-        form: dict[str, Any] = {
-            "as_json": as_json,
-            "as_csv": as_csv,
-            "as_spaces": as_spaces,
-            "as_markdown": as_markdown,
-            "parquet": parquet,
-        }
-        check_form(**form)
+        form = chosen_form({name: asked.pop(name) for name in FORMS})
         if picture is not None:
             from stepscope.report.figures import check_name, save_figure
 
@@ -76,7 +64,7 @@ def question_command(question: Question) -> click.Command:
         parameters = {p.name: asked.pop(p.name) for p in question.parameters}
         most = MOST_ROWS if top is None else None
         whole = columns is not None or (top is not None and question.drawing in OF_ALL_ROWS)
-        read_by_people = not any(form[name] for name in form if name != "as_markdown")
+        read_by_people = form.kind in ("words", "markdown")
         shown: dict[str, Any] = {"top": top, "columns": column_names(columns), "sort": sort}
         checked = shown | {"columns": without_job(shown["columns"])}
         complete = check_asked(question, **checked, **parameters)
@@ -97,7 +85,7 @@ def question_command(question: Question) -> click.Command:
             answer = replace(answer, gates=tuple(one.as_row() for one in judged))
         put_answer(
             answer,
-            **form,
+            form,
             width=width,
             most=most,
             whole=whole,

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from stepscope.cli.choices import form_options, narrowing_options, reading_options, sources_argument
-from stepscope.cli.output import check_form, put_answer
+from stepscope.cli.output import chosen_form, put_answer
 from stepscope.cli.progress import open_watched
 
 
@@ -27,7 +27,7 @@ def command(
     under: str | None,
     window: tuple[int, int] | None,
     reading: dict[str, Any],
-    **form: Any,
+    **given: Any,
 ) -> None:
     """Runs one read-only SQL statement over the tables of a recording.
 
@@ -37,7 +37,7 @@ def command(
     chosen ranks, steps and events and with the question's default parameters. Only answers that the SQL names
     are computed.
     """
-    check_form(**form)
+    form = chosen_form(given)
     with open_watched(*sources, job=job, **reading) as trace:
         answer = trace.sql(text, rank=ranks, step=steps, name=name, under=under, window=window)
-    put_answer(answer, **form, whole=True)
+    put_answer(answer, form, whole=True)
