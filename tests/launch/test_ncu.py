@@ -12,7 +12,7 @@ from stepscope.floor.errors import UsageError
 from stepscope.launch.line import tool_line
 from stepscope.launch.tool import Request
 from stepscope.launch.tools import TOOLS
-from stepscope.launch.tools.kernel_filter import kernel_filter
+from stepscope.launch.tools.ncu import kernel_filter
 from stepscope.launch.tools.nvprof_metrics import NCU_NAMES, ncu_names
 
 needs_ncu = pytest.mark.skipif(shutil.which("ncu") is None, reason="ncu is not installed")

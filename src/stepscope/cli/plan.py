@@ -127,10 +127,9 @@ def command(
     place = None if output is None or descriptor_of(output) == 1 else output.absolute()
     stdout: int | None = None
     if not source:
-        raise UsageError(
+        raise _no_model(
             "nothing was given to make a plan of",
-            hint="name a script, a recording, or a model as train.py:Model",
-            slug="no-model",
+            "name a script, a recording, or a model as train.py:Model",
         )
     if _is_script(source):
         from stepscope.cli.script_plan import ScriptPlan, stdout_apart
@@ -198,18 +197,15 @@ def _from_model(source: str, top: int) -> list[Listed]:
 
     place, colon, name = source.rpartition(":")
     if not colon or not place or not name:
-        raise UsageError(
+        raise _no_model(
             f"{source}: no such file, and no model",
-            hint="name a recording, or a model as train.py:Model",
-            slug="no-model",
+            "name a recording, or a model as train.py:Model",
         )
     found = _imported(place)
     for part in name.split("."):
         found = getattr(found, part, None)
         if found is None:
-            raise UsageError(
-                f"{place} has no {name}", hint="name a model that it defines", slug="no-model"
-            )
+            raise _no_model(f"{place} has no {name}", "name a model that it defines")
     model = found if _is_model(found) else _made(found, source)
     paths = [path for path, _ in model.named_modules() if path]
     return [Listed(f"{path}.{way}") for path in paths[:top] for way in ("forward", "backward")]
@@ -220,7 +216,7 @@ def _imported(place: str) -> Any:
     try:
         if path.suffix == ".py":
             if not path.is_file():
-                raise UsageError(f"there is no file {path}", hint="check the path", slug="no-model")
+                raise _no_model(f"there is no file {path}", "check the path")
             sys.path.insert(0, str(path.resolve().parent))
             spec = importlib.util.spec_from_file_location(path.stem, path)
             if spec is None or spec.loader is None:
@@ -234,29 +230,24 @@ def _imported(place: str) -> Any:
     except StepScopeError:
         raise
     except Exception as error:
-        raise _no_model(place, error) from error
+        raise _no_model(f"{place}: {type(error).__name__}: {error}") from error
 
 
 def _made(make: Callable[[], Any], source: str) -> Any:
     try:
         model = make()
     except Exception as error:
-        raise _no_model(source, error) from error
+        raise _no_model(f"{source}: {type(error).__name__}: {error}") from error
     if not _is_model(model):
-        raise UsageError(
-            f"{source} makes a {type(model).__name__}, which is no module",
-            hint="name a torch.nn.Module, or a function without arguments that returns one",
-            slug="no-model",
-        )
+        raise _no_model(f"{source} makes a {type(model).__name__}, which is no module")
     return model
 
 
-def _no_model(source: str, error: Exception) -> UsageError:
-    return UsageError(
-        f"{source}: {type(error).__name__}: {error}",
-        hint="name a torch.nn.Module, or a function without arguments that returns one",
-        slug="no-model",
-    )
+def _no_model(
+    message: str,
+    hint: str = "name a torch.nn.Module, or a function without arguments that returns one",
+) -> UsageError:
+    return UsageError(message, hint=hint, slug="no-model")
 
 
 def _is_model(value: Any) -> bool:

@@ -280,13 +280,16 @@ def command(
         raise click.exceptions.Exit(code)
 
 
+def _refused(message: str, hint: str) -> UsageError:
+    return UsageError(message, hint=hint, slug="two-ways-to-record")
+
+
 def _check_sampled(chosen: set[str]) -> None:
     """Refuses ways to record beside samples but phases: what samples see of a profiler is not the script."""
     if others := chosen - {"phases"}:
-        raise UsageError(
+        raise _refused(
             f"--sample and --{min(others)} cannot be combined",
-            hint="sample in a run of its own, or with --phases",
-            slug="two-ways-to-record",
+            "sample in a run of its own, or with --phases",
         )
 
 
@@ -300,10 +303,9 @@ def _plan(
 
     if plan is None:
         if seconds or iterations:
-            raise UsageError(
+            raise _refused(
                 f"--{'for' if seconds else 'iterations'} needs --inline",
-                hint="write for example --inline --for 10m",
-                slug="two-ways-to-record",
+                "write for example --inline --for 10m",
             )
         return None
     if not given_script and plan.endswith(".py"):
@@ -318,9 +320,7 @@ def _plan(
     except ValueError:
         measured = -1
     if measured is not None and measured <= 0:
-        raise UsageError(
-            f"--for {seconds} is no time", hint="write 90s, 10m or 2h", slug="two-ways-to-record"
-        )
+        raise _refused(f"--for {seconds} is no time", "write 90s, 10m or 2h")
     return replace(
         read, mode="in_rounds", measured_seconds=measured, measured_iterations=iterations
     )
@@ -346,10 +346,9 @@ def _check_ways(chosen: set[str], given: dict[str, Any]) -> None:
     others = chosen.difference(_EVERY_STEP, _SOME_STEPS)
     if chosen >= set(_SOME_STEPS) or (others and len(chosen) > 1):
         one, other, *_ = sorted(chosen.intersection(_SOME_STEPS) if not others else chosen)
-        raise UsageError(
+        raise _refused(
             f"--{one} and --{other} cannot be combined",
-            hint="leave one of them out; without any, phases and a trace are recorded",
-            slug="two-ways-to-record",
+            "leave one of them out; without any, phases and a trace are recorded",
         )
     if "trace" in chosen:
         return
@@ -358,10 +357,9 @@ def _check_ways(chosen: set[str], given: dict[str, Any]) -> None:
     if refused:
         way = min(chosen & _TAKEN_ALONE.keys() or chosen)
         instead = {"on-demand": "give it to stepscope trigger, when you ask for a trace"}
-        raise UsageError(
+        raise _refused(
             f"--{min(refused).replace('_', '-')} cannot be given with --{way}",
-            hint=instead.get(way, "leave it out, or add --trace"),
-            slug="two-ways-to-record",
+            instead.get(way, "leave it out, or add --trace"),
         )
 
 
@@ -373,10 +371,9 @@ def _captures(
         "steps" if capture and not steps else "capture" if steps and not (capture or nvtx) else None
     )
     if missing:
-        raise UsageError(
+        raise _refused(
             f"--{'capture' if missing == 'steps' else 'steps'} needs --{missing}",
-            hint="write for example --capture cuda-profiler --steps 100-102",
-            slug="two-ways-to-record",
+            "write for example --capture cuda-profiler --steps 100-102",
         )
     if capture is None and not nvtx:
         return None

@@ -36,21 +36,32 @@ _PLACE = pa.schema(
 )  # fmt: skip
 
 
+class _Ids:
+    """Ids that are taken once each, as JSON."""
+
+    def __init__(self, first: int) -> None:
+        self.taken: set[str] = set()
+        self._free = count(first)
+
+    def take(self, spelled: str) -> str:
+        """The id `spelled` where it is free, else one that is."""
+        while not spelled or _as_id(spelled) in self.taken:
+            spelled = str(next(self._free))
+        self.taken.add(_as_id(spelled))
+        return _as_id(spelled)
+
+
 class Processes:
     """The processes of a file."""
 
     def __init__(self) -> None:
         """Starts without any."""
-        self._taken: set[str] = set()
-        self._free = count(1_000_000)
+        self._ids = _Ids(1_000_000)
         self._places = count(1)
 
     def add(self, name: str, spelled: str = "") -> Process:
         """A further process below the others, with the id `spelled` where that is free."""
-        while not spelled or _as_id(spelled) in self._taken:
-            spelled = str(next(self._free))
-        self._taken.add(_as_id(spelled))
-        return Process(_as_id(spelled), name, next(self._places))
+        return Process(self._ids.take(spelled), name, next(self._places))
 
 
 class Process:
@@ -59,8 +70,7 @@ class Process:
     def __init__(self, pid: str, name: str, place: int) -> None:
         """For `Processes.add`, which people call."""
         self.pid = pid
-        self._taken: set[str] = set()
-        self._free = count(1)
+        self._ids = _Ids(1)
         self._named = [
             self._row("process_name", "0", name=name),
             self._row("process_sort_index", "0", sort_index=place),
@@ -74,12 +84,9 @@ class Process:
 
     def add(self, name: str, spelled: str = "") -> str:
         """A further track below the others, with the id `spelled` where that is free; its id as JSON."""
-        while not spelled or _as_id(spelled) in self._taken:
-            spelled = str(next(self._free))
-        tid = _as_id(spelled)
-        self._taken.add(tid)
+        tid = self._ids.take(spelled)
         self._named.append(self._row("thread_name", tid, name=name))
-        self._named.append(self._row("thread_sort_index", tid, sort_index=len(self._taken)))
+        self._named.append(self._row("thread_sort_index", tid, sort_index=len(self._ids.taken)))
         return tid
 
     def names(self) -> str:
@@ -98,6 +105,11 @@ def _as_id(spelled: str) -> str:
     """An id as JSON: a number where it is one that viewers can hold."""
     plain = spelled.isascii() and spelled.isdecimal() and len(spelled) < 10
     return str(int(spelled)) if plain else json.dumps(spelled)
+
+
+_THREADLESS = "SELECT DISTINCT span FROM memory_event WHERE rank = $rank AND thread IS NULL"
+_INSTANTS = "SELECT DISTINCT pid, tid FROM instant WHERE rank = $rank ORDER BY ALL"
+_COUNTERS = "SELECT DISTINCT coalesce(pid, '') FROM counter WHERE rank = $rank ORDER BY 1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,15 +148,15 @@ class RankPlaces:
             "thread": _table(
                 {"span": pa.int16(), "thread": pa.int32()},
                 [(span, thread, *self._ids(at)) for (span, thread), at in threads.items()]
-                + [(span, None, *self._ids(self._track("", ""))) for span in self._threadless()],
+                + [(span, None, *self._ids(self._track("", ""))) for (span,) in self._query(_THREADLESS)],
             ),
             "spelled": _table(
                 {"spelled_pid": pa.string(), "spelled_tid": pa.string()},
-                [(pid, tid, *self._ids(self._track(pid, tid))) for pid, tid in self._instants()],
+                [(pid, tid, *self._ids(self._track(pid, tid))) for pid, tid in self._query(_INSTANTS)],
             ),
             "process": _table(
                 {"spelled": pa.string()},
-                [(pid, self._counted(pid, of_device).pid, "") for pid in self._counters()],
+                [(pid, self._counted(pid, of_device).pid, "") for (pid,) in self._query(_COUNTERS)],
             ),
             "kind": pa.table(
                 {"name": list(DEVICE_TYPES.values()), "code": list(DEVICE_TYPES)}
@@ -217,22 +229,6 @@ class RankPlaces:
         return _placed(
             events, _mapped(events["device"], events["stream"], streams), tracks
         ), of_device
-
-    def _threadless(self) -> list[int]:
-        rows = self._query(
-            "SELECT DISTINCT span FROM memory_event WHERE rank = $rank AND thread IS NULL"
-        )
-        return [span for (span,) in rows]
-
-    def _instants(self) -> list[tuple[str, str]]:
-        rows = self._query("SELECT DISTINCT pid, tid FROM instant WHERE rank = $rank ORDER BY ALL")
-        return [(pid, tid) for pid, tid in rows]
-
-    def _counters(self) -> list[str]:
-        rows = self._query(
-            "SELECT DISTINCT coalesce(pid, '') FROM counter WHERE rank = $rank ORDER BY 1"
-        )
-        return [pid for (pid,) in rows]
 
     def _counted(self, pid: str, of_device: Mapping[str, Process]) -> Process:
         """The process that counters of this id belong to: of the host, or a device of this number."""

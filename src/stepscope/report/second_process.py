@@ -8,17 +8,13 @@ import json
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stepscope.api.trace import Trace
 from stepscope.floor.allotted import processors
-from stepscope.report.page_data import Report, Shown
+from stepscope.report.page_data import Helper, Report, Shown
 from stepscope.store.open import Store
 from stepscope.store.own_process import conversation, own_process, started
-
-if TYPE_CHECKING:
-    from stepscope.floor.allotted import processors
-from stepscope.report.page_data import Helper
 
 _MOST_BYTES = 64 << 20
 """Events of larger stores are asked about by one process: two need twice the memory."""

@@ -1,4 +1,5 @@
-"""What every part of the reader asks of an export: its processes, clocks, words and numbers.
+"""What every part of the reader asks of an export: its processes, clocks, words and numbers. Reports (`.nsys-rep`,
+`.qdrep`), whose format is NVIDIA's own, the `nsys` that is installed exports first.
 
 A table exists only where it has rows, and columns came with versions: what is not there is NULL. Rows
 name their process by a number, `globalPid`: the machine, the process id in bits 24 to 47, and zeros;
@@ -10,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,8 +19,11 @@ import pyarrow as pa
 
 from stepscope.floor.errors import SourceError
 from stepscope.floor.ranks import RANK_VARIABLES, process_from
+from stepscope.formats.container import Member
 from stepscope.formats.cupti.columns import LATEST_NS
-from stepscope.formats.sqlite import MAGIC, Database, Layout, Only
+from stepscope.formats.exporter import Exporter
+from stepscope.formats.sniff import EXPORT_A_REPORT
+from stepscope.formats.sqlite import MAGIC, Database, Layout, Only, opened
 from stepscope.formats.tables import EPOCH_NS
 
 _BITS = 24
@@ -69,6 +73,41 @@ def looks_like_export(head: bytes) -> bool:
 NSYS = Layout(
     "Nsight Systems", looks_like_export, strings=("StringIds", "id", "value"), always=False
 )
+
+
+_REPORT = b"NVIDIA Tegra Profiler Report"
+_MARK_ENDS = 512
+
+_EXPORTER = Exporter(
+    tool="nsys",
+    title="Nsight Systems",
+    ending=".nsys-rep",
+    made=".sqlite",
+    arguments=lambda report, target: [
+        "export", "--type", "sqlite", "-o", str(target), str(report),
+    ],
+    by_hand=EXPORT_A_REPORT,
+)  # fmt: skip
+
+
+def looks_like_report(head: bytes) -> bool:
+    """Whether a file's first bytes are those of a report."""
+    return _REPORT in head[:_MARK_ENDS]
+
+
+@contextmanager
+def opened_export(member: Member) -> Iterator[Database]:
+    """Opens an export, or a report after it was exported.
+
+    Raises:
+        SourceError: it cannot be opened, exported, or is damaged.
+    """
+    with member.open() as stream:
+        head = stream.read(_MARK_ENDS)
+    if not head.startswith(MAGIC) and looks_like_report(head):
+        member = _EXPORTER.export(member)
+    with opened(member, NSYS) as database:
+        yield database
 
 
 def processes(database: Database) -> dict[str, int | None]:

@@ -1,4 +1,4 @@
-"""Calls to CUDA and to the operating system, and what profiling cost, as canonical rows of the host."""
+"""Calls to CUDA and to the operating system, what profiling cost, and sampled stacks, as canonical rows of the host."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from stepscope.formats.cupti.columns import (
     mapped_rows,
     on_host,
     on_track,
+    timed,
 )
 from stepscope.formats.messages import operation_of
 from stepscope.formats.nsys.call_chains import Stacks
@@ -29,6 +30,7 @@ from stepscope.formats.nsys.export import (
     LIBRARIES,
     MPI,
     NODES,
+    STACKS,
     SYSTEM_CALLS,
     enumeration,
     of_process,
@@ -38,7 +40,7 @@ from stepscope.formats.nsys.export import (
 from stepscope.formats.nsys.payloads import Messages
 from stepscope.formats.nvtx.rows import role_of
 from stepscope.formats.sqlite import Database
-from stepscope.formats.tables import ReadReport, canonical
+from stepscope.formats.tables import READ, ReadReport, canonical
 
 OVERHEAD = "overhead"
 _NAMELESS = "(call without a name)"
@@ -262,3 +264,23 @@ def graph_nodes(database: Database, process: int | None, threads: Threads) -> pa
         ),
         "graph_node",
     )
+
+
+def stack_samples(
+    database: Database, process: int | None, threads: Threads, stacks: Stacks, report: ReadReport
+) -> pa.Table:
+    """Table `stack_sample`, with the times as recorded; its stacks go to `stacks`."""
+    rows = database.columns(STACKS, ("id", "start", "globalTid"), of_process("globalTid", process))
+    if not rows.num_rows:
+        return READ["stack_sample"].empty_table()
+    rows = timed(rows.filter(rows["id"].is_valid()), "start", report)
+    schema = READ["stack_sample"]
+    known = {
+        "time_ns": rows["start"],
+        "thread": threads.numbers(rows["globalTid"]).cast(pa.int32()),
+        "stack_id": stacks.numbers(database, "SAMPLING_CALLCHAINS", rows["id"]),
+        "weight": pa.array(np.ones(rows.num_rows, np.int64)),
+        "clock": pa.repeat(pa.scalar("cpu"), rows.num_rows),
+    }
+    nothing = {field.name: pa.nulls(rows.num_rows, field.type) for field in schema}
+    return pa.table(nothing | known, schema=schema)

@@ -19,10 +19,8 @@ from stepscope.formats.nsys import export
 from stepscope.formats.nsys.call_chains import Stacks
 from stepscope.formats.nsys.counter_rows import counters
 from stepscope.formats.nsys.device_rows import device_events, devices
-from stepscope.formats.nsys.host_rows import Threads, graph_nodes, host_calls
+from stepscope.formats.nsys.host_rows import Threads, graph_nodes, host_calls, stack_samples
 from stepscope.formats.nsys.nvtx_rows import cpu_page_faults, nvtx_ranges
-from stepscope.formats.nsys.report_file import looks_like_report, opened_export
-from stepscope.formats.nsys.sample_rows import stack_samples
 from stepscope.formats.nvtx.markers import module_classes
 from stepscope.formats.nvtx.rows import range_tables
 from stepscope.formats.options import ReadOptions
@@ -43,12 +41,12 @@ Row = dict[str, Any]
 
 def looks_like(head: bytes) -> bool:
     """Whether a file's first bytes could be a report of Nsight Systems, or an export of one."""
-    return export.looks_like_export(head) or looks_like_report(head)
+    return export.looks_like_export(head) or export.looks_like_report(head)
 
 
 def processes(member: Member) -> list[str]:
     """Names of the processes that the file holds, in order of their ids."""
-    with opened_export(member) as database:
+    with export.opened_export(member) as database:
         return list(export.processes(database))
 
 
@@ -56,7 +54,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
     """Reads one process of a file, or one file of an archive, as the recording of one rank."""
     options = options or ReadOptions()
     report = ReadReport()
-    with opened_export(member) as database:
+    with export.opened_export(member) as database:
         if database.damage is not None:
             report.note(database.damage)
         ranks = export.processes(database)
@@ -128,7 +126,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
 
 def peek(member: Member) -> Facts | None:
     """What a process of a file says of itself, or None when it holds no activity."""
-    with opened_export(member) as database:
+    with export.opened_export(member) as database:
         ranks = export.processes(database)
         process = _number(member, ranks)
         found: list[int] = []

@@ -12,10 +12,9 @@ from stepscope.floor.errors import SourceError
 from stepscope.formats.container import Member
 from stepscope.formats.cupti.columns import LATEST_NS
 from stepscope.formats.cupti.device_rows import streams, used_devices
-from stepscope.formats.nvprof.device_rows import KERNELS, device_events, devices
+from stepscope.formats.nvprof.device_rows import KERNELS, device_events, devices, samples
 from stepscope.formats.nvprof.host_rows import CALLS, MARKERS, OVERHEAD, HostRows, host_rows
 from stepscope.formats.nvprof.kernel_metrics import kernel_metrics
-from stepscope.formats.nvprof.samples import samples
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.sqlite import MAGIC, Layout, opened
 from stepscope.formats.tables import (

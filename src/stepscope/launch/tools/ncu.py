@@ -9,11 +9,13 @@ caches before each run of a kernel, so that the first launch measures like the h
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from stepscope.floor.captured_steps import CAPTURE_RANGE
+from stepscope.floor.kernel_spelling import argument_names, function_of
 from stepscope.launch.tool import Request, Tool, Written
-from stepscope.launch.tools.kernel_filter import kernel_filter
 from stepscope.launch.tools.nvprof_metrics import ncu_names
 from stepscope.launch.tools.own_reader import refused
 
@@ -26,6 +28,30 @@ _SHORT = {
 }
 MOST_KERNELS = 200
 """That are recorded where the user does not say how many."""
+_MOST_WORDS = 5
+"""Of the template arguments: the longest, which tell most. Each is one more way for a regular expression to fail."""
+
+
+def kernel_filter(names: Iterable[str]) -> str:
+    """The regular expression that finds kernels of these names, as another recording has them, among demangled ones.
+
+    What tools agree on in a name is in `floor/kernel_spelling.py`. ncu's own `function` names are without template
+    arguments, and all of cutlass's kernels are one `Kernel2`.
+
+    >>> kernel_filter(["void f<4, at::Add<float> >(int)", "sgemm_nt"])
+    '(^|[ :])(f<.*Add.*float|sgemm_nt(\\\\(|$))'
+    """
+    found = dict.fromkeys(map(_expression, names))
+    return f"(^|[ :])({'|'.join(found)})"
+
+
+def _expression(name: str) -> str:
+    own, arguments = function_of(name)
+    if not arguments:
+        return re.escape(own) + r"(\(|$)"
+    words = dict.fromkeys(argument_names(arguments))
+    longest = sorted(words, key=len, reverse=True)[:_MOST_WORDS]
+    return "".join([re.escape(own), "<", *(f".*{word}" for word in words if word in longest)])
 
 
 def _arguments(request: Request) -> list[str]:
