@@ -46,10 +46,7 @@ def open_several(
     names: Sequence[str] | None = None,
     jobs: Sequence[str] = (),
     part: Part = EVERYTHING,
-    capture: Captures = (),
-    cache: bool = True,
-    strict: bool = False,
-    progress: Progress | None = None,
+    **reading: Any,
 ) -> Iterator[Callable[..., Table]]:
     """Opens what a question that compares is asked of, and gives what asks it with its parameters.
 
@@ -60,10 +57,7 @@ def open_several(
         jobs: where files are of several jobs, which one is meant: one name for all recordings, or one for
             each.
         part: the events of each that the question is about.
-        capture: recordings in which the jobs' CUDA graphs were captured; for files only.
-        cache: keep what is imported for the next time.
-        strict: take any damage in a file as an error.
-        progress: hears how far reading is.
+        reading: `capture`, `cache`, `strict` and `progress`, as `open_trace` takes them.
 
     Raises:
         SourceError: a source cannot be read.
@@ -72,9 +66,6 @@ def open_several(
     """
     called = _called(question, sources, names)
     with ExitStack() as stack:
-        reading: dict[str, Any] = {
-            "capture": capture, "cache": cache, "strict": strict, "progress": progress,
-        }  # fmt: skip
         traces = [opened(one, stack, **reading) for one in sources]
         wanted = _wanted(traces, jobs)
         scopes = [

@@ -21,10 +21,11 @@ from stepscope import __version__
 from stepscope.cli.say import put, say
 from stepscope.cli.streams import flush, open_closed_streams, write_no_more
 from stepscope.cli.typed_name import typed_name
-from stepscope.floor.errors import StepScopeError, out_of_memory
+from stepscope.floor.errors import StepScopeError
 from stepscope.floor.known_names import nearest
 from stepscope.questions import OURS
 from stepscope.questions import names as question_names
+from stepscope.serve.known_errors import known
 from stepscope.store.own_process import own_process
 
 COMMANDS = {
@@ -163,20 +164,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 slug="system",
             )
         )
-    except MemoryError:
-        return _tell(out_of_memory())
     except Exception as error:
-        if type(error).__name__ == "OutOfMemoryException":  # DuckDB's, which need not be imported
-            return _tell(out_of_memory())
-        if os.environ.get("STEPSCOPE_DEBUG") == "1":
+        told = known(error, "the output of the same command under STEPSCOPE_DEBUG=1")
+        if not told.slug and os.environ.get("STEPSCOPE_DEBUG") == "1":
             raise
-        return _tell(
-            StepScopeError(
-                f"a bug in StepScope {__version__}: {type(error).__name__}: {error}",
-                hint="please report it, with the output of the same command under STEPSCOPE_DEBUG=1",
-                slug="",
-            )
-        )
+        return _tell(told)
     return code
 
 

@@ -256,25 +256,12 @@ def process_from(environment: Mapping[str, str]) -> Process:
 
 
 def _process(
-    said: _Said,
-    world_size: int | None,
-    *,
-    local_rank: int | None = None,
-    local_world_size: int | None = None,
-    node: int | None = None,
-    disagreement: str = "",
+    said: _Said, world_size: int | None, *, local_rank: int | None = None, **known: Any
 ) -> Process:
-    return Process(
-        rank=said.rank,
-        local_rank=local_rank,
-        world_size=max(world_size or 1, said.rank + 1),
-        host=host_name(),
-        pid=os.getpid(),
-        rule=said.launcher.rule,
-        node=node,
-        local_world_size=local_world_size,
-        disagreement=disagreement,
-    )
+    """The process that a launcher describes; `known` are further fields of it."""
+    size = max(world_size or 1, said.rank + 1)
+    rule = said.launcher.rule
+    return Process(said.rank, local_rank, size, host_name(), os.getpid(), rule, **known)
 
 
 def _first(numbers: Iterable[int | None]) -> int | None:

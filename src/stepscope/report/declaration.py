@@ -13,27 +13,18 @@ from stepscope.schema.declare import SchemaTable
 def declaration(question: Question) -> dict[str, Any]:
     """What a question is, asks, takes and answers, as JSON has it."""
     return {
-        "name": question.name,
-        "asks": question.asks,
-        "recordings": question.recordings,
-        "needs": question.needs,
-        "drawing": question.drawing,
+        **_as_data(question, "name", "asks", "recordings", "needs", "drawing"),
         "added_by": str(question.added_by) if question.added_by else None,
         "parameters": [
-            {
-                "name": p.name,
-                "type": p.type,
-                "meaning": p.meaning,
-                "default": p.default,
-                "choices": list(p.choices),
-            }
+            _as_data(p, "name", "type", "meaning", "default") | {"choices": list(p.choices)}
             for p in question.parameters
         ],
-        "columns": [
-            {"name": c.name, "type": c.type, "unit": c.unit, "meaning": c.meaning}
-            for c in question.columns
-        ],
+        "columns": [_as_data(c, "name", "type", "unit", "meaning") for c in question.columns],
     }
+
+
+def _as_data(declared: object, *names: str) -> dict[str, Any]:
+    return {name: getattr(declared, name) for name in names}
 
 
 def table_declaration(table: SchemaTable) -> dict[str, Any]:
@@ -52,13 +43,7 @@ def page_declaration(question: Question) -> dict[str, Any]:
     """The same with all that a page needs to draw an answer it knows nothing else of."""
     declared = declaration(question)
     for column, shown in zip(question.columns, declared["columns"], strict=True):
-        shown |= {
-            "shown": column.shown,
-            "sums": column.sums,
-            "advises": column.advises,
-            "moment": column.moment,
-            "kernels": column.kernels,
-        }
+        shown |= _as_data(column, "shown", "sums", "advises", "moment", "kernels")
     for parameter, taken in zip(question.parameters, declared["parameters"], strict=True):
         taken["form"] = parameter.form
     filters = filters_of(question)

@@ -1,4 +1,4 @@
-"""What went wrong with a request, as whoever asked is told it."""
+"""What went wrong with a request or a command, as whoever asked is told it."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ from stepscope import __version__
 from stepscope.floor.errors import StepScopeError, out_of_memory
 
 
-def known(error: Exception) -> StepScopeError:
-    """An error of any kind as one of ours; what is none is a bug."""
+def known(
+    error: Exception, shown_by: str = "what the same question prints on the command line"
+) -> StepScopeError:
+    """An error of any kind as one of ours; what is none is a bug, to be reported with what `shown_by` names."""
     if isinstance(error, StepScopeError):
         return error
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryException":
         return out_of_memory()
     return StepScopeError(
         f"a bug in StepScope {__version__}: {type(error).__name__}: {error}",
-        hint="please report it, with what the same question prints on the command line",
+        hint=f"please report it, with {shown_by}",
         slug="",
     )
 
