@@ -115,7 +115,8 @@ def typed_sources(
 ) -> str:
     """Files and folders, the job, captures of graphs and what of them was asked for, as they are typed again; standard
     input is gone, and `SRC` instead."""
-    named = ["SRC" if source == "-" else _no_option(source) for source in sources]
+    # A name that starts as an option does is typed with its folder.
+    named = ["SRC" if one == "-" else f"./{one}" if one.startswith("-") else one for one in sources]
     given = [
         ("--job", job),
         *(("--capture", capture) for capture in captures),
@@ -127,10 +128,6 @@ def typed_sources(
     ]
     options = [word for option, value in given if value is not None for word in (option, value)]
     return shlex.join([*named, *options])
-
-
-def _no_option(source: str) -> str:
-    return f"./{source}" if source.startswith("-") else source
 
 
 def together(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -64,11 +63,7 @@ def _row(name: str, version: str, place: str) -> str:
 
 
 def _lines(problem: Problem) -> str:
-    return "".join(f"{' ' * _INDENT}{line}\n" for line in _wrapped(problem))
-
-
-def _wrapped(problem: Problem) -> Iterator[str]:
     more = f"; {problem.cure}" if problem.cure else ""
-    yield from textwrap.wrap(
-        f"{problem.severity}: {problem.what}{more}", _WIDTH - _INDENT, break_on_hyphens=False
-    )
+    text = f"{problem.severity}: {problem.what}{more}"
+    lines = textwrap.wrap(text, _WIDTH - _INDENT, break_on_hyphens=False)
+    return "".join(f"{' ' * _INDENT}{line}\n" for line in lines)

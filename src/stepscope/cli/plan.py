@@ -7,7 +7,7 @@ import importlib.util
 import os
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -131,7 +131,8 @@ def command(
             "nothing was given to make a plan of",
             "name a script, a recording, or a model as train.py:Model",
         )
-    if _is_script(source):
+    # With arguments it can be nothing but a script.
+    if len(source) > 1 or source[0].endswith(".py") or source[0] == "-m":
         from stepscope.cli.script_plan import ScriptPlan, stdout_apart
 
         _check_writable(output)
@@ -148,11 +149,6 @@ def command(
         labels, header = _from_model(source[0], top), []
     whole = [Listed(label) for label in _WHOLE]
     write([*whole, *(one for one in labels if _is_label(one.label))], header)
-
-
-def _is_script(source: Sequence[str]) -> bool:
-    # With arguments it can be nothing else.
-    return len(source) > 1 or source[0].endswith(".py") or source[0] == "-m"
 
 
 def _put(text: str, output: Path | None, stdout: int | None) -> None:

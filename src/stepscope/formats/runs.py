@@ -143,8 +143,10 @@ def find_run(*paths: Path, rank: int | None = None, without: Iterable[Path] = ()
             run.skip(str(file), error, recording=file.name.endswith(_NAMES))
     found = _opened(sniffed, run, alone)
     if not found:
+        skipped = len(run.skipped)
+        among = f" among {skipped} files" if skipped > 1 else ""
         raise SourceError(
-            f"{named}: no recording found{_among(len(run.skipped))}",
+            f"{named}: no recording found{among}",
             hint="give a trace that torch.profiler wrote (.json, .json.gz), or a folder of them",
             slug="no-recording",
         )
@@ -274,10 +276,6 @@ def _older(one: Member, other: Member) -> bool:
         return one.path.stat().st_mtime_ns < other.path.stat().st_mtime_ns
     except OSError:
         return False
-
-
-def _among(skipped: int) -> str:
-    return f" among {skipped} files" if skipped > 1 else ""
 
 
 def _peeked(found: list[tuple[Member, Format]], run: Run) -> list[Candidate]:

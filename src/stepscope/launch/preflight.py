@@ -160,7 +160,8 @@ def dotted(version: tuple[int, ...]) -> str:
 
 
 def _output(folder: Path) -> Iterator[Problem]:
-    place = _existing(folder)
+    # It would be made in the nearest above it that exists.
+    place = next((one for one in (folder, *folder.parents) if one.exists()), Path("/"))
     if not os.access(place, os.W_OK | os.X_OK):
         yield Problem("failure", f"{place} cannot be written", "name another folder with -o")
     elif (space := _free(place)) < SPACE_WANTED:
@@ -319,11 +320,6 @@ _NEEDS: dict[Need, Callable[[Node, tuple[str, ...]], Iterator[Problem]]] = {
     "ptrace-any": _ptrace_any,
     "ncu-lock": _ncu_lock,
 }
-
-
-def _existing(folder: Path) -> Path:
-    """The folder, or the nearest above it that exists, in which it would be made."""
-    return next((one for one in (folder, *folder.parents) if one.exists()), Path("/"))
 
 
 def _free(folder: Path) -> int:

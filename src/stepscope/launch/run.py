@@ -17,8 +17,7 @@ from stepscope.floor.ranks import Process, process_from
 from stepscope.launch.become import become, original_environment, warn
 from stepscope.launch.divert import Diverted
 from stepscope.launch.line import Line, capture_of, recorded_command, tool_line
-from stepscope.launch.outcome import outcome
-from stepscope.launch.output import own_stem, stem_name
+from stepscope.launch.output import outcome, own_stem, stem_name
 from stepscope.launch.preflight import executable_of, lacks_space, problems, this_node, version_of
 from stepscope.launch.supervise import Ended, Supervisor
 from stepscope.launch.tool import Request, Tool

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -23,13 +22,26 @@ class Picture(NamedTuple):
     figure: Callable[[Table], Any]
 
 
-def _lazily(module: str, name: str) -> Callable[[Table], Any]:
-    """A function of a module that is imported when it first draws: most commands draw nothing."""
-    return lambda table: getattr(import_module(f"stepscope.report.{module}"), name)(table)
+def _roofline(table: Table) -> Any:
+    from stepscope.report.roofline_plot import roofline_figure
+
+    return roofline_figure(table)
+
+
+def _map(table: Table) -> Any:
+    from stepscope.report.rank_map_plot import map_figure
+
+    return map_figure(table)
+
+
+def _runs(table: Table) -> Any:
+    from stepscope.report.scaling_chart import scaling_chart
+
+    return scaling_chart(table)
 
 
 PICTURES: Mapping[Drawing, Picture] = {
-    "roofline": Picture(("--plot",), _lazily("roofline_plot", "roofline_figure")),
-    "map": Picture(("--plot",), _lazily("rank_map_plot", "map_figure")),
-    "runs": Picture(("-o", "--output"), _lazily("scaling_chart", "scaling_chart")),
+    "roofline": Picture(("--plot",), _roofline),
+    "map": Picture(("--plot",), _map),
+    "runs": Picture(("-o", "--output"), _runs),
 }

@@ -233,7 +233,8 @@ def _draw(events: list[Row], whole: Mapping[int, float], title: str) -> Any:
     axes.set_yticks(list(places.values()), [_name(key, lines) for key in lines], fontsize=7)
     axes.set_ylim(max(places.values()) + 0.6, -1.0)
     axes.set_xlim(0, right * 1.2)
-    axes.set_xlabel("ms since the iteration started" + _also(left_out), fontsize=8)
+    also = f" ({left_out} shorter events are not drawn)" if left_out else ""
+    axes.set_xlabel(f"ms since the iteration started{also}", fontsize=8)
     axes.tick_params(axis="x", labelsize=7)
     axes.tick_params(axis="y", length=0)
     finish_axes(axes, "x", hidden=("top", "right", "left"), title=plain_text(title, 100))
@@ -341,7 +342,3 @@ def _name(key: Key, lines: Mapping[Key, object]) -> str:
     _, _, label, occurrence = key
     several = occurrence or any(other[2:] == (label, 1) for other in lines)
     return plain_text(label) + (f" #{occurrence}" if several else "")
-
-
-def _also(left_out: int) -> str:
-    return f" ({left_out} shorter events are not drawn)" if left_out else ""

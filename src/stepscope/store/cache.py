@@ -103,14 +103,11 @@ def _digest_of(room: str) -> str:
     return digest.hexdigest()
 
 
-def _identity(file: os.stat_result) -> tuple[int, ...]:
-    """What changes with a file's content: a time of modification can be set, and one of a change cannot."""
-    return file.st_size, file.st_mtime_ns, file.st_ctime_ns, file.st_ino
-
-
 def _state(path: Path) -> tuple[str, tuple[int, ...]]:
     try:
-        return os.fspath(path), _identity(path.stat())
+        file = path.stat()
+        # What changes with a file's content: a time of modification can be set, and one of a change cannot.
+        return os.fspath(path), (file.st_size, file.st_mtime_ns, file.st_ctime_ns, file.st_ino)
     except OSError:
         return os.fspath(path), ()
 

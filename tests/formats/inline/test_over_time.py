@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from stepscope.formats.inline.over_time import counters
+from stepscope.formats.inline.host import counters
 
 COLUMNS = ["time_ns", "processors_used", "memory_bytes", "power", "throttled_by_heat", "unheard_of"]
 DEVICE = {"index": 2, "name": "NVIDIA A100", "tool": "NVML"}

@@ -38,6 +38,7 @@ _HEAD = re.compile(
     rb'(?m)^"?(ID|Process ID)"?([,;\t])(?=[^\n]*"?(Process ID|Host Name|Kernel Name)"?[,;\t])[^\n]*"?Kernel Name"?[,;\t]'
 )
 _BANNER = re.compile(rb"(?m)^==PROF== ")
+_MISSING = ("n/a", "nan", "no data", "-nan", "inf", "-inf")
 _FIRST_CELL = re.compile(r'"?(\d{1,18})"?[,;\t]')
 _DETAILS = ("Metric Name", "Metric Unit", "Metric Value")
 _SUMMARY = ("Metric Name", "Metric Unit", "Minimum", "Maximum", "Average")
@@ -164,7 +165,11 @@ class _Table:
             elif pending:
                 self.report.drop("unreadable")
             pending = ""
-            if not units and "Metric Name" not in names and _is_units(line, delimiter):
+            if (
+                not units
+                and "Metric Name" not in names
+                and line.startswith((f'""{delimiter}', delimiter))
+            ):
                 units = dict(zip(names, _cells(line, delimiter) or [], strict=False))
                 continue
             if not _FIRST_CELL.match(line):
@@ -186,10 +191,6 @@ def _row(names: list[str], cells: list[str], units: dict[str, str], table: int) 
     for name, cell in zip(names, cells, strict=False):
         (row.cells if name in _KNOWN else row.values)[name] = cell
     return row
-
-
-def _is_units(line: str, delimiter: str) -> bool:
-    return line.startswith((f'""{delimiter}', delimiter))
 
 
 def _cells(line: str, delimiter: str) -> list[str] | None:
@@ -264,7 +265,7 @@ class _Launches:
     def _add(self, row: _Row, metric: str, text: str, unit: str) -> None:
         launch = self._launch(row)
         value = number_of(text, self.mark)
-        if value is None and not _is_missing(text):
+        if value is None and text.strip().lower() not in _MISSING:
             if decimal_mark(text) is not None:
                 self.report.drop("unreadable")
             return  # texts, such as the configuration of caches
@@ -322,7 +323,3 @@ _ATTRIBUTES = {
 def _shape(text: str) -> str | None:
     found = _SHAPE.match(text)
     return None if found is None else ",".join(str(int(axis)) for axis in found.groups())
-
-
-def _is_missing(text: str) -> bool:
-    return text.strip().lower() in ("n/a", "nan", "no data", "-nan", "inf", "-inf")

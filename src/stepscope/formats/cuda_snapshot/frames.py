@@ -95,7 +95,8 @@ class Stacks:
             self._program.append(python and is_program_frame(text))
             self._telling.append(not _PLUMBING.match(text))
             self._name.append(text.replace(";", ","))
-            self._role.append(_role_of_python(name, file) if python else _role_of_cpp(name))
+            of_cpp = BACKWARD if _BACKWARD_CPP.match(name) else None
+            self._role.append(_role_of_python(name, file) if python else of_cpp)
             operator = None if python else _OPERATOR.search(name[:200])
             self._operator.append(None if operator is None else _operator_name(operator[1]))
         return number
@@ -156,10 +157,6 @@ def _short(name: str) -> str:
     'at::wrapper_CUDA_div'
     """
     return re.split(r"[(<]", name.replace("(anonymous namespace)::", ""), maxsplit=1)[0] or name
-
-
-def _role_of_cpp(name: str) -> str | None:
-    return BACKWARD if _BACKWARD_CPP.match(name) else None
 
 
 def _role_of_python(name: str, file: str) -> str | None:

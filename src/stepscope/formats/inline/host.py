@@ -1,18 +1,21 @@
-"""Reads what the recorder measured of its process and those below it: processor time, threads, memory, files."""
+"""Reads what the recorder measured of its process and those below it, processor time, threads, memory and files, and of its
+machine over time.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
+
+import pyarrow as pa
 
 from stepscope.formats.container import Member, strip_bom
 from stepscope.formats.host_metrics import Row, host_metrics_of
 from stepscope.formats.inline import document
 from stepscope.formats.inline.document import number, whole
-from stepscope.formats.inline.over_time import counters
 from stepscope.formats.options import ReadOptions
-from stepscope.formats.tables import Facts, RankTables, ReadReport
+from stepscope.formats.tables import READ, Facts, RankTables, ReadReport
 
 _OURS = re.compile(rb'"format"\s*:\s*"stepscope\.host"')
 _REPORT = "StepScope"
@@ -117,3 +120,67 @@ def _threads(listed: Any) -> Iterator[tuple[str, int]]:
             cpu_ns = whole(one[1])
             if cpu_ns is not None:
                 yield one[0][:64], cpu_ns
+
+
+# -- over time ------------------------------------------------------------------------------------
+
+
+_PROCESSES = "job's processes"
+_MOST_MOMENTS = 100_000
+
+
+class _Series(NamedTuple):
+    name: str
+    unit: str | None
+    of_device: bool = True
+
+
+_SERIES = {
+    "processors_used": _Series("processors used", None, of_device=False),
+    "memory_bytes": _Series("memory", "bytes", of_device=False),
+    "read_bytes_per_s": _Series("read", "bytes/s", of_device=False),
+    "written_bytes_per_s": _Series("written", "bytes/s", of_device=False),
+    "compute_active": _Series("utilisation", "%"),
+    "power": _Series("power", "W"),
+    "temperature": _Series("temperature", "°C"),
+    "clock": _Series("clock of multiprocessors", "Hz"),
+    "max_clock": _Series("highest clock of multiprocessors", "Hz"),
+    "memory_clock": _Series("clock of memory", "Hz"),
+    "throttled": _Series("clock held down", "%"),
+    "throttled_by_heat": _Series("clock held down by heat", "%"),
+    "throttled_by_power": _Series("clock held down by power", "%"),
+}
+"""By their names in the file, which are those of `counter.kind` for a device."""
+
+
+def counters(section: Any) -> pa.Table:
+    """Rows of `counter` of what a document has under `host`; none where it has nothing over time."""
+    found = section.get("over_time") if isinstance(section, dict) else None
+    rows = list(_over_time(found)) if isinstance(found, dict) else []
+    return pa.Table.from_pylist(rows, schema=READ["counter"])
+
+
+def _over_time(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    columns, rows, device = found.get("columns"), found.get("rows"), found.get("device")
+    if not isinstance(columns, list) or columns[:1] != ["time_ns"] or not isinstance(rows, list):
+        return
+    told = device if isinstance(device, dict) else {}
+    tool, index = told.get("tool"), str(whole(told.get("index")) or 0)
+    of_device: dict[str, str | None] = {
+        "track": tool if isinstance(tool, str) else "device",
+        "pid": index,
+    }
+    series: dict[int, dict[str, str | None]] = {
+        place: {"series": one.name, "unit": one.unit}
+        | (of_device | {"kind": name} if one.of_device else {"track": _PROCESSES})
+        for place, name in enumerate(columns)
+        if isinstance(name, str) and (one := _SERIES.get(name)) is not None
+    }
+    for row in rows[:_MOST_MOMENTS]:
+        time_ns = whole(row[0]) if isinstance(row, list) and len(row) == len(columns) else None
+        if time_ns is None:
+            continue
+        for place, words in series.items():
+            value = number(row[place])
+            if value is not None:
+                yield words | {"time_ns": time_ns, "value": value}

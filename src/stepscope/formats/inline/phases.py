@@ -14,8 +14,7 @@ from stepscope.formats.frames import UNKNOWN, Frame
 from stepscope.formats.host_metrics import host_metric_table
 from stepscope.formats.inline import document
 from stepscope.formats.inline.document import MOST_NS, number, whole
-from stepscope.formats.inline.host import host_rows
-from stepscope.formats.inline.over_time import counters
+from stepscope.formats.inline.host import counters, host_rows
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.sampled.stacks import Samples
 from stepscope.formats.step_values import step_values

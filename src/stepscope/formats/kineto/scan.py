@@ -237,7 +237,7 @@ class EventScanner:
         """What was taken so far, in the order of the file."""
         self._report = report
         self._python_stack = python_stack
-        self._threads = threads or default_threads()
+        self._threads = threads or workers(8)
         idle: _Database | None = _IDLE.pop(self._threads, None)
         self._database = idle or _Database(self._threads)
         self._workers = self._database.workers
@@ -420,11 +420,6 @@ class EventScanner:
             middle = len(events) // 2
             self._read_conformed(events[:middle], offset)
             self._read_conformed(events[middle:], offset)
-
-
-def default_threads() -> int:
-    """How many slices are read at a time: one a processor, within reason."""
-    return workers(8)
 
 
 def _longest(table: pa.Table) -> int:
