@@ -74,6 +74,9 @@ _EVENTS = f"""
 """
 
 
+_OF_EVENT = ["id", "span", "device", "step", "module", "direction", "occupancy", "copy_kind"]
+
+
 class Charged(NamedTuple):
     """What events are charged to: its name and inputs, and its work or why that is not counted.
 
@@ -237,7 +240,7 @@ def _charges_of(scope: Scope, rank: int, conventions: Conventions) -> Charges:
         piece, thing, things = _split(call, thing, things, kernel, gradients, doing)
     share, shared = _shares(piece, duration, doing)
     return Charges(
-        events=events,
+        events=events.select(_OF_EVENT),
         kernels=kernel_names,
         kernel=kernel,
         duration=duration,

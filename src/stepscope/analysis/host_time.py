@@ -91,9 +91,12 @@ class HostTime:
 
 def host_times(scope: Scope) -> list[HostTime]:
     """What the recording's samples and traced Python frames tell, by clock, in order of its name."""
-    found = _sampled(scope)
-    traced = _traced(scope) if scope.value(_ANY_TRACED) else None
-    return found if traced is None else [*found, traced]
+
+    def made() -> list[HostTime]:
+        traced = [_traced(scope)] if scope.value(_ANY_TRACED) else []
+        return [*_sampled(scope), *traced]
+
+    return scope.once((__name__, "all"), made)
 
 
 def _sampled(scope: Scope) -> list[HostTime]:

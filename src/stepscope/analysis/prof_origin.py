@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from stepscope.analysis.attribution import CALLED
 from stepscope.analysis.operator_calls import Codes, coded, distinct_rows
@@ -42,7 +43,7 @@ _DETAILS = f"""
             END AS name,
         coalesce(sequence_number, -1) AS sequence,
         coalesce(stack_id, -1) AS stack
-    FROM ({_CALLS}) SEMI JOIN (SELECT unnest($ids::BIGINT[]) AS id) USING (id)
+    FROM ({_CALLS}) SEMI JOIN origin.chosen USING (id)
     WHERE rank = $rank ORDER BY id
 """
 
@@ -85,7 +86,8 @@ def origins(scope: Scope, rank: int, operator: Array) -> Origins:
     place = np.flatnonzero(chosen)
     number = np.full(len(ids) + 1, NOTHING, dtype=np.int64)  # the last one is for -1
     number[place] = np.arange(len(place))
-    details = scope.sql(_DETAILS, {"rank": rank, "ids": ids[place]})
+    with scope.beside("origin", {"chosen": pa.table({"id": ids[place]})}):
+        details = scope.sql(_DETAILS, {"rank": rank})
     above = _Above(number[parent[place]], details)
     own, source = number[start], number[origin]
     # The numbers and the kernel's own operator are the backward's, everything else its forward's.
@@ -113,12 +115,13 @@ def origins(scope: Scope, rank: int, operator: Array) -> Origins:
 
 def _mark_above(chosen: Array, parent: Array, start: Array) -> None:
     """Marks events and all that enclose them."""
-    frontier = np.unique(start[start >= 0])
-    while frontier.size:
-        frontier = frontier[~chosen[frontier]]
-        chosen[frontier] = True
-        frontier = np.unique(parent[frontier])
-        frontier = frontier[frontier >= 0]
+    here = start
+    while len(here):
+        reached = np.zeros(len(chosen) + 1, dtype=bool)
+        reached[here] = True  # the last place is for -1
+        found = np.flatnonzero(reached[:-1] & ~chosen)
+        chosen[found] = True
+        here = parent[found]
 
 
 class _Above:

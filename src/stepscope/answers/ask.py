@@ -125,7 +125,8 @@ def ask(
 
 
 def ask_within(question: Question, scope: Scope, **parameters: Any) -> Table:
-    """The answer to a question of an open scope: of many questions what they share is computed once.
+    """The answer to a question of an open scope: of many questions what they share is computed once, and what is worth
+    keeping is kept when the scope is closed.
 
     Raises:
         StoreError: a file of the store cannot be read.
@@ -135,8 +136,14 @@ def ask_within(question: Question, scope: Scope, **parameters: Any) -> Table:
     """
     asked = check_asked(question, **parameters)
     scope.part.check_allowed(question, asked.get("by"))
-    with named(question.added_by), reading(scope.store):
+
+    def make() -> Table:
         return _table(question, scope, asked)
+
+    with named(question.added_by), reading(scope.store):
+        if not scope.keeps:
+            return make()
+        return kept_or_made(question, scope.store, None, None, EVERYTHING, asked, make, write=False)
 
 
 def _table(question: Question, scope: Scope, asked: Mapping[str, Any]) -> Table:

@@ -36,8 +36,11 @@ def kept_or_made(
     part: Part,
     asked: Mapping[str, Any],
     make: Callable[[], Table],
+    *,
+    write: bool = True,
 ) -> Table:
-    """The answer that was given before, else the one that is made now, which is kept."""
+    """The answer that was given before, else the one that is made now, which is kept: at once, or, without `write`, when
+    whoever asks more has it written."""
     ours = question.answer.__module__.startswith("stepscope.questions.")
     kept = store.kept if ours else None
     if kept is None:
@@ -58,7 +61,8 @@ def kept_or_made(
     table = make()
     if before is not None and len(table) <= MOST_ROWS and key() == before:
         kept.put(before, (table.arrow, table.sources, table.checks, table.note, table.ranks))
-        kept.write()
+        if write:
+            kept.write()
     return table
 
 

@@ -26,8 +26,10 @@ T = TypeVar("T")
 
 _HELD_BYTES = 2 << 20
 """The largest files of a table that are read into memory: some 200,000 events, which take 30 MB there."""
+_HELD_ROWS = 200_000
+"""The most rows of such a table: files of steps that are all alike hold a hundred times as many."""
 
-_MOST_FOUND_BYTES = 128 << 20
+_MOST_FOUND_BYTES = 64 << 20
 """What of the results of queries stays in memory, for who asks much."""
 
 _STEPS = "SELECT DISTINCT step FROM {table} ORDER BY step"
@@ -92,7 +94,7 @@ class Scope:
         self._conditions: dict[str, str] = {}
         self._once: dict[Hashable, Any] = {}
         self._held: dict[str, bool] = {}
-        self._found: dict[str, Any] | None = None
+        self._found: dict[Hashable, Any] | None = None
         self._found_bytes = 0
         self._kept: Kept | None = None
         self._cursor = store.cursor()
@@ -142,6 +144,11 @@ class Scope:
         """
         if self.steps is not None and self.traced_steps:
             check_known(self.steps, self.traced_steps, "step", of="the traces of this recording")
+
+    @property
+    def keeps(self) -> bool:
+        """Whether what is worked out of it is kept in the store: of all that this holds, and of no small one."""
+        return self._kept is not None
 
     def has_none(self, *tables: str) -> bool:
         """Whether the store has no row of any of these: what is made of them alone need not be asked."""
@@ -222,7 +229,11 @@ class Scope:
             # Damage is told by the question that first asks the table.
             with suppress(StoreError, duckdb.Error):
                 self.store.check_files(name, self.ranks)
-                self._cursor.execute(f"CREATE TEMP TABLE {name} AS FROM {name}")
+                ((rows,),) = self._cursor.execute(f"SELECT count(*) FROM {name}").fetchall()
+                if rows > _HELD_ROWS:
+                    del self._held[name]
+                else:
+                    self._cursor.execute(f"CREATE TEMP TABLE {name} AS FROM {name}")
 
     def sql(self, text: str, params: Any = None) -> pa.Table:
         """Runs a query of our own over the narrowed tables. `params` are bound, by position or by name.
@@ -260,17 +271,30 @@ class Scope:
         if key is None:
             return make()
         if self._found is not None and key in self._found:
-            return cast("T", self._found[key])
+            return cast("T", self._again(key))
         known: Any = NOTHING if self._kept is None else self._kept.get(key, *records)
         if known is NOTHING:
             known = make()
             if self._kept is not None and worth(known):
                 self._kept.put(key, known)
-        size = getattr(known, "nbytes", 0)
-        if self._found is not None and self._found_bytes + size <= _MOST_FOUND_BYTES:
-            self._found[key] = known
-            self._found_bytes += size
+        self._remember(key, known)
         return cast("T", known)
+
+    def _again(self, key: Hashable) -> Any:
+        """What is remembered under a key, which was now asked for last."""
+        assert self._found is not None  # noqa: S101 - the key was found in it
+        self._found[key] = known = self._found.pop(key)
+        return known
+
+    def _remember(self, key: Hashable, value: Any) -> None:
+        """Remembers a value for who asks much. For its room what is large and was asked for least lately is forgotten."""
+        if self._found is None or (size := _size(value)) > _MOST_FOUND_BYTES:
+            return
+        self._found[key] = value
+        self._found_bytes += size
+        while self._found_bytes > _MOST_FOUND_BYTES:
+            large = (one for one, of in self._found.items() if _size(of) > _MOST_FOUND_BYTES // 100)
+            self._found_bytes -= _size(self._found.pop(next(large, next(iter(self._found)))))
 
     def check_read_only(self, text: str) -> None:
         """Accepts SQL that only reads.
@@ -321,15 +345,11 @@ class Scope:
 
     def remembered(self, key: Hashable, make: Callable[[], T]) -> T:
         """The same as `once`, of a value with a size (`nbytes`): remembered by who asks much (`hold`), while there is room."""
-        if self._found is None:
-            return make()
-        if key not in self._once:
-            value: Any = make()
-            if self._found_bytes + value.nbytes > _MOST_FOUND_BYTES:
-                return cast("T", value)
-            self._found_bytes += value.nbytes
-            self._once[key] = value
-        return cast("T", self._once[key])
+        if self._found is not None and key in self._found:
+            return cast("T", self._again(key))
+        value = make()
+        self._remember(key, value)
+        return value
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
         """What several questions asked of one scope share: made when it is first asked for.
@@ -356,6 +376,10 @@ class Scope:
     def __exit__(self, *_: object) -> None:
         """Closes it."""
         self.close()
+
+
+def _size(value: Any) -> int:
+    return int(getattr(value, "nbytes", 0))
 
 
 def _is_small(rows: pa.Table) -> bool:

@@ -126,11 +126,7 @@ def calls(scope: Scope, by: str = "top-down", most: int = 1000) -> pa.Table:
                 texts.append(row["name"])
                 kinds.append("thread")
             threads[row["rank"], row["span"], row["thread"]] = len(texts) - 1
-    parts = [
-        _tree_of(scope.numpy(_CALLS.format(ranks=ranks)), threads)
-        for ranks in rank_batches(scope.ranks)
-    ]
-    tree = _together(parts)
+    tree = scope.once((__name__, by == "thread"), lambda: _tree(scope, threads))
     if by == "bottom-up":
         tree = from_below(tree)
     if not len(tree.parent):
@@ -167,6 +163,12 @@ def calls(scope: Scope, by: str = "top-down", most: int = 1000) -> pa.Table:
     return noted(
         answer, f"The {len(rows)} of {len(tree.parent)} rows with most time; --most lists more."
     )
+
+
+def _tree(scope: Scope, threads: dict[tuple[int, int, int], int]) -> CallTree:
+    """The calls of all asked ranks, from the top; below their threads where some are given."""
+    calls = (scope.numpy(_CALLS.format(ranks=ranks)) for ranks in rank_batches(scope.ranks))
+    return _together([_tree_of(own, threads) for own in calls])
 
 
 def _tree_of(calls: dict[str, Array], threads: dict[tuple[int, int, int], int]) -> CallTree:

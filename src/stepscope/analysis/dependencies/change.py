@@ -76,6 +76,14 @@ class _Times:
     away: int = -1
     unpaced: bool = False
 
+    @property
+    def assumes(self) -> bool:
+        """Whether what is certain differs from what is told."""
+        return not (
+            np.array_equal(self.duration, self.certain_duration)
+            and np.array_equal(self.lag, self.certain_lag)
+        )
+
 
 class WhatIf:
     """Answers what a graph's steps would take with changes.
@@ -93,6 +101,7 @@ class WhatIf:
         self._classes: dict[int, Array] = {}
         self._names: dict[int, list[str]] = {}
         self._plans: dict[bool, Plan] = {}
+        self.held = graph.slack >= KERNEL_WAIT_NS
 
     def outcome(self, change: Change) -> Outcome:
         """What a change would have won."""
@@ -100,7 +109,9 @@ class WhatIf:
         stay = np.arange(len(graph.recordings)) != times.away
         before = self._takes(graph.time, graph.duration)[stay]
         moved = self.run(times.duration, times.lag, times.dropped)
-        certain = self.run(times.certain_duration, times.certain_lag, times.dropped, external=True)
+        certain = moved
+        if self.held.any() or times.assumes:
+            certain = self.run(times.certain_duration, times.certain_lag, times.dropped, external=True)
         saved = _mean(before - self._takes(moved, times.duration)[stay])
         sure = _mean(before - self._takes(certain, times.certain_duration)[stay])
         most = max(min(self._most(times), _mean(before - self._in_a_row(times)[stay])), saved)
@@ -140,9 +151,8 @@ class WhatIf:
             external: a moment that came 30 µs or more later than explained waited for something outside: it comes no
                 earlier than it did.
         """
-        held = (self.graph.slack >= KERNEL_WAIT_NS) & external
         if external not in self._plans:
-            self._plans[external] = Plan.of(self.graph, held)
+            self._plans[external] = Plan.of(self.graph, self.held & external)
         return self._plans[external].run(duration, lag, dropped)
 
     def straggler(self) -> int | None:
