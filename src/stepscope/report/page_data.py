@@ -147,21 +147,15 @@ class Report:
     def groups(self) -> list[list[int]]:
         """What is asked, by its places in `asked`, with `TIMELINES` at the end: what shares most of its work is together.
 
-        That are the forms of a question, its neighbours, and first of all the questions whose answers advise: they are
+        That are the questions that rest on the same evidence, and first of all those whose answers advise: they are
         judged.
         """
-        groups: dict[str, list[int]] = {}
+        groups: dict[object, list[int]] = {"advice": []}
         for place, (_, form, _) in enumerate(self.asked):
-            groups.setdefault(form.question.name, []).append(place)
-        declared = {form.question.name: form.question for _, form, _ in self.asked}
-        advising = {
-            name for name, one in declared.items() if any(column.advises for column in one.columns)
-        }
-        return [
-            [place for name in groups if name in advising for place in groups[name]],
-            *(places for name, places in groups.items() if name not in advising),
-            [TIMELINES],
-        ]
+            advises = any(column.advises for column in form.question.columns)
+            of = "advice" if advises else form.question.rests_on
+            groups.setdefault(of, []).append(place)
+        return [*groups.values(), [TIMELINES]]
 
     def make(self, place: int) -> Any:
         """An answer as it stands in the file, or of `TIMELINES` what they show and their events.

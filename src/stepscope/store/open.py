@@ -346,7 +346,8 @@ class Store:
         """Whether a query of all of it takes longer than to read what is kept of it: not one of a small store, or
         of one that was narrowed, of which nobody asks all.
         """
-        large = sum(map(self.stored_bytes, ("host_event", "device_event"))) > _SMALL_BYTES
+        # Steps that are all alike take next to no bytes, but the numbers that tie calls to kernels do.
+        large = sum(map(self.stored_bytes, ("host_event", "device_event", "flow"))) > _SMALL_BYTES
         return self.kept_steps is None and (large or len(self.ranks) > _FEW_RANKS)
 
     def cursor(self) -> duckdb.DuckDBPyConnection:

@@ -111,7 +111,9 @@ class WhatIf:
         moved = self.run(times.duration, times.lag, times.dropped)
         certain = moved
         if self.held.any() or times.assumes:
-            certain = self.run(times.certain_duration, times.certain_lag, times.dropped, external=True)
+            certain = self.run(
+                times.certain_duration, times.certain_lag, times.dropped, external=True
+            )
         saved = _mean(before - self._takes(moved, times.duration)[stay])
         sure = _mean(before - self._takes(certain, times.certain_duration)[stay])
         most = max(min(self._most(times), _mean(before - self._in_a_row(times)[stay])), saved)
