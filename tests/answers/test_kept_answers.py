@@ -11,8 +11,9 @@ import pytest
 from tests.store.conftest import write_directory
 
 from stepscope.answers import kept_answers
-from stepscope.answers.ask import ask
+from stepscope.answers.ask import ask, ask_within
 from stepscope.answers.part import part
+from stepscope.answers.scope import Scope
 from stepscope.questions import find
 from stepscope.store import open as opening
 from stepscope.store.kept import Kept
@@ -67,6 +68,24 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Callable[..., bool]:
         return worked_out
 
     return run
+
+
+def test_what_an_open_scope_of_a_large_store_answered_is_kept_when_it_is_closed(
+    directory: Path, made: Callable[..., bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large, small = -1, opening._SMALL_BYTES
+    for least, narrowed, kept in (
+        (small, {}, False),
+        (large, {"ranks": [0]}, False),
+        (large, {}, True),
+    ):
+        monkeypatch.setattr(opening, "_SMALL_BYTES", least)
+        with Store.open(directory) as store, Scope(store, **narrowed) as scope:
+            ask_within(find("operators"), scope)
+            assert not (directory / KEPT_FILE).exists()
+        assert (directory / KEPT_FILE).exists() == kept
+    assert not made(directory)
+    assert made(directory, ranks=[0])
 
 
 def test_what_was_answered_needs_no_database(directory: Path, made: Callable[..., bool]) -> None:

@@ -131,6 +131,48 @@ def test_a_rank_is_read_from_its_own_files_unless_all_are_in_memory(tmp_path):
         )
 
 
+def test_what_is_large_and_was_asked_for_least_lately_is_forgotten_first(make_scope, monkeypatch):
+    scope = make_scope({"step": [{"step": 1, "start_ns": 0, "end_ns": 5}]})
+    monkeypatch.setattr("stepscope.answers.scope._MOST_FOUND_BYTES", 100 * 8)
+    scope.hold()
+    made = []
+
+    def ask(name: str, numbers: int) -> None:
+        def make() -> pa.Table:
+            made.append(name)
+            return pa.table({"n": pa.array([0] * numbers, pa.int64())})
+
+        scope.remembered(name, make)
+
+    for name, numbers in (
+        ("small", 1),
+        ("a", 45),
+        ("b", 45),
+        ("a", 45),
+        ("c", 45),
+        ("larger", 101),
+    ):
+        ask(name, numbers)
+    assert made == ["small", "a", "b", "c", "larger"]
+    for name, numbers in (("small", 1), ("a", 45), ("c", 45), ("b", 45), ("larger", 101)):
+        ask(name, numbers)
+    assert made[5:] == ["b", "larger"]
+
+
+def test_a_table_of_too_many_rows_is_read_from_its_files_however_few_bytes_they_take(
+    tmp_path, monkeypatch
+):
+    (tmp_path / "trace.json").write_text(json.dumps(trace(steps=3)))
+    directory = import_source(tmp_path / "trace.json", tmp_path / "store")
+    held = "SELECT count(*) FROM duckdb_tables() WHERE temporary AND table_name = 'host_event'"
+    for rows, there in ((1, 0), (1000, 1)):
+        monkeypatch.setattr("stepscope.answers.scope._HELD_ROWS", rows)
+        with Store.open(directory) as store, Scope(store) as scope:
+            scope.hold()
+            assert scope.value("SELECT count(*) FROM host_event") > 1
+            assert scope.value(held) == there
+
+
 def test_tables_that_are_held_are_read_once_and_stay_narrowed(tmp_path, monkeypatch):
     (tmp_path / "trace.json").write_text(json.dumps(trace(steps=3)))
     directory = import_source(tmp_path / "trace.json", tmp_path / "store")
