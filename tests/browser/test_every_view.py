@@ -87,7 +87,7 @@ def check_numbers(told: dict[str, str], trace: Trace) -> None:
 def check_overview(opened: Any) -> None:
     """The verdict stands on the first page as in the terminal, and the page fits a screen."""
     page = opened.show("overview")
-    text = page.locator("main").inner_text()
+    text = page.locator("main").inner_text().replace("\N{NO-BREAK SPACE}", " ")
     told = [row for row in opened.traces[0].ask("summary").rows() if row["section"] == "verdict"]
     # The first, and two that also limit the step.
     for row in [row for row in told if row["item"] != "next"][:3]:

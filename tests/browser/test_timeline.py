@@ -108,6 +108,14 @@ def test_the_canvas_shows_the_colours_of_the_step(show: Any, scheme: str) -> Non
     page.wait_for_url("**turned=rank+2")
 
 
+def test_a_rank_of_many_is_chosen_and_open(show: Any) -> None:
+    page = opened(show, "ranks", training(ranks=4))
+    page.locator(".track-title.rank [aria-expanded=false]", has_text="rank 3").wait_for()
+    page.get_by_label("Go to a rank").select_option("3")
+    page.locator(".track-title.rank [aria-expanded=true]", has_text="rank 3").wait_for()
+    page.wait_for_url("**turned=rank+3")
+
+
 def test_other_views_lead_to_it(show: Any) -> None:
     opened = show("training", training())
     page = opened.show("kernels")

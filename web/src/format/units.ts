@@ -83,6 +83,11 @@ export function tickText(value: number, unit: string): string {
     .replace(/\.(?= |$)/, "");
 }
 
+/** A text whose numbers stay on a line with their units, as in the terminal. */
+export function held(text: string): string {
+  return text.replace(/(?<=\d) (?=(?:[nµm]?s|[KMGT]?i?B|[KMGT]?FLOP)\b|%)/g, "\u00a0");
+}
+
 export function bytesText(size: number): string {
   const found = BYTES.find(([unit]) => Math.abs(size) >= unit);
   return found === undefined ? `${fixed(size, 0)} B` : `${fourDigits(size / found[0])} ${found[1]}`;

@@ -1,5 +1,6 @@
 /** What surrounds every answer: the wait for it, why there is none, how far to trust it. */
 import type { ComponentChildren } from "preact";
+import { held } from "../format/units";
 import type { Answer, Check, Reply, Row } from "../source/source";
 import { type Asked, useDeclaration, usePage } from "../state/page";
 import { Missing } from "./missing";
@@ -34,7 +35,7 @@ export function Answered<R extends Row>({ asked, bare = false, children }: Props
       {asked.value.said.length > 0 && (
         <div class="said">
           {asked.value.said.map((one) => (
-            <p key={one}>{one}</p>
+            <p key={one}>{held(one)}</p>
           ))}
         </div>
       )}

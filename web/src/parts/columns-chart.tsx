@@ -1,7 +1,7 @@
 /** Columns side by side, each a stack: a step each, or a rank. */
-import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { ratioText, tickText, timeText } from "../format/units";
 import { Walk } from "./walk";
+import { useWidth } from "./width";
 
 export interface ChartColumn {
   readonly name: string;
@@ -27,18 +27,10 @@ const WIDTH = 1000;
 const LETTER = 6;
 const SPACE = 8;
 /** Percent of the width that one column takes at most. */
-const WIDEST = 17;
+const WIDEST = 25;
 
 export function ColumnsChart({ columns, label, height, mean, reach }: Props) {
-  const place = useRef<HTMLDivElement>(null);
-  const [width, setWidth] = useState(0);
-  useLayoutEffect(() => {
-    const plot = place.current;
-    if (plot === null) return undefined;
-    const follow = new ResizeObserver(() => setWidth(plot.clientWidth));
-    follow.observe(plot);
-    return () => follow.disconnect();
-  }, []);
+  const [place, width] = useWidth();
   const sums = columns.map((one) => one.parts.reduce((sum, part) => sum + part.value, 0));
   const top = reach ?? (Math.max(...sums, mean ?? 0) || 1);
   const slot = WIDTH / columns.length;

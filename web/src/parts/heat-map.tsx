@@ -11,7 +11,7 @@ const MOST_NAMES = 24;
 export function HeatMap({ reply }: { readonly reply: Reply }) {
   const { rows } = reply.answer;
   const map = useMemo(() => mapOf(rows), [rows]);
-  const height = Math.max(6, Math.min(ROW, Math.floor(480 / Math.max(map.ranks.length, 1))));
+  const height = Math.max(3, Math.min(ROW, Math.floor(480 / Math.max(map.ranks.length, 1))));
   const every = Math.ceil(map.steps.length / MOST_NAMES);
   const everyRank = Math.ceil(12 / height);
   const cells = map.ranks.flatMap((rank) =>
@@ -37,7 +37,10 @@ export function HeatMap({ reply }: { readonly reply: Reply }) {
         {(at) => (
           <div
             class="heat-map"
-            style={{ gridTemplateColumns: `auto repeat(${map.steps.length}, minmax(3px, 80px))` }}
+            style={{
+              gridTemplateColumns: `auto repeat(${map.steps.length}, minmax(3px, 80px))`,
+              rowGap: height < 6 ? 0 : "",
+            }}
           >
             <span class="muted small">rank / step</span>
             {map.steps.map((step, place) => (

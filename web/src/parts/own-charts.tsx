@@ -21,7 +21,7 @@ interface Stack {
   readonly over?: string;
 }
 
-const MOST_COLUMNS = 200;
+const MOST_COLUMNS = 500;
 const MOST_INTERVALS = 40;
 
 /** What rows differ in, or else what they all are. */
@@ -154,7 +154,7 @@ const SPREADS: Readonly<Record<string, readonly Spread[]>> = {
     {
       columns: { value: "per_second", low: "ci95_low_per_second", high: "ci95_high_per_second" },
       unit: "count",
-      title: "A second, with 95 % intervals",
+      title: "Per second: means with their 95 % intervals",
       name: ["name"],
       beside: counted("steps", "steps"),
     },

@@ -9,10 +9,14 @@ type StepRow = RowOf<"steps">;
 
 /** More columns than this have no width. */
 const MOST = 500;
+/** Of the names below the columns and the space above them, in pixels. */
+const ROOM = 21;
 
 export function StepColumns({ height, mean }: { readonly height: number; readonly mean: number }) {
   const steps = useAnswer("steps");
   const doors = useDoors();
+  // Its room is kept until it is there: what stands below would move.
+  if (steps.state === "waiting") return <div style={{ height: `${height + ROOM}px` }} />;
   if (steps.state !== "answered" || steps.value.answer.rows.length < 2) return null;
   const { rows } = steps.value.answer;
   return (

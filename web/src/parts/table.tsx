@@ -98,7 +98,7 @@ export function AnswerTable({ reply, prefix = "" }: Props) {
                       set("sort", next === null ? null : sortText(next));
                     }}
                   >
-                    {title}
+                    <span class="head">{title}</span>
                     <span aria-hidden="true" class="arrow">
                       {sort?.column === column.name ? (sort.descending ? "▼" : "▲") : ""}
                     </span>

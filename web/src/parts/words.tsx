@@ -1,5 +1,6 @@
 /** Words of ours: what stands between backquotes is code, and names of questions lead to their view. */
 import type { ComponentChildren } from "preact";
+import { held } from "../format/units";
 import { commandLink } from "../state/command";
 import { useLink, usePage } from "../state/page";
 
@@ -10,7 +11,7 @@ export function Words({ text }: { readonly text: string }) {
   return (
     <>
       {text.split(/(`[^`]*`)/).map((part) => {
-        if (!part.startsWith("`") || part.length < 2) return part;
+        if (!part.startsWith("`") || part.length < 2) return held(part);
         const code = part.slice(1, -1);
         const asked = commandLink(code);
         if (asked !== null && known.has(asked.question)) {
@@ -32,7 +33,7 @@ export function Plain({ text }: { readonly text: string }) {
     <>
       {text
         .split(/`([^`]*)`/)
-        .map((part, place) => (place % 2 === 1 ? <code key={place}>{part}</code> : part))}
+        .map((part, place) => (place % 2 === 1 ? <code key={place}>{part}</code> : held(part)))}
     </>
   );
 }

@@ -499,6 +499,12 @@ export function Board({ layout, recording, onWrite }: Props) {
           setHidesWarmUp(hides);
           setRange(within(range, boundsOf(layout, hides)));
         }}
+        onRank={(rank) => {
+          const head = rows.rows.find((row) => row.id === rankId(rank));
+          if (head === undefined) return;
+          if (head.folded) turn(head.id);
+          setScroll(head.y);
+        }}
         moves={moves}
       />
       {layout.left_out && (

@@ -65,7 +65,7 @@ export function withRows(
 export function useHeight(): number {
   const [height, setHeight] = useState(0);
   useEffect(() => {
-    const follow = () => setHeight(Math.max(300, Math.min(innerHeight - 330, 1000)));
+    const follow = () => setHeight(Math.max(300, Math.min(innerHeight - 250, 1000)));
     follow();
     addEventListener("resize", follow);
     return () => removeEventListener("resize", follow);

@@ -14,6 +14,7 @@ interface Props {
   /** To the next or the previous event of the searched name. */
   readonly onSeek: (by: 1 | -1) => void;
   readonly onHide: (hides: boolean) => void;
+  readonly onRank: (rank: number) => void;
   readonly moves: Readonly<Record<Move, () => void>>;
 }
 
@@ -27,6 +28,7 @@ export function Tools({
   onFind,
   onSeek,
   onHide,
+  onRank,
   moves,
 }: Props) {
   return (
@@ -53,6 +55,25 @@ export function Tools({
           (found.total === 0 ? "no event has such a name" : `${found.number + 1} of ${found.total}`)}
       </span>
       <span class="gap" />
+      {layout.ranks.length > 1 && (
+        <select
+          aria-label="Go to a rank"
+          value=""
+          onChange={(event) => {
+            onRank(Number(event.currentTarget.value));
+            event.currentTarget.value = "";
+          }}
+        >
+          <option value="" disabled hidden>
+            Go to rank
+          </option>
+          {layout.ranks.map(({ rank, title }) => (
+            <option key={rank} value={rank}>
+              {title}
+            </option>
+          ))}
+        </select>
+      )}
       <button type="button" onClick={moves.all}>
         All
       </button>

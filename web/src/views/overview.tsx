@@ -217,7 +217,7 @@ function StepCard({ sections }: { readonly sections: Sections }) {
       ) : (
         <div class="step-card">
           <StackedBar parts={parts} total={total} />
-          {times.length > 0 && <StepColumns height={74} mean={mean} />}
+          {times.length > 0 && !isOne && <StepColumns height={74} mean={mean} />}
         </div>
       )}
     </section>

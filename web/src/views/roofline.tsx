@@ -4,6 +4,7 @@ import { numberText, ratioText, timeText } from "../format/units";
 import { Answered } from "../parts/answered";
 import { Choice } from "../parts/choice";
 import { Walk } from "../parts/walk";
+import { useWidth } from "../parts/width";
 import { attainable, logScale, type Roof, ridge } from "../roofline/scale";
 import type { Reply, RowOf } from "../source/source";
 import { useAnswer, useChange, usePage } from "../state/page";
@@ -11,7 +12,6 @@ import { QuestionHead, QuestionRows, useParameters } from "./generic";
 
 type RoofRow = RowOf<"roofline">;
 
-const WIDTH = 1000;
 const HEIGHT = 380;
 const LEFT = 90;
 const BOTTOM = 44;
@@ -51,6 +51,7 @@ interface Point {
 export function RooflineChart({ reply }: { readonly reply: Reply<RoofRow> }) {
   const { address } = usePage();
   const change = useChange();
+  const [place, width] = useWidth();
   const bound = BOUNDS.find((one) => one === address.state.get("bound")) ?? "all";
   const all = useMemo(() => pointsOf(reply.answer.rows), [reply]);
   const roofs = useMemo(() => roofsOf(reply.answer.rows), [reply]);
@@ -60,9 +61,10 @@ export function RooflineChart({ reply }: { readonly reply: Reply<RoofRow> }) {
   const points = bound === "all" ? all : all.filter((one) => one.row.bound === bound);
   if (all.length === 0)
     return <p class="note">No chart: no row has operations and bytes; the column note says why.</p>;
+  const right = Math.max(width, 320) - 16;
   const x = logScale([...all.map((one) => one.intensity), ...roofs.map((one) => 2 * ridge(one))]);
   const y = logScale([...all.map((one) => one.rate), ...roofs.map((one) => one.peak)]);
-  const across = (value: number) => LEFT + x.at(value) * (WIDTH - LEFT - 16);
+  const across = (value: number) => LEFT + x.at(value) * (right - LEFT);
   const up = (value: number) => (1 - y.at(value)) * (HEIGHT - BOTTOM - TOP) + TOP;
   return (
     <section class="card">
@@ -83,12 +85,13 @@ export function RooflineChart({ reply }: { readonly reply: Reply<RoofRow> }) {
           onChoose={(name) => change({ bound: name === "all" ? null : name })}
         />
       </h2>
+      <div ref={place} />
       <Walk
         label="Roofline; the table has its numbers"
         marks={points.map((one) => ({ words: pointWords(one) }))}
       >
         {(at) => (
-          <svg class="roofline" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} aria-hidden="true">
+          <svg class="roofline" viewBox={`0 0 ${right + 16} ${HEIGHT}`} aria-hidden="true">
             {x.ticks.map((tick) => (
               <g key={`x${tick}`} class="tick">
                 <line x1={across(tick)} x2={across(tick)} y1={TOP} y2={HEIGHT - BOTTOM} />
@@ -99,13 +102,13 @@ export function RooflineChart({ reply }: { readonly reply: Reply<RoofRow> }) {
             ))}
             {y.ticks.map((tick) => (
               <g key={`y${tick}`} class="tick">
-                <line x1={LEFT} x2={WIDTH - 16} y1={up(tick)} y2={up(tick)} />
+                <line x1={LEFT} x2={right} y1={up(tick)} y2={up(tick)} />
                 <text x={LEFT - 8} y={up(tick) + 4} text-anchor="end">
                   {numberText(tick, "flop/s").replace(/\.0+ /, " ")}
                 </text>
               </g>
             ))}
-            <text x={(WIDTH + LEFT) / 2} y={HEIGHT - 8} text-anchor="middle" class="axis-name">
+            <text x={(right + LEFT) / 2} y={HEIGHT - 8} text-anchor="middle" class="axis-name">
               operations per byte
             </text>
             {roofs.map((roof) => (
@@ -149,7 +152,7 @@ export function RooflineChart({ reply }: { readonly reply: Reply<RoofRow> }) {
         {points.some((one) => one.memory !== "") &&
           " A hollow circle is what counters counted, over the bytes of the memory that it names."}
         {points.some(({ row, rate }) => rate > (row.peak_flop_per_s ?? rate)) &&
-          " Why a circle is above its roof says the column note, when its row is opened."}
+          " The column note says why a circle is above its roof: open its row."}
         {points.length >= MOST_POINTS && ` The ${MOST_POINTS} longest are drawn; the table has all.`}
       </p>
     </section>
