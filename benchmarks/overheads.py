@@ -5,14 +5,14 @@ the other, in an order that is drawn. So both find the same caches, the same ali
 the first block of a way, enough of its steps ran for it to settle: a recording has decided by then which steps it measures. Some steps
 of each block, the first ones, do not count.
 
-A pair of blocks gives a ratio; the mean over pairs, with Student's 95 % interval, is the figure, without the tenth of the
-pairs that is highest and the tenth that is lowest. The processor time is that of the thread that trains. Other threads of the
+A pair of blocks gives a ratio; the mean over pairs is the figure, without the fifth of the pairs that is highest and the fifth that
+is lowest, with the 95 % interval of such a mean. The processor time is that of the thread that trains. Other threads of the
 process run beside both kinds of blocks. What they took in blocks of the way, less what they take where nothing was started, is
 added to both figures as a part of the time in which they took it: by the clock that is an upper bound, for they have other cores.
 
 torch.profiler starts in each block of its own, before steps that do not count, of which there are enough for it to settle; it ends, and makes its events,
 behind them, and what it held is freed before the next block. What TraceML has put into torch stays there in its plain steps, so its figures are what `trace_step`
-adds, a lower bound. The ways have a new process in every round, one after the other. The load at the start and at the end is written below.
+adds, a lower bound. The time is divided among all ways and lengths alike; each way has a new process in every round, one after the other. The load at the start and at the end is written below.
 
     python benchmarks/overheads.py [--minutes 15] [--steps-ms 1,5,20,100] [--device cuda] [-o overheads.json]
     python benchmarks/overheads.py --memory 100000     # whether memory grows over so many fast iterations
@@ -45,11 +45,13 @@ from stepscope.floor.statistics import student_t
 
 LEAD_IN_STEPS, LEAD_IN_SECONDS = 1024, 5.0
 """Most steps, and most seconds, of a way before the first that counts: all that it measures in turn has settled by then, or most."""
-FEWEST, COLD_SECONDS, PROFILER_COLD_SECONDS = 4, 0.01, 0.2
+FEWEST, COLD_SECONDS, PROFILER_COLD_SECONDS = 2, 0.01, 0.2
 """Least steps of a block that count, and about how long those take that do not, one at least: of torch.profiler, which
 starts in each block, and of others."""
-PAIRS = 10
-"""Blocks of each kind in a round."""
+FEWEST_PAIRS = 3
+"""Of blocks, in a round."""
+MOST = 0.02
+"""What recording is to add at most."""
 PATIENCE_SECONDS = 300
 STEPS_MS = (1.0, 5.0, 20.0, 100.0)
 LAYERS = 4
@@ -260,18 +262,21 @@ ALL_MEASURED = {"NVTX ranges", PROFILER, TRACEML, "nothing", "off"}
 PATHS = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
 
 
-def turns(name: str, spec: tuple[str, int, int], step_ms: float, block: float, seed: int) -> Any:
-    """A round of one way, in a process of its own.
+def turns(
+    name: str, spec: tuple[str, int, int], step_ms: float, block: float, seconds: float, seed: int
+) -> Any:
+    """A round of one way, in a process of its own, of so many seconds.
 
     Returns:
         The pairs, each a step of the way and a plain step by the clock and of the thread that trains, in seconds; and what other
         threads took of the time of the way's blocks, as a part of it.
     """
     warnings.simplefilter("ignore")
+    until = time.monotonic() + seconds
     drawn = random.Random(seed)  # noqa: S311 - an order, no secret
     counted = max(FEWEST, round(block * 1e3 / step_ms))
-    seconds = PROFILER_COLD_SECONDS if name == PROFILER else COLD_SECONDS
-    cold = max(1, round(seconds * 1e3 / step_ms))
+    cold_seconds = PROFILER_COLD_SECONDS if name == PROFILER else COLD_SECONDS
+    cold = max(1, round(cold_seconds * 1e3 / step_ms))
     settling = cold
     if name not in ALL_MEASURED:
         settling = min(LEAD_IN_STEPS, round(LEAD_IN_SECONDS * 1e3 / step_ms))
@@ -281,7 +286,7 @@ def turns(name: str, spec: tuple[str, int, int], step_ms: float, block: float, s
     with {**WAYS, TRACEML: traceml}[name](job) as way:
         job.block(PLAIN, cold, counted)
         job.block(way, settling, counted)
-        for _ in range(PAIRS):
+        while len(pairs) < FEWEST_PAIRS or time.monotonic() < until:
             kinds = [way, PLAIN]
             drawn.shuffle(kinds)
             took = {}
@@ -334,10 +339,14 @@ def plain_step(*spec: Any) -> float:
 
 
 def interval(values: list[float]) -> list[float]:
-    """The mean without the tenth that is highest and the tenth that is lowest, and Student's 95 % interval."""
-    cut = len(values) // 10
+    """The mean without the fifth that is highest and the fifth that is lowest, and its 95 % interval.
+
+    J. W. Tukey and D. H. McLaughlin, 1963: it scatters as the values do where those left out are as the outermost that are kept.
+    """
+    cut = len(values) // 5
     kept = sorted(values)[cut : len(values) - cut]
-    half = student_t(len(kept) - 1) * stdev(kept) / len(kept) ** 0.5
+    as_outermost = [kept[0]] * cut + kept + [kept[-1]] * cut
+    half = student_t(len(kept) - 1) * stdev(as_outermost) * len(values) ** 0.5 / len(kept)
     return [fmean(kept), fmean(kept) - half, fmean(kept) + half]
 
 
@@ -356,7 +365,7 @@ def row(name: str, step_ms: float, rounds: list[Any], others: float) -> dict[str
     return {
         "way": name,
         "asked_ms": step_ms,
-        "rounds": len(rounds),
+        "pairs": len(pairs),
         "step_ms": 1e3 * plain,
         "threads": threads,
         "wall": interval([pair[0] / pair[2] - 1 + threads for pair in pairs]),
@@ -380,6 +389,17 @@ def table(rows: list[dict[str, Any]], figure: str) -> str:
             cells.append(text.replace("%", " %"))
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def not_excluded(rows: list[dict[str, Any]], figure: str) -> str:
+    """Which intervals of ways of ours reach 2 % or more, in one line."""
+    known = "nothing", "NVTX ranges", PROFILER, TRACEML
+    reach = [
+        f"{one['way']} at {one['step_ms']:.3g} ms"
+        for one in rows
+        if one["way"] not in known and one[figure][2] >= MOST
+    ]
+    return f"Intervals that reach {MOST:.0%}: {', '.join(reach) or 'none'}.".replace("%", " %")
 
 
 def memory(iterations: int) -> str:
@@ -407,7 +427,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--minutes", type=float, default=15.0, help="for everything")
     parser.add_argument("--steps-ms", default=",".join(f"{ms:g}" for ms in STEPS_MS))
-    parser.add_argument("--block", type=float, default=0.25, metavar="SECONDS", help="of steps")
+    parser.add_argument("--rounds", type=int, default=2, help="into which the time is divided")
+    parser.add_argument("--block", type=float, default=0.2, metavar="SECONDS", help="of steps")
     parser.add_argument("--way", action="append", choices=ALL, help="only this; may be repeated")
     parser.add_argument("--device", choices=tuple(WIDTHS), default="cpu")
     parser.add_argument("--memory", type=int, metavar="ITERATIONS", help="measure this instead")
@@ -429,23 +450,23 @@ def main() -> None:
     specs = {length: spec_of(length, options.device) for length in lengths}
     found: dict[tuple[float, str], list[Any]] = {}
     shuffled = random.Random(0)  # noqa: S311 - an order, no secret
-    until = time.monotonic() + options.minutes * 60
-    rounds = 0
-    while time.monotonic() < until or not rounds:
-        rounds += 1
+    seconds = options.minutes * 60 / options.rounds / len(lengths) / len(ways)
+    for number in range(options.rounds):
         for length in lengths:
             for name in shuffled.sample(ways, len(ways)):
-                told = (specs[length], length, options.block, rounds)
+                told = (specs[length], length, options.block, seconds, number)
                 found.setdefault((length, name), []).append(round_of(name, *told))
     loads.append(os.getloadavg()[0])
     rows = []
     for length in lengths:
         others = fmean(part for _, part in found[length, "nothing"])
         rows += [row(name, length, found[length, name], others) for name in ways]
-    print(f"{table(rows, 'wall')}\n\n{table(rows, 'processor')}")
+    for figure in ("wall", "processor"):
+        print(f"{table(rows, figure)}\n\n{not_excluded(rows, figure)}\n")
     print(
-        f"\n{os.cpu_count()} cores, load {loads[0]:.1f} at the start and {loads[1]:.1f} at the end, torch "
-        f"{torch.__version__}, {rounds} rounds of {PAIRS} pairs of blocks"
+        f"{os.cpu_count()} cores, load {loads[0]:.1f} at the start and {loads[1]:.1f} at the end, torch "
+        f"{torch.__version__}, {options.rounds} rounds, "
+        f"{min(one['pairs'] for one in rows)} to {max(one['pairs'] for one in rows)} pairs of blocks"
     )
     if options.output:
         options.output.write_text(json.dumps({"loads": loads, "rows": rows}, indent=1))

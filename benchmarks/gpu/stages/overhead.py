@@ -16,7 +16,8 @@ def main() -> int:
     found = outcome_of("overhead")
     file = SCRATCH / "overhead.json"
     command = [sys.executable, ROOT / "benchmarks" / "overheads.py", "--device", DEVICE]
-    command += ["--minutes", MINUTES, "--steps-ms", STEPS_MS, "--block", "0.1", "-o", file]
+    command += ["--minutes", MINUTES, "--rounds", "1", "--steps-ms", STEPS_MS]
+    command += ["--block", "0.1", "-o", file]
     ended = run(command, SECONDS)
     print(ended.printed)
     if not file.is_file():
