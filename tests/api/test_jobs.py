@@ -59,6 +59,15 @@ def test_files_that_no_job_has_are_told_once(unlike):
         assert len(trace.sources(columns=["left_out"])) == 5
 
 
+def test_a_recording_that_no_job_has_is_checked_once(unlike):
+    (unlike / "cut.pt.trace.json.gz").write_bytes(b"\x1f\x8b\x08")
+    with stepscope.open(unlike) as trace:
+        rows = [row for row in trace.checks().rows() if row["check"] == "left_out"]
+        assert [row["job"] for row in rows] == [None]
+        told = [one for one in trace.operators().checks if one["check"] == "left_out"]
+        assert [one["explanation"].startswith("a: ") for one in told] == [False]
+
+
 def test_a_job_is_a_trace_of_its_own(unlike):
     with stepscope.open(unlike) as trace:
         assert list(trace.jobs) == ["a", "b"]

@@ -107,3 +107,11 @@ def test_work_that_is_no_longer_launched_takes_no_time_of_the_host_either(findin
             row |= {"dur_ns": 27_000, "device_ns": 3_000}
     (row,) = findings(rows, "copies-and-casts")
     assert (row["value"], row["saving_high_ns"]) == (60_000, 60_000 + 20 * 27_000)
+
+
+def test_nothing_is_said_of_a_saving_where_device_work_is_missing(findings: Any) -> None:
+    # What was lost of the work might have been saved, too.
+    rows = Job().kernel("direct_copy_kernel", 300_000, operator="aten::copy_").rows()
+    rows["data_check"] = [{"check": "truncated", "severity": "warning", "affects": "device-work"}]
+    (row,) = findings(rows, "copies-and-casts")
+    assert (row["saving_low_ns"], row["saving_high_ns"], row["severity"]) == (None, None, "note")

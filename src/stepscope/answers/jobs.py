@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.declare import JOB
 from stepscope.answers.table import Table
@@ -12,6 +12,7 @@ from stepscope.floor.errors import UsageError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.compute as pc
 
 ERRORS = {
     "several-jobs": (
@@ -58,13 +59,17 @@ def joined(answers: Mapping[str, Table], note: str) -> Table:
         note: what is to be known about the jobs.
     """
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     parts = [
         answer.arrow.add_column(0, JOB.name, pa.array([name] * len(answer), pa.string()))
         for name, answer in answers.items()
     ]
-    if {"path", _LEFT_OUT} <= {*parts[0].column_names}:
-        parts = _of_no_job_once(parts)
+    columns = {*parts[0].column_names}
+    if {"path", _LEFT_OUT} <= columns:
+        parts = _of_no_job_once(parts, pc.field(_LEFT_OUT).is_valid(), "path", _LEFT_OUT)
+    if {"explanation", "check"} <= columns:
+        parts = _of_no_job_once(parts, pc.field("check") == _LEFT_OUT, "explanation", "check")
     first = next(iter(answers.values()))
     question = replace(first.question, columns=(JOB, *first.question.columns))
     rows = pa.concat_tables(parts, promote_options="default").combine_chunks()
@@ -73,34 +78,43 @@ def joined(answers: Mapping[str, Table], note: str) -> Table:
         question=question,
         arrow=rows,
         sources=tuple(path for answer in answers.values() for path in answer.sources),
-        checks=tuple(
-            {**check, "explanation": f"{name}: {check['explanation']}"}
-            for name, answer in answers.items()
-            for check in answer.checks
-        ),
+        checks=tuple(_checks(answers)),
         note="\n".join(filter(None, (_notes(answers), note))),
         jobs=dict(answers),
         ranks=max(answer.ranks for answer in answers.values()),
     )
 
 
+def _checks(answers: Mapping[str, Table]) -> Iterator[dict[str, Any]]:
+    """The checks of all answers, each with its job's name; of files that no job has once, without one."""
+    told = set()
+    for name, answer in answers.items():
+        for check in answer.checks:
+            words = check["explanation"]
+            if check["check"] != _LEFT_OUT:
+                yield {**check, "explanation": f"{name}: {words}"}
+            elif words not in told:
+                told.add(words)
+                yield check
+
+
 _LEFT_OUT = "left_out"
 """Column of why a file is in no answer: such a file is of no job, and each job's store lists it."""
 
 
-def _of_no_job_once(parts: Sequence[pa.Table]) -> list[pa.Table]:
-    """The parts, and after them those files that all of them left out, once and of no job."""
+def _of_no_job_once(
+    parts: Sequence[pa.Table], chosen: pc.Expression, key: str, beside: str
+) -> list[pa.Table]:
+    """The parts, and after them those of the chosen rows that all of them have, once and of no job."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    path, why = pc.field("path"), pc.field(_LEFT_OUT)
-    left_out = [part.filter(why.is_valid()) for part in parts]
     named = [
-        set(zip(*(one[n].to_pylist() for n in ("path", _LEFT_OUT)), strict=True))
-        for one in left_out
+        set(zip(*(one[n].to_pylist() for n in (key, beside)), strict=True))
+        for one in (part.filter(chosen) for part in parts)
     ]
     common = pa.array(sorted(one for one, _ in set.intersection(*named)), pa.string())
-    everyone = why.is_valid() & path.isin(common)
+    everyone = chosen & pc.field(key).isin(common)
     once = parts[0].filter(everyone)
     nobody = pa.nulls(len(once), pa.string())
     return [*(part.filter(~everyone) for part in parts), once.set_column(0, JOB.name, nobody)]

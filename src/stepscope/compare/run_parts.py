@@ -46,17 +46,17 @@ def step_parts(scope: Scope) -> Steps:
             parts = {"step": int(one.times["step"][row])}
             if one.devices == 1:
                 parts |= {label: int(one.times[name][row]) for name, label in _ON_DEVICE.items()}
-                parts["idle"] = int(one.times["idle"][row])
+                parts["other"] = int(one.times["idle"][row])
             found.setdefault(one.rank, {})[one.span, int(one.step[row])] = parts
     for broken in break_down_all(scope):
         places = {name: place for place, name in enumerate(PARTS)}
         for row, step in enumerate(broken.steps["step"].tolist()):
             parts = found.get(broken.rank, {}).get((broken.span, step), {})
             own = {name: int(broken.parts_ns[row, place]) for name, place in places.items()}
-            if "idle" in parts:
+            if "other" in parts:
                 for label, names in _IDLE.items():
                     parts[label] = sum(own[name] for name in names)
-                    parts["idle"] -= parts[label]
+                    parts["other"] -= parts[label]
             elif parts and broken.measured[places["cpu_exec"]]:
                 parts |= {
                     name: own[name] for name, place in places.items() if broken.measured[place]

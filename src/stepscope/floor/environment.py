@@ -36,12 +36,18 @@ _NO_LETTER = re.compile(r"[\W_]+")
 # Both start where a run of such letters does: from every letter of a long one, each search would read to its end.
 _ASSIGNED = re.compile(r"(?<![\w.-])((?:(?![A-Za-z])[\w.-])*)([A-Za-z][\w.-]*)=(?!=)[^\s\"']+")
 _OPTION = re.compile(r"(?<![\w.-])((?:(?!--?[A-Za-z])[\w.-])*)(--?[A-Za-z][\w.-]*)(\s+)[^\s-]\S*")
+_OF_A_URL = re.compile(r"(?<=://)[^\s/@\"']+(?=@)")
+_ISSUED = re.compile(
+    r"\b(?:hf_|gh[opsur]_|github_pat_|glpat-|sk-|xox[abp]-|AKIA|ASIA|AIza)[\w-]{16,}|\beyJ[\w-]{8,}\.[\w-]+\.[\w-]+"
+)
+"""Tokens by the shape in which services issue them, whatever they are called."""
 
 DEEPEST = 64
 """Levels of nested metadata that are kept."""
 
 SUSPECT = (
     r"(?i)env|token|key|secret|passw|passphrase|credential|auth|pwd|cookie|bearer|home|path|\\u"
+    r"|://[^\s/]*@|hf_|gh[opsur]_|_pat_|glpat-|sk-|xox|AKIA|ASIA|AIza|eyJ"
 )
 """JSON text in which this finds nothing comes back from `without_secrets` as it was."""
 
@@ -70,6 +76,7 @@ def without_secrets(value: Any, depth: int = DEEPEST) -> Any:
     {'env': {'NCCL_ALGO': 'Ring'}, 'hub': {'id': 1}}
     """
     if isinstance(value, str):
+        value = _ISSUED.sub("…", _OF_A_URL.sub("…", value))
         told = _ASSIGNED.sub(
             lambda one: f"{one[1]}{one[2]}=" if is_secret(one[2]) else one[0], value
         )

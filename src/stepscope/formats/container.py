@@ -42,6 +42,7 @@ _INFLATES = 12
 _KEPT_BYTES = 1 << 20
 _SKIPPED_BYTES = 1 << 18
 _GZIP = b"\x1f\x8b"
+_EXTRA_FIELD = 4
 _TOLD = 0xFFFFFFFF
 """What of a size stands at the end of a gzip stream."""
 
@@ -242,7 +243,9 @@ class Member:
             if layers == 1 and place.within is None and place.entry is None:
                 with self.path.open("rb") as file:
                     file.seek(place.offset)
-                    is_gzip = file.read(2) == _GZIP
+                    head = file.read(4)
+                    # Of many gzips in one, as bgzip writes them with a field of its own, each tells its own size.
+                    is_gzip = head[:2] == _GZIP and not head[3] & _EXTRA_FIELD
                     file.seek(place.offset + self.size - 4)
                     return int.from_bytes(file.read(4), "little") if is_gzip else None
         return None

@@ -128,6 +128,8 @@ def _judged(facts: Facts, rule: Rule, finding: Finding) -> Found:
     per = "step that is not traced" if of_run else facts.per
     step_ns = float(facts.step_ns) if finding.step_ns is None else finding.step_ns
     lost, caveat = None, ""
+    if facts.failing("device-work"):  # nobody knows what could be saved of the work that is missing
+        finding = replace(finding, saving_ns=None)
     if finding.saving_ns is not None:
         lost = min(max(finding.saving_ns, 0.0), step_ns)
         waits = waiting(

@@ -29,11 +29,13 @@ _FROM = f"""
     LEFT JOIN (SELECT rank, id, name, input_id FROM ({_CALLS}) WHERE kind = 'operator') AS op
         ON op.rank = work.rank AND op.id = work.operator_id
 """
+IDLE_SM_NS = "sum((dur_ns * (1 - least(blocks_per_sm, 1)))::BIGINT)"
+"""Time of kernels times the part of multiprocessors without a block: whole ns, which add up to the same in any order."""
 GROUPS = f"""
     WITH grouped AS (
         SELECT work.kind, work.name, op.name AS operator, work.rank, work.span, op.input_id,
             work.direction, count(*) AS count, sum(dur_ns)::BIGINT AS total_ns,
-            sum(dur_ns * (1 - least(blocks_per_sm, 1)))::DOUBLE AS idle_sm_ns,
+            {IDLE_SM_NS}::DOUBLE AS idle_sm_ns,
             sum(dur_ns) FILTER (blocks_per_sm >= 1 AND occupancy_ratio < 0.25)::BIGINT AS low_occupancy_ns
         {_FROM} GROUP BY ALL
     )

@@ -125,9 +125,10 @@ _FORMS = {
 
 
 def _weighted(column: str) -> str:
-    """Mean of a column weighted by duration; where nothing lasted, the plain mean."""
+    """Mean of a column weighted by duration; where nothing lasted, the plain mean. A sum of whole numbers is the same in
+    whatever order threads add."""
     return (
-        f"coalesce(sum({column} * dur_ns)"
+        f"coalesce(sum(TRY_CAST({column} * dur_ns * 1e6 AS DECIMAL(30, 0)))::DOUBLE / 1e6"
         f" / nullif(sum(dur_ns) FILTER (WHERE {column} IS NOT NULL), 0), avg({column}))"
     )
 

@@ -125,7 +125,7 @@ def scaling(
 
     **By class**, runs are traces or exports of Nsight Systems, and a step consists of computation, exposed
     communication and exposed copies, as `device-time` has them, and the device's idle time: `input` while
-    the host waited for a batch, `host` while it was busy, else `idle`. Where all ranks of every run
+    the host waited for a batch, `host` while it was busy, else `other`, as in `steps`. Where all ranks of every run
     were recorded and ranges mark their steps, exposed communication is divided: *imbalance* is what a rank's has beyond the least of any rank in that
     step, because the rank that comes last waits for nobody; the rest is *exposed transfer*. These parts add up to the iteration, and so does
     what each takes beyond ideal scaling (`over_ideal_ns`).

@@ -104,6 +104,7 @@ def summary(scope: Scope) -> pa.Table:
     from stepscope.judge.engine import judge, sound
     from stepscope.judge.facts import Facts
     from stepscope.judge.rules import every, quick
+    from stepscope.judge.rules.data_quality import hides_idle
 
     facts = scope.once(Facts, lambda: Facts(scope))
     events = scope.value("SELECT sum(events_kept) FROM source") or 0
@@ -126,7 +127,7 @@ def summary(scope: Scope) -> pa.Table:
             ("step time", [*_step_time(judged), *_throughput(own)]),
             ("phases", list(_phases(judged))),
             ("breakdown", list(_breakdown(times))),
-            ("device", list(_device(times))),
+            ("device", [] if hides_idle(judged) else list(_device(times))),
             ("findings", list(_worth_changing(found))),
             ("bounds", list(_bounds(found))),
             ("operators", top_operators(own, TOP)),

@@ -428,12 +428,17 @@ def _finish(
 
         link_ranks(directory, ranks)
     guessed = [(one.member.label, one.rank) for one in job.recordings if one.rule == "order"]
-    read = {one.member.label for one in job.recordings}
+    read = {one.member.label: f"!{one.member.process}" for one in job.recordings}
     copies = [(label, original) for label, original in run.copies.items() if original in read]
-    checked = ((left_out, run.unreadable), (ranks_guessed, guessed), (identical_files, copies))
-    for check, files in checked:
-        if files:
-            add_check(directory, min(ranks), check.row(files))
+    files = {label.removesuffix(read[one]): one.removesuffix(read[one]) for label, one in copies}
+    checked = (
+        (left_out, run.unreadable),
+        (ranks_guessed, guessed),
+        (identical_files, [*files.items()]),
+    )
+    for check, found in checked:
+        if found:
+            add_check(directory, min(ranks), check.row(found))
     twice = [{"path": label, "reason": f"a copy of {original}"} for label, original in copies]
     facts = {
         "job": job.name,

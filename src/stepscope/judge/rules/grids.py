@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from stepscope.judge.cures import joined, processors
 from stepscope.judge.declare import Finding, Threshold, kernel_rule, of_time, worth
 from stepscope.judge.facts import Facts, first
+from stepscope.judge.groups import IDLE_SM_NS
 from stepscope.judge.of_kernels import of_kernels
 
 _EMPTY = worth("time of multiprocessors without a block", 0.05)
@@ -77,7 +78,7 @@ def small_grids(facts: Facts) -> Iterator[Finding]:
         confidence="low",
         advice=f"Raise the batch size, stack small calls into one ({joined('torch.bmm' * facts.in_pytorch, 'grouped products')}), or run "
         "independent parts on streams of their own.",
-        lost=(lambda group: group.idle_sm_ns, "sum(dur_ns * (1 - least(blocks_per_sm, 1)))"),
+        lost=(lambda group: group.idle_sm_ns, IDLE_SM_NS),
     )
 
 
