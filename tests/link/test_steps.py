@@ -89,13 +89,13 @@ def test_no_step_of_a_file_cut_before_its_launches_is_complete(recording):
 @pytest.mark.parametrize(
     ("blocks", "complete"),
     [
-        (
-            [(0, 60)],
-            [1, 2, 3, 4],
-        ),  # in order: neither the first step nor the last is shown to be there in full
-        ([(25, 60), (0, 25)], [1, 3, 4]),  # step 2 lies in two blocks
-        ([(35, 60), (0, 12)], [4]),  # the block between them is lost
-        ([(0, 15), (38, 60)], [4]),  # the same with times in order
+        ([(0, 60)], [0, 1, 2, 3, 4, 5]),  # the first and the last have exactly what the others have
+        ([(0, 59)], [0, 1, 2, 3, 4]),  # the last lacks a piece of work
+        ([(25, 60), (0, 25)], [0, 1, 2, 3, 4, 5]),  # step 2 lies in two blocks, and lacks nothing
+        ([(25, 50), (0, 24)], [0, 1, 3, 4]),  # step 2 lies in two blocks, and lacks something
+        ([(35, 60), (0, 12)], [0, 4, 5]),  # the block between them is lost
+        ([(0, 15), (38, 60)], [0, 4, 5]),  # the same with times in order
+        ([(0, 15), (38, 55)], [4]),  # too few are alike for what the first has to be all of it
         ([(15, 25)], []),  # the fullest step is a part
         ([(20, 30)], []),  # a lone complete step has nothing on either side that shows it
     ],

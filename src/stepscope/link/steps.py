@@ -371,9 +371,13 @@ def _mark_lacking(
     Also the fullest step may lack some, so that each has to show that nothing of it lies behind the cut. A tracer
     writes the calls of a thread, and the work of a stream, in blocks: each in order of time, and the blocks in
     any. A step is within blocks where neither the first nor the last row of one is the step's own. Two blocks are
-    in order of time, too, where what lay between them is lost: such rows skip a step.
+    in order of time, too, where what lay between them is lost: such rows skip a step. A step that blocks divide lacks
+    nothing all the same where several have exactly as many operators, calls of each thread and pieces of
+    work of each stream, and none has more work.
     """
-    for count in (launched, _per_step(steps, host, host.kind == OPERATOR)):
+    counts = [_per_step(steps, host, host.kind == OPERATOR)]
+    divided = np.zeros(len(steps), dtype=bool)
+    for count in (launched, *counts):
         steps.complete &= (count >= _IN_A_CUT_FILE * count.max(initial=0)) & (len(steps) > 1)
     steps.complete &= (launched > 0) & (_unanswered(steps, host, launch) == 0)
     calls = np.flatnonzero(np.isin(host.role, (LAUNCH, GRAPH_LAUNCH, COPY, FILL))).astype(np.int32)
@@ -389,8 +393,16 @@ def _mark_lacking(
         late = np.searchsorted(steps.host_start, called, side="right")
         edge = np.ones(len(order) + 1, dtype=bool)
         edge[1:-1] = (np.diff(line) != 0) | (np.diff(start) < 0) | (np.diff(late) > 1)
-        own = steps.at(called[edge[:-1] | edge[1:]])
-        steps.complete[own[own >= 0]] = False
+        step = steps.at(called)
+        own = step[edge[:-1] | edge[1:]]
+        divided[own[own >= 0]] = True
+        counts += [
+            np.bincount(step[(line == one) & (step >= 0)], minlength=len(steps))
+            for one in np.unique(line)
+        ]
+    _, kind, alike = np.unique(np.array(counts), axis=1, return_inverse=True, return_counts=True)
+    usual = (alike[kind.ravel()] >= ENOUGH_STEPS) & (launched == launched.max(initial=0))
+    steps.complete &= usual | ~divided
     in_window = steps.on_device_at(alone)
     steps.complete[in_window[in_window >= 0]] = False
 
