@@ -104,7 +104,7 @@ def test_parts_beyond_ideal_add_up_to_the_iterations():
     ]
     rows = compare(runs, mode="strong", below=0.8)
     parts = [
-        of(rows, label, 4)["over_ideal_ns"] for label in ("computation", "communication", "other")
+        of(rows, label, 4)["over_ideal_ns"] for label in ("computation", "communication", "idle")
     ]
     assert sum(parts) == of(rows, "iteration", 4)["over_ideal_ns"] == 20
 
