@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -478,6 +479,21 @@ def test_a_job_that_is_asked_to_end_within_the_traced_steps_leaves_their_trace(j
         assert trace.steps().rows()[0]["step"] == 3
         (ended,) = [row for row in trace.checks().rows() if row["check"] == "ended_early"]
     assert "SIGTERM" in ended["explanation"]
+
+
+def test_what_to_ask_next_can_be_pasted_where_the_folder_has_a_blank(fork, job):
+    out = str(job / "my runs")
+    done = fork("record", "--phases", "-o", out, "--", str(job / "train.py"))
+    assert done.code == 0, done.err
+    *_, question, where = shlex.split(done.err.splitlines()[-1])
+    assert (question, Path(where).parent) == ("QUESTION", Path(out))
+
+
+def test_a_file_in_the_place_of_the_folder_costs_no_run(fork, job):
+    (job / "file").write_text("in the way")
+    done = fork("record", "--phases", "-o", str(job / "file"), "--", str(job / "train.py"))
+    assert done.code == 0, done.err
+    assert "file is no directory; what is recorded goes to a new directory" in done.err
 
 
 def test_a_job_that_is_killed_leaves_what_was_measured_in_its_first_second(job):

@@ -145,6 +145,30 @@ def test_a_rank_that_is_not_chosen_becomes_the_command(launch) -> None:
     assert (process.returncode, warnings) == (7, "")
 
 
+@pytest.mark.parametrize(
+    ("size", "ranks", "has"),
+    [("2", "2", "it has ranks 0 to 1"), ("2", "1,7", ""), ("2", "local:9", ""), ("", "3", "")],
+)
+def test_a_choice_that_names_no_rank_of_the_job_is_said_once(launch, size, ranks, has) -> None:
+    """Where a size is not known, nothing is said of what it has."""
+    said = {}
+    for rank in ("0", "1"):
+        job = {"PMI_RANK": rank, "PMI_LOCAL_RANK": rank} | ({"PMI_SIZE": size} if size else {})
+        with launch("--ranks", ranks, "--", "true", **job) as process:
+            said[rank] = process.communicate(timeout=30)[1]
+    assert has in said["0"]
+    assert ("names none of this job's ranks" in said["0"]) == bool(has)
+    assert "names none" not in said["1"]
+
+
+def test_a_file_in_the_place_of_the_folder_costs_the_job_one_warning(launch, tmp_path) -> None:
+    (tmp_path / "taken").touch()
+    with launch("-o", "taken", "--", "sh", "-c", "exit 7") as process:
+        _, warnings = process.communicate(timeout=20)
+    assert process.returncode == 7
+    assert warnings.startswith("stepscope launch: rank 0 runs unprofiled: ")
+
+
 def test_a_tool_that_is_missing_costs_the_job_one_warning(launch) -> None:
     with launch("--", "sh", "-c", "echo $$; exit 7", tool="rocprofv3") as process:
         out, warnings = process.communicate(timeout=20)

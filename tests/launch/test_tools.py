@@ -9,6 +9,7 @@ import stepscope
 from stepscope.floor.captured_steps import StepRange
 from stepscope.floor.errors import UsageError
 from stepscope.launch.line import capture_of, recorded_command, script_line, tool_line
+from stepscope.launch.output import outcome
 from stepscope.launch.tool import Request, Written
 from stepscope.launch.tools import TOOLS
 
@@ -193,3 +194,13 @@ def test_files_of_one_stem_are_not_those_of_another(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     found = [path.name for path in kind.found(tmp_path / "rank1.a[b]")]
     assert found == ["rank1.a[b].nsys-rep", "rank1.a[b].qdrep"]
+
+
+def test_steps_that_were_reached_without_a_kernel_are_not_said_to_be_missed(tmp_path: Path) -> None:
+    """On a node without a device ncu records nothing of any step."""
+    request = Request(tmp_path / "rank0", steps=StepRange(5, 5), capture="nvtx")
+    _, (wrong,) = outcome(TOOLS["ncu"], "ncu", request, ended="", lasted_s=1.0)
+    assert wrong.endswith(
+        "step 5 was not reached, or its signal (nvtx) did not reach the tool, or no kernel ran that the filter "
+        "lets through"
+    )

@@ -56,7 +56,7 @@ def out_option(words: str) -> Callable[[Command], Command]:
         "--out",
         default="stepscope-out",
         metavar="DIR",
-        type=click.Path(file_okay=False, path_type=Path),
+        type=click.Path(path_type=Path),
         help=f"{words} (default stepscope-out).",
     )
 

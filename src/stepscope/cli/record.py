@@ -459,7 +459,7 @@ def _tell(
     # Where the folder could not be written, the files are together in another one.
     where = new[0] if len(new) == 1 and process.world_size == 1 else new[0].parent
     name = typed_name()
-    say(f"Ask more of it: {name} --help, then {name} QUESTION {where}")
+    say(f"Ask more of it: {name} --help, then {name} QUESTION {typed_sources([str(where)])}")
 
 
 def _tell_files(

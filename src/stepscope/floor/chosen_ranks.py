@@ -95,6 +95,18 @@ def chosen(ranks: str | None, process: Process) -> bool:
     return True
 
 
+def names_nobody(ranks: str | None, world_size: int) -> bool:
+    """Whether a choice names only ranks that a job of this size does not have.
+
+    >>> names_nobody("8", 8), names_nobody("7,8", 8), names_nobody("local:8", 8)
+    (True, False, False)
+    """
+    return any(
+        not term.prefix and all(first >= world_size for first, _ in term.ranges)
+        for term in (parse_ranks(ranks) if ranks is not None else ())
+    )
+
+
 def may_be_chosen(ranks: str | None, process: Process) -> bool:
     """Whether `process` is among `ranks` or may be, where that depends on what is not yet known of it.
 

@@ -95,6 +95,18 @@ def count_text(count: float | None) -> str:
     return _four_digits(count)
 
 
+def mean_count_text(count: float) -> str:
+    """A mean of counts, to a tenth and no further.
+
+    >>> mean_count_text(5 / 48), mean_count_text(2.34), mean_count_text(0.02), mean_count_text(3.0)
+    ('0.1', '2.3', '0.02', '3')
+    """
+    tenths = round(count, 1)
+    if tenths.is_integer() and (tenths or not count):
+        return count_text(tenths)
+    return f"{count:.1f}" if tenths else f"{count:.1g}"
+
+
 def plural(count: float | str, word: str) -> str:
     """A word for what is counted, of which there may be one.
 

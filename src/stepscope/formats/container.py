@@ -288,7 +288,7 @@ def members(path: Path) -> Iterator[Member]:
         if not stat.S_ISREG(status.st_mode):
             raise SourceError(
                 f"{path} is not a regular file",
-                hint="save it to a file first: files are read more than once",
+                hint="pipe it in, with - as SRC, or save it to a file: files are read more than once",
                 slug="not-a-file",
             )
         with ByteStream(partial(FileWindow, str(path)), str(path), status.st_size) as stream:

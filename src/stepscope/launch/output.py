@@ -118,5 +118,6 @@ def _cause(tool: Tool, request: Request, ended: str, lasted_s: float) -> str:
         what, steps = "no stepscope.capture() was", request.steps
         if steps is not None:
             what = f"{steps} {'was' if steps.first == steps.last else 'were'} not"
-        return f"{what} reached, or its signal ({request.capture}) did not reach the tool"
+        nothing = f", or {tool.nothing}" if tool.nothing else ""
+        return f"{what} reached, or its signal ({request.capture}) did not reach the tool{nothing}"
     return tool.nothing or "what it says stands above"

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from stepscope.floor.chosen_ranks import chosen, may_be_chosen
+from stepscope.floor.chosen_ranks import chosen, may_be_chosen, names_nobody
 from stepscope.floor.errors import StepScopeError
 from stepscope.floor.ranks import Process, process_from
 from stepscope.launch.become import become, original_environment, warn
@@ -131,6 +131,7 @@ def launch(asked: Asked) -> Launched:  # noqa: RET503 - `become` does not return
     process = process_from(os.environ)
     try:
         if not chosen(asked.ranks, process):
+            _warn_of_nobody(asked.ranks, process)
             become(asked.command)
     except StepScopeError as error:
         if process.rank == 0:
@@ -149,6 +150,15 @@ def launch(asked: Asked) -> Launched:  # noqa: RET503 - `become` does not return
         where = f"{error.filename}: " if error.filename else ""
         warn(f"rank {process.rank} runs unprofiled: {where}{error.strerror or error}")
     become(asked.command)
+
+
+def _warn_of_nobody(ranks: str | None, process: Process) -> None:
+    size = process.world_size
+    # A launcher that says a rank and no size leaves 1 to rank 0.
+    known = size > 1 or process.rule == "single"
+    if process.rank == 0 and known and names_nobody(ranks, size):
+        last = "only rank 0" if size == 1 else f"ranks 0 to {size - 1}"
+        warn(f'nothing is profiled: "{ranks}" names none of this job\'s ranks', f"it has {last}")
 
 
 def _profiled(asked: Asked, process: Process, stem: Path) -> Launched | None:

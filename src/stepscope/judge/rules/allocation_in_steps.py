@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stepscope.floor.units import count_text
+from stepscope.floor.units import mean_count_text
 from stepscope.judge.declare import Finding, Threshold, of_time, rule, worth
 from stepscope.judge.facts import Facts, first
 
@@ -45,7 +45,7 @@ def allocation_in_steps(facts: Facts) -> Iterator[Finding]:
     if count < _COUNT.value or facts.part_of_step(time_ns) <= _SHARE.value:
         return
     yield of_time(
-        title=f"{count_text(round(count, 1))} allocating calls a step take {facts.amount(time_ns)} on "
+        title=f"{mean_count_text(count)} allocating calls a step take {facts.amount(time_ns)} on "
         "the host",
         metric="time of allocating calls, per step after the first",
         time_ns=time_ns,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from stepscope.floor.units import count_text, plural, time_text
+from stepscope.floor.units import mean_count_text, plural, time_text
 from stepscope.judge.cures import device_tool, show_the_host
 from stepscope.judge.declare import AS_INPUT, Finding, Threshold, of_step, rule, worth
 from stepscope.judge.facts import Facts, Row
@@ -171,7 +171,7 @@ def _warm_up(facts: Facts) -> str:
 
 
 def _few(count: float, per: str) -> str:
-    number = count_text(round(count, 1))
+    number = mean_count_text(count)
     return f"{number} long {plural(number, 'gap')} a {per}"
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from stepscope.analysis.gaps import WAITS_FOR_DEVICE
 from stepscope.analysis.recording import Array, recordings
-from stepscope.floor.units import count_text, plural
+from stepscope.floor.units import mean_count_text, plural
 from stepscope.judge.declare import Finding, Threshold, of_time, rule, worth
 from stepscope.judge.facts import Facts, Row, first
 from stepscope.judge.host_waits import LONG_NS, waiting_parts
@@ -116,7 +116,7 @@ def _wait_less(facts: Facts) -> str:
 
 
 def _calls(count: float) -> str:
-    number = count_text(round(count, 1))
+    number = mean_count_text(count)
     return f"{number} synchronising {plural(number, 'call')}"
 
 
