@@ -3,8 +3,8 @@ charts of docs/scaling.md; what `stepscope scaling` then prints is that page's s
 
 python docs/screenshots.py traces/    # a folder with the recordings that SHOWN names
 
-Needs Chromium, torch for what is recorded here, matplotlib, and py-spy. A view whose recording is not there, or that has
-nothing of it to show, keeps its words alone.
+Needs Chromium; torch for what is recorded here, matplotlib for charts, py-spy for samples. A view whose recording or tool is
+not there, or that has nothing to show, keeps the picture it had.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +114,9 @@ def main() -> int:
             parts.append(f"## {title}\n\n{shows[:1].upper()}{shows[1:]}.\n{USE.get(view, '')}\n")
             address = pages.shows(view)
             path = IMAGES / f"view-{view}.png"
-            if address and taken(page, f"{address}#/{view}{STATES.get(view, '')}", path):
+            if address:
+                taken(page, f"{address}#/{view}{STATES.get(view, '')}", path)
+            if path.exists():
                 parts.append(f"![{title}](images/view-{view}.png)\n")
         browser.close()
         pages.close()
@@ -140,6 +143,8 @@ class Reports:
 
     def demo(self) -> str:
         """Recordings of `stepscope demo`."""
+        if lacks("torch"):
+            return ""
         run("demo", "--output", str(self._space / "demo"))
         return (self._space / "demo" / "report.html").as_uri()
 
@@ -148,12 +153,14 @@ class Reports:
         spy = shutil.which("py-spy") or shutil.which(
             "py-spy", path=str(Path(sys.executable).parent)
         )
-        if spy is None:
+        if spy is None or lacks("torch"):
             return ""
         file = self._space / "gpt.speedscope.json"
         script = [sys.executable, str(DOCS.parent / "examples" / "gpt.py"), "--steps", "30"]
         sampling = ["record", "--format", "speedscope", "--rate", "200", "-o", str(file), "--"]
-        subprocess.run([spy, *sampling, *script], check=True, capture_output=True)
+        subprocess.run([spy, *sampling, *script], check=False, capture_output=True)
+        if not file.exists():  # the system may forbid it to read another process
+            return ""
         run("report", str(file), "-o", str(self._space / "samples.html"))
         return (self._space / "samples.html").as_uri()
 
@@ -195,6 +202,8 @@ class Reports:
 
 def charts(space: Path) -> None:
     """Draws the measured events of an example, and what more processes do to it."""
+    if lacks("torch", "matplotlib"):
+        return
     example = [sys.executable, str(DOCS.parent / "examples" / "dlrm.py")]
     timed = [*example, "--plan", "seed", "--out", str(space / "dlrm")]
     subprocess.run(timed, check=True, stdout=sys.stderr)
@@ -207,6 +216,11 @@ def charts(space: Path) -> None:
         command = [sys.executable, *launch, sys.executable, *record, *example[1:], "--steps", "200"]
         subprocess.run(command, check=True, stdout=sys.stderr)
     run("scaling", *runs, "-o", str(IMAGES / "dlrm-scaling.png"))
+
+
+def lacks(*modules: str) -> bool:
+    """Whether one of these cannot be imported."""
+    return any(find_spec(one) is None for one in modules)
 
 
 def run(*command: str) -> None:
@@ -225,8 +239,8 @@ def views(page: Page, address: str) -> list[tuple[str, str, str]]:
     return [(href.partition("#/")[2].partition("?")[0], *words) for href, *words in links]
 
 
-def taken(page: Page, address: str, path: Path) -> bool:
-    """Takes a picture of a view, in few colours; false where it has nothing to show."""
+def taken(page: Page, address: str, path: Path) -> None:
+    """Takes a picture of a view, in few colours, where it has something to show."""
     page.goto("about:blank")
     link, _, view = address.partition("#")
     page.goto(link)  # a server's link: the token leaves it
@@ -234,10 +248,9 @@ def taken(page: Page, address: str, path: Path) -> bool:
     page.wait_for_selector(f"main[data-shows='#{view}']:not(:has(.waiting))")
     page.wait_for_selector("main:not(:has([data-complete=no]))")
     if page.locator("main table, main canvas, main svg").count() == 0:
-        return False
+        return
     picture = Image.open(io.BytesIO(page.screenshot()))
     fewer_colours(picture.convert("RGB")).save(path, optimize=True)
-    return True
 
 
 def fewer_colours(picture: Image.Image) -> Image.Image:
