@@ -228,3 +228,23 @@ def test_own_threads_beside_the_job_are_left_out_and_counted(diff: Any, answer: 
         """,
     )
     assert "Left out: 100 ns of StepScope's own threads." in answer("hotspots", rows).note
+
+
+def test_samples_of_own_threads_beside_the_job_are_left_out_and_counted(answer: Any) -> None:
+    """One of ours waits; a hook of ours within a thread that the job has started is the job's time."""
+    started = "threading.py(9): run;threading.py(8): _bootstrap_inner;threading.py(7): _bootstrap;libc.so!clone"
+    ours = "stepscope/record/job/at_term.py(180): _notice"
+    stacks = (f"libc.so!recvmsg;{ours};{started}", f"{ours};a.py(3): train;{started}", started)
+    rows = {
+        "thread": [{"thread": at, "tid": str(at)} for at in range(3)],
+        "call_stack": [{"stack_id": at, "frames": one} for at, one in enumerate(stacks)],
+        "stack_sample": [
+            {"stack_id": at, "thread": at, "weight": 1, "sampled_ns": 100, "clock": "running"}
+            for at in range(3)
+        ],
+    }
+    table = answer("hotspots", rows)
+    own = {row["function"]: row["self_ns"] for row in table.rows() if row["self_ns"]}
+    assert own == {"_notice": 100, "run": 100}
+    assert "Left out: 100 ns of StepScope's own threads." in table.note
+    assert len(answer("hotspots", rows, by="thread")) == 2

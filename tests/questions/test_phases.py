@@ -1,3 +1,8 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.examples import examples
+
 STEP = {"phase": "step", "steps": 4, "mean_ns": 100.0}
 FORWARD = {"phase": "forward", "steps": 4, "mean_ns": 40.0}
 
@@ -103,3 +108,73 @@ def test_what_timing_takes_of_a_timed_step_is_said_where_it_is_much(answer):
     assert "One in 64 steps is timed: timing one takes 20 ns, 0.3 % of 64 mean steps. Up to 16.7 % of a timed step is timing itself." in much  # fmt: skip
     little = answer("phases", {"phase": [{**timed, "timing_ns": 4}]}).note
     assert "Up to" not in little
+
+
+def _timed(steps):
+    """Of (forward, residual, steps that it stands for, what these took together): the tables, and the mean step."""
+    rows = []
+    for at, (forward, residual, of, together) in enumerate(steps):
+        whole, *parts = _step(at, forward + residual, forward=forward)
+        rows += [{**whole, "stands_for_ns": together}, *parts]
+        for row in rows[-3:]:
+            row["stands_for"] = of
+    n = sum(of for *_, of, _ in steps)
+    means = {
+        "step": sum(together for *_, together in steps) / n,
+        "forward": sum(forward * of for forward, _, of, _ in steps) / n,
+        "residual": sum(residual * of for _, residual, of, _ in steps) / n,
+    }
+    phase = [{"phase": name, "steps": n, "mean_ns": mean} for name, mean in means.items()]
+    return {"phase": phase, "phase_step": rows}, means["step"]
+
+
+def _means(found):
+    return {row["phase"]: row["mean_ns"] for row in found.rows()}
+
+
+def test_a_long_step_that_is_seldom_and_timed_does_not_count_as_often_as_the_others_that_it_stands_for(
+    answer,
+):
+    """1,000 steps of 100 ns, one of which took 10,100 ns, in its residual: it was one of the ten that were timed."""
+    usual = [(80 + at, 20, 100, 100 * 100) for at in (-2, -1, 0, 1, 2, -2, -1, 0, 1)]
+    tables, mean = _timed([*usual, (80, 10_020, 100, 100 * 100 + 10_000)])
+    found = answer("phases", tables)
+    means = _means(found)
+    assert (means["step"], set(means)) == (mean, {"step", "forward", "residual"})
+    assert mean == 110
+    assert means["forward"] == pytest.approx(80, abs=0.5)
+    assert means["residual"] == pytest.approx(30, abs=0.5)
+    assert "The timed steps take 899.8 % more than the mean step of all, 110 ns" in found.note
+    windows = answer("phases", tables, by="window").rows()
+    assert all(row["forward_ns"] + row["residual_ns"] <= row["total_ns"] + 1 for row in windows)
+
+
+def test_long_steps_that_were_not_timed_are_other_steps(answer):
+    tables, mean = _timed([(80, 20, 100, 100 * 100), (82, 20, 100, 100 * 300)])
+    found = answer("phases", tables)
+    assert _means(found) == {
+        "step": mean, "forward": 81, "residual": 20, "other steps": mean - 101,
+    }  # fmt: skip
+    assert "long steps, seldom ones, were not timed" in found.note
+
+
+@examples(40)
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 10**6), st.integers(0, 10**9), st.integers(1, 256), st.integers(0, 10**6)
+        ),
+        min_size=1,
+        max_size=12,
+    )
+)
+def test_phases_add_up_to_the_mean_step_and_none_is_below_nothing(answer, steps):
+    """Whatever the steps between the timed ones took."""
+    tables, mean = _timed(
+        [(own, rest, of, own + rest + (of - 1) * each) for own, rest, of, each in steps]
+    )
+    for asked in (None, tuple(range(len(steps)))):
+        means = _means(answer("phases", tables, steps=asked))
+        assert means.pop("step") == pytest.approx(mean)
+        assert min(means.values()) >= 0
+        assert sum(means.values()) == pytest.approx(mean, rel=1e-5, abs=1)

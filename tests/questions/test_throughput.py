@@ -58,10 +58,12 @@ def test_steps_that_all_take_the_same_have_an_interval_of_nothing_and_one_step_h
     assert row["ci95_low_per_second"] is None
 
 
-def test_an_interval_that_reaches_below_zero_is_not_told_as_one(make_scope):
+def test_an_interval_that_reaches_below_zero_is_not_told_as_one(answer, make_scope):
     assert throughput_words(make_scope(phases(10, 10_000, samples=1))) == (
         "Throughput: 199\u202f800 (± over 100 %) samples/s (1 in a step)."
     )
+    (row,) = answer("throughput", phases(10, 10_000, samples=1)).rows()
+    assert (row["ci95_low_per_second"], row["ci95_high_per_second"] > 199_800) == (0.0, True)
 
 
 def test_ranks_add_up_and_so_does_what_is_unsure(answer):

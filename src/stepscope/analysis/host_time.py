@@ -68,7 +68,7 @@ class HostTime:
         tree: the figures of `FIGURES` by path of frames.
         threads: the same figures by thread.
         known: the figures that all rows have; of instructions and cycles, that some have.
-        left_out_ns: what StepScope's own threads took, in traced calls; it is in nothing else.
+        left_out_ns: what StepScope's own threads took; it is in nothing else.
     """
 
     clock: str
@@ -105,6 +105,9 @@ def _sampled(scope: Scope) -> list[HostTime]:
     clocks = table.column("clock").to_pylist()
     for clock in dict.fromkeys(clocks):
         rows = table.filter(np.array([one == clock for one in clocks]))
+        ours = np.array([_of_own_thread(one) for one in rows.column("frames").to_pylist()])
+        left_out_ns = int(rows.column("ns").to_numpy()[ours].sum())
+        rows = rows.filter(~ours)
         column = {name: rows.column(name).to_numpy() for name in rows.column_names}
         own = np.stack([column[name] for name in FIGURES], axis=1).astype(np.int64)
         texts = [_own_frames(one) for one in rows.column("frames").to_pylist()]
@@ -123,8 +126,20 @@ def _sampled(scope: Scope) -> list[HostTime]:
         }  # fmt: skip
         frames = [parsed(text) for text in number]
         tree = call_tree_of_stacks(np.array(keys, np.int64), lengths, own)
-        found.append(HostTime(clock, frames, tree, threads, frozenset(known)))
+        found.append(HostTime(clock, frames, tree, threads, frozenset(known), left_out_ns))
     return found
+
+
+def _of_own_thread(stack: str) -> bool:
+    """Whether it is one of a thread that StepScope runs beside the job: ours right above those in which Python starts one."""
+    if _OURS not in stack:
+        return False
+    outermost_first = stack.split(";")[::-1]
+    starts = [_THREAD_STARTS in frame for frame in outermost_first]
+    if True not in starts:
+        return False
+    inside = starts.index(False, starts.index(True)) if False in starts[starts.index(True) :] else 0
+    return _OURS in outermost_first[inside]
 
 
 def _own_frames(stack: str) -> list[str]:

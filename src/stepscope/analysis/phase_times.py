@@ -21,7 +21,7 @@ of a run, of some of its steps, of a rank, and by seconds."""
 
 OTHER_STEPS = "other steps"
 """By how much the mean of all steps is above that of those that were timed, whose phases are known: seldom steps that are
-long and were not timed. Below nothing where timing itself makes those longer, or more of them than of the others are long."""
+long and were not timed."""
 
 _OF_ASKED_STEPS = f"""
     SELECT * FROM phase WHERE false UNION ALL BY NAME
@@ -36,20 +36,52 @@ _OF_ASKED_STEPS = f"""
 _ROUNDED = 1e-6
 """Part of a step by which sums of phases may miss it: means are written with all their digits."""
 
+_LONGER = f"""
+    longer AS (
+        SELECT rank, span, any_value(of.mean_ns) AS all_ns, sum(parts.mean_ns) AS timed_ns
+        FROM times AS of JOIN times AS parts USING (rank, span)
+        WHERE of.phase = 'step' AND parts.phase <> 'step'
+            AND (rank, span) IN (SELECT (rank, span) FROM phase_step WHERE stands_for_ns IS NOT NULL)
+        GROUP BY rank, span HAVING abs(any_value(of.mean_ns) - sum(parts.mean_ns)) > {_ROUNDED} * any_value(of.mean_ns) + 1
+    ),
+    beside AS (
+        SELECT rank, span, part.phase, part.stands_for::DOUBLE AS weight, part.dur_ns::DOUBLE AS part_ns,
+            of.dur_ns - avg(of.dur_ns) OVER (PARTITION BY rank, span, part.phase) AS from_mean_ns
+        FROM phase_step AS part JOIN phase_step AS of USING (rank, span, step)
+        WHERE part.phase <> 'step' AND of.phase = 'step'
+    ),
+    slopes AS (
+        SELECT rank, span, phase,
+            (sum(weight * part_ns * from_mean_ns) / sum(weight)
+                - sum(weight * part_ns) / sum(weight) * sum(weight * from_mean_ns) / sum(weight))
+            / nullif(sum(weight * from_mean_ns ** 2) / sum(weight) - (sum(weight * from_mean_ns) / sum(weight)) ** 2, 0)
+            AS slope
+        FROM beside GROUP BY ALL
+    ),
+    less AS (
+        SELECT rank, span, phase, greatest(
+            times.mean_ns - coalesce(slope, times.mean_ns / timed_ns) * (timed_ns - all_ns), 0) AS mean_ns, all_ns
+        FROM times JOIN longer USING (rank, span) LEFT JOIN slopes USING (rank, span, phase)
+        WHERE times.phase <> 'step' AND timed_ns > all_ns
+    )
+"""
+"""SQL: the phases where the timed steps are longer than all on average (a seldom long one stands for others, or timing
+makes them longer): by as much as each changes with its step, from step to step. It is the regression estimator of
+W. G. Cochran, "Sampling Techniques", chapter 7, with what is below nothing left out: they add up to the mean step."""
+
 
 def times_of(scope: Scope) -> str:
     """Rows like those of the table `phase`, of all counted steps or of the kept ones asked for: the one place that computes a
-    run's mean step. The phases of a recording and its `OTHER_STEPS` add up to it.
+    run's mean step. The phases of a recording and its `OTHER_STEPS` add up to it, and none is below nothing.
     """
     return f"""
-        WITH times AS ({"SELECT * FROM phase" if scope.steps is None else _OF_ASKED_STEPS})
-        SELECT * FROM times UNION ALL BY NAME
-        SELECT rank, span, '{OTHER_STEPS}' AS phase, of.steps, of.mean_ns - timed_ns AS mean_ns
-        FROM times AS of JOIN (
-            SELECT rank, span, sum(mean_ns) AS timed_ns FROM times WHERE phase <> 'step' GROUP BY ALL
-        ) USING (rank, span)
-        WHERE of.phase = 'step' AND abs(of.mean_ns - timed_ns) > {_ROUNDED} * of.mean_ns + 1
-            AND (rank, span) IN (SELECT (rank, span) FROM phase_step WHERE stands_for_ns IS NOT NULL)
+        WITH times AS ({"SELECT * FROM phase" if scope.steps is None else _OF_ASKED_STEPS}), {_LONGER}
+        SELECT times.* REPLACE (coalesce(
+            less.mean_ns * all_ns / sum(less.mean_ns) OVER (PARTITION BY times.rank, times.span), times.mean_ns) AS mean_ns)
+        FROM times LEFT JOIN less USING (rank, span, phase)
+        UNION ALL BY NAME
+        SELECT rank, span, '{OTHER_STEPS}' AS phase, steps, all_ns - timed_ns AS mean_ns
+        FROM times JOIN longer USING (rank, span) WHERE phase = 'step' AND all_ns > timed_ns
     """
 
 
@@ -82,7 +114,9 @@ def by_steps(window: str) -> str:
             is that of all its steps.
     """
     whole = _mean_of("step", *(() if window == EACH_STEP else (TOGETHER,)))
-    parts = ", ".join(f"round({_mean_of(name)})::BIGINT AS {name}_ns" for name in PHASES)
+    # Those of timed steps that are longer than all of the window would be more than it.
+    of_all = f"least(1, {whole} / nullif({_mean_of('step')}, 0))"
+    parts = ", ".join(f"round({_mean_of(name)} * {of_all})::BIGINT AS {name}_ns" for name in PHASES)
     return f"""
         SELECT
             rank, min(step) AS step,

@@ -13,6 +13,7 @@ from stepscope.answers.kept_answers import kept_or_made
 from stepscope.answers.part import EVERYTHING, Part
 from stepscope.answers.rows import as_declared, note_of, rests_on_of
 from stepscope.answers.scope import Recording, Scope
+from stepscope.answers.script import with_script
 from stepscope.answers.sound import (
     all_damaged,
     damaged_ranks,
@@ -372,4 +373,4 @@ def _note(question: Question, scope: Scope) -> str:
         reason = "No matching rows in this recording."
     if "device-work" in question.rests_on and ranks_without_their_device(scope):
         return f"{reason} Its device work was lost, or lies behind where its file is cut off: `stepscope checks`."
-    return f"{reason} {question.fills}".strip()
+    return f"{reason} {with_script(scope, question.fills)}".strip()

@@ -8,6 +8,7 @@ from stepscope.analysis.phase_times import (
     EACH_STEP,
     IN_WINDOWS,
     OTHER_STEPS,
+    TOGETHER,
     by_steps,
     order,
     times_of,
@@ -92,10 +93,10 @@ def phases(scope: Scope, by: str = "phase") -> pa.Table:
     that is open, or to the residual, so that their means add up to that of the step. Below stands
     what holds the run back, over all ranks.
 
-    The mean step is that of all counted steps, by the clock, timed or not. Those of its phases are of the steps that were
-    timed, as medians, percentiles and the longest are; so `other steps` is by how much the mean of all
-    is above that of the timed ones: long steps that are seldom and were not timed. It is below nothing where
-    timing itself makes a timed step longer, or where more of the long ones were timed. A phase that could not be observed has no row: it is not 0. With a
+    The mean step is that of all counted steps, by the clock, timed or not. Medians, percentiles and the longest are of the
+    steps that were timed, and so are the means of phases: `other steps` is by how much the mean of all is above that of the
+    timed ones, which are then without long steps that are seldom. Where the timed ones are longer, because timing takes
+    time or a seldom long one is among them, each phase is less by as much as it changes with its step. A phase that could not be observed has no row: it is not 0. With a
     device, the host's time is that of handing work out; `device_mean_ns` is what the device took.
     With `--step`, everything is over those of the kept steps.
 
@@ -246,21 +247,20 @@ def _other_steps(scope: Scope) -> list[str]:
     """Where the timed steps are not like all, in the rank where they are least."""
     found = scope.sql(
         f"""
-        SELECT of.mean_ns, rest.mean_ns / nullif(of.mean_ns, 0) AS part
-        FROM ({times_of(scope)}) of JOIN ({times_of(scope)}) rest USING (rank, span)
-        WHERE of.phase = 'step' AND rest.phase = '{OTHER_STEPS}' ORDER BY abs(part) DESC LIMIT 1
+        SELECT sum({TOGETHER}) / sum(stands_for) AS mean_ns, sum(dur_ns * stands_for) / sum({TOGETHER}) - 1 AS part
+        FROM phase_step WHERE phase = 'step' GROUP BY rank, span ORDER BY abs(part) DESC LIMIT 1
         """
     ).to_pylist()
-    if not found or abs(found[0]["part"] or 0) < _MUCH_OF_A_STEP:
+    part = found[0]["part"] if found else None
+    if part is None or abs(part) < _MUCH_OF_A_STEP:
         return []
-    longer = found[0]["part"] > 0
     return [
-        f"The mean step of all, {time_text(found[0]['mean_ns'])}, is {ratio_text(abs(found[0]['part']))} of it "
-        f"{'above' if longer else 'below'} that of the timed ones, of which the phases are: "
+        f"The timed steps take {ratio_text(abs(part))} {'more' if part > 0 else 'less'} than the mean step of all, "
+        f"{time_text(found[0]['mean_ns'])}: "
         + (
-            "long steps, seldom ones, were not timed."
-            if longer
-            else "timing makes these longer, or more of them are long."
+            "timing makes them longer, or more of the long ones were timed. That is taken out of their phases."
+            if part > 0
+            else "long steps, seldom ones, were not timed. Nothing is known of their phases."
         )
     ]
 

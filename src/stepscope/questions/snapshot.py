@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.declare import Column, question
 from stepscope.answers.rows import answer_dicts
+from stepscope.answers.script import with_script
 from stepscope.floor.grouping import grouped
 from stepscope.judge.host_limits import DEVICE_TIMED, HOST_LIMITS
 
@@ -31,9 +32,7 @@ ASPECTS = {
 }
 """The kinds of metrics that are shown, in order."""
 
-_WHERE_THREADS_ARE = (
-    "hotspots, and hotspots --by thread, where stacks were sampled: stepscope record -- train.py"
-)
+_WHERE_THREADS_ARE = "hotspots, and hotspots --by thread, where stacks were sampled: stepscope record --sample -- train.py"
 _STALLED = "hotspots of VTune by function: stepscope launch --tool vtune --set memory-access -- python train.py"
 _WHO_WAITS = "who waits for whom: stepscope stragglers of a trace of all ranks"
 _PLAIN_LOOPS = "which primitives run plain loops: stepscope onednn of a verbose log"
@@ -119,6 +118,9 @@ def snapshot(scope: Scope) -> pa.Table:
         for kind in kinds.split()
         for found in by_kind.get(kind, ())
     ]
+    for row in rows:
+        if row["next"] is not None:
+            row["next"] = with_script(scope, row["next"])
     return answer_dicts(snapshot.columns, rows)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from stepscope.analysis.script import script_of
 from stepscope.answers.declare import STEP, Column, by_form, question
 from stepscope.answers.rows import answer_dicts, noted
+from stepscope.answers.script import script_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -73,7 +73,7 @@ def throughput(scope: Scope, by: str = "run") -> pa.Table:
                 "per_step": rate.per_step,
                 "step_ns": rate.step_ns,
                 "per_second": rate.per_second,
-                "ci95_low_per_second": None if half is None else rate.per_second - half,
+                "ci95_low_per_second": None if half is None else _low(rate.per_second, half),
                 "ci95_high_per_second": None if half is None else rate.per_second + half,
             }
         )
@@ -81,3 +81,8 @@ def throughput(scope: Scope, by: str = "run") -> pa.Table:
     if by == "run" and any(len(rate.ranks) > 1 for rate in found):
         note = "Rates of all ranks are added up: ranks that share a batch each count it."
     return noted(answer_dicts(_COLUMNS, rows, names), note)
+
+
+def _low(rate: float, half: float) -> float:
+    """The low end of an interval: only what has a rate below nothing has one there."""
+    return max(rate - half, min(rate, 0.0))

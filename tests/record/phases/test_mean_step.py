@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.record.small_job import spin
 
-from stepscope.analysis.phase_times import OTHER_STEPS
 from stepscope.api.trace import open_trace
 from stepscope.record import inline
 from stepscope.record.budget import next_timed
@@ -149,4 +148,4 @@ def test_long_steps_that_are_seldom_are_in_the_mean(tmp_path: Path) -> None:
         assert by_phase["step"] == pytest.approx(least_ns, rel=0.05)
         rest = sum(ns for phase, ns in by_phase.items() if phase != "step")
         assert rest == pytest.approx(by_phase["step"])
-        assert OTHER_STEPS in by_phase
+        assert min(by_phase.values()) >= 0

@@ -10,10 +10,16 @@ if TYPE_CHECKING:
 
 _PLAIN = re.compile(r"(-m )?[\w./~][\w./~+@=:,-]{0,200}( ARGS)?")
 """What needs no quotes in any shell; a file may say anything."""
+_NO_NAME = "train.py"
 _NAMED = "SELECT metadata->>'$.script' AS script FROM source ORDER BY rank, span"
 
 
 def script_of(scope: Scope) -> str:
     """The script, or `-m MODULE`, as its recorder wrote it down, with `ARGS` where it had arguments; `train.py` where none did."""
     named = [row["script"] or "" for row in scope.sql(_NAMED).to_pylist()]
-    return next((script for script in named if _PLAIN.fullmatch(script)), "train.py")
+    return next((script for script in named if _PLAIN.fullmatch(script)), _NO_NAME)
+
+
+def with_script(scope: Scope, text: str) -> str:
+    """A text whose commands run `train.py`, with the script that was recorded in its place."""
+    return text if _NO_NAME not in text else text.replace(_NO_NAME, script_of(scope))
