@@ -178,3 +178,11 @@ def test_phases_add_up_to_the_mean_step_and_none_is_below_nothing(answer, steps)
         assert means.pop("step") == pytest.approx(mean)
         assert min(means.values()) >= 0
         assert sum(means.values()) == pytest.approx(mean, rel=1e-5, abs=1)
+
+
+def test_a_run_that_ends_with_its_first_steps_has_all_of_them_timed(answer):
+    phase = [{**STEP, "timed_every": 64, "timing_ns": 20}]
+    rows = [{"step": 1, "dur_ns": 100, "stands_for": 1}]
+    assert "is timed" not in answer("phases", {"phase": phase, "phase_step": rows}).note
+    rows[0]["stands_for"] = 64
+    assert "One in 64 steps is timed" in answer("phases", {"phase": phase, "phase_step": rows}).note

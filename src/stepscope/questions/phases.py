@@ -219,12 +219,14 @@ def _timing(scope: Scope) -> list[str]:
         f"""
         SELECT arg_max(phase.timed_every, phase.timing_ns) AS every, max(phase.timing_ns) AS ns,
             arg_max(times.mean_ns, phase.timing_ns) AS step_ns,
-            sum(phase.disturbed_steps)::BIGINT AS disturbed, sum(phase.unobserved_steps)::BIGINT AS unobserved
+            sum(phase.disturbed_steps)::BIGINT AS disturbed, sum(phase.unobserved_steps)::BIGINT AS unobserved,
+            coalesce((SELECT bool_or(stands_for > 1) FROM phase_step), true) AS left_out
         FROM phase LEFT JOIN ({times_of(scope)}) times USING (rank, span, phase) WHERE phase = 'step'
         """
     ).to_pylist()
     lines = []
-    if (row["every"] or 1) > 1 and row["ns"] is not None:
+    # Of a run that ends with the first steps, all are.
+    if (row["every"] or 1) > 1 and row["ns"] is not None and row["left_out"]:
         step_ns = row["step_ns"] or 0
         own = row["ns"] / max(row["ns"] + step_ns, 1)
         contains = f" Up to {ratio_text(own)} of a timed step is timing itself."

@@ -39,7 +39,8 @@ from stepscope.record.trouble import Guard, warn_once
 from stepscope.record.who import Who
 
 _MIB = 1 << 20
-_NEXT_STEP_SECONDS = 2.0
+_NEXT_STEP_SECONDS, _NEXT_STEPS = 2.0, 2
+"""How long a job that ends waits for the next step of another thread: so many times the longest of the trace, or this."""
 _STOPPING_SECONDS = 30.0
 
 
@@ -119,6 +120,8 @@ class Tracer(EveryStep):
         self._index = -1
         self._lead_in = 0
         self._recorded: list[int] = []
+        self._entered = time.monotonic()
+        self._longest_seconds = 0.0
         self._values: dict[str, dict[int, float]] = {}
         self._skip_cycle: int | None = None
         self._pid = os.getpid()
@@ -229,7 +232,10 @@ class Tracer(EveryStep):
         return self.written
 
     def _enter_step(self) -> None:
-        cycles = self._cycles
+        cycles, entered = self._cycles, time.monotonic()
+        if self._profiling is not None:
+            self._longest_seconds = max(self._longest_seconds, entered - self._entered)
+        self._entered = entered
         self._index += 1
         index = self._index
         action = cycles.action(index)
@@ -403,7 +409,11 @@ class Tracer(EveryStep):
     def _have_thread_end(self, profiling: Profiling, ended: Ending | None) -> None:
         """The thread of the steps ends the trace at its next step: in another one torch stops with a crash."""
         self._asked_to_end = ended or {}
-        if not self._thread_ended_it.wait(_NEXT_STEP_SECONDS) and self._profiling is profiling:
+        patience = max(_NEXT_STEPS * self._longest_seconds, _NEXT_STEP_SECONDS)
+        if (
+            not self._thread_ended_it.wait(min(patience, _STOPPING_SECONDS))
+            and self._profiling is profiling
+        ):
             profiling.stop_listening()
             warn_once(
                 "the trace is lost: the thread that runs the steps made none more, and torch's profiler can be "
