@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import stepscope
+from stepscope.cli import record
 
 pytestmark = pytest.mark.torch
 pytest.importorskip("torch")
@@ -513,3 +514,12 @@ def test_files_that_cannot_go_where_they_should_are_together_and_named(fork, job
     (folder,) = {path.parent for path in written}
     assert len(written) == 2
     assert done.err.splitlines()[-1].endswith(f"QUESTION {folder}")
+
+
+def test_what_to_ask_next_names_every_folder_that_has_a_file_of_the_run(tmp_path: Path) -> None:
+    """A full disk takes the phases, and not the trace."""
+    full, spare = tmp_path / "on a full disk", tmp_path / "spare"
+    both = [full / "vm.0.phases.json", spare / "train-0-of-1.json.gz"]
+    assert record._where(both) == f"'{full}' {spare}"
+    assert record._where(both[1:]) == str(both[1])
+    assert record._where(both[1:], alone=False) == str(spare)

@@ -456,10 +456,18 @@ def _tell(
             note_unfinished(path)
     if not shown:
         return
-    # Where the folder could not be written, the files are together in another one.
-    where = new[0] if len(new) == 1 and process.world_size == 1 else new[0].parent
     name = typed_name()
-    say(f"Ask more of it: {name} --help, then {name} QUESTION {typed_sources([str(where)])}")
+    say(
+        f"Ask more of it: {name} --help, then {name} QUESTION {_where(new, alone=process.world_size == 1)}"
+    )
+
+
+def _where(new: list[Path], *, alone: bool = True) -> str:
+    """The files of a run as a command takes them: one file of one rank, or the folders that they are in. A folder that
+    is full, or cannot be written, has some of them, or none.
+    """
+    places = new if len(new) == 1 and alone else dict.fromkeys(path.parent for path in new)
+    return typed_sources([str(place) for place in places])
 
 
 def _tell_files(
@@ -472,11 +480,10 @@ def _tell_files(
     new = _wrote(out, before, [], tracer)
     if not new:
         return
-    where = new[0] if len(new) == 1 else new[0].parent
     if all(map(has_no_step, new)):
         say(f"{why} No step was counted yet: the first ones do not count.")
     else:
-        say(f"{why} Ask: {typed_name()} summary {where}")
+        say(f"{why} Ask: {typed_name()} summary {_where(new)}")
 
 
 def _wrote(
