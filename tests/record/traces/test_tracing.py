@@ -19,7 +19,6 @@ from tests.record.small_job import batches, make_model, train, untouched
 from stepscope.floor.ranks import Process
 from stepscope.record import output
 from stepscope.record.annotate import region, traced
-from stepscope.record.traces import tracing
 from stepscope.record.traces.file import AFTER_LAST_STEP
 from stepscope.record.traces.module_ranges import ModuleRanges
 from stepscope.record.traces.tracing import Tracer, trace
@@ -599,31 +598,3 @@ def test_a_job_killed_while_it_writes_leaves_the_trace_before_as_it_was(tmp_path
     assert [path for path in tmp_path.glob("*.json.gz") if path != before] == []
     # It had begun: what was half written lies beside it, hidden, under a name that nobody reads.
     assert [path.name[:20] for path in tmp_path.glob(".*.part")] == [".job-0-of-1.json.gz."]
-
-
-def test_a_job_that_ends_waits_for_a_long_step_of_the_thread_that_trains(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tracing, "_NEXT_STEP_SECONDS", 0.01)
-    tracer = Tracer(tmp_path, name="job", wait=0, warmup=1, active=20)
-    traced_one, over = threading.Event(), threading.Event()
-
-    def run() -> None:
-        model = make_model()
-        tracer.start()
-        for at, batch in enumerate(batches(20)):
-            model(batch).sum().backward()
-            over.wait(0.5)
-            tracer.step()
-            if at == 2:
-                traced_one.set()
-            if tracer.over:
-                break
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    assert traced_one.wait(60)
-    (path,) = tracer.stop()
-    over.set()
-    thread.join()
-    assert len(_steps(_read(path))) >= 2
