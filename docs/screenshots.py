@@ -10,6 +10,8 @@ not there, or that has nothing to show, keeps the picture it had.
 from __future__ import annotations
 
 import io
+import json
+import os
 import shutil
 import subprocess
 import sys
@@ -35,8 +37,17 @@ SHOWN = {
     "metrics": ("ncu/a10g_5_kernels.ncu-rep",),
 }
 """The recordings of views that the one by default does not fill; of two, the second is compared."""
-RECORDED = {"measured": "demo", "hotspots": "samples"}
+RECORDED = {"measured": "inline", "hotspots": "samples"}
 """Views of what is recorded here: the methods of `Reports` that do."""
+GPT = DOCS.parent / "examples" / "gpt.py"
+PLAN = {
+    "warmup": 4,
+    "repetitions": 80,
+    "events": ["input_wait", "forward", "layers.0.attn.forward", "backward", "optimizer.step"],
+}
+PLAN_STEPS = 4000
+SAMPLED_STEPS = 4000
+"""So many that training takes longer than the imports before it."""
 STATES = {
     "measured": "?recording=2",
     "communication": "?question=communication",
@@ -141,12 +152,17 @@ class Reports:
             return str(getattr(self, RECORDED[view])())
         return self.of(SHOWN.get(view, BY_DEFAULT))
 
-    def demo(self) -> str:
-        """Recordings of `stepscope demo`."""
+    def inline(self) -> str:
+        """An example's events, measured inline."""
         if lacks("torch"):
             return ""
-        run("demo", "--output", str(self._space / "demo"))
-        return (self._space / "demo" / "report.html").as_uri()
+        plan = self._space / "plan.json"
+        plan.write_text(json.dumps(PLAN), encoding="utf-8")
+        out = self._space / "gpt"
+        recorded = ["-m", "stepscope", "record", "--inline", str(plan), "-o", str(out), "--"]
+        alone([sys.executable, *recorded, str(GPT), "--steps", str(PLAN_STEPS)])
+        run("report", str(out), "-o", str(self._space / "inline.html"))
+        return (self._space / "inline.html").as_uri()
 
     def samples(self) -> str:
         """An example's samples, of py-spy."""
@@ -156,9 +172,21 @@ class Reports:
         if spy is None or lacks("torch"):
             return ""
         file = self._space / "gpt.speedscope.json"
-        script = [sys.executable, str(DOCS.parent / "examples" / "gpt.py"), "--steps", "30"]
-        sampling = ["record", "--format", "speedscope", "--rate", "200", "-o", str(file), "--"]
-        subprocess.run([spy, *sampling, *script], check=False, capture_output=True)
+        script = [sys.executable, str(GPT), "--steps", str(SAMPLED_STEPS)]
+        alone(
+            [
+                spy,
+                "record",
+                "--format",
+                "speedscope",
+                "--rate",
+                "200",
+                "-o",
+                str(file),
+                "--",
+                *script,
+            ]
+        )
         if not file.exists():  # the system may forbid it to read another process
             return ""
         run("report", str(file), "-o", str(self._space / "samples.html"))
@@ -216,6 +244,12 @@ def charts(space: Path) -> None:
         command = [sys.executable, *launch, sys.executable, *record, *example[1:], "--steps", "200"]
         subprocess.run(command, check=True, stdout=sys.stderr)
     run("scaling", *runs, "-o", str(IMAGES / "dlrm-scaling.png"))
+
+
+def alone(command: list[str]) -> None:
+    """Runs a training on one core, where other threads and processes do not make it slow and fast by turns."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    subprocess.run(command, check=False, stdout=sys.stderr, env=environment)
 
 
 def lacks(*modules: str) -> bool:

@@ -108,6 +108,8 @@ def test_search_goes_through_all_in_order_of_time(timeline):
     assert timeline.find("mm", at=61)["number"] == 2
     assert timeline.find("g*m")["total"] == 1
     assert timeline.find("/^aten::(mm|linear)$/")["total"] == 2
+    assert timeline.find('"aten::mm"')["total"] == 1
+    assert timeline.find('"aten::m"')["total"] == timeline.find('"ATEN::MM"')["total"] == 0
     assert timeline.find("nothing") == {"total": 0, "number": 0, "place": None}
     with pytest.raises(UsageError, match="no regular expression"):
         timeline.find("/(/")

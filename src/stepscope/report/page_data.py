@@ -259,19 +259,20 @@ def _fitting(
     for place, (recordings, form, _) in enumerate(report.asked):
         packed = given[place]
         if isinstance(packed, StepScopeError):
-            why = f"{packed.message}; {packed.hint}"
+            why, hint = packed.message, packed.hint
         elif len(packed) <= room:
             room -= len(packed)
             replies[key(recordings, form)] = packed
             continue
         else:
-            why = f"its {bytes_text(len(packed))} are more than this report has room for"
+            why, hint = f"its {bytes_text(len(packed))} are more than this report has room for", ""
         left_out.append(
             {
                 "recordings": recordings,
                 "question": form.question.name,
                 "parameters": dict(form.parameters),
                 "why": report.scrub(why),
+                "hint": report.scrub(hint),
             }
         )
     return replies, left_out

@@ -261,7 +261,8 @@ class Timeline:
         """An event whose name matches, of all in order of time.
 
         Args:
-            pattern: a part of a name, a GLOB of all of it, or `/a regular expression/`, in any case.
+            pattern: a part of a name, a GLOB of all of it, or `/a regular expression/`, in any case; or
+                `"a name"` as it is.
             number: which of them, from 0; beyond the last one the first again.
             at: without a number, the first one that starts then or later (ns).
             rank: without a number, the first one of this rank.

@@ -15,12 +15,14 @@ from stepscope.floor.errors import UsageError
 
 def expression(pattern: str) -> Callable[[pa.StringArray], NDArray[np.bool_]]:
     """What tells which names match: a part of the name, a GLOB of all of it, or `/a regular expression/`,
-    in any case. The cost is linear in the names, whatever the expression (RE2).
+    in any case; or `"a name"` as it is. The cost is linear in the names, whatever the expression (RE2).
 
     Raises:
         UsageError: it is no expression.
     """
     typed = pattern.strip()
+    if len(typed) > 2 and typed[0] == typed[-1] == '"':
+        return lambda names: _marks(pc.equal(names, typed[1:-1]))
     if len(typed) > 2 and typed[0] == typed[-1] == "/":
         text = typed[1:-1]
     elif set("*?").intersection(typed):
@@ -30,9 +32,7 @@ def expression(pattern: str) -> Callable[[pa.StringArray], NDArray[np.bool_]]:
         text = re.escape(typed)
 
     def matching(names: pa.StringArray) -> NDArray[np.bool_]:
-        found = pc.match_substring_regex(names, text, ignore_case=True)
-        matches: NDArray[np.bool_] = pc.fill_null(found, False).to_numpy(zero_copy_only=False)
-        return matches
+        return _marks(pc.match_substring_regex(names, text, ignore_case=True))
 
     try:
         matching(pa.array(["a"]))
@@ -43,3 +43,8 @@ def expression(pattern: str) -> Callable[[pa.StringArray], NDArray[np.bool_]]:
             slug="bad-pattern",
         ) from None
     return matching
+
+
+def _marks(found: pa.BooleanArray) -> NDArray[np.bool_]:
+    marks: NDArray[np.bool_] = pc.fill_null(found, False).to_numpy(zero_copy_only=False)
+    return marks

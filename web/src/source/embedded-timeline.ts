@@ -34,6 +34,7 @@ export interface TimelineEvents {
 }
 
 const MOST_LINKS = 50;
+const LONGEST_NAME = 160;
 
 export class EmbeddedTimeline {
   readonly #layout: Layout;
@@ -168,7 +169,7 @@ export class EmbeddedTimeline {
   }
 
   #find(pattern: string, number: Value, at: number, rank: Value): Found {
-    const matches = matcher(pattern);
+    const matches = matcher(cut(pattern));
     if (matches === null) throw new NoAnswer(`${pattern} is no regular expression.`);
     const found = this.#events.names.map((one) => matches(one));
     const hits: (readonly [number, string, number, number, number])[] = [];
@@ -257,4 +258,12 @@ function outermost(told: Told, id: number): number[] {
 function ofStep(name: string): Described {
   const unit = name === "start_ns" || name === "end_ns" ? "moment" : "";
   return { name, title: name.replace(/_ns$/, "").replaceAll("_", " "), unit, meaning: "" };
+}
+
+/** A search for a name in quotes, as long as the names here are: see `shortened` in timeline/tiles.py. */
+function cut(pattern: string): string {
+  const name = [...pattern.slice(1, -1)];
+  return /^".*"$/s.test(pattern) && name.length > LONGEST_NAME
+    ? `"${name.slice(0, LONGEST_NAME - 1).join("")}…"`
+    : pattern;
 }

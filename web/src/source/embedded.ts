@@ -20,6 +20,8 @@ interface LeftOut {
   readonly question: string;
   readonly parameters: Parameters;
   readonly why: string;
+  /** What would give an answer; empty where asking the recording does. */
+  readonly hint: string;
 }
 
 export interface Block {
@@ -40,7 +42,7 @@ export class EmbeddedSource implements Source {
   readonly sql = null;
   readonly state = null;
   readonly #block: Block;
-  readonly #left: ReadonlyMap<string, string>;
+  readonly #left: ReadonlyMap<string, LeftOut>;
   readonly #asked = new Map<string, Promise<unknown>>();
   readonly #timelines = new Map<string, Promise<EmbeddedTimeline>>();
 
@@ -50,7 +52,7 @@ export class EmbeddedSource implements Source {
       throw new NoAnswer("The data in this file are of another version of StepScope than its page.");
     }
     this.#left = new Map(
-      this.#block.left_out.map((one) => [replyKey(one.recordings, one.question, one.parameters), one.why]),
+      this.#block.left_out.map((one) => [replyKey(one.recordings, one.question, one.parameters), one]),
     );
   }
 
@@ -103,13 +105,14 @@ export class EmbeddedSource implements Source {
     question: string,
     declared: Declaration | undefined,
     asked: Parameters,
-    why: string | undefined,
+    left: LeftOut | undefined,
   ): NoAnswer {
+    if (left?.hint) return new NoAnswer(sentence(left.why), sentence(left.hint));
     const options = Object.entries(asked).map(([name, value]) => ` --${name.replaceAll("_", "-")} ${value}`);
     const command = `Ask the recording: stepscope ${question} ${SOURCES[declared?.recordings ?? "one"]}${options.join("")}`;
-    return why === undefined
+    return left === undefined
       ? new NoAnswer("This answer is not in this report.", command)
-      : new NoAnswer(`This answer is not in this report: ${why}.`, command);
+      : new NoAnswer(`This answer is not in this report: ${left.why}.`, command);
   }
 }
 
@@ -120,4 +123,8 @@ async function inflate(packed: string): Promise<string> {
   const bytes = Uint8Array.from(atob(packed), (one) => one.charCodeAt(0));
   const plain = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
   return new Response(plain).text();
+}
+
+function sentence(words: string): string {
+  return `${words.charAt(0).toUpperCase()}${words.slice(1)}.`;
 }

@@ -22,7 +22,9 @@ async function block(more: object = {}): Promise<string> {
     recordings: [{ id: "1", name: "run" }],
     declarations: [KERNELS],
     replies: { '[["1"],"kernels",[]]': packed },
-    left_out: [{ recordings: ["1"], question: "kernels", parameters: { by: "stack" }, why: "too large" }],
+    left_out: [
+      { recordings: ["1"], question: "kernels", parameters: { by: "stack" }, why: "too large", hint: "" },
+    ],
     ...more,
   });
 }

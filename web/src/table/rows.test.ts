@@ -47,6 +47,12 @@ describe("filtering", () => {
     expect(names("")).toEqual(["b", "a", "c", "A"]);
   });
 
+  it("takes what stands in quotes as all of it", () => {
+    expect(names('"a"')).toEqual(["a"]);
+    expect(matcher('"aten::add"')?.("aten::add_")).toBe(false);
+    expect(matcher('"k<int*>("")"')?.('k<int*>("")')).toBe(true);
+  });
+
   it("takes other signs of a glob as they are", () => {
     expect(matcher("*<float>(*")?.("gemm<float>(int)")).toBe(true);
     expect(matcher("*<float>(*")?.("gemm<double>(int)")).toBe(false);

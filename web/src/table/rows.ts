@@ -43,10 +43,15 @@ function compared(left: Value, right: Value): number {
   return Number(left) - Number(right);
 }
 
-/** A filter that someone typed: words, `*glob*` or `/regex/`, in any case. Null where it is no expression. */
+/**
+ * A filter that someone typed: words, `*glob*` or `/regex/`, in any case, or `"all of it"` as it is. Null where it is
+ * no expression.
+ */
 export function matcher(text: string): ((value: string) => boolean) | null {
   const typed = text.trim();
   if (typed === "") return () => true;
+  const all = /^"(.+)"$/s.exec(typed);
+  if (all !== null) return (value) => value === all[1];
   const expression = /^\/(.+)\/$/.exec(typed);
   if (expression !== null) {
     try {

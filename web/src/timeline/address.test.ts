@@ -45,10 +45,15 @@ describe("the timeline in the address", () => {
   });
 
   it("shows a place that another view knows, with room, or else looks for the name", () => {
-    expect(spotState({ from: 100, to: 300, name: "gemm" })).toEqual({ from: "90", to: "310", find: "gemm" });
-    expect(spotState({ from: null, to: 300, name: "gemm" })).toEqual({ find: "gemm" });
+    expect(spotState({ from: 100, to: 300, name: "gemm" })).toEqual({
+      from: "90",
+      to: "310",
+      find: '"gemm"',
+    });
+    expect(spotState({ from: null, to: 300, name: "gemm" })).toEqual({ find: '"gemm"' });
+    expect(spotState({ name: "gemm<flo…" })).toEqual({ find: "gemm<flo*" });
     expect(spotState({})).toEqual({});
-    expect(spotState({ name: "gemm", rank: 3 })).toEqual({ find: "gemm", rank: "3" });
+    expect(spotState({ name: "gemm", rank: 3 })).toEqual({ find: '"gemm"', rank: "3" });
     expect(spotState({ rank: 3 })).toEqual({});
   });
 

@@ -62,12 +62,17 @@ function listed(text: string | undefined): string[] {
   return (text ?? "").split(",").filter((one) => one !== "");
 }
 
-/** What another view knows of a place on the timeline; `name` is searched for where no time is known. */
+/** What another view knows of a place on the timeline; `name` is searched for, all of it, where no time is known. */
 export interface Spot {
   readonly from?: number | null | undefined;
   readonly to?: number | null | undefined;
   readonly name?: string | null | undefined;
   readonly rank?: number | null | undefined;
+}
+
+/** What finds a name and none that only contains it; of one that is cut, all that start like it. */
+export function searchFor(name: string): string {
+  return name.endsWith("…") ? `${name.slice(0, -1)}*` : `"${name}"`;
 }
 
 /** The state of the address that shows a place on the timeline: the one form for links from all views. */
@@ -79,7 +84,7 @@ export function spotState({ from, to, name, rank }: Spot): Readonly<Record<strin
     state.from = String(from - room);
     state.to = String(to + room);
   }
-  if (name) state.find = name;
+  if (name) state.find = searchFor(name);
   if (typeof rank === "number" && Object.keys(state).length > 0) state.rank = String(rank);
   return state;
 }

@@ -257,6 +257,13 @@ export function Board({ layout, recording, onWrite }: Props) {
     if (search.current !== left) search.current.abort();
     search.current = new AbortController();
     const told = (value: Found) => {
+      const inQuotes = /^"(.+)"$/s.exec(name)?.[1];
+      if (value.total === 0 && name === kept.find && inQuotes !== undefined) {
+        // A row may be called shorter than its events: `Memcpy HtoD` of those from pageable memory.
+        setFind(inQuotes);
+        seek(inQuotes, which);
+        return;
+      }
       setFound(value);
       if (value.place !== null) show(markAt(value.place), false);
     };

@@ -2,6 +2,7 @@
 import { countText, ratioText, timeText, valueText } from "../format/units";
 import type { EventDetails, EventField, Layout, Measured, Place, Stretch } from "../source/timeline";
 import { useLink } from "../state/page";
+import { searchFor } from "./address";
 import { colourOfKind } from "./colours";
 import type { Mark } from "./hit";
 
@@ -80,7 +81,7 @@ export function EventPanel({ mark, pointed, details, layout, onGo, onFit }: Even
             <>
               <p>
                 {view !== undefined && (
-                  <a href={link(view, { find: details.name })}>All of this name under {view}</a>
+                  <a href={link(view, { find: searchFor(details.name) })}>All of this name under {view}</a>
                 )}
               </p>
               <dl class="fields">
@@ -208,11 +209,7 @@ export function MeasuredPanel({ range, tracks, sums, layout, onZoom, onClear, on
                 {sums.rows.slice(0, 100).map((row) => (
                   <tr key={`${row.track} ${row.kind} ${row.name}`}>
                     <td>
-                      <button
-                        type="button"
-                        class="as-link"
-                        onClick={() => onFind(row.name.replace(/…$/, ""))}
-                      >
+                      <button type="button" class="as-link" onClick={() => onFind(searchFor(row.name))}>
                         {row.name}
                       </button>
                     </td>

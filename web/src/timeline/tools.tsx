@@ -39,6 +39,7 @@ export function Tools({
           ref={searchBox}
           type="search"
           placeholder="search: name, *glob* or /regex/"
+          title={'a part of the name, *glob* or /regex/ in any case; in quotes, "all of it"'}
           value={find}
           onInput={(event) => onFind(event.currentTarget.value)}
           onKeyDown={(event) => event.key === "Enter" && onSeek(event.shiftKey ? -1 : 1)}

@@ -3,11 +3,18 @@ import { useMemo } from "preact/hooks";
 import { countText, NOT_MEASURED, ratioText } from "../format/units";
 import { Answered } from "../parts/answered";
 import { TimeTree, timeOf } from "../parts/time-tree";
+import type { TreeColumn } from "../parts/tree-table";
 import type { Reply, RowOf } from "../source/source";
 import { useAnswer, usePage } from "../state/page";
 import { QuestionHead, useParameters } from "./generic";
 
 type Call = RowOf<"call-tree">;
+
+const ON_DEVICE: readonly TreeColumn<{ readonly row: Call }>[] = [
+  { head: "device total", number: true, cell: ({ row }) => timeOf(row.device_total_ns) },
+  { head: "share", number: true, cell: ({ row }) => share(row.device_share_ratio) },
+  { head: "device self", number: true, cell: ({ row }) => timeOf(row.device_self_ns) },
+];
 
 export function CallTreeView() {
   const asked = useAnswer("call-tree", useParameters("call-tree"));
@@ -46,8 +53,6 @@ function Calls({ reply }: { readonly reply: Reply<Call> }) {
       })),
     [rows, side],
   );
-  const share = (ratio: number | null | undefined) =>
-    ratio === null || ratio === undefined ? null : ratioText(ratio);
   return (
     <TimeTree
       reply={reply}
@@ -67,10 +72,12 @@ function Calls({ reply }: { readonly reply: Reply<Call> }) {
         { head: "host total", number: true, cell: ({ row }) => timeOf(row.host_total_ns) },
         { head: "share", number: true, cell: ({ row }) => share(row.host_share_ratio) },
         { head: "host self", number: true, cell: ({ row }) => timeOf(row.host_self_ns) },
-        { head: "device total", number: true, cell: ({ row }) => timeOf(row.device_total_ns) },
-        { head: "share", number: true, cell: ({ row }) => share(row.device_share_ratio) },
-        { head: "device self", number: true, cell: ({ row }) => timeOf(row.device_self_ns) },
+        ...(onDevice ? ON_DEVICE : []),
       ]}
     />
   );
+}
+
+function share(ratio: number | null | undefined): string | null {
+  return ratio === null || ratio === undefined ? null : ratioText(ratio);
 }

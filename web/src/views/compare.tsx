@@ -12,6 +12,7 @@ import type { Recording, RowOf } from "../source/source";
 import { useAnswer, useChange, usePage } from "../state/page";
 import { intervals } from "../table/intervals";
 import { QuestionHead, QuestionRows, useParameters } from "./generic";
+import { alike, areAlike } from "./list";
 
 type Change = RowOf<"diff">;
 
@@ -47,9 +48,13 @@ function Comparison({ recordings }: { readonly recordings: readonly Recording[] 
   const { address } = usePage();
   const change = useChange();
   const places = new Map(recordings.map((one, place) => [one.id, place]));
-  const before = recordings[places.get(address.state.get("before") ?? "") ?? 0] ?? recordings[0];
+  const [first] = alike(recordings) ?? recordings;
+  const before = recordings[places.get(address.state.get("before") ?? "") ?? -1] ?? first;
   const later = recordings.slice((places.get(before?.id ?? "") ?? 0) + 1);
-  const after = later.find((one) => one.id === address.state.get("after")) ?? later[0] ?? recordings[1];
+  const after =
+    later.find((one) => one.id === address.state.get("after")) ??
+    later.find((one) => before !== undefined && areAlike(before, one)) ??
+    later[0];
   const asked = useAnswer("diff", useParameters("diff"), [before?.id ?? "", after?.id ?? ""]);
   const pick = (name: string, chosen: Recording | undefined, of: readonly Recording[]) => (
     <label>

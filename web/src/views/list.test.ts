@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Declaration } from "../source/source";
-import { emptyQuestion } from "./list";
+import { alike, emptyQuestion } from "./list";
 
 const asked = (name: string, recordings: Declaration["recordings"] = "one") =>
   ({ name, recordings, fills: "Count." }) as Declaration;
@@ -26,5 +26,20 @@ describe("questions that stand under no view", () => {
     const two = asked("metrics-diff", "two");
     expect(emptyQuestion(two, [1], holding("kernel_metric"))).toContain("needs two");
     expect(emptyQuestion(two, [1, 2], holding("kernel_metric"))).toBeNull();
+  });
+});
+
+describe("what is compared", () => {
+  const trace = holding("step", "host_event");
+  const timed = holding("inline_timing");
+
+  it("are the first two that were recorded alike", () => {
+    const later = { ...trace, id: "2" };
+    expect(alike([timed, trace, later])).toEqual([trace, later]);
+    expect(alike([trace, timed, later])).toEqual([trace, later]);
+  });
+
+  it("is nothing where no two were", () => {
+    expect(alike([trace, timed, holding("phase")])).toBeNull();
   });
 });

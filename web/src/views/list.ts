@@ -133,6 +133,25 @@ export function questionsOf(view: View, declarations: readonly Declaration[]): D
 
 const ONE_RECORDING = "There is one recording here; a comparison needs two.";
 
+const NOT_ALIKE =
+  "No two recordings here were recorded alike: both with a trace, phases, or events measured inline.";
+/** What is compared stands in one of these. */
+const COMPARED = ["step", "phase", "inline_timing"];
+
+/** Whether two recordings have something that can be compared. */
+export function areAlike(one: Recording, other: Recording): boolean {
+  return COMPARED.some((table) => one.holds.includes(table) && other.holds.includes(table));
+}
+
+/** The first two recordings that can be compared; null where none can. */
+export function alike(recordings: readonly Recording[]): readonly [Recording, Recording] | null {
+  for (const [place, one] of recordings.entries()) {
+    const other = recordings.slice(place + 1).find((later) => areAlike(one, later));
+    if (other !== undefined) return [one, other];
+  }
+  return null;
+}
+
 /** Why a view has nothing to show of a recording; null where it has. */
 export function emptyOf(
   view: View,
@@ -142,7 +161,7 @@ export function emptyOf(
   if (view.id === "sql") return source.sql === null ? "A report has no tables; stepscope view has." : null;
   const known = questionsOf(view, declarations);
   const several = recordings.length > 1;
-  if (view.id === "compare") return several ? null : ONE_RECORDING;
+  if (view.id === "compare") return several ? (alike(recordings) === null ? NOT_ALIKE : null) : ONE_RECORDING;
   if (several && known.some((one) => one.recordings === "several")) return null;
   return lacking(view.from, holds, known.find((one) => one.fills !== "")?.fills);
 }
