@@ -74,3 +74,12 @@ def test_the_bound_of_a_loader_that_waits_on_one_rank_in_turn_holds(tmp_path: Pa
     assert "a cure may save more" in found["advice"]
     assert found["saving_share_ratio"] > HIGH > found["value"] > MEDIUM
     assert found["severity"] == "medium"  # by its own loss, however long the others wait for it
+
+
+def test_messages_of_a_pipeline_have_the_cures_of_a_pipeline(tmp_path: Path) -> None:
+    job = Job(ranks=4, steps=3, pipeline_parallel=4, microbatches=4, layers=4)
+    simulate(job).write(tmp_path / "job")
+    with stepscope.open(tmp_path / "job") as trace:
+        (finding,) = trace.ask("findings", id="communication-bound").rows()
+    assert "microbatches" in finding["advice"]
+    assert "no_sync" not in finding["advice"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from stepscope.formats.cupti.device_rows import NAMELESS
 from stepscope.formats.damage import CLASSES, is_harmless
 from stepscope.formats.evidence import MEANINGS
 from stepscope.link.folder_checks import (
@@ -30,6 +31,7 @@ NAMES = [
     "no_steps",
     "clock_skew",
     "unlinked_kernel_fraction",
+    "nameless_kernels",
     "no_gpu_events",
     "memory_totals",
     "truncated",
@@ -198,6 +200,18 @@ def test_device_time_without_launch_is_measured(recording):
     found = findings(recording)
     assert found["unlinked_kernel_fraction"] == ("warning", 10)
     assert "25.0 %" in recording.link().check("unlinked_kernel_fraction")["explanation"]
+
+
+@pytest.mark.parametrize(("number", "severity"), [(1, "note"), (4, "warning")])
+def test_kernels_without_a_name_may_be_communication(recording, number, severity):
+    healthy(recording)
+    recording.launch(5000, 5010, 99)
+    recording.kernel(5020, 8020, 99)
+    for row in recording.device_rows[:number]:
+        row["name"] = NAMELESS
+    found = recording.link().check("nameless_kernels")
+    assert (found["severity"], found["count"]) == (severity, number)
+    assert found["affects"] == "kernel-names"
 
 
 @pytest.mark.parametrize(

@@ -327,6 +327,12 @@ def test_ranges_that_recur_are_steps_whatever_number_is_in_their_name(recording)
     assert linked.column("step", "name")[2] == "execute_model bs=16"
 
 
+def test_ranges_without_a_name_are_no_steps(recording):
+    for place in range(8):
+        recording.annotation("(range without a name)", 100 * place + 10, 100 * place + 95)
+    assert recording.link().column("step", "rule") == ["whole recording"]
+
+
 def test_launches_of_graphs_that_recur_are_steps_told_apart_by_their_work(recording):
     correlation = 0
     for step in range(3):

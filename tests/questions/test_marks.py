@@ -14,11 +14,11 @@ pytestmark = pytest.mark.slow
 
 BAD = Path(__file__).parents[1] / "data" / "kineto" / "bad"
 
-SUMS = "devices device-work device-times stream-order"
+SUMS = "devices device-work device-times kernel-names stream-order"
 RESTS_ON = {
     "summary findings": EVERYTHING,
-    "steps": "host-times device-work device-times launches clocks steps",
-    "device-time overlap kernel-types": "devices device-work device-times",
+    "steps": "host-times device-work device-times kernel-names launches clocks steps",
+    "device-time overlap kernel-types": "devices device-work device-times kernel-names",
     "gpu-summary gpu-trace kernels copies synchronizations": SUMS,
     "api-summary hotspots": "host-times",
     "operators modules": "host-times device-work device-times stream-order launches replayed-operators",
@@ -30,11 +30,11 @@ RESTS_ON = {
     "critical-path what-if": "host-times device-work device-times launches own-launches clocks steps "
     "across-ranks",
     "utilization": "devices device-work device-times steps",
-    "rank-overview rank-map": "devices device-work device-times clocks steps across-ranks",
-    "stragglers": "host-times devices device-work device-times clocks steps across-ranks",
+    "rank-overview rank-map": "devices device-work device-times kernel-names clocks steps across-ranks",
+    "stragglers": "host-times devices device-work device-times kernel-names clocks steps across-ranks",
     "drift": "host-times devices device-work device-times steps",
-    "communication": "devices device-work device-times clocks across-ranks",
-    "all-to-all": "device-work",
+    "communication": "devices device-work device-times kernel-names clocks across-ranks",
+    "all-to-all": "device-work kernel-names",
     "efficiency": f"{SUMS} launches replayed-operators clocks steps",
     "prof": "devices device-work device-times launches replayed-operators",
     "device-metrics": "steps",

@@ -17,6 +17,7 @@ Evidence = Literal[
     "devices",
     "device-work",
     "device-times",
+    "kernel-names",
     "stream-order",
     "launches",
     "own-launches",
@@ -35,6 +36,7 @@ MEANINGS: dict[Evidence, str] = {
     "devices": "devices were recorded",
     "device-work": "everything that the devices did is in the recording",
     "device-times": "when work on a device started and ended",
+    "kernel-names": "what kernels are called, which alone tells communication from computation",
     "stream-order": "the work of a stream ran one after another, so that durations add up",
     "launches": "which call on the host launched a piece of device work",
     "own-launches": "a call launched one piece of device work, and not the many of a graph",
@@ -49,7 +51,13 @@ _OF_ALL: tuple[Evidence, ...] = ("file", "run")
 
 EVERYTHING: tuple[Evidence, ...] = tuple(kind for kind in MEANINGS if kind not in _OF_ALL)
 
-DEVICE_WORK: tuple[Evidence, ...] = ("devices", "device-work", "device-times", "stream-order")
+DEVICE_WORK: tuple[Evidence, ...] = (
+    "devices",
+    "device-work",
+    "device-times",
+    "kernel-names",
+    "stream-order",
+)
 """What sums over device work rest on."""
 LAUNCHED_WORK: tuple[Evidence, ...] = (*DEVICE_WORK, "launches", "replayed-operators")
 """What sums over the device work that calls on the host launched rest on."""

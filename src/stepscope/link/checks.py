@@ -18,10 +18,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from stepscope.floor.units import plural, ratio_text
 from stepscope.formats.consecutive import run_starts
+from stepscope.formats.cupti.device_rows import NAMELESS
 from stepscope.formats.damage import CLASSES, is_harmless, line
 from stepscope.formats.evidence import OF_A_FILE, OF_A_FOLDER, Evidence
 from stepscope.formats.tables import ReadReport
@@ -403,6 +405,25 @@ def unlinked_kernel_fraction(recording: Recording) -> Found:
         count,
         f"{count} device events with {_percent(part, whole)} of device time have no launch in the "
         "recording: they count in device times, and for no operator, module or range.",
+    )
+
+
+@check("nameless_kernels", "kernel-names", fine="kernels have names.")
+def nameless_kernels(recording: Recording) -> Found:
+    """Kernels whose name is not in the file, as in a database whose table of strings is empty or lost. Which of them
+    communicate is told from names alone, so that communication counts as computation where names are missing, and so
+    does all that is judged by what kernels are called. Export again with all tables.
+    """
+    device = recording.device
+    kernel = (device.kind == COMPUTATION) | (device.kind == COMMUNICATION)
+    nameless = pc.equal(device.table["name"], NAMELESS).fill_null(True).to_numpy() & kernel
+    count = int(nameless.sum())
+    part, whole = int(device.dur[nameless].sum()), int(device.dur[kernel].sum())
+    return Found(
+        OK if not count else WARNING if part > 0.01 * whole else NOTE,
+        count,
+        f"{count} kernels with {_percent(part, whole)} of all kernels' time have no name in the file: what of them is "
+        "communication is unknown and counts as computation.",
     )
 
 

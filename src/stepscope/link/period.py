@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from stepscope.formats.nvtx.texts import NAMELESS
 from stepscope.link.columns import words
 from stepscope.link.host import (
     ANNOTATION,
@@ -100,6 +101,10 @@ def find_period(
         tracks: numbers of threads that are none.
     """
     place = _looked_at(host, tracks)
+    if len(place):  # what has no name is not known to recur
+        text, texts = words(host.table, "name")
+        named = np.array([one != NAMELESS for one in texts], dtype=bool)
+        place = place[named[text[host.nesting.row[place]]]]
     if not len(place):
         return None
     sequence = _sequence(host, place, launch)

@@ -60,7 +60,7 @@ _FORMS = {
     "communication",
     "What do the ranks communicate, how long do they wait for it, and how fast is it?",
     _COLUMNS,
-    rests_on=("devices", "device-work", "device-times", "clocks", "across-ranks"),
+    rests_on=("devices", "device-work", "device-times", "kernel-names", "clocks", "across-ranks"),
     about="events",
     parameters=(by_form("what a row is: collectives alike in this", *_FORMS),),
     fills="Record a job of several ranks, with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",

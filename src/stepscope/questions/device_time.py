@@ -38,7 +38,7 @@ _COLUMNS = (
     "device-time",
     "How much of each device's time was computation, exposed communication, exposed copies or idle?",
     _COLUMNS,
-    rests_on=("devices", "device-work", "device-times"),
+    rests_on=("devices", "device-work", "device-times", "kernel-names"),
     about="time",
     parameters=(
         by_form(

@@ -34,7 +34,7 @@ IDLE = "idle"
     "kernel-types",
     "How long did computation, communication and copies run alone, and how long at once?",
     _COLUMNS,
-    rests_on=("devices", "device-work", "device-times"),
+    rests_on=("devices", "device-work", "device-times", "kernel-names"),
     about="time",
     parameters=(
         by_form(

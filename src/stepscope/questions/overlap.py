@@ -46,7 +46,7 @@ _COLUMNS = (*_OF_TIME, *_OF_KERNELS)
     "overlap",
     "How much communication is hidden under computation, and which kernels does it slow?",
     _COLUMNS,
-    rests_on=("devices", "device-work", "device-times"),
+    rests_on=("devices", "device-work", "device-times", "kernel-names"),
     about="time",
     parameters=(
         by_form(

@@ -41,7 +41,13 @@ _MEASURES = {
     "waiting": "waiting",
     "bubble": "bubble",
 }
-_OF_DEVICES: tuple[Evidence, ...] = ("devices", "device-work", "device-times", "steps")
+_OF_DEVICES: tuple[Evidence, ...] = (
+    "devices",
+    "device-work",
+    "device-times",
+    "kernel-names",
+    "steps",
+)
 _OF_WAITING: tuple[Evidence, ...] = ("clocks", "across-ranks")
 _OF_THE_RANK = ("step", "waiting", "bubble")
 """Measures of the rank itself, which several devices have together."""

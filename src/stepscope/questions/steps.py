@@ -67,7 +67,15 @@ _COLUMNS = (
     "steps",
     "Where did the time of each training step go?",
     _COLUMNS,
-    rests_on=("host-times", "device-work", "device-times", "launches", "clocks", "steps"),
+    rests_on=(
+        "host-times",
+        "device-work",
+        "device-times",
+        "kernel-names",
+        "launches",
+        "clocks",
+        "steps",
+    ),
     about="time",
     parameters=(
         by_form(

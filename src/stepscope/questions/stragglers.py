@@ -84,7 +84,7 @@ what is charged to their rank."""
     "Which ranks do the others wait for in collectives, and why are these late?",
     _COLUMNS,
     rests_on=(
-        "host-times", "devices", "device-work", "device-times", "clocks", "steps", "across-ranks",
+        "host-times", "devices", "device-work", "device-times", "kernel-names", "clocks", "steps", "across-ranks",
     ),
     about="time",
     drawing="text",

@@ -99,6 +99,13 @@ def test_a_wait_lies_on_the_device_of_its_context(nsys):
     )
 
 
+def test_a_kernel_that_states_no_device_ran_on_that_of_its_context(nsys):
+    nsys.insert("CUPTI_ACTIVITY_KIND_KERNEL", start=1, end=2, contextId=2)
+    nsys.insert("CUPTI_ACTIVITY_KIND_KERNEL", start=3, end=4, contextId=9)
+    nsys.insert("CUPTI_ACTIVITY_KIND_MEMCPY", start=5, end=6, contextId=2, deviceId=1)
+    assert device(nsys.read(), "start_ns", "device") == [(0, 1), (2, 0), (4, 1)]
+
+
 def test_a_graph_that_was_traced_as_one_is_work_of_its_own_category(nsys):
     nsys.insert(
         "CUPTI_ACTIVITY_KIND_GRAPH_TRACE", start=10, end=90, deviceId=0, graphId=4, graphExecId=5,

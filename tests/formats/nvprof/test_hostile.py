@@ -109,8 +109,10 @@ def test_texts_that_are_no_utf8_and_names_that_are_none_are_shown(tmp_path):
     made.connection.execute("INSERT INTO StringTable VALUES (9, CAST(x'6bff6b' AS TEXT))")
     made.insert("CONCURRENT_KERNEL", start=1, end=2, name=9)
     made.insert("CONCURRENT_KERNEL", start=3, end=4, name=77)
-    names = made.read().device_event["name"].to_pylist()
+    tables = made.read()
+    names = tables.device_event["name"].to_pylist()
     assert names == ["k\N{REPLACEMENT CHARACTER}k", "(kernel without a name)"]
+    assert tables.report.damage == {"missing_string": 1}
 
 
 def test_a_database_of_something_else_is_named(tmp_path):

@@ -61,7 +61,7 @@ class Recorded(NamedTuple):
             "end": rows["end"],
             "category": constant(category, rows.num_rows),
             "kind": constant(vocabulary.CATEGORIES[category].kind, rows.num_rows),
-            "device": small(rows["deviceId"]).fill_null(0),
+            "device": small(rows["deviceId"]),
             "stream": pc.if_else(pc.equal(stream, _NO_STREAM), -1, stream),
             "correlation": rows["correlationId"],
             "context": rows["contextId"],
@@ -133,9 +133,19 @@ class Recorded(NamedTuple):
         return pa.table(made)
 
 
-def on_streams(parts: Sequence[pa.Table], report: ReadReport) -> pa.Table:
-    """Everything that ran on a stream, with the times as recorded; what has none is counted."""
-    return in_time(pa.concat_tables(parts, promote_options="default"), report)
+def on_streams(
+    parts: Sequence[pa.Table], device_of: Mapping[int, int], report: ReadReport
+) -> pa.Table:
+    """Everything that ran on a stream, with the times as recorded; what has none is counted. Work that states no
+    device ran on that of its context."""
+    table = pa.concat_tables(parts, promote_options="default")
+    if table["device"].null_count:
+        distinct, rows = distinct_rows({"context": table["context"]})
+        found = pa.array([device_of.get(one["context"], 0) for one in distinct], pa.int32())
+        place = table.column_names.index("device")
+        stated = pc.coalesce(table["device"], found.take(pa.array(rows)))
+        table = table.set_column(place, "device", stated)
+    return in_time(table, report)
 
 
 def device_of_context(
@@ -149,7 +159,8 @@ def device_of_context(
     }
     for part in parts:
         pairs = part.group_by(["context", "device"]).aggregate([])
-        found |= dict(zip(pairs["context"].to_pylist(), pairs["device"].to_pylist(), strict=True))
+        shown = zip(pairs["context"].to_pylist(), pairs["device"].to_pylist(), strict=True)
+        found |= {context: device for context, device in shown if device is not None}
     return found
 
 

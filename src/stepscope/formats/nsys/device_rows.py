@@ -63,8 +63,9 @@ def device_events(database: Database, process: int | None, report: ReadReport) -
         )
         if process is None or pid == pid_of(process)
     )
-    parts.append(recorded.waits(WAITS, "syncType", device_of_context(stated, parts)))
-    table = on_streams(parts, report)
+    device_of = device_of_context(stated, parts)
+    parts.append(recorded.waits(WAITS, "syncType", device_of))
+    table = on_streams(parts, device_of, report)
     priority = _priorities(database, process)
     if priority:
         distinct, rows = distinct_rows({name: table[name] for name in ("context", "stream")})

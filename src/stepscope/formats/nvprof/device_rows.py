@@ -40,7 +40,7 @@ def device_events(database: Database, report: ReadReport) -> pa.Table:
     stated = database.rows(f"{_KIND}CONTEXT", ("contextId", "deviceId"))
     device_of = device_of_context(stated, parts)
     parts.append(recorded.waits(f"{_KIND}SYNCHRONIZATION", "type", device_of))
-    return canonical(on_streams(parts, report), "device_event")
+    return canonical(on_streams(parts, device_of, report), "device_event")
 
 
 def devices(database: Database) -> list[Row]:

@@ -47,6 +47,8 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         if database.damage is not None:
             report.note(database.damage)
         device_event = device_events(database, report)
+        if database.unnamed:  # of kernels: ends of ranges rightly have no name
+            report.note("missing_string", count=database.unnamed)
         host = host_rows(database, report, python_stack=options.python_stack)
         known = devices(database)
         measured = kernel_metrics(database, device_event)

@@ -22,6 +22,7 @@ _UNSURE = 0.1
 _UNRECORDED = 0.05
 """The part of it that is waiting for what no recording has, from which on that is said."""
 _EXCHANGES = frozenset({"all_to_all", "send_recv"})
+_MESSAGES = frozenset({"send", "recv"})
 _SHARDED = frozenset({"all_gather", "reduce_scatter"})
 _INFERENCE = ("fewer ranks to a layer", "smaller types", "one part of the batch beside another")
 
@@ -173,7 +174,11 @@ def _less(facts: Facts, operations: list[Row]) -> str:
         )
     if (fsdp or not ddp) and (not large or large & _SHARDED):
         cures.append("FSDP with backward prefetch")
-    if not large or large - _EXCHANGES:
+    if large & _MESSAGES:
+        cures.append(
+            "more, smaller microbatches or an interleaved schedule, where ranks are stages of a pipeline"
+        )
+    if not large or large - _EXCHANGES - _MESSAGES:
         cures.append("no_sync() while gradients accumulate")
     return f"Overlap it: {'; '.join(cures)}."
 
