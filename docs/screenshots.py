@@ -45,7 +45,7 @@ PLAN = {
     "repetitions": 80,
     "events": ["input_wait", "forward", "layers.0.attn.forward", "backward", "optimizer.step"],
 }
-PLAN_STEPS = 4000
+PLAN_STEPS = 9000
 SAMPLED_STEPS = 4000
 """So many that training takes longer than the imports before it."""
 STATES = {
