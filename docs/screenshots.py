@@ -233,8 +233,7 @@ def charts(space: Path) -> None:
     if lacks("torch", "matplotlib"):
         return
     example = [sys.executable, str(DOCS.parent / "examples" / "dlrm.py")]
-    timed = [*example, "--plan", "seed", "--out", str(space / "dlrm")]
-    subprocess.run(timed, check=True, stdout=sys.stderr)
+    alone([*example, "--plan", "seed", "--out", str(space / "dlrm")])
     run("timeline-chart", str(space / "dlrm"), "-o", str(IMAGES / "dlrm-timeline.png"))
     runs = []
     for count in (1, 2, 4):
