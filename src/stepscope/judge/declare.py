@@ -27,8 +27,8 @@ LostOn = int | Literal["ranks", "job"]
 Confidence = Literal["high", "medium", "low"]
 HIGH, MEDIUM = 0.20, 0.05
 """Parts of the step from which a loss is of high or medium severity: xprof's bands for time lost to input."""
-WITH_OTHERS = " Ranks may wait for each other meanwhile, so that a cure may save more than they lose themselves."
-WITH_HOST = " A host that is done earlier may hide other waits, too, so that a cure may save more than this loss."
+WITH_OTHERS = " Ranks that wait for each other may gain more."
+WITH_HOST = " A host done earlier may hide other waits, too."
 BEYOND = {
     WITH_OTHERS: "what ranks may wait for each other",
     WITH_HOST: "what a host that gets ahead may hide",
