@@ -344,7 +344,16 @@ def test_few_samples_name_nothing(findings: Any) -> None:
     few = [{**row, "weight": 3} for row in STACKS["stack_sample"]]
     (row,) = findings({"phase": phases(residual=40), **STACKS, "stack_sample": few}, "residual")
     assert row["title"].endswith("is none of the phases")
-    assert "stacks" in row["advice"]
+    assert "record --stack" in row["advice"]
+
+
+def test_what_recorded_stacks_is_not_advised_where_there_are_some(findings: Any) -> None:
+    frame = [
+        {"kind": "python", "name": "a.py(9): main", "start_ns": 0, "dur_ns": 10, "id": 0, "span": 1}
+    ]
+    (row,) = findings({"phase": phases(residual=40), "host_event": frame}, "residual")
+    assert "hotspots" in row["advice"]
+    assert "--stack" not in row["advice"]
 
 
 def test_the_residual_of_the_run_is_found_beside_a_trace_without_a_device(findings: Any) -> None:

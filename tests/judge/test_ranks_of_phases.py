@@ -58,7 +58,7 @@ def test_the_same_words_are_below_the_phases_and_in_json(answer):
         "takes 40.00 ms on them and 10.00 ms on it; no other phase is longer on it, so it loses the "
         "time within its backward. Next: Look at rank 1: its share of the work (longer sequences, "
         "larger batches), its clocks, other processes on its node; a trace of it beside another: "
-        "`stepscope record --trace --ranks 0,1`.",
+        "`stepscope record --trace --ranks 0,1 -- train.py`.",
         "Also: residual (20.0 %). --by verdict has their evidence.",
     ]
     assert json.loads(table.to_json())["note"] == table.note

@@ -128,8 +128,21 @@ def test_imports_are_one_row_below_what_imports(diff: Any) -> None:
 
 def test_what_a_sampler_takes_for_running_is_said(answer: Any) -> None:
     assert "sleeps and waits can be among" in answer("hotspots", SAMPLES).note
-    cpu = [row | {"clock": "cpu"} for row in SAMPLES["stack_sample"]]
+    cpu = [row | {"clock": "cpu", "weight": 10} for row in SAMPLES["stack_sample"]]
     assert answer("hotspots", SAMPLES | {"stack_sample": cpu}).note == ""
+
+
+def test_few_samples_are_said_and_traced_calls_are_a_clock_of_their_own(answer: Any) -> None:
+    """The recorder's samples by the clock and calls that were traced are never one clock."""
+    rows = SAMPLES | {
+        "stack_sample": [{"stack_id": 1, "sampled_ns": 50, "weight": 19, "clock": "wall"}],
+        "host_event": [{"id": 0, "kind": "python", "name": "a.py(9): main", "dur_ns": 100}],
+    }
+    table = answer("hotspots", rows)
+    assert table.note == "Of 19 samples (wall) no part is sure; record for longer."
+    assert [row["clock"] for row in table.rows()] == ["wall", "wall", "traced"]
+    rows["stack_sample"][0]["weight"] = 20
+    assert answer("hotspots", rows).note == ""
 
 
 def test_small_parts_are_left_out_of_trees_and_lists(diff: Any) -> None:
@@ -193,8 +206,8 @@ def test_python_frames_hold_the_operators_that_they_call(diff: Any) -> None:
         rows,
         """
         function,file,clock,self_ns,total_ns
-        main,a.py,wall,90,100
-        hook,a.py,wall,10,10
+        main,a.py,traced,90,100
+        hook,a.py,traced,10,10
         """,
     )
 

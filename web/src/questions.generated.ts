@@ -1227,6 +1227,8 @@ export type Rows = {
   "hotspots": {
     /** function; of --by library the binary, or the file of Python code; of --by thread the thread */
     readonly function?: string | null;
+    /** what the figures are of: cpu (threads on a processor), running (threads that did not wait, as the sampler judged), wall (samples by the clock, waiting included), traced (calls, from begin to end), unknown */
+    readonly clock?: string | null;
     /** binary that it is in */
     readonly library?: string | null;
     /** source file */
@@ -1239,8 +1241,6 @@ export type Rows = {
     readonly pid?: string | null;
     /** the thread, as the recorder calls it */
     readonly tid?: string | null;
-    /** what the figures are of: cpu (threads on a processor), running (threads that did not wait, as the sampler judged), wall (calls that were traced, waiting included), unknown */
-    readonly clock?: string | null;
     /** time spent in it, less what it calls (ns) */
     readonly self_ns?: number | null;
     /** its part of everything of that clock (ratio) */

@@ -636,7 +636,7 @@ class QuestionMethods(ABC):
             least_ratio: leave out what has less than this part of everything, with all that is
                 below it in a tree.
 
-        Columns: function, library, file, line, rank, pid, tid, clock, self_ns, self_ratio,
+        Columns: function, clock, library, file, line, rank, pid, tid, self_ns, self_ratio,
         total_ns, total_ratio, self_samples, total_samples, instructions, cpi, depth, node,
         parent.
         """

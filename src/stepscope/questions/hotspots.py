@@ -28,6 +28,7 @@ _NS, _SAMPLES, _INSTRUCTIONS, _CYCLES = range(len(FIGURES))
 _TAKEN_FOR_RUNNING = (
     "running: threads that py-spy took for running; sleeps and waits can be among the samples."
 )
+_FEW = "Of {} samples ({}) no part is sure; record for longer."
 
 
 def _function(frame: Frame) -> str:
@@ -59,19 +60,20 @@ _THREADS = "SELECT rank, span, thread, pid, tid, process_name, thread_name FROM 
             "text",
             "function; of --by library the binary, or the file of Python code; of --by thread the thread",
         ),
+        Column(
+            "clock",
+            "text",
+            "what the figures are of: cpu (threads on a processor), running (threads that did not wait, as "
+            "the sampler judged), wall (samples by the clock, waiting included), "
+            "traced (calls, from begin to end), unknown",
+            shown="varying",
+        ),
         Column("library", "text", "binary that it is in", shown="varying"),
         Column("file", "text", "source file"),
         Column("line", "int", "line of the source file that ran"),
         Column("rank", "int", "rank of the thread"),
         Column("pid", "text", "process of the thread, as the recorder calls it", shown=False),
         Column("tid", "text", "the thread, as the recorder calls it", shown=False),
-        Column(
-            "clock",
-            "text",
-            "what the figures are of: cpu (threads on a processor), running (threads that did not wait, as "
-            "the sampler judged), wall (calls that were traced, waiting included), unknown",
-            shown="varying",
-        ),
         Column("self_ns", "int", "time spent in it, less what it calls", sums=True),
         Column("self_ratio", "float", "its part of everything of that clock"),
         Column("total_ns", "int", "time spent in it and in what it calls"),
@@ -124,7 +126,7 @@ def hotspots(scope: Scope, by: str = "function", least_ratio: float = LEAST_RATI
 
     What the time is depends on who measured, and figures of two clocks are never added: `cpu` are threads on a processor
     (perf, VTune, Nsight Systems), `running` threads that py-spy took for running, some of which sleep or wait in native
-    code, unless it was run with `--idle` or `--gil`, which its files do not say, and `wall` the duration of traced calls, waiting included. Where a file has no time
+    code, unless it was run with `--idle` or `--gil`, which its files do not say, `wall` samples by the clock, waiting included (the recorder's own), and `traced` the duration of traced calls. Where a file has no time
     (raw files of py-spy, Nsight Systems), time is missing, and parts are those of samples; where it has neither, of
     instructions. A statistical profile is sampled: of a part p out of n samples the standard error is about
     √(p(1−p)/n). What Python ran to import modules, most of it at the start, is one row, `(import of modules)`.
@@ -151,6 +153,7 @@ def hotspots(scope: Scope, by: str = "function", least_ratio: float = LEAST_RATI
     table = answer_dicts(hotspots.columns, rows, names)
     left_out_ns = sum(time.left_out_ns for time in times)
     notes = [
+        *(_FEW.format(time.samples, time.clock) for time in times if time.few),
         _TAKEN_FOR_RUNNING if any(time.clock == "running" for time in times) else "",
         f"Left out: {time_text(left_out_ns)} of StepScope's own threads." if left_out_ns else "",
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from stepscope.analysis.host_time import FEWEST_SAMPLES
 from stepscope.analysis.residual_places import residual_places
 from stepscope.answers.script import script_of
 from stepscope.floor.units import ratio_text, time_text
@@ -17,7 +18,7 @@ _SHARE = worth(
 )
 _SAMPLES = Threshold(
     "samples of the stack in it, for its places to be named",
-    20,
+    FEWEST_SAMPLES,
     "count",
     "a place with half of 20 samples has between 30 and 70 % of the time, with 95 % confidence",
 )
@@ -53,6 +54,11 @@ def residual(facts: Facts) -> Iterator[Finding]:
     if samples >= _SAMPLES.value:
         most = [f"{ratio_text(one.samples / samples)} in {one.text}" for one in places[:_NAMED]]
         named = f"; of {samples} samples of it {', '.join(most)}"
+    stacks = (
+        "see `stepscope hotspots` for what the traced steps called"
+        if facts.there("host_event", "kind = 'python'")
+        else f"take a trace with stacks: `stepscope record --stack -- {script_of(facts.scope)}`"
+    )
     where, ranks = facts.on_ranks("residual", _SHARE.value)
     yield of_step(
         "loss",
@@ -67,8 +73,7 @@ def residual(facts: Facts) -> Iterator[Finding]:
         ),
         advice="Look at these lines; `stepscope hotspots` has what is spent below them."
         if named
-        else "Name parts of the loop with `stepscope.region` and plan them, or take a trace with "
-        f"stacks: `stepscope record --stack -- {script_of(facts.scope)}`.",
+        else f"Name parts of the loop with `stepscope.region` and plan them, or {stacks}.",
         query="stepscope phases SRC",
         ranks=ranks,
     )

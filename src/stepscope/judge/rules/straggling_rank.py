@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stepscope.analysis.straggler import LATE_ABOVE, Straggler
+from stepscope.answers.script import script_of
 from stepscope.floor.units import ratio_text, time_text
 from stepscope.judge.declare import Finding, Threshold, of_step, rule
 from stepscope.judge.facts import Facts, first, ranks_text
@@ -35,7 +36,7 @@ _LOOK_INTO = {
     "host": "what its host does there: operators that only it runs, logging, other processes on its node, and the "
     "cores that it is bound to",
     "profiler": "recording fewer steps, or without stacks and shapes, since the profiler holds it up",
-    "not recorded": "a trace with Python stacks (`stepscope record --trace --stack`), since nothing was recorded there",
+    "not recorded": "a trace with Python stacks (`--stack` of `stepscope record`), since nothing was recorded there",
 }
 """What to look at, by the cause that its trace shows."""
 _OFTEN = """
@@ -135,7 +136,8 @@ def _of_phases(facts: Facts, late: Straggler, phase: str) -> Finding:
         ),
         rank=rank if len(late.ranks) == 1 else None,
         advice=f"Look at rank {rank}: {_LOOK_AT[phase]}; a trace of it beside another: "
-        f"`stepscope record --trace --ranks {min(beside, rank)},{max(beside, rank)}`.",
+        f"`stepscope record --trace --ranks {min(beside, rank)},{max(beside, rank)} "
+        f"-- {script_of(facts.scope)}`.",
         query="stepscope phases SRC --by verdict",
         ranks=late.ranks,
         phase=phase,
