@@ -33,10 +33,16 @@ def names(findings: Any) -> Any:
     return lambda *ranks: [row["id"] for row in findings({"phase": [*chain(*ranks)]})]
 
 
-def test_a_step_of_compute_is_compute_bound(findings: Any) -> None:
-    (row,) = findings({"phase": phases()})
-    assert (row["id"], row["severity"], row["value"]) == ("compute-bound", "note", 1.0)
-    assert "100.0 % of the step (100.0 ms)" in row["title"]
+@pytest.mark.parametrize(
+    ("device_ms", "name"), [(90, "compute-bound"), (30, "phases-only"), (None, "phases-only")]
+)
+def test_only_a_device_that_is_timed_makes_a_step_of_its_phases_compute_bound(
+    findings: Any, device_ms: float | None, name: str
+) -> None:
+    (row,) = findings({"phase": phases(device=device_ms)})
+    assert (row["id"], row["severity"], row["value"]) == (name, "note", 1.0)
+    assert "backward and optimizer fill 100.0 % of the step (100.0 ms)" in row["title"]
+    assert ("Compute-bound" in row["title"]) is (name == "compute-bound")
 
 
 def test_waiting_for_batches_is_input_bound_with_its_time(findings: Any) -> None:
@@ -52,9 +58,9 @@ def test_the_largest_share_comes_first(names: Any) -> None:
 
 
 def test_phases_are_judged_by_the_thresholds_of_traces(names: Any) -> None:
-    assert names(phases(input_wait=5)) == ["compute-bound"]
-    assert names(phases(input_wait=6)) == ["compute-bound", "input-bound"]
-    assert names(phases(host_to_device=6)) == ["compute-bound", "copy-bound"]
+    assert names(phases(input_wait=5)) == ["phases-only"]
+    assert names(phases(input_wait=6)) == ["phases-only", "input-bound"]
+    assert names(phases(host_to_device=6)) == ["phases-only", "copy-bound"]
     assert names(phases(host_to_device=16)) == ["copy-bound"]
 
 
@@ -82,7 +88,7 @@ def timed(exposed: float, backward: float, every: float = 1) -> dict[str, Any]:
 
 
 def test_only_communication_that_nothing_hides_counts(names: Any) -> None:
-    assert names(phases(step=timed(5, 60))) == ["compute-bound"]
+    assert names(phases(step=timed(5, 60))) == ["phases-only"]
     assert names(phases(step=timed(40, 60))) == ["communication-bound"]
 
 
@@ -143,7 +149,7 @@ def test_waiting_for_the_first_batch_of_every_epoch_is_found_beside_the_rest(fin
 def test_one_slow_start_or_short_ones_are_not_worth_words(names: Any) -> None:
     for mean, epochs in ((5000.0, 1), (100.0, 4)):
         waits = {"first_batch_ns": mean * MS, "first_batches": epochs}
-        assert names(phases(step=waits)) == ["compute-bound"]
+        assert names(phases(step=waits)) == ["phases-only"]
 
 
 def test_a_late_rank_is_a_finding_of_that_rank(findings: Any) -> None:

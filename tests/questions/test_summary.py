@@ -191,9 +191,61 @@ def test_without_a_device_operators_are_ranked_by_host_self_time(answer: Any) ->
     assert rows_of(table, "device") == {}
     verdict = table.rows()[0]
     assert verdict["item"] == "host-only"
-    assert "inner" in verdict["text"]
+    assert "self time of inner is 80.0 % of the recording (40 ns)" in verdict["text"]
     assert "of the recording" in verdict["text"]
     assert rows_of(table, "breakdown")["kernel"]["time_ns"] is None
+
+
+SLEEPS = {
+    "step": [{"step": 0, "end_ns": 1000, "rule": "ProfilerStep"}],
+    "module": [{"module_id": 1, "path": "net", "name": "net", "calls": 1}],
+    "host_event": [
+        {
+            "id": 1,
+            "step": 0,
+            "kind": "annotation",
+            "name": "nn.Module: net",
+            "dur_ns": 900,
+            "module_id": 1,
+        },
+        {
+            "id": 2,
+            "step": 0,
+            "name": "mm",
+            "start_ns": 1,
+            "dur_ns": 60,
+            "parent_id": 1,
+            "module_id": 1,
+        },
+        {
+            "id": 3,
+            "step": 0,
+            "name": "add",
+            "start_ns": 70,
+            "dur_ns": 30,
+            "parent_id": 1,
+            "module_id": 1,
+        },
+    ],
+}
+
+
+def test_time_that_is_in_no_operator_leads_to_where_it_is(answer: Any) -> None:
+    """An operator with most of the operators' time has little of the step's; the module has the rest."""
+    verdict, then = answer("summary", SLEEPS).rows()[:2]
+    assert verdict["item"] == "host-only"
+    assert "; self time of no operator is above 6.0 % of the step (60 ns)" in verdict["text"]
+    assert then["text"].startswith("`stepscope modules`")
+    elsewhere = [{**row, "module_id": None} for row in SLEEPS["host_event"]]
+    _, then = answer("summary", SLEEPS | {"host_event": elsewhere}).rows()[:2]
+    assert then["text"].startswith("`stepscope call-tree`")
+
+
+def test_a_modules_host_time_is_the_same_as_among_modules(answer: Any) -> None:
+    row = rows_of(answer("summary", SLEEPS), "modules")["net"]
+    (module,) = answer("modules", SLEEPS).rows()
+    assert (row["time_ns"], row["share_ratio"]) == (900, 1.0)
+    assert row["time_ns"] == module["host_self_ns"]
 
 
 def test_checks_of_many_ranks_are_one_row_each(answer: Any) -> None:

@@ -200,12 +200,6 @@ def devices(scope: Scope) -> list[Row]:
     return rows
 
 
-def busiest_operator(scope: Scope) -> tuple[str, float] | None:
-    """The operator with the largest self time on the host, with its share of all operators'."""
-    rows = scope.sql(f"{_HOST_OPERATORS} LIMIT 1").to_pylist()
-    return (rows[0]["item"], rows[0]["share_ratio"] or 0.0) if rows else None
-
-
 def top_operators(scope: Scope, most: int) -> list[Row]:
     """The operators with the largest device self time (host self time where none is known).
 
@@ -229,10 +223,10 @@ def top_kernels(scope: Scope, most: int) -> list[Row]:
 
 def top_modules(scope: Scope, most: int) -> list[Row]:
     """The modules with the most device work of their own, forward and backward (host self time where
-    none has any), as rows like `top_operators`'."""
+    none has any, as a part of all modules'), as rows like `top_operators`'."""
     rows: list[Row] = []
     if scope.value("SELECT count(*) FROM module"):
-        on_host = ("host_event", "self_ns", "kind IN ('operator', 'python')", "host self time")
+        on_host = ("host_event", "self_ns", "module_id IS NOT NULL", "host self time")
         for of in (("device_event", "dur_ns", WORK, "device self time"), on_host):
             rows = rows or scope.sql(_modules(*of), {"most": most}).to_pylist()
     return rows

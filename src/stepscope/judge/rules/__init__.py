@@ -39,6 +39,7 @@ QUICK = (
     "filled_step.device_bound",
     "filled_step.host_only",
     "filled_step.compute_bound",
+    "filled_step.phases_only",
     "slow_first_batch",
     "growing_memory",
     "low_utilization",

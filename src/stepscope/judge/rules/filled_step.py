@@ -81,44 +81,84 @@ def device_bound(facts: Facts) -> Iterator[Finding]:
 )
 def host_only(facts: Facts) -> Iterator[Finding]:
     """The time in operators, ranges and Python, which stands for the device's where none is recorded,
-    and the operator with the largest self time. It is silent where a check says that device work is missing.
+    and the operator with the largest self time, where that leads as a loss would. Where none does, the next
+    step is to the modules, if they have half of the time, or else to the call tree, which has ranges and Python, too. It is
+    silent where a check says that device work is missing.
     """
     if facts.has_device or not facts.has_host or hides_idle(facts):
         return
-    most = ""
-    if facts.busiest_operator is not None:
-        name, share = facts.busiest_operator
-        most = f"; {name} has most of their self time ({ratio_text(share)})"
+    filled_ns = facts.time("cpu_exec")
+    name, own_ns = facts.busiest_operator or ("", 0.0)
+    if facts.part_of_step(own_ns) > LEADING.value:
+        most, where = f"; self time of {name} is {facts.amount(own_ns)}", "operators"
+    else:
+        most = f"; self time of no operator is above {facts.amount(own_ns)}" if name else ""
+        in_modules = _in_modules_ns(facts) >= FILLED.value * filled_ns
+        where = "modules" if in_modules else "call-tree"
     yield of_step(
         "work",
         facts.share("cpu_exec"),
         "operators' and Python's part of the step",
         title="No device in the recording: operators, Python and named ranges on the host fill "
-        f"{facts.amount(facts.time('cpu_exec'))}{most}",
+        f"{facts.amount(filled_ns)}{most}",
         confidence="high",
-        advice="`stepscope operators`; if the job uses a device, record with ProfilerActivity.CUDA (XPU, ...) to see it.",
+        advice=f"`stepscope {where}`; if the job uses a device, record with ProfilerActivity.CUDA (XPU, ...) to see it.",
         query=facts.parts_query,
     )
 
 
+def _in_modules_ns(facts: Facts) -> float:
+    """Time of the host in modules in a mean step, over all threads (ns)."""
+    rows = facts.host(
+        "SELECT sum(self_ns)::BIGINT AS ns FROM host_event WHERE module_id IS NOT NULL AND {counted}"
+    )
+    return sum(row["ns"] or 0 for row in rows) / facts.steps
+
+
 @rule(
     "compute-bound",
-    "Steps that forward, backward and optimizer fill, of a job's own phases.",
+    "Steps that forward, backward and optimizer fill, on the device as well, of a job's own phases.",
     LEADING,
     FILLED,
 )
 def compute_bound(facts: Facts) -> Iterator[Finding]:
-    """What is left when no loss leads. Phases do not tell what the device does meanwhile."""
+    """What is left when no loss leads and a device was timed in the phases, for at least that part of the step."""
+    if _on_device(facts):
+        title = "Compute-bound: forward, backward and optimizer fill {}"
+        yield from _of_phases(facts, title, "kernels and operators")
+
+
+@rule(
+    "phases-only",
+    "Steps that forward, backward and optimizer fill, of a job's own phases on the host.",
+    LEADING,
+    FILLED,
+)
+def phases_only(facts: Facts) -> Iterator[Finding]:
+    """What is left when no loss leads and no device was timed for that part of the step. Whether the host computes in a
+    phase, waits or sleeps phases do not tell.
+    """
+    if not _on_device(facts):
+        title = "Forward, backward and optimizer fill {} on the host; phases alone do not show whether it computes or waits"
+        yield from _of_phases(facts, title, "modules and operators")
+
+
+def _on_device(facts: Facts) -> bool:
+    """Whether a device was timed in the phases, for so much of the step as fills it."""
+    phases = facts.phases_alone
+    return phases is not None and facts.part_of_step(phases.device_ns()) >= FILLED.value
+
+
+def _of_phases(facts: Facts, title: str, next_up: str) -> Iterator[Finding]:
     if facts.phases_alone is None or not facts.time("compute"):
         return
     yield of_step(
         "work",
         facts.share("compute"),
         "their part of the step",
-        title=f"Compute-bound: forward, backward and optimizer fill {facts.amount(facts.time('compute'))}",
+        title=title.format(facts.amount(facts.time("compute"))),
         evidence=first(facts.by_recording("compute"), 8),
-        advice=f"Record a trace of a few steps, `stepscope record -- {script_of(facts.scope)}`, and look at its kernels and "
-        "operators.",
+        advice=f"Record a trace of a few steps, `stepscope record -- {script_of(facts.scope)}`, and look at its {next_up}.",
         query=facts.parts_query,
         ranks=facts.on_ranks("compute", 0)[1],
     )
