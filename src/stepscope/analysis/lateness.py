@@ -98,7 +98,7 @@ class Lateness:
         waiter, late: the rank that waited, and the one that arrived last.
         step: step in which it waited; -1 outside of steps.
         wait_ns: how long (ns).
-        exposed_ns: the part of it beside which it computed and copied nothing (ns).
+        exposed_ns: the part of it beside which it computed and copied nothing (ns), each moment once.
         asked: whether it is among what was asked about.
         weight: how much of it is charged to what the late rank did; with the waits that are made of it.
         causes_ns: what the late rank did longer (ns): a column for each of `CAUSES`. Times its weight it
@@ -321,7 +321,7 @@ class _Waits:
         self.end = np.stack([self.rows["start_ns"][row] for row in (self.late, self.wait)])
         self.parts = np.zeros((2, count, len(_LAYERS)), dtype=np.int64)
         sides = ((self.late, self.since_late), (self.wait, self.since_wait))
-        self.exposed, self.held = np.zeros((2, len(self.key)), dtype=np.int64)
+        self.exposed, self.held, self.held_up = np.zeros((3, len(self.key)), dtype=np.int64)
         involved = np.unique(self.rows["rank"][np.concatenate([self.late, self.wait])]).tolist()
         for ranks in rank_batches(involved):
             device = device_work(scope, ranks)
@@ -368,7 +368,12 @@ class _Waits:
         held = np.empty_like(begin)
         held[order] = np.maximum(begin[order], ended)
         self.held[at] = held = np.minimum(held, waited)
-        self.exposed[at] = waited - held - covered(busy, held, waited)
+        self.held_up[at] = waited - held - covered(busy, held, waited)
+        # A moment of waiting counts once, with the wait that started first: together they are their union.
+        until = np.where(self.of_row[at] >= 0, waited, start)
+        before = np.concatenate([start[:1], np.maximum.accumulate(until)[:-1]])
+        since = np.minimum(np.maximum(start, before), until)
+        self.exposed[at] = until - since - covered(busy, since, until)
 
         def on_host(doing: int) -> Intervals:
             return nothing if host is None else union_of(host, host["doing"] == doing)
@@ -469,7 +474,7 @@ class _Waits:
             inside = until - np.maximum(held, self.start[side, own[number]])
             chosen = (inside > 0) & (until <= self.end[side, own[number]])
             number, other, inside = number[chosen], other[chosen], inside[chosen]
-            exposed = self.exposed[other] * inside / (until - held)[chosen]
+            exposed = self.held_up[other] * inside / (until - held)[chosen]
             whole = np.maximum(np.bincount(number, exposed, minlength=len(own)), layer[own])
             known = (self.of_row[other] >= 0) & (exposed > 0)
             number, other = number[known], other[known]
