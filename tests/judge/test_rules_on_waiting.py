@@ -355,8 +355,8 @@ def test_where_the_host_sets_the_pace_it_is_said_what_shorter_kernels_save(
 ) -> None:
     (row,) = findings(paced_by_its_host(late=True), "amp-off")
     assert row["advice"].endswith(
-        " But in every step here the device runs out of work and waits for the host, which waits for the device for "
-        "20.00 µs at most: until the host is faster, shorter device work saves hardly more than that."
+        " But the host sets the pace of every step here and waits 20.00 µs at most for the device: "
+        "until it is faster, shorter device work saves hardly more than that."
     )
     assert row["saving_high_ns"] > 300_000
     summary = answer("summary", paced_by_its_host(late=True)).rows()
@@ -378,4 +378,4 @@ def test_it_is_not_where_work_is_carried_over_or_the_host_may_poll(findings: Any
         rows | {"host_event": [*rows["host_event"], *polls]},
     ):
         (row,) = findings(other, "amp-off")
-        assert "until the host is faster" not in row["advice"]
+        assert "until it is faster" not in row["advice"]

@@ -386,7 +386,7 @@ def _bounds(found: list[Found]) -> Iterator[Row]:
 
     listed = _savings(found)
     if more := beyond("".join(one.finding.advice for one in listed)):
-        text = f"Titles have what ranks lose themselves; the bounds count {more}, too."
+        text = f"The bounds count {more}, too."
         yield {"item": "others", "text": text}
     for caveat in dict.fromkeys(one.caveat for one in listed if one.caveat):
         of = ", ".join(one.rule.id for one in listed if one.caveat == caveat)
