@@ -361,7 +361,7 @@ def test_where_the_host_sets_the_pace_it_is_said_what_shorter_kernels_save(
     assert row["saving_high_ns"] > 300_000
     summary = answer("summary", paced_by_its_host(late=True)).rows()
     (told,) = (one["text"] for one in summary if one["section"] == "bounds")
-    assert told.startswith("amp-off: But in every step")
+    assert told.startswith("amp-off: But the host sets the pace of every step")
     assert row["advice"].endswith(told.removeprefix("amp-off:"))
 
 
