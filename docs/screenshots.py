@@ -23,6 +23,7 @@ from typing import Any
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
+from stepscope.cli import demo
 from stepscope.cli.main import main as stepscope
 
 DOCS = Path(__file__).parent
@@ -40,11 +41,7 @@ SHOWN = {
 RECORDED = {"measured": "inline", "hotspots": "samples"}
 """Views of what is recorded here: the methods of `Reports` that do."""
 GPT = DOCS.parent / "examples" / "gpt.py"
-PLAN = {
-    "warmup": 4,
-    "repetitions": 80,
-    "events": ["input_wait", "forward", "layers.0.attn.forward", "backward", "optimizer.step"],
-}
+PLAN = demo.PLAN | {"repetitions": 80}
 PLAN_STEPS = 9000
 SAMPLED_STEPS = 4000
 """So many that training takes longer than the imports before it."""
