@@ -1,18 +1,30 @@
 """What recording adds to steps of 1, 5, 20 and 100 ms, in every way and beside torch.profiler and TraceML, with intervals.
 
-Plain steps and steps of a way take turns in one process, on the same model and the same memory: a block of the one and a block of
-the other, in an order that is drawn. So both find the same caches, the same alignment and, within a second, the same machine. Before
-the first block of a way, enough of its steps ran for it to settle: a recording has decided by then which steps it measures. Some steps
-of each block, the first ones, do not count.
+Plain steps and steps of a way take turns in one process, on the same model and the same memory: a short block of the one and a
+block of the other, in an order that is drawn. So both find the same caches, the same alignment and, within a tenth of a second,
+the same machine. Before the first block of a way, enough of its steps ran for it to settle: a recording has decided by then which
+steps it measures. The first steps of each block do not count.
 
-A pair of blocks gives a ratio; the mean over pairs is the figure, without the fifth of the pairs that is highest and the fifth that
-is lowest, with the 95 % interval of such a mean. The processor time is that of the thread that trains. Other threads of the
-process run beside both kinds of blocks. What they took in blocks of the way, less what they take where nothing was started, is
-added to both figures as a part of the time in which they took it: by the clock that is an upper bound, for they have other cores.
+A recording measures a step now and then and rests in between. So a figure is the sum of two:
 
-torch.profiler starts in each block of its own, before steps that do not count, of which there are enough for it to settle; it ends, and makes its events,
-behind them, and what it held is freed before the next block. What TraceML has put into torch stays there in its plain steps, so its figures are what `trace_step`
-adds, a lower bound. The time is divided among all ways and lengths alike; each way has a new process in every round, one after the other. The load at the start and at the end is written below.
+* what a resting step costs: each pair of blocks gives a ratio of typical steps (means without the fifth that is longest and the
+  fifth that is shortest), of which the figure is the mean over pairs, without the fifth that is highest and the fifth that is
+  lowest, with the interval of such a mean;
+* what measured steps take beyond the resting ones of their block, and the steps before them, in which the measuring is prepared:
+  their mean times their share of all steps. Resting steps are beyond their typical one, too, where the machine does
+  something else; that mean is subtracted. No step is left out here.
+
+Where most steps are measured, or none, the first part is of all steps and the second is 0. The halves of both intervals add up as
+independent ones do.
+
+The processor time is that of the thread that trains. Other threads of the process run beside both kinds of blocks. What they took
+in blocks of the way, less what they take where nothing was started, is added to both figures as a part of the time in which they
+took it: by the clock that is an upper bound, for they have other cores.
+
+torch.profiler starts in each block of its own, before steps that do not count, of which there are enough for it to settle; it
+ends, and makes its events, behind them, and what it held is freed before the next block. What TraceML has put into torch stays
+there in its plain steps, so its figures are what `trace_step` adds, a lower bound. The time is divided among all ways and lengths
+alike; each way has a new process in every round, one after the other. The load at the start and at the end is written below.
 
     python benchmarks/overheads.py [--minutes 15] [--steps-ms 1,5,20,100] [--device cuda] [-o overheads.json]
     python benchmarks/overheads.py --memory 100000     # whether memory grows over so many fast iterations
@@ -22,7 +34,9 @@ from __future__ import annotations
 
 import argparse
 import gc
+import itertools
 import json
+import math
 import multiprocessing
 import os
 import random
@@ -42,12 +56,14 @@ import torch
 from torch import nn
 
 from stepscope.floor.statistics import student_t
+from stepscope.record import inline
 
 LEAD_IN_STEPS, LEAD_IN_SECONDS = 1024, 5.0
 """Most steps, and most seconds, of a way before the first that counts: all that it measures in turn has settled by then, or most."""
 FEWEST, COLD_SECONDS, PROFILER_COLD_SECONDS = 2, 0.01, 0.2
 """Least steps of a block that count, and about how long those take that do not, one at least: of torch.profiler, which
 starts in each block, and of others."""
+FIGURES = {"wall": "by the clock", "processor": "of processor time"}
 FEWEST_PAIRS = 3
 """Of blocks, in a round."""
 MOST = 0.02
@@ -58,9 +74,12 @@ LAYERS = 4
 WIDTHS = {"cpu": (128, 512), "cuda": (512, 4096)}
 """Features of layers, of steps below 3 ms and of longer ones."""
 
+MOST_MEASURED = 0.5
+"""Where more of a way's steps are measured, resting ones are too few to tell what they cost."""
+
 Batches = Iterable[torch.Tensor]
-Timed = tuple[float, float, float]
-"""Seconds by the clock, of the thread that trains and of all threads."""
+Timed = tuple[float, float]
+"""Seconds by the clock and of the thread that trains."""
 
 
 class Job:
@@ -89,29 +108,76 @@ class Job:
         self.optimizer.step()
 
     def now(self) -> Timed:
-        if self.device != "cpu":
-            torch.cuda.synchronize()
-        return time.perf_counter(), time.thread_time(), time.process_time()
+        return time.perf_counter(), time.thread_time()
 
-    def batches(self, cold: int, counted: int, marks: list[Timed]) -> Iterator[torch.Tensor]:
-        """So many batches; what the clocks say before the first that counts and after the last."""
+    def batches(self, cold: int, counted: int, block: Block) -> Iterator[torch.Tensor]:
+        """So many batches; what the clocks say before the first that counts and after each, on a device after the last alone."""
+        on_device = self.device != "cpu"
+        marks: list[Timed] = []
+        measured: list[bool] = []
         for _ in range(cold):
             yield self.data
+        if on_device:
+            torch.cuda.synchronize()
+        all_threads = time.process_time()
         marks.append(self.now())
-        for _ in range(counted):
-            yield self.data
-        marks.append(self.now())
+        if on_device:
+            for _ in range(counted):
+                yield self.data
+            torch.cuda.synchronize()
+            marks.append(self.now())
+        else:
+            for _ in range(counted):
+                yield self.data
+                marks.append(self.now())
+                measured.append(block.measures())
+        block.others = time.process_time() - all_threads - (marks[-1][1] - marks[0][1])
+        block.seconds = marks[-1][0] - marks[0][0]
+        ran = 1 if not on_device else counted
+        block.steps = [
+            ((end[0] - begin[0]) / ran, (end[1] - begin[1]) / ran)
+            for begin, end in itertools.pairwise(marks)
+        ]
+        block.measured = [any(measured[max(0, at - 1) : at + 2]) for at in range(len(block.steps))]
 
-    def block(self, way: Way, cold: int, counted: int) -> Timed:
-        """Runs steps in a way.
+    def block(self, way: Way, cold: int, counted: int) -> Block:
+        """Runs steps in a way."""
+        block = Block()
+        way.run(self, self.batches(cold, counted, block))
+        return block
 
-        Returns:
-            What those that count took.
-        """
-        marks: list[Timed] = []
-        way.run(self, self.batches(cold, counted, marks))
-        begin, end = marks
-        return end[0] - begin[0], end[1] - begin[1], end[2] - begin[2]
+
+class Block:
+    """Steps of one way, one after the other.
+
+    Attributes:
+        steps: what each that counts took; on a device one in their place, their mean.
+        measured: whether a recording measured it or one beside it.
+        seconds: of all of them, by the clock.
+        others: seconds of processor time that other threads took beside them.
+    """
+
+    steps: list[Timed]
+    measured: list[bool]
+    seconds: float
+    others: float
+
+    @staticmethod
+    def measures() -> bool:
+        """Whether a recording measures the step that has just run."""
+        recording = inline.active()
+        return recording is not None and not recording.rests
+
+    def typical(self, *, resting: bool) -> Timed:
+        """Of its steps, or of those that nothing measured, the mean without the longest fifth and the shortest fifth."""
+        kept = [
+            step
+            for step, measured in zip(self.steps, self.measured, strict=True)
+            if not (resting and measured)
+        ]
+        cut = len(kept) // 5
+        middle = [sorted(one)[cut : len(kept) - cut] for one in zip(*kept, strict=True)]
+        return fmean(middle[0]), fmean(middle[1])
 
 
 class Way:
@@ -162,7 +228,6 @@ def started_by_block(way: Callable[[], Way]) -> Started:
 
 @contextmanager
 def off(_job: Job) -> Iterator[Way]:
-    from stepscope.record import inline
     from stepscope.record.annotate import region
 
     def touched() -> None:
@@ -177,8 +242,6 @@ def inline_way(plan: Any, *, phases: bool) -> Started:
 
     @contextmanager
     def started(job: Job) -> Iterator[Way]:
-        from stepscope.record import inline
-
         with tempfile.TemporaryDirectory() as out:
             inline.start(plan, model=job.model, optimizer=job.optimizer, out=out, phases=phases)
             yield Way(inline.iterate)
@@ -268,8 +331,9 @@ def turns(
     """A round of one way, in a process of its own, of so many seconds.
 
     Returns:
-        The pairs, each a step of the way and a plain step by the clock and of the thread that trains, in seconds; and what other
-        threads took of the time of the way's blocks, as a part of it.
+        `pairs`: of blocks, each a step of the way and a plain step by the clock and of the thread that trains, in seconds; `beyond`: by
+        how much each measured step was longer than the typical one of its block, in the same clocks; `noise`: the same of resting
+        ones; `others`: what other threads took of the time of the way's blocks, as a part of it.
     """
     warnings.simplefilter("ignore")
     until = time.monotonic() + seconds
@@ -281,22 +345,39 @@ def turns(
     if name not in ALL_MEASURED:
         settling = min(LEAD_IN_STEPS, round(LEAD_IN_SECONDS * 1e3 / step_ms))
     job = Job(*spec)
-    pairs = []
-    clock = others = 0.0
+    blocks: list[tuple[Block, Block]] = []
     with {**WAYS, TRACEML: traceml}[name](job) as way:
         job.block(PLAIN, cold, counted)
         job.block(way, settling, counted)
-        while len(pairs) < FEWEST_PAIRS or time.monotonic() < until:
+        gc.collect()
+        gc.freeze()  # what stays is looked through in no block
+        while len(blocks) < FEWEST_PAIRS or time.monotonic() < until:
             kinds = [way, PLAIN]
             drawn.shuffle(kinds)
             took = {}
             for kind in kinds:
                 gc.collect()  # what the block before has left is freed in none that counts
                 took[kind is way] = job.block(kind, cold, counted)
-            pairs.append([one / counted for kind in (True, False) for one in took[kind][:2]])
-            clock += took[True][0]
-            others += took[True][2] - took[True][1]
-    return pairs, others / clock
+            blocks.append((took[True], took[False]))
+    return summed_up(blocks)
+
+
+def summed_up(blocks: list[tuple[Block, Block]]) -> dict[str, Any]:
+    """What `turns` returns, of pairs of a block of the way and a plain one."""
+    measured = [step for own, _ in blocks for step in own.measured]
+    resting = 0 < sum(measured) < MOST_MEASURED * len(measured)
+    found: dict[str, Any] = {"pairs": [], "beyond": [], "noise": []}
+    for own, plain in blocks:
+        if all(own.measured) and resting:
+            continue
+        usual = own.typical(resting=resting)
+        found["pairs"].append([*usual, *plain.typical(resting=False)])
+        if resting:
+            for step, one in zip(own.steps, own.measured, strict=True):
+                beyond = [took - typical for took, typical in zip(step, usual, strict=True)]
+                found["beyond" if one else "noise"].append(beyond)
+    found["others"] = sum(own.others for own, _ in blocks) / sum(own.seconds for own, _ in blocks)
+    return found
 
 
 def round_of(name: str, *told: Any) -> Any:
@@ -335,11 +416,11 @@ def spec_of(step_ms: float, device: str) -> tuple[str, int, int]:
 def plain_step(*spec: Any) -> float:
     """Seconds of a step."""
     job = Job(*spec)
-    return median(job.block(PLAIN, 2, 5)[0] / 5 for _ in range(5))
+    return job.block(PLAIN, 2, 25).typical(resting=False)[0]
 
 
-def interval(values: list[float]) -> list[float]:
-    """The mean without the fifth that is highest and the fifth that is lowest, and its 95 % interval.
+def trimmed(values: list[float]) -> tuple[float, float]:
+    """The mean without the fifth that is highest and the fifth that is lowest, and half its 95 % interval.
 
     J. W. Tukey and D. H. McLaughlin, 1963: it scatters as the values do where those left out are as the outermost that are kept.
     """
@@ -347,11 +428,24 @@ def interval(values: list[float]) -> list[float]:
     kept = sorted(values)[cut : len(values) - cut]
     as_outermost = [kept[0]] * cut + kept + [kept[-1]] * cut
     half = student_t(len(kept) - 1) * stdev(as_outermost) * len(values) ** 0.5 / len(kept)
-    return [fmean(kept), fmean(kept) - half, fmean(kept) + half]
+    return fmean(kept), half
+
+
+def beyond(rounds: list[dict[str, Any]], clock: int) -> tuple[float, float]:
+    """What a step takes longer, on average over all, because some are measured, and half its 95 % interval, in seconds."""
+    measured = [one[clock] for own in rounds for one in own["beyond"]]
+    noise = [one[clock] for own in rounds for one in own["noise"]]
+    if len(measured) < FEWEST_PAIRS:
+        return 0.0, 0.0
+    share = len(measured) / (len(measured) + len(noise))
+    half = math.sqrt(
+        sum((student_t(len(one) - 1) * stdev(one)) ** 2 / len(one) for one in (measured, noise))
+    )
+    return share * (fmean(measured) - fmean(noise)), share * half
 
 
 def row(name: str, step_ms: float, rounds: list[Any], others: float) -> dict[str, Any]:
-    """What a way adds to a step, as a part of it, by the clock and of the processor, and in µs of the processor.
+    """What a way adds to a step, as a part of it, by the clock and of the processor.
 
     Args:
         name: of the way.
@@ -359,27 +453,27 @@ def row(name: str, step_ms: float, rounds: list[Any], others: float) -> dict[str
         rounds: what `turns` gave in each.
         others: the part of the time that other threads take where nothing is started.
     """
-    pairs = [pair for own, _ in rounds for pair in own]
-    threads = max(0.0, fmean(part for _, part in rounds) - others)
-    plain = median(pair[2] for pair in pairs)
-    return {
-        "way": name,
-        "asked_ms": step_ms,
-        "pairs": len(pairs),
-        "step_ms": 1e3 * plain,
-        "threads": threads,
-        "wall": interval([pair[0] / pair[2] - 1 + threads for pair in pairs]),
-        "processor": interval([pair[1] / pair[3] - 1 + threads for pair in pairs]),
-        "added_us": interval([1e6 * (pair[1] - pair[3] + threads * plain) for pair in pairs]),
-    }
+    pairs = [pair for own in rounds for pair in own["pairs"]]
+    threads = max(0.0, fmean(own["others"] for own in rounds) - others)
+    found: dict[str, Any] = {"way": name, "asked_ms": step_ms, "pairs": len(pairs)}
+    found |= {"step_ms": 1e3 * median(pair[2] for pair in pairs), "threads": threads}
+    for clock, figure in enumerate(FIGURES):
+        plain = median(pair[2 + clock] for pair in pairs)
+        rests, half = trimmed([pair[clock] / pair[2 + clock] - 1 for pair in pairs])
+        measured, half_of_measured = (one / plain for one in beyond(rounds, clock))
+        mean, half = rests + measured + threads, math.hypot(half, half_of_measured)
+        found[figure] = [mean, mean - half, mean + half]
+        found[f"{figure}_of_measured"] = measured
+    return found
 
 
 def table(rows: list[dict[str, Any]], figure: str) -> str:
     """The rows as a table of Markdown, a line a way and a column a length of step."""
     lengths = list(dict.fromkeys(one["asked_ms"] for one in rows))
     steps = [median(one["step_ms"] for one in rows if one["asked_ms"] == ms) for ms in lengths]
-    kind = {"wall": "by the clock", "processor": "of processor time"}[figure]
-    lines = [f"| added {kind} to a step of | {' | '.join(f'{ms:.3g} ms' for ms in steps)} |"]
+    lines = [
+        f"| added {FIGURES[figure]} to a step of | {' | '.join(f'{ms:.3g} ms' for ms in steps)} |"
+    ]
     lines.append(f"| --- |{' --- |' * len(lengths)}")
     for name in dict.fromkeys(one["way"] for one in rows):
         cells = []
@@ -404,7 +498,6 @@ def not_excluded(rows: list[dict[str, Any]], figure: str) -> str:
 
 def memory(iterations: int) -> str:
     """Resident memory while a tiny model runs many iterations, in each of which phases or an event are measured."""
-    from stepscope.record import inline
     from stepscope.record.memory import resident_bytes
 
     job = Job("cpu", 4, 1)
@@ -428,7 +521,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=15.0, help="for everything")
     parser.add_argument("--steps-ms", default=",".join(f"{ms:g}" for ms in STEPS_MS))
     parser.add_argument("--rounds", type=int, default=2, help="into which the time is divided")
-    parser.add_argument("--block", type=float, default=0.2, metavar="SECONDS", help="of steps")
+    parser.add_argument("--block", type=float, default=0.05, metavar="SECONDS", help="of steps")
     parser.add_argument("--way", action="append", choices=ALL, help="only this; may be repeated")
     parser.add_argument("--device", choices=tuple(WIDTHS), default="cpu")
     parser.add_argument("--memory", type=int, metavar="ITERATIONS", help="measure this instead")
@@ -459,9 +552,9 @@ def main() -> None:
     loads.append(os.getloadavg()[0])
     rows = []
     for length in lengths:
-        others = fmean(part for _, part in found[length, "nothing"])
+        others = fmean(own["others"] for own in found[length, "nothing"])
         rows += [row(name, length, found[length, name], others) for name in ways]
-    for figure in ("wall", "processor"):
+    for figure in FIGURES:
         print(f"{table(rows, figure)}\n\n{not_excluded(rows, figure)}\n")
     print(
         f"{os.cpu_count()} cores, load {loads[0]:.1f} at the start and {loads[1]:.1f} at the end, torch "
