@@ -38,7 +38,7 @@ def test_the_numbers_are_those_of_the_answer(show: Any, question: str) -> None:
     shown = page.locator("main .answer-table tbody").inner_text()
     heads = page.locator("main .answer-table thead").inner_text()
     for name in times:
-        if name.removesuffix("_ns").replace("_", " ") not in heads.split("\t"):
+        if name.removesuffix("_ns").replace("_", " ") not in heads.lower().split("\t"):
             continue
         for row in answer["rows"]:
             assert (time_text(row[name]) if row[name] is not None else "–") in shown, name

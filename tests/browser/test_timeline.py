@@ -29,7 +29,12 @@ def chosen(page: Any, name: str) -> Any:
 
 def test_keys_walk_over_events_and_tell_of_them(show: Any) -> None:
     page = opened(show, "training", training())
-    page.locator("canvas").focus()
+    assert page.evaluate("document.activeElement.tagName") == "CANVAS"
+    keys = page.get_by_text("show these keys")
+    page.keyboard.press("?")
+    assert keys.is_visible()
+    page.keyboard.press("?")
+    assert not keys.is_visible()
     for _ in range(2):  # from the steps to the stream
         page.keyboard.press("ArrowDown")
     text = chosen(page, LONG).inner_text()

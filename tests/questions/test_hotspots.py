@@ -261,3 +261,48 @@ def test_samples_of_own_threads_beside_the_job_are_left_out_and_counted(answer: 
     assert own == {"_notice": 100, "run": 100}
     assert "Left out: 100 ns of StepScope's own threads." in table.note
     assert len(answer("hotspots", rows, by="thread")) == 2
+
+
+def test_threads_that_only_wait_are_left_out_while_another_works(diff: Any, answer: Any) -> None:
+    """tqdm's monitor waits for as long as is recorded: it would lead every list."""
+    stacks = (
+        ("train.py(3): main", 80), ("threading.py(655): wait", 15),
+    ), (
+        ("tqdm/_monitor.py(60): run", 100), ("threading.py(655): wait", 100),
+        ("<built-in method acquire of _thread.lock object at 0x7f>", 100),
+    )  # fmt: skip
+    names = ("main", "monitor")
+
+    def recorded(*which: int) -> dict[str, Any]:
+        events: list[dict[str, Any]] = []
+        for thread in which:
+            first = len(events)
+            for depth, (name, ns) in enumerate(stacks[thread]):
+                above = None if depth == 0 else first + depth - 1
+                events.append({"id": len(events), "kind": "python", "thread": thread, "name": name,
+                               "dur_ns": ns, "parent_id": above})  # fmt: skip
+        threads = [{"thread": at, "tid": str(at), "thread_name": names[at]} for at in which]
+        return {"thread": threads, "host_event": events}
+
+    expected = """
+        function,self_ns,self_ratio,total_ns
+        main,65,0.8125,80
+        wait,15,0.1875,15
+        """
+    diff("hotspots", recorded(0, 1), expected)
+    assert answer("hotspots", recorded(0, 1)).note == (
+        "Left out: 1 thread that only waited (--by thread has them)."
+    )
+    diff(
+        "hotspots",
+        recorded(0, 1),
+        """
+        function,clock,self_ns,self_ratio
+        main,traced,80,1.0
+        monitor,waiting,100,
+        """,
+        by="thread",
+    )
+    alone = answer("hotspots", recorded(1))
+    assert [row["self_ns"] for row in alone.rows()] == [100, 0, 0]
+    assert alone.note == ""

@@ -1227,7 +1227,7 @@ export type Rows = {
   "hotspots": {
     /** function; of --by library the binary, or the file of Python code; of --by thread the thread */
     readonly function?: string | null;
-    /** what the figures are of: cpu (threads on a processor), running (threads that did not wait, as the sampler judged), wall (samples by the clock, waiting included), traced (calls, from begin to end), unknown */
+    /** what the figures are of: cpu (threads on a processor), running (threads that did not wait, as the sampler judged), wall (samples by the clock, waiting included), traced (calls, from begin to end), waiting (traced threads that only waited), unknown */
     readonly clock?: string | null;
     /** binary that it is in */
     readonly library?: string | null;

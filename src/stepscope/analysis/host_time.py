@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -48,6 +49,13 @@ _IMPORTS = "<frozen importlib._bootstrap>("
 IMPORTED = Frame("(import of modules)").text()
 """In place of them and of what they call."""
 _OURS = "stepscope/record/"
+_WAITS = re.compile(
+    r"(?:^|[/\\])(?:threading\.py\(\d*\): (?:wait|join|_wait_for_tstate_lock)|selectors\.py\(\d*\): select)$"
+    r"|<built-in (?:method|function) (?:acquire|sleep|select|poll|recv|recv_into|accept)\b"
+)
+"""Calls in which Python waits for another thread, a file or a moment."""
+_ONLY = 0.99
+"""Part of a thread's time in such calls, from which on it did nothing else."""
 _THREAD_STARTS = "threading.py("
 """The frames in which Python starts a thread; one of ours goes on in a frame of ours."""
 _ANY_TRACED = "SELECT count(*) FROM host_event WHERE kind = 'python'"
@@ -72,6 +80,7 @@ class HostTime:
         threads: the same figures by thread.
         known: the figures that all rows have; of instructions and cycles, that some have.
         left_out_ns: what StepScope's own threads took; it is in nothing else.
+        waiting: the figures of threads that only waited while others worked; they are in nothing else.
     """
 
     clock: str
@@ -80,6 +89,7 @@ class HostTime:
     threads: dict[Thread, NDArray[np.int64]]
     known: frozenset[str]
     left_out_ns: int = 0
+    waiting: dict[Thread, NDArray[np.int64]] = field(default_factory=dict)
 
     @property
     def samples(self) -> int | None:
@@ -189,25 +199,50 @@ def _traced(scope: Scope) -> HostTime:
     named = table.column("name").combine_chunks().dictionary_encode()
     texts = named.dictionary.to_pylist()
     keys = named.indices.to_numpy()[kept].astype(np.int64)
-    left_out = _of_own_threads(lambda mark: np.array([mark in one for one in texts])[keys], above)
-    left_out_ns = int(dur[left_out & (above < 0)].sum())
-    if left_out_ns:
-        kept, dur, own, keys = (one[~left_out] for one in (kept, dur, own, keys))
-        place = np.append(np.cumsum(~left_out) - 1, -1)
-        above = place[above[~left_out]]
-    figures = np.zeros((len(kept), len(FIGURES)), np.int64)
-    figures[:, 0] = np.maximum(own, 0)
-    threads: dict[Thread, NDArray[np.int64]] = {}
-    for rank, span, thread, ns in zip(
-        *(column[name][kept][above < 0].tolist() for name in Thread._fields),
-        dur[above < 0].tolist(),
-        strict=True,
-    ):
-        at = Thread(rank, span, thread)
-        threads[at] = threads.get(at, 0) + np.array([ns, 0, 0, 0], np.int64)
-    tree = call_tree(above, keys, figures)
-    frames = [parsed(text) for text in texts]
-    return HostTime("traced", frames, tree, threads, frozenset({"ns"}), left_out_ns)
+    outermost = above < 0
+    whose = np.stack([column[name][kept] for name in Thread._fields], axis=1).astype(np.int64)
+    ours = _of_own_threads(lambda mark: np.array([mark in one for one in texts])[keys], above)
+    waits = np.array([_WAITS.search(one) is not None for one in texts], bool)[keys]
+    idle = ~ours
+    idle[~ours] = _only_waiting(whose[~ours], own[~ours], waits[~ours])
+
+    def threads(which: NDArray[np.bool_]) -> dict[Thread, NDArray[np.int64]]:
+        found: dict[Thread, NDArray[np.int64]] = {}
+        at = which & outermost
+        for place, ns in zip(whose[at].tolist(), dur[at].tolist(), strict=True):
+            thread = Thread(*place)
+            found[thread] = found.get(thread, 0) + np.array([ns, 0, 0, 0], np.int64)
+        return found
+
+    left = ~(ours | idle)
+    place = np.append(np.cumsum(left) - 1, -1)
+    figures = np.zeros((int(left.sum()), len(FIGURES)), np.int64)
+    figures[:, 0] = np.maximum(own[left], 0)
+    return HostTime(
+        clock="traced",
+        frames=[parsed(text) for text in texts],
+        tree=call_tree(place[above[left]], keys[left], figures),
+        threads=threads(left),
+        known=frozenset({"ns"}),
+        left_out_ns=int(dur[ours & outermost].sum()),
+        waiting=threads(idle),
+    )
+
+
+def _only_waiting(
+    whose: NDArray[np.int64], own: NDArray[np.int64], waits: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Which calls are of threads that only waited, where another thread did more than that.
+
+    Args:
+        whose: (calls, 3), the thread of each.
+        own: ns of each call less what it calls.
+        waits: whether a call waits.
+    """
+    thread = np.unique(whose, axis=0, return_inverse=True)[1].reshape(-1)
+    total, waited = (np.bincount(thread, ns) for ns in (own, own * waits))
+    only: NDArray[np.bool_] = waited >= _ONLY * total
+    return only[thread] & ~only.all()
 
 
 def _of_own_threads(

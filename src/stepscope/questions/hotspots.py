@@ -13,7 +13,7 @@ from stepscope.analysis.recording import Array
 from stepscope.analysis.tree import listed
 from stepscope.answers.declare import Column, Parameter, by_form, question
 from stepscope.answers.rows import answer_dicts, noted
-from stepscope.floor.units import time_text
+from stepscope.floor.units import count_text, plural, time_text
 from stepscope.formats.frames import UNKNOWN, Frame
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ _NS, _SAMPLES, _INSTRUCTIONS, _CYCLES = range(len(FIGURES))
 _TAKEN_FOR_RUNNING = (
     "running: threads that py-spy took for running; sleeps and waits can be among the samples."
 )
+_WAITS = "waiting"
+"""In place of a clock, of threads that only waited."""
 _FEW = "Of {} samples ({}) no part is sure; record for longer."
 
 
@@ -65,7 +67,7 @@ _THREADS = "SELECT rank, span, thread, pid, tid, process_name, thread_name FROM 
             "text",
             "what the figures are of: cpu (threads on a processor), running (threads that did not wait, as "
             "the sampler judged), wall (samples by the clock, waiting included), "
-            "traced (calls, from begin to end), unknown",
+            "traced (calls, from begin to end), waiting (traced threads that only waited), unknown",
             shown="varying",
         ),
         Column("library", "text", "binary that it is in", shown="varying"),
@@ -126,7 +128,8 @@ def hotspots(scope: Scope, by: str = "function", least_ratio: float = LEAST_RATI
 
     What the time is depends on who measured, and figures of two clocks are never added: `cpu` are threads on a processor
     (perf, VTune, Nsight Systems), `running` threads that py-spy took for running, some of which sleep or wait in native
-    code, unless it was run with `--idle` or `--gil`, which its files do not say, `wall` samples by the clock, waiting included (the recorder's own), and `traced` the duration of traced calls. Where a file has no time
+    code, unless it was run with `--idle` or `--gil`, which its files do not say, `wall` samples by the clock, waiting included (the recorder's own), and `traced` the duration of traced calls. Traced threads that spend 99 % of
+    their time in Python's own waits (locks, queues, sleeps) while another works are left out, and counted; `--by thread` has them. Where a file has no time
     (raw files of py-spy, Nsight Systems), time is missing, and parts are those of samples; where it has neither, of
     instructions. A statistical profile is sampled: of a part p out of n samples the standard error is about
     √(p(1−p)/n). What Python ran to import modules, most of it at the start, is one row, `(import of modules)`.
@@ -156,6 +159,7 @@ def hotspots(scope: Scope, by: str = "function", least_ratio: float = LEAST_RATI
         *(_FEW.format(time.samples, time.clock) for time in times if time.few),
         _TAKEN_FOR_RUNNING if any(time.clock == "running" for time in times) else "",
         f"Left out: {time_text(left_out_ns)} of StepScope's own threads." if left_out_ns else "",
+        _waiting_text(sum(len(time.waiting) for time in times)) if by != "thread" else "",
     ]
     return noted(table, " ".join(filter(None, notes))) if any(notes) else table
 
@@ -234,18 +238,28 @@ def _flat(
         yield named | {"line": frame.line} | figures
 
 
+def _waiting_text(threads: int) -> str:
+    if not threads:
+        return ""
+    word = plural(threads, "thread")
+    return f"Left out: {count_text(threads)} {word} that only waited (--by thread has them)."
+
+
 def _threads(time: HostTime, names: dict[tuple[int, int, int], Row]) -> Iterator[Row]:
     everything = sum(time.threads.values(), np.zeros(len(FIGURES), np.int64))
     basis = _basis(time)
-    for place, own in sorted(time.threads.items(), key=lambda one: (-one[1][basis], one[0])):
-        about = names.get(place, {})
-        thread = about.get("thread_name") or about.get("tid") or UNKNOWN
-        yield {
-            "function": thread,
-            "rank": place.rank,
-            "pid": about.get("pid") or None,
-            "tid": about.get("tid") or None,
-        } | _figures(time, own, None, everything)
+    for clock, threads in ((time.clock, time.threads), (_WAITS, time.waiting)):
+        for place, own in sorted(threads.items(), key=lambda one: (-one[1][basis], one[0])):
+            about = names.get(place, {})
+            thread = about.get("thread_name") or about.get("tid") or UNKNOWN
+            yield {
+                **_figures(time, own, None, everything),
+                "function": thread,
+                "rank": place.rank,
+                "pid": about.get("pid") or None,
+                "tid": about.get("tid") or None,
+                "clock": clock,
+            } | ({"self_ratio": None} if clock == _WAITS else {})
 
 
 def _tree(time: HostTime, least_ratio: float, *, first: int, upside_down: bool) -> Iterator[Row]:

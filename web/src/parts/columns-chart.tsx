@@ -97,13 +97,7 @@ export function ColumnsChart({ columns, label, height, mean, reach }: Props) {
                 );
               })}
               {mean !== undefined && (
-                <line
-                  x1="0"
-                  x2={WIDTH}
-                  y1={height - (mean / top) * height}
-                  y2={height - (mean / top) * height}
-                  class="mean"
-                />
+                <path class="mean" d={`M0 ${height - (mean / top) * height}H${WIDTH}`} />
               )}
             </svg>
           )}

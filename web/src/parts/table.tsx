@@ -98,9 +98,13 @@ export function AnswerTable({ reply, prefix = "" }: Props) {
                       set("sort", next === null ? null : sortText(next));
                     }}
                   >
-                    <span class="head">{title}</span>
-                    <span aria-hidden="true" class="arrow">
-                      {sort?.column === column.name ? (sort.descending ? "▼" : "▲") : ""}
+                    <span class="head">
+                      {title}
+                      {sort?.column === column.name && (
+                        <span aria-hidden="true" class="arrow">
+                          {sort.descending ? "▼" : "▲"}
+                        </span>
+                      )}
                     </span>
                   </button>
                 </th>

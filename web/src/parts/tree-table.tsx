@@ -23,6 +23,11 @@ interface Props<R extends TreeRow> {
 
 const MOST_ROWS = 500;
 
+/** Of a row in pixels: what lies deep is set in by less, so that there is room for its name. */
+function indent(depth: number): number {
+  return 8 + 12 * Math.min(depth, 8) + 4 * Math.max(0, Math.min(depth, 60) - 8);
+}
+
 export function TreeTable<R extends TreeRow>({ rows, label, head, columns, matches }: Props<R>) {
   const parents = useMemo(() => new Set(rows.map((row) => row.above)), [rows]);
   const depth = useMemo(() => depthAtFirst(rows), [rows]);
@@ -57,11 +62,7 @@ export function TreeTable<R extends TreeRow>({ rows, label, head, columns, match
           <tbody>
             {shown.slice(0, MOST_ROWS).map((row) => (
               <tr key={row.id} class={matches?.(row) ? "found" : ""}>
-                <th
-                  scope="row"
-                  style={{ paddingLeft: `${8 + 12 * Math.min(row.depth, 40)}px` }}
-                  title={row.full}
-                >
+                <th scope="row" style={{ paddingLeft: `${indent(row.depth)}px` }} title={row.full}>
                   {parents.has(row.id) ? (
                     <button
                       type="button"

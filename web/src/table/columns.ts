@@ -6,6 +6,15 @@ export type Column = AnswerColumn & Partial<Omit<DeclaredColumn, keyof AnswerCol
 const ENDINGS: Readonly<Record<string, string>> = { ns: "_ns", bytes: "_bytes", ratio: "_ratio" };
 /** What sets columns apart that differ in their unit alone. */
 const APART: Readonly<Record<string, string>> = { ns: " time", bytes: " bytes", ratio: " share" };
+/** Words that are not spelled as in a column's name. */
+const SPELLED: Readonly<Record<string, string>> = {
+  api: "API",
+  cpi: "CPI",
+  cpu: "CPU",
+  dataloader: "DataLoader",
+  gpu: "GPU",
+  sm: "SM",
+};
 
 /** The answer's columns with what their declaration says beyond the answer. */
 export function columnsOf(answer: Answer, declared: Declaration | undefined): Column[] {
@@ -23,8 +32,13 @@ export function heads(columns: readonly Column[]): string[] {
   return columns.map((one, index) => {
     const head = plain[index] ?? one.name;
     const first = plain.findIndex((other, place) => other === head && columns[place]?.unit !== "ratio");
-    const apart = first === -1 || first === index ? "" : (APART[one.unit] ?? "");
-    return `${head}${apart}`.replaceAll("_", " ");
+    // Alone, step is a step's number.
+    const isShare = one.unit === "ratio" && head === "step";
+    const apart = isShare || (first !== -1 && first !== index) ? (APART[one.unit] ?? "") : "";
+    return `${head}${apart}`
+      .split(/[_ ]/)
+      .map((word) => SPELLED[word] ?? word)
+      .join(" ");
   });
 }
 

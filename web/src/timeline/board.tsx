@@ -17,7 +17,7 @@ import { useChange, usePage } from "../state/page";
 import { entriesOf, keptIn } from "./address";
 import { palette } from "./colours";
 import { AXIS, draw, type Scene, visibleRows } from "./draw";
-import { blockAt, blockBeside, type Mark, markAt, markOf } from "./hit";
+import { blockAt, blockBeside, type Drag, type Mark, markAt, markOf } from "./hit";
 import { type Move, moveOf } from "./keys";
 import {
   arrowsOf,
@@ -26,6 +26,7 @@ import {
   firstRange,
   firstTurned,
   groupsOf,
+  useFocus,
   useHeight,
   withRows,
 } from "./opening";
@@ -54,8 +55,10 @@ export function Board({ layout, recording, onWrite }: Props) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const bar = useRef<HTMLDivElement>(null);
   const searchBox = useRef<HTMLInputElement>(null);
+  const keysMenu = useRef<HTMLDetailsElement>(null);
   const [width, setWidth] = useState(0);
   const most = useHeight();
+  useFocus(canvas);
   const [hidesWarmUp, setHidesWarmUp] = useState(kept.hidesWarmUp);
   const bounds = useMemo(() => boundsOf(layout, hidesWarmUp), [layout, hidesWarmUp]);
   const [range, setRange] = useState<Range>(() => firstRange(layout, kept, bounds));
@@ -67,6 +70,7 @@ export function Board({ layout, recording, onWrite }: Props) {
   const [pointed, setPointed] = useState<Mark | null>(null);
   const [details, setDetails] = useState<EventDetails | null>(null);
   const [measured, setMeasured] = useState(kept.measured);
+  const [drawnOut, setDrawnOut] = useState<Stretch | null>(null);
   const [sums, setSums] = useState<Measured | null>(null);
   const [find, setFind] = useState(kept.find);
   const [found, setFound] = useState<Found | null>(null);
@@ -130,7 +134,7 @@ export function Board({ layout, recording, onWrite }: Props) {
   const faint = useMemo(() => faintOf(layout, hidesWarmUp), [layout, hidesWarmUp]);
   const scene: Scene = {
     layout, rows, range, scroll: top, width, height, tiles, chosen, pointed, arrows, faint,
-    measured: measured?.range ?? null, found: found === null ? "" : find,
+    measured: drawnOut ?? measured?.range ?? null, found: found === null ? "" : find,
   }; // biome-ignore format: one line for what is where
 
   useEffect(() => {
@@ -387,7 +391,9 @@ export function Board({ layout, recording, onWrite }: Props) {
     clear: () => {
       choose(null);
       setMeasured(null);
+      keysMenu.current?.removeAttribute("open");
     },
+    help: () => keysMenu.current?.toggleAttribute("open"),
   };
   const onKey = (event: KeyboardEvent) => {
     const move = moveOf(event);
@@ -396,14 +402,7 @@ export function Board({ layout, recording, onWrite }: Props) {
     moves[move]();
   };
 
-  const dragging = useRef<{
-    x: number;
-    y: number;
-    range: Range;
-    scroll: number;
-    measures: boolean;
-    moved: boolean;
-  } | null>(null);
+  const dragging = useRef<Drag | null>(null);
   const timeAt = (x: number) => range.from + (x / width) * (range.to - range.from);
   const placeOf = (event: MouseEvent) => {
     const box = canvas.current?.getBoundingClientRect();
@@ -426,7 +425,6 @@ export function Board({ layout, recording, onWrite }: Props) {
     }
     return { range: [from, to] as Stretch, tracks: [...touchedRows] };
   };
-  const [drawnOut, setDrawnOut] = useState<Stretch | null>(null);
   const onMove = (event: PointerEvent) => {
     const { x, y } = placeOf(event);
     const drag = dragging.current;
@@ -460,7 +458,7 @@ export function Board({ layout, recording, onWrite }: Props) {
     const { x } = placeOf(event);
     if (event.ctrlKey || event.metaKey) {
       event.preventDefault();
-      zoom(Math.exp(Math.max(-60, Math.min(60, event.deltaY)) / 90), timeAt(x));
+      zoom(Math.exp(Math.max(-60, Math.min(60, event.deltaY)) / 90), timeAt(Math.max(0, x)));
       return;
     }
     const sideways = event.shiftKey ? event.deltaY : event.deltaX;
@@ -478,17 +476,17 @@ export function Board({ layout, recording, onWrite }: Props) {
   wheel.current = onWheel;
   useEffect(() => {
     const listen = (event: WheelEvent) => wheel.current(event);
-    const on = canvas.current;
+    const on = canvas.current?.parentElement;
     on?.addEventListener("wheel", listen, { passive: false });
     return () => on?.removeEventListener("wheel", listen);
   }, []);
-  if (drawnOut !== null) Object.assign(scene, { measured: drawnOut });
 
   return (
     <div class="timeline" data-complete={isComplete ? "yes" : "no"}>
       <Tools
         layout={layout}
         searchBox={searchBox}
+        keysMenu={keysMenu}
         find={find}
         found={found}
         hidesWarmUp={hidesWarmUp}

@@ -253,12 +253,16 @@ function drawCurve(pen: Pen, scene: Scene, palette: Palette, row: Row, pieces: r
   }
   until(Math.min(scene.width, across(scene, scene.layout.end_ns)));
   const text = `${numberText(high, row.track?.unit ?? "")} ${row.track?.unit === "bytes" ? "" : (row.track?.unit ?? "")}`;
+  const { from } = scene.range;
+  // Beside what is drawn faint over it.
+  const [, clear] = scene.faint.find(([start, end]) => start <= from && end > from) ?? [from, from];
+  const left = across(scene, clear) + 2;
   pen.fillStyle = palette.card;
   pen.globalAlpha = 0.8;
-  pen.fillRect(2, y + 2, pen.measureText(text).width + 6, 13);
+  pen.fillRect(left, y + 2, pen.measureText(text).width + 6, 13);
   pen.globalAlpha = 1;
   pen.fillStyle = palette.muted;
-  pen.fillText(text, 5, y + 9);
+  pen.fillText(text, left + 3, y + 9);
 }
 
 function drawFaint(pen: Pen, scene: Scene, palette: Palette) {

@@ -1,5 +1,6 @@
 /** Which block is at a place, and which comes next. */
 import type { Blocks, Layout, Place } from "../source/timeline";
+import type { Range } from "./scale";
 import type { Piece } from "./tiles";
 
 /** What is pointed at or chosen: an event, or a block that stands for several. */
@@ -89,4 +90,14 @@ export function blockBeside(
     }
   }
   return found;
+}
+
+/** A drag that goes on: where it began, and what was shown then. */
+export interface Drag {
+  readonly x: number;
+  readonly y: number;
+  readonly range: Range;
+  readonly scroll: number;
+  readonly measures: boolean;
+  moved: boolean;
 }

@@ -14,7 +14,8 @@ export type Move =
   | "search"
   | "pin"
   | "fold"
-  | "clear";
+  | "clear"
+  | "help";
 
 const MOVES: Readonly<Record<string, Move>> = {
   w: "in",
@@ -39,20 +40,22 @@ const MOVES: Readonly<Record<string, Move>> = {
   p: "pin",
   o: "fold",
   escape: "clear",
+  "?": "help",
 };
 
 export const KEYS: readonly { readonly keys: string; readonly does: string }[] = [
-  { keys: "W  S", does: "zoom in and out; so does Ctrl with the wheel" },
-  { keys: "A  D", does: "move in time; so does dragging" },
+  { keys: "W  S", does: "zoom in and out; so do + and -, and Ctrl with the wheel" },
+  { keys: "A  D", does: "move in time; so do dragging, and Shift with the wheel" },
   { keys: "←  →  or  ,  .", does: "the event before and after on the lane" },
   { keys: "↑  ↓", does: "the lane above and below" },
-  { keys: "F  or Enter", does: "zoom to what is chosen; so does a double click" },
-  { keys: "0", does: "all of the recording" },
+  { keys: "F  or Enter", does: "zoom to what is chosen; so does a double click on it" },
+  { keys: "0  or Home", does: "all of the recording" },
   { keys: "M", does: "measure what is chosen, or what is seen; so does dragging with Shift" },
   { keys: "/", does: "search; Enter and Shift Enter go on from there" },
-  { keys: "P", does: "pin the track to the top" },
-  { keys: "O", does: "fold or open the track" },
-  { keys: "Escape", does: "choose nothing" },
+  { keys: "P", does: "pin the track of what is chosen to the top, or let it go" },
+  { keys: "O", does: "fold or open the track of what is chosen" },
+  { keys: "Escape", does: "choose and measure nothing; close these keys" },
+  { keys: "?", does: "show these keys" },
 ];
 
 export function moveOf(event: {

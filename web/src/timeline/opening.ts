@@ -1,4 +1,5 @@
 /** What the board shows at first, what it draws faint, and the arrows of what is chosen. */
+import type { RefObject } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { EventDetails, Layout, Stretch } from "../source/timeline";
 import type { Kept } from "./address";
@@ -83,4 +84,13 @@ export function groupsOf(layout: Layout): ReadonlyMap<string, string> {
       }),
     ),
   );
+}
+
+/** Keys are its own from the start, unless someone is at something else. */
+export function useFocus(canvas: RefObject<HTMLElement | null>) {
+  useEffect(() => {
+    const { activeElement, body } = document;
+    if (activeElement === body || activeElement?.matches("main"))
+      canvas.current?.focus({ preventScroll: true });
+  }, []);
 }

@@ -6,6 +6,7 @@ import { KEYS, type Move } from "./keys";
 interface Props {
   readonly layout: Layout;
   readonly searchBox: RefObject<HTMLInputElement | null>;
+  readonly keysMenu: RefObject<HTMLDetailsElement | null>;
   readonly find: string;
   readonly found: Found | null;
   readonly hidesWarmUp: boolean;
@@ -21,6 +22,7 @@ interface Props {
 export function Tools({
   layout,
   searchBox,
+  keysMenu,
   find,
   found,
   hidesWarmUp,
@@ -94,7 +96,7 @@ export function Tools({
           Hide compilation and warm-up
         </label>
       )}
-      <details class="menu">
+      <details ref={keysMenu} class="menu">
         <summary>Keys</summary>
         <dl class="keys">
           {KEYS.map(({ keys, does }) => (

@@ -82,11 +82,7 @@ function Modules({ reply }: { readonly reply: Reply<Module> }) {
         { head: "class", cell: ({ row }) => row.class ?? "" },
         { head: "calls", number: true, cell: ({ row }) => (row.calls == null ? null : countText(row.calls)) },
         {
-          head: (
-            <>
-              <span class="swatch forward" /> forward <span class="swatch backward" /> backward
-            </>
-          ),
+          head: <span class="hidden">forward and backward as bars</span>,
           cell: ({ row }) => (
             <span class="halves" aria-hidden="true">
               <span class="forward" style={wide(side.forward(row))} />
@@ -97,10 +93,19 @@ function Modules({ reply }: { readonly reply: Reply<Module> }) {
         { head: `${side.name} total`, number: true, cell: ({ row }) => timeOf(side.total(row)) },
         { head: "share", number: true, cell: ({ row }) => shareOf(side.total(row), side, row, rows) },
         { head: `${side.name} self`, number: true, cell: ({ row }) => timeOf(side.self(row)) },
-        { head: "forward", number: true, cell: ({ row }) => timeOf(side.forward(row)) },
-        { head: "backward", number: true, cell: ({ row }) => timeOf(side.backward(row)) },
+        { head: headOf("forward"), number: true, cell: ({ row }) => timeOf(side.forward(row)) },
+        { head: headOf("backward"), number: true, cell: ({ row }) => timeOf(side.backward(row)) },
       ]}
     />
+  );
+}
+
+/** Above the times of a direction, with its colour in the bars beside them. */
+function headOf(direction: "forward" | "backward") {
+  return (
+    <span class="held">
+      <span class={`swatch ${direction}`} /> {direction}
+    </span>
   );
 }
 
