@@ -1,8 +1,10 @@
 import gzip
 import json
+import os
 import shutil
 import tarfile
 import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -146,6 +148,36 @@ def test_folder_without_recordings_says_so(tmp_path):
     (tmp_path / "notes.txt").write_text("nothing")
     with pytest.raises(SourceError):
         find_run(tmp_path)
+
+
+def test_a_folder_that_may_not_be_read_is_named_and_costs_only_its_own_ranks(tmp_path, monkeypatch):
+    write(tmp_path / "node0" / "a.json", rank=0)
+    write(tmp_path / "node1" / "b.json", rank=1)
+    scandir = os.scandir
+
+    def denied(path):
+        if str(path).endswith("node1"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", denied)
+    run = find_run(tmp_path)
+    assert [one.member.path.name for one in run.recordings] == ["a.json"]
+    assert run.unreadable == [(str(tmp_path / "node1"), "no permission to read it")]
+    with pytest.raises(SourceError, match=r"node1: no permission"):
+        find_run(tmp_path / "node1")
+
+
+def test_links_to_folders_are_followed_and_each_folder_is_read_once(tmp_path):
+    write(tmp_path / "disk" / "r1" / "b.json", rank=1)
+    write(tmp_path / "run" / "r0" / "a.json", rank=0)
+    for name, target in {"r1": "../disk/r1", "again": "r0", "up": "..", "self": "self"}.items():
+        (tmp_path / "run" / name).symlink_to(target)
+    found = find_run(tmp_path / "run").recordings
+    assert [(one.rank, one.member.path.relative_to(tmp_path)) for one in found] == [
+        (0, Path("run/r0/a.json")),
+        (1, Path("run/r1/b.json")),
+    ]
 
 
 def test_missing_path_says_so(tmp_path):

@@ -107,6 +107,15 @@ def test_a_file_that_changed_behind_its_size_and_time_is_read_again(trace):
     assert cache_key(trace, {}) not in (before, written)
 
 
+def test_a_file_that_changed_behind_a_link_to_its_folder_is_read_again(trace, tmp_path):
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "rank0").symlink_to(trace.parent)
+    before = cache_key(run, {})
+    trace.write_text(json.dumps(TRACE, indent=1))
+    assert cache_key(run, {}) != before
+
+
 def test_a_store_that_a_view_shows_stays_however_long_that_is(trace, tmp_path, monkeypatch):
     monkeypatch.setenv("STEPSCOPE_CACHE", str(tmp_path / "cache"))
     with open_trace(trace) as opened:

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from stepscope.floor.errors import SourceError
+from stepscope.floor.folders import walked
+from stepscope.floor.quoting import path_text
 from stepscope.formats.container import Member, called, members
 from stepscope.formats.file_names import name_of, natural, place_of, stated_rank, stem_of, worker_of
 from stepscope.formats.inductor import is_provenance
@@ -115,7 +117,8 @@ def find_run(*paths: Path, rank: int | None = None, without: Iterable[Path] = ()
         SourceError: there is no recording, or a path cannot be read.
     """
     left_out = {os.path.realpath(file) for file in without}
-    found_files = _once(file for path in paths for file in _files(path))
+    refused: dict[str, SourceError] = {}
+    found_files = _once(file for path in paths for file in _files(path, refused))
     files = [file for file in found_files if os.path.realpath(file) not in left_out]
     provenance = [file for file in files if is_provenance(file)]
     if len(provenance) < len(files):
@@ -123,6 +126,8 @@ def find_run(*paths: Path, rank: int | None = None, without: Iterable[Path] = ()
     named = ", ".join(map(called, paths))
     sniffed: list[tuple[Member, Format]] = []
     run = Run(provenance=provenance)
+    for folder, error in refused.items():
+        run.skip(folder, error, recording=True)
 
     def alone(file: Path) -> bool:
         """Whether it was named by itself: it is then wanted, and not looked for."""
@@ -187,31 +192,44 @@ def rank_of_single(member: Member, facts: Facts) -> tuple[int, str]:
     return (0, "single") if named is None else (named, "file name")
 
 
-def _files(path: Path) -> list[Path]:
+def _files(path: Path, refused: dict[str, SourceError]) -> list[Path]:
+    """The files that a path leads to. Folders in it that may not be read are added to `refused`.
+
+    Raises:
+        SourceError: it leads to none.
+    """
     if not path.exists():
         raise SourceError(
             f"{path}: no such file or folder", hint="check the path", slug="no-such-file"
         )
     if not path.is_dir():
         return [path]
-    if not os.access(path, os.R_OK | os.X_OK):
-        raise SourceError(
-            f"{path}: no permission to read it", hint="check who may read it", slug="no-permission"
+    denied: dict[str, SourceError] = {}
+
+    def refuse(error: OSError) -> None:
+        folder = path_text(error.filename)
+        denied[folder] = SourceError(
+            f"{folder}: no permission to read it"
+            if isinstance(error, PermissionError)
+            else f"{folder}: {error.strerror}",
+            hint="check who may read it",
+            slug="no-permission",
         )
+
     files = []
-    for folder, folders, names in os.walk(path):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
+    for folder, names in walked(path, refuse):
         present = set(names)
         for name in sorted(names, key=natural):
             finished = next(
                 (name.removesuffix(end) for end in _LEFTOVER if name.endswith(end)), None
             )
             if not name.startswith(".") and (finished is None or finished not in present):
-                files.append(Path(folder) / name)
+                files.append(folder / name)
     if not files:
-        raise SourceError(
+        raise next(iter(denied.values()), None) or SourceError(
             f"{path}: the folder is empty", hint="give a folder with traces", slug="no-recording"
         )
+    refused |= denied
     return files
 
 

@@ -24,6 +24,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from stepscope.floor.folders import walked
 from stepscope.floor.home import user_folder
 from stepscope.store.manifest import KEPT, STORE_FILE, UNFINISHED, holds_only_a_store, is_store
 
@@ -66,12 +67,12 @@ def cache_key(path: Path, options: dict[str, Any], *, beside: Sequence[Path] = (
     files: list[tuple[str, tuple[int, ...]]] = []
     for source in sources:
         if source.is_dir():
-            for folder, _, names in os.walk(source):
+            for folder, names in walked(source):
                 if (
                     STORE_FILE in names
                 ):  # what is worked out of a store is written into it, and is no part of it
                     names = [name for name in names if not KEPT.fullmatch(name)]
-                files += [_state(Path(folder) / name) for name in sorted(names)]
+                files += [_state(folder / name) for name in sorted(names)]
         else:
             files.append(_state(source))
     named = [str(source) for source in sources]
