@@ -117,13 +117,17 @@ def test_a_process_that_is_not_chosen_reads_no_recording(run, tmp_path: Path) ->
     assert run(*words, "--ranks", "1", "--", "./app").out == "./app\n"
 
 
-def test_where_the_recording_cannot_be_read_the_command_runs_alone(spawn, tmp_path: Path) -> None:
+def test_where_the_recording_cannot_be_read_the_command_runs_alone(
+    spawn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     earlier = recording(tmp_path / "t.json", ("ncclDevKernel_AllReduce", 9))
     for source, why in (
         (earlier, "has no kernel that can be run again alone"),
         (str(tmp_path / "none"), "none: no such file or folder"),
     ):
-        command = ("--", "sh", "-c", "echo ran; exit 7")
+        # What reading the recording wants of this process (one thread of linear algebra) is not the command's.
+        command = ("--", "sh", "-c", "echo ran ${OPENBLAS_NUM_THREADS-}; exit 7")
+        monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
         ran = spawn("launch", "--tool", "ncu", "--kernels-from", source, *command)
         assert (ran.code, ran.out) == (7, "ran\n")
         assert "stepscope launch: the command runs unprofiled" in ran.err

@@ -1,8 +1,10 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 
 import duckdb
 import pytest
@@ -130,6 +132,25 @@ def test_an_interruption_is_one_line_and_130(run, monkeypatch):
     failing(monkeypatch, KeyboardInterrupt())
     ran = run("kernels", "x")
     assert (ran.code, ran.err) == (130, "stepscope: interrupted\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_that_ends_it_leaves_no_temporary_folder(tmp_path, number):
+    with subprocess.Popen(
+        [sys.executable, "-m", "stepscope", "summary", "-"],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    ) as process:
+        process.stdin.write(b"{")
+        process.stdin.flush()
+        end = time.monotonic() + 60
+        while not list(tmp_path.rglob("standard input")) and time.monotonic() < end:
+            time.sleep(0.01)
+        process.send_signal(number)
+        assert process.wait(60) == -number
+        assert process.stderr.read() == b"stepscope: interrupted\n"
+    assert not list(tmp_path.iterdir())
 
 
 def test_what_the_system_refuses_is_no_bug(run, monkeypatch):

@@ -20,6 +20,7 @@ import click
 from stepscope import __version__
 from stepscope.cli.say import put, say
 from stepscope.cli.streams import flush, open_closed_streams, write_no_more
+from stepscope.cli.told_to_end import end_by, unwind_when_told_to_end
 from stepscope.cli.typed_name import typed_name
 from stepscope.floor.errors import StepScopeError
 from stepscope.floor.known_names import nearest
@@ -93,7 +94,7 @@ class Commands(click.Group):
         if not ours and typed not in (known := self.list_commands(ctx)):
             near = nearest(typed, known)
             suggestion = f" Did you mean {' or '.join(near)}?" if near else ""
-            if Path(typed).exists():
+            if typed and Path(typed).exists():
                 words = f"{typed_name()} {shlex.join(['summary', *args])}"
                 suggestion = f" It is a file or folder; to ask about it: {words}"
             ctx.fail(f"No such command {typed!r}.{suggestion}")
@@ -137,6 +138,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _accept_any_text(sys.stdout)
     if arguments is None and not _RUNS_OTHERS_CODE & set(sys.argv[1:2]):
         own_process()
+        unwind_when_told_to_end()
     try:
         code = _run(arguments)
         flush(sys.stdout)
@@ -147,8 +149,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         error.show(words)
         say(words.getvalue().rstrip("\n").expandtabs(4))
         return error.exit_code
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, click.Abort) as error:
         say("stepscope: interrupted")
+        end_by(error)
         exec("")  # noqa: S102 - Python kills itself where an `exec`, as of a dataclass, was interrupted, unless one ended since
         return INTERRUPTED
     except BrokenPipeError:
@@ -175,8 +178,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 COMPLETE_VARIABLE = "_STEPSCOPE_COMPLETE"
 """By it a shell asks, in click's words, what may come next."""
 
-_RUNS_OTHERS_CODE = frozenset({"record", "demo", "calibrate", "plan"})
-"""Commands whose process is not ours alone."""
+_RUNS_OTHERS_CODE = frozenset({"record", "demo", "calibrate", "plan", "launch"})
+"""Commands whose process, environment and signals are not ours alone."""
 
 
 def _run(arguments: Sequence[str] | None) -> int:
