@@ -220,7 +220,13 @@ def test_a_script_that_ends_early_gives_what_was_watched_until_then(fork, job):
     done = fork("plan", _script(job, STEP + "for _ in range(6): step()\nraise ValueError('mine')"))
     assert done.code == 0
     assert '    "forward",' in done.out
+    assert "iterations; this run had 5.\n" in done.out
     assert "raised ValueError" in done.err
+    assert (
+        "ended after 5 of the 15 iterations that a plan takes: its times are of 1 watched"
+        in done.err
+    )
+    assert "it names no operators" in done.err
 
 
 @pytest.mark.torch

@@ -197,6 +197,20 @@ def test_launchers_that_disagree_are_both_named(environment: dict[str, str], wor
     assert (process.local_rank, process.node, process.local_world_size) == (None, None, None)
 
 
+@pytest.mark.parametrize("name", ["SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "RANK"])
+def test_a_rank_that_is_no_number_is_not_passed_over(name: str) -> None:
+    process = process_from({name: "x\x1b[1m"})
+    assert (process.rank, process.rule) == (0, "single")
+    assert process.disagreement == f'{name} is "x\N{REPLACEMENT CHARACTER}[1m", which is no rank'
+    assert (process.local_rank, process.node, process.local_world_size) == (None, None, None)
+    assert process.fields()["rank_disagreement"] == process.disagreement
+
+
+def test_a_rank_that_is_no_number_is_nothing_beside_one_that_is() -> None:
+    assert process_from({**MPICH, "SLURM_PROCID": "x"}).disagreement == ""
+    assert process_from({"SLURM_PROCID": " "}).disagreement == ""
+
+
 @pytest.mark.parametrize(
     "outer", [{**SRUN, "SLURM_PROCID": "1"}, {**OPEN_MPI, "OMPI_COMM_WORLD_RANK": "1"}, MPICH, PALS]
 )

@@ -35,7 +35,7 @@ def test_what_runs_between_two_iterations_is_no_part_of_them(tmp_path: Path) -> 
     (event,) = events_in(tmp_path)
     assert event["statistics"]["n"] == 8
     (profile,) = parse_result(tmp_path)
-    took_ns = {iteration: time_ns for iteration, _, time_ns, _ in profile["iterations"]}
+    took_ns = {iteration: time_ns for iteration, _, time_ns, *_ in profile["iterations"]}
     for iteration, duration_ns, offset_ns, _ in event["samples"]:
         assert 0 <= offset_ns <= offset_ns + duration_ns <= took_ns[iteration]
 

@@ -217,7 +217,7 @@ def test_disjoint_events_do_not_add_up_to_more_than_the_iteration(tmp_path: Path
     events = profile["timeline"]["device_0"]["stream_0"]
     assert [event["label"] for event in events] == labels
     took_ns = {
-        iteration: time_ns for iteration, armed, time_ns, _ in profile["iterations"] if armed
+        iteration: time_ns for iteration, armed, time_ns, *_ in profile["iterations"] if armed
     }
     spent_ns = dict.fromkeys(took_ns, 0)
     for event in events:

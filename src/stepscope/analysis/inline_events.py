@@ -2,8 +2,8 @@
 
 A recorder that has measured more than it keeps writes the average of all beside what it kept, of which medians and
 percentiles are then. Complete iterations are those in which nothing was measured, where there are such: measuring costs a
-little, and they are what the job is like without it. Where phases were recorded beside them, the mean iteration is their
-mean step, which is that of all (see `phase_times.TOGETHER`).
+little, and they are what the job is like without it. The mean iteration is that of all, by what those took together that a
+timed one stands for (`phase_times.TOGETHER`); where phases were recorded beside them, their mean step.
 
 Neighbouring events are measured in different iterations, and of few the medians of their starts may contradict the order
 in which they run. What draws them puts that right, for itself: a single slow iteration would else move all later events.
@@ -11,6 +11,7 @@ in which they run. What draws them puts that right, for itself: a single slow it
 
 from __future__ import annotations
 
+from stepscope.analysis.phase_times import TOGETHER
 from stepscope.analysis.weighted import quantile, ranked
 from stepscope.floor.statistics import STABLE_BELOW
 
@@ -21,7 +22,7 @@ _BY_START = "start_offset_ns"
 
 MEASURED = f"""
     chosen AS (
-        SELECT *, sum(dur_ns * stands_for) OVER same / sum(stands_for) OVER same AS middle_ns
+        SELECT *, {TOGETHER} / stands_for AS each_ns, sum({TOGETHER}) OVER same / sum(stands_for) OVER same AS middle_ns
         FROM inline_timing
         WHERE kind = 'event' OR armed IS DISTINCT FROM true OR (rank, span) NOT IN (
             SELECT (rank, span) FROM inline_timing
@@ -44,7 +45,7 @@ MEASURED = f"""
             {quantile(0.5, of=_KEPT)} AS median_ns,
             coalesce(
                 max(std_ns),
-                sqrt(sum(stands_for * (dur_ns - middle_ns) ** 2) FILTER ({_KEPT})
+                sqrt(sum(stands_for * (each_ns - middle_ns) ** 2) FILTER ({_KEPT})
                     / sum(stands_for) FILTER ({_KEPT}) / nullif(1 - 1 / ({_ALIKE}), 0))
             ) AS std_ns,
             {quantile(0.05, of=_KEPT)} AS p5_ns,

@@ -32,11 +32,11 @@ _TIMED = f"""
         FROM step_value JOIN step USING (rank, span, step)
         SEMI JOIN ({COUNTED_STEPS}) USING (rank, span, step)
         UNION ALL
-        SELECT rank, span, name, value, dur_ns AS ns, stands_for
+        SELECT rank, span, name, value, {TOGETHER} / stands_for AS ns, stands_for
         FROM step_value JOIN unarmed USING (rank, span, iteration)
         UNION ALL
         SELECT rank, span, name, value, ns, 1 FROM step_value
-        JOIN (SELECT rank, span, sum(dur_ns * stands_for) / sum(stands_for) AS ns FROM unarmed GROUP BY ALL) USING (rank, span)
+        JOIN (SELECT rank, span, sum({TOGETHER}) / sum(stands_for) AS ns FROM unarmed GROUP BY ALL) USING (rank, span)
         WHERE step IS NULL AND iteration IS NULL
     ),
     summed AS (

@@ -119,11 +119,22 @@ class ScriptPlan:
         process = this_process()
         if process.rank != 0:
             return
-        _say(f"{self._name} has been watched for {survey.iterations} iterations and now ends")
+        _say(f"{self._name} {self._watched(survey)}")
         try:
             self.write(survey.found, self._header(survey, process.world_size))
         except (StepScopeError, OSError) as error:
             self._failed = error
+
+    @staticmethod
+    def _watched(survey: Survey) -> str:
+        if not survey.stopped:
+            return f"has been watched for {survey.iterations} iterations and now ends"
+        watched = f"{survey.watched} watched iteration{'s'[: survey.watched != 1]}"
+        operators = "" if survey.watched_operators else ", and it names no operators"
+        return (
+            f"ended after {survey.iterations} of the {survey.all_iterations} iterations that a plan takes: "
+            f"its times are of {watched}{operators}"
+        )
 
     def _header(self, survey: Survey, world_size: int) -> list[str]:
         script = shlex.join(["-m", *self.command] if self.module else self.command)
@@ -147,7 +158,8 @@ class ScriptPlan:
             )
         events = sum(one.events for one in survey.found)
         needed = iterations_needed(survey.found, self.repetitions)
-        lines.append(f"To measure all {events} events takes about {needed} iterations.")
+        ran = f"; this run had {survey.iterations}" if survey.stopped else ""
+        lines.append(f"To measure all {events} events takes about {needed} iterations{ran}.")
         return lines
 
     def _nothing(self, survey: Survey, failure: str) -> StepScopeError:

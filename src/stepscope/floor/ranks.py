@@ -20,6 +20,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from stepscope.floor.quoting import one_line
+
 
 @dataclass(frozen=True, slots=True)
 class Process:
@@ -32,7 +34,7 @@ class Process:
         rule: how its rank was found.
         node: the node's number in the job, from 0; None where it is not known.
         local_world_size: how many processes of the job run on its node; None where it is not known.
-        disagreement: in words, where two launchers say different ranks; else empty.
+        disagreement: in words, where two launchers say different ranks, or the only one says what is no number; else empty.
     """
 
     rank: int
@@ -54,6 +56,7 @@ class Process:
             "world_size": self.world_size,
             "pid": self.pid,
             "rank_rule": self.rule,
+            **({"rank_disagreement": self.disagreement} if self.disagreement else {}),
         }
 
 
@@ -210,6 +213,15 @@ def _integer(environment: Mapping[str, str], *names: str) -> int | None:
     return None
 
 
+def _no_number(environment: Mapping[str, str]) -> str:
+    """In words, what a launcher gives for a rank and is none; empty where there is no such thing."""
+    for one in _LAUNCHERS:
+        text = environment.get(one.rank, "").strip()
+        if text and (one.needs is None or one.needs in environment):
+            return f'{one.rank} is "{one_line(text[:40])}", which is no rank'
+    return ""
+
+
 def host_name() -> str:
     """The node's name, with characters that a file name cannot hold replaced."""
     return re.sub(r"[^A-Za-z0-9._-]", "_", socket.gethostname()) or "localhost"
@@ -234,7 +246,13 @@ def process_from(environment: Mapping[str, str]) -> Process:
     """
     everything = [said for one in _LAUNCHERS if (said := _said(one, environment)) is not None]
     if not everything:
-        return Process(0, 0, 1, host_name(), os.getpid(), "single", node=0, local_world_size=1)
+        alone = Process(0, 0, 1, host_name(), os.getpid(), "single", node=0, local_world_size=1)
+        words = _no_number(environment)
+        return (
+            replace(alone, local_rank=None, node=None, local_world_size=None, disagreement=words)
+            if words
+            else alone
+        )
     first, starters = everything[0], _starters(everything, environment)
     other = next((one for one in starters if first in starters and one.differs(first)), None)
     if other is not None:

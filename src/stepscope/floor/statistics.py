@@ -163,6 +163,22 @@ def describe(values: Sequence[float], weights: Sequence[int] | None = None) -> S
     return found.of_more(n, mean, squares, alike)
 
 
+def describe_blocks(
+    times: Sequence[int], stand_for: Sequence[int], together: Sequence[int]
+) -> Statistics | None:
+    """Statistics of times that each stand for several of which only the sum is known: median and percentiles are of the
+    times, mean, deviation and interval of the means of the blocks. None when there are none.
+
+    >>> describe_blocks([1, 1, 1], [2, 2, 2], [2, 10, 6]).mean
+    3.0
+    """
+    timed = describe(times, stand_for)
+    found = describe([ns / n for ns, n in zip(together, stand_for, strict=True)], stand_for)
+    if timed is None or found is None:
+        return None
+    return replace(found, median=timed.median, p5=timed.p5, p95=timed.p95)
+
+
 class _Repeated(Sequence[float]):
     """Ordered values, each as often as its weight says."""
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepscope.analysis.call_tree import added, from_below, outermost
-from stepscope.analysis.host_time import FIGURES, HostTime, host_times
+from stepscope.analysis.host_time import FIGURES, IMPORTED, HostTime, host_times
 from stepscope.analysis.recording import Array
 from stepscope.analysis.tree import listed
 from stepscope.answers.declare import Column, Parameter, by_form, question
 from stepscope.answers.rows import answer_dicts, noted
-from stepscope.floor.units import count_text, plural, time_text
+from stepscope.floor.units import count_text, plural, ratio_text, time_text
 from stepscope.formats.frames import UNKNOWN, Frame
 
 if TYPE_CHECKING:
@@ -30,6 +30,9 @@ _TAKEN_FOR_RUNNING = (
 )
 _WAITS = "waiting"
 """In place of a clock, of threads that only waited."""
+_IMPORTS = "{} went to imports of modules, most of it at the start: a longer run has more of its steps in it."
+_MOSTLY = 0.5
+"""From this part on imports are most of what was sampled."""
 _FEW = "Of {} samples ({}) no part is sure; record for longer."
 
 
@@ -154,9 +157,13 @@ def hotspots(scope: Scope, by: str = "function", least_ratio: float = LEAST_RATI
             rows += _tree(time, least_ratio, first=len(rows), upside_down=by == "bottom-up")
     names = [column.name for column in hotspots.columns if column.name in _OF_FORM[by]]
     table = answer_dicts(hotspots.columns, rows, names)
+    imported = max(
+        (row.get("total_ratio") or 0 for row in rows if row.get("function") == IMPORTED), default=0
+    )
     left_out_ns = sum(time.left_out_ns for time in times)
     notes = [
         *(_FEW.format(time.samples, time.clock) for time in times if time.few),
+        _IMPORTS.format(ratio_text(imported)) if imported >= _MOSTLY else "",
         _TAKEN_FOR_RUNNING if any(time.clock == "running" for time in times) else "",
         f"Left out: {time_text(left_out_ns)} of StepScope's own threads." if left_out_ns else "",
         _waiting_text(sum(len(time.waiting) for time in times)) if by != "thread" else "",

@@ -173,8 +173,8 @@ def inline(scope: Scope, by: str = "rank") -> pa.Table:
     after one row for the complete iteration. With `--by label`, one row is a label over all ranks: the
     average of their means, and the largest, which is the one that the other ranks wait for.
 
-    Complete iterations are those in which nothing was measured, where there are such; with phases beside them, their mean
-    is the mean step of the phases, which is that of all. The 95 % interval
+    Complete iterations are those in which nothing was measured, where there are such. Their mean is that of all, timed or not: what
+    those between two timed ones took together is known by the clock; with phases beside them, it is the mean step of the phases. The 95 % interval
     is Student's, of the mean, and takes the measurements for independent; `stable` says that their
     standard deviation is below 2 % of the mean. Where it is not, take the median, and more
     repetitions. Shares of events that lie inside one another overlap: `inside` names the event

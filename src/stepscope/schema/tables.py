@@ -17,7 +17,7 @@ from stepscope.schema.declare import span_column as _span
 from stepscope.schema.lanes import LANE_TABLES
 from stepscope.schema.memory import MEMORY_TABLES
 
-STORE_VERSION = 17
+STORE_VERSION = 18
 """Version of the tables. A store of another version is made anew from its source."""
 
 EVENT, ROW, KEY, STEP, NUMBER = Role.EVENT, Role.ROW, Role.KEY, Role.STEP, Role.NUMBER
@@ -510,6 +510,7 @@ DECLARED = (
         Column("dur_ns", DURATION, "duration (ns)", check="dur_ns >= 0"),
         Column("armed", FLAG, "for a complete iteration: whether an event was measured in it; NULL where the file does not say", nullable=True),
         Column("stands_for", COUNT, "iterations that it stands for in means: k where one in k was measured", check="stands_for > 0"),
+        Column("stands_for_ns", DURATION, "for a complete iteration: what these took together (ns), by the clock; NULL where the file does not say", nullable=True),
         Column("averaged", FLAG, "this is the average of all measurements, of which the file has only some, or none"),
         Column("measurements", COUNT, "for an average: of how many; NULL where the file does not say", nullable=True),
         Column("std_ns", DURATION, "for an average: the standard deviation of all these measurements (ns)", type=DOUBLE, nullable=True),

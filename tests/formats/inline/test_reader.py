@@ -71,6 +71,7 @@ def test_our_file_keeps_every_measurement_and_who_measured_it(read):
         "end_index": 3,
         "armed": None,
         "stands_for": 1,
+        "stands_for_ns": None,
         "averaged": False,
         "measurements": None,
         "std_ns": None,
@@ -294,6 +295,18 @@ def test_of_more_measurements_than_were_kept_the_average_is_a_row_beside_them(re
         ("fc1.forward", 180, 5000, 12.5, None),
         ("iteration", 2000, 700, 9.0, False),
     ]
+
+
+def test_what_iterations_took_together_is_read_and_no_less_than_one_of_them(read):
+    rows = [[0, False, 2_000, 5, 30_000], [5, False, 2_000, 5, 1_999], [10, True, 7, 1, 7]]
+    _, tables = read({**OURS, "iterations": rows})
+    kept = [row for row in tables.inline_timing.to_pylist() if row["kind"] == "iteration"]
+    assert [(row["stands_for"], row["stands_for_ns"]) for row in kept] == [(5, 30_000), (1, 7)]
+    assert tables.report.damage == {"wrong_type": 1}
+
+
+def test_the_files_version_is_not_taken_for_the_programs(read):
+    assert read(OURS)[1].facts.tool_version == "file version 1"
 
 
 def test_nan_and_null_averages_are_no_times_and_are_counted(read):

@@ -207,6 +207,20 @@ def _run_with(
 
 
 @pytest.mark.torch
+def test_a_step_that_the_job_never_reaches_is_one_warning(tmp_path: Path) -> None:
+    def inside(listener: OnDemand, number: int) -> None:
+        if number == 8:
+            write_request(listener.directory, new_request(at_step=500))
+        listener._look()
+
+    listener, said = _run_with(tmp_path, inside)
+    assert listener.written == []
+    assert said == [
+        "no trace on demand was recorded: it was to start at step 500, and rank 0 ended in step 20"
+    ]
+
+
+@pytest.mark.torch
 def test_a_rank_that_is_past_the_step_skips_it_and_says_so(tmp_path: Path) -> None:
     request = new_request(at_step=5)
 

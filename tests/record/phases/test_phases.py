@@ -193,10 +193,10 @@ def test_a_step_that_was_timed_in_place_of_many_counts_as_many_on_the_device_too
     for every, time_ns in took:
         phases.budget.every = every
         if every > 1:
-            phases.rests(hours.now)
+            phases.between.rests(hours.now)
             hours.pass_ns((every - 1) * time_ns)
             phases.passed(every - 1, runs=False)
-            phases.rested(hours.now)
+            phases.between.rested(hours.now)
         phases.begin(hours.now, number=next_timed(phases.steps + 1, every))
         for name in ("forward", "backward", "optimizer"):
             token = phases.open(name)

@@ -84,7 +84,8 @@ def facts_of(document: Any, tool: str) -> Facts:
     host = document.get("host_name")
     facts.host = host if isinstance(host, str) else None
     version = document.get("version")
-    facts.tool_version = str(version) if isinstance(version, int | str) else None
+    # Of the file's form, and not the program's.
+    facts.tool_version = f"file version {version}" if isinstance(version, int | str) else None
     return facts
 
 

@@ -34,6 +34,7 @@ _METADATA = (
     "script",
     "settings",
     "ended",
+    "rank_disagreement",
 )
 
 Row = dict[str, Any]

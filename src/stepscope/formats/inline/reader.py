@@ -42,6 +42,7 @@ _METADATA = (
     "avg_iter_time_ms",
     "settings",
     "ended",
+    "rank_disagreement",
 )
 
 Row = dict[str, Any]
@@ -179,13 +180,16 @@ class _Rows:
         before = len(self.rows)
         listed = loaded.get("iterations", [])
         for one in listed if isinstance(listed, list) else []:
-            parts = _row(one)
-            time_ns = whole(parts[2])
-            if time_ns is None or not isinstance(parts[1], bool):
+            number, armed, time_ns, stands_for, of_all_ns = _row(one, most=5)
+            if whole(time_ns) is None or not isinstance(armed, bool):
                 self._report.drop("wrong_type")
                 continue
             self._iteration(
-                time_ns, iteration=whole(parts[0]), armed=parts[1], stands_for=whole(parts[3]) or 1
+                whole(time_ns),
+                iteration=whole(number),
+                armed=armed,
+                stands_for=whole(stands_for) or 1,
+                stands_for_ns=whole(of_all_ns),
             )
         statistics = loaded.get("iteration_statistics")
         for name, armed in (("armed", True), ("unarmed", False)):
@@ -200,7 +204,10 @@ class _Rows:
             self._iteration(milliseconds(loaded["avg_iter_time_ms"]), averaged=True)
 
     def _iteration(self, time_ns: int | None, **columns: Any) -> None:
-        if not _adds(time_ns, columns.get("stands_for", 1)):
+        of_all_ns = columns.get("stands_for_ns")
+        if not _adds(time_ns, columns.get("stands_for", 1)) or (
+            of_all_ns is not None and time_ns is not None and of_all_ns < time_ns
+        ):
             self._report.drop("wrong_type")
             return
         self.rows.append(
@@ -247,7 +254,7 @@ class _Rows:
     def _measurements(self, event: Row) -> Iterator[Row]:
         if isinstance(event.get("samples"), list):
             for sample in event["samples"]:
-                parts = _row(sample)
+                parts = _row(sample, most=4)
                 offset = parts[2] if _is_int(parts[2]) else None
                 yield {
                     "iteration": whole(parts[0]),
@@ -292,10 +299,16 @@ class _Rows:
                 self._report.drop("wrong_type")
 
 
-def _row(listed: Any) -> list[Any]:
-    """A measurement's four values; before there were weights it had three, and counted once."""
+def _row(listed: Any, *, most: int) -> list[Any]:
+    """A measurement's values. Before there were weights it had three, and counted once, and what an iteration stands for was
+    not known in all.
+    """
     values = listed if isinstance(listed, list) else []
-    return [*values, 1][:4] if len(values) in (3, 4) else [None] * 4
+    return (
+        [*values, *[1, None][len(values) - 3 :]][:most]
+        if 3 <= len(values) <= most
+        else [None] * most
+    )
 
 
 def _adds(time_ns: int | None, stands_for: int) -> bool:

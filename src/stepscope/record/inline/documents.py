@@ -8,20 +8,22 @@ every step's phases, which is small enough to keep for each run and to compare r
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from stepscope.floor.ranks import Process
-from stepscope.floor.statistics import Statistics, describe, overhead
+from stepscope.floor.statistics import Statistics, describe, describe_blocks, overhead
 from stepscope.record.inline.events import Event, Measured
 from stepscope.record.job.ending import Ending
 from stepscope.record.phases.phases import COLUMNS, PHASES, STANDS_FOR_NS, Phases
 from stepscope.record.plan import Entry
 from stepscope.record.targets.copies import Copied
 
-VERSION = 2
-"""2: a measurement stands for several iterations, and means and statistics are of those."""
+VERSION = 3
+"""2: a measurement stands for several iterations, and means and statistics are of those. 3: what iterations took together is
+known, and the mean one is of all that count."""
+HOST_VERSION = 2
 PHASES_VERSION = 5
 """2: steps have the peak of memory, and null where memory was not read, not 0. 3: and what the allocator held. 4: a step
 stands for several, and means, shares and statistics are of those. 5: what these took together is known, and the mean step,
@@ -67,19 +69,6 @@ def _in_ns(found: Statistics | None) -> dict[str, Any] | None:
     }
 
 
-def _of_steps(
-    times_ns: Sequence[int], stand_for: Sequence[int], together_ns: Sequence[int]
-) -> Statistics | None:
-    """Median and percentiles of the timed steps; the mean and its interval of all that these stand for, block by block."""
-    timed = describe(times_ns, stand_for)
-    blocks = [ns / steps for ns, steps in zip(together_ns, stand_for, strict=True)]
-    found = describe(blocks, stand_for)
-    if timed is None or found is None:
-        return None
-    low = None if found.ci95_low is None else max(found.ci95_low, 0.0)
-    return replace(found, median=timed.median, p5=timed.p5, p95=timed.p95, ci95_low=low)
-
-
 def _mean_ms(total_ns: int, n: int) -> float | None:
     return total_ns / n / 1e6 if n else None
 
@@ -96,7 +85,7 @@ def _event(event: Event) -> dict[str, Any]:
         "avg_iter_start_to_event_start_time_ms": _mean_ms(offsets_ns, samples.weight),
         "occurrence": event.observed.occurrence,
         "clock": event.observed.clock,
-        "statistics": _in_ns(samples.sums.statistics(kept[1], kept[3])),
+        "statistics": _in_ns(samples.statistics()),
         "offset_statistics": _in_ns(describe(kept[2], kept[3])),
         "missed": event.missed,
         "other_model": event.other_model,
@@ -174,16 +163,8 @@ def inline_document(
         "bookkeeping_ns_per_iteration": measured.bookkeeping_ns
         / max(measured.iterations_run - 1, 1),
         "iteration_statistics": {
-            name: _in_ns(
-                sums.statistics(
-                    [row[2] for row in iterations.rows if row[1] == armed],
-                    [row[3] for row in iterations.rows if row[1] == armed],
-                )
-            )
-            for name, armed, sums in (
-                ("armed", True, iterations.armed),
-                ("unarmed", False, iterations.unarmed),
-            )
+            "armed": _in_ns(iterations.statistics(armed=True)),
+            "unarmed": _in_ns(iterations.statistics(armed=False)),
         },
         "iterations": [list(row) for row in iterations.rows],
         "not_measured": [
@@ -197,7 +178,7 @@ def inline_document(
         "values": _by_name(iterations.values, [row[0] for row in iterations.rows]),
         "settings": settings,
         "sample_columns": ["iteration", "duration_ns", "offset_ns", "stands_for"],
-        "iteration_columns": ["iteration", "armed", "time_ns", "stands_for"],
+        "iteration_columns": ["iteration", "armed", "time_ns", "stands_for", "stands_for_ns"],
     }
 
 
@@ -279,7 +260,7 @@ def phases_document(
         else {
             "mean_ns": total_ns / n,
             "largest_ns": history.largest[1],
-            "statistics": _in_ns(_of_steps(columns[1], weights, columns[STANDS_FOR_NS])),
+            "statistics": _in_ns(describe_blocks(columns[1], weights, columns[STANDS_FOR_NS])),
         },
         "phases": by_phase,
         "device": device,
@@ -320,7 +301,7 @@ def host_document(
     """
     return {
         "format": "stepscope.host",
-        "version": VERSION,
+        "version": HOST_VERSION,
         **process.fields(),
         "start_epoch_ns": started_epoch_ns,
         "host": dict(figures),

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from stepscope.floor.statistics import Statistics, describe, tell_as_much
+from stepscope.floor.statistics import Statistics, describe_blocks, tell_as_much
+from stepscope.record.between import Between
 from stepscope.record.phases.history import History
 
 MOST_SAMPLES = 512
@@ -16,13 +17,14 @@ MOST_ITERATIONS = 2048
 _IN_A_ROW = 16
 """Iterations that are kept or left out together: what measuring costs is known by neighbours."""
 
-Iteration = tuple[int, bool, int, int]
-"""Its number, whether an event was measured in it, its time (ns), and how many it stands for."""
+Iteration = tuple[int, bool, int, int, int]
+"""Its number, whether an event was measured in it, its time (ns), how many it stands for, and what these took together (ns)."""
 
 
 @dataclass(slots=True)
 class Sums:
-    """How many times there were, and sums of them, of their squares and of their weights: whole numbers, so nothing is lost."""
+    """How many times there were, and sums of them, of their squares and of their weights: whole numbers, so next to nothing
+    is lost."""
 
     n: int = 0
     weight: int = 0
@@ -30,20 +32,30 @@ class Sums:
     total_ns: int = 0
     squares: int = 0
 
-    def add(self, time_ns: int, weight: int) -> None:
-        """One more, which counts so often."""
-        self.n += 1
-        self.weight += weight
-        self.weights_squared += weight * weight
-        self.total_ns += time_ns * weight
-        self.squares += time_ns * time_ns * weight
+    def add(self, weight: int, together_ns: int, times: int = 1) -> None:
+        """One more, which counts so often: for several that took so long together, and each of them as long as their mean.
 
-    def statistics(self, kept: Sequence[int], weights: Sequence[int]) -> Statistics | None:
-        """Of all of them; the median and the percentiles are those of the kept ones."""
-        found = describe(kept, weights)
+        Args:
+            weight: how many.
+            together_ns: how long.
+            times: -1 takes one back.
+        """
+        self.n += times
+        self.weight += times * weight
+        self.weights_squared += times * weight * weight
+        self.total_ns += times * together_ns
+        self.squares += times * (together_ns * together_ns // weight)
+
+    def statistics(self, kept: Sequence[tuple[int, int, int]]) -> Statistics | None:
+        """Of all of them, as `describe_blocks` has it; the median and the percentiles are of those that were kept.
+
+        Args:
+            kept: the time (ns) of each, how many it stands for, and what these took together (ns).
+        """
+        found = describe_blocks(*zip(*kept, strict=True)) if kept else None
         if found is None or self.n <= found.n:
             return found
-        squares = (self.weight * self.squares - self.total_ns**2) / self.weight**2
+        squares = max(self.weight * self.squares - self.total_ns**2, 0) / self.weight**2
         alike = tell_as_much(self.weight, self.weights_squared)
         return found.of_more(self.n, self.total_ns / self.weight, squares, alike)
 
@@ -58,7 +70,11 @@ class Samples(History):
     def measured(self, iteration: int, duration_ns: int, offset_ns: int, stands_for: int) -> None:
         """One more."""
         self.add((iteration, duration_ns, offset_ns, stands_for), weight=stands_for)
-        self.sums.add(duration_ns, stands_for)
+        self.sums.add(stands_for, duration_ns * stands_for)
+
+    def statistics(self) -> Statistics | None:
+        """Of the durations."""
+        return self.sums.statistics([(row[1], row[3], row[1] * row[3]) for row in self.rows])
 
     def copy(self) -> Samples:
         """What there is until now."""
@@ -81,7 +97,7 @@ class Iterations:
 
     def add(self, row: Iteration, values: Mapping[str, float]) -> None:
         """Counts an iteration, and keeps it when its turn is."""
-        (self.armed if row[1] else self.unarmed).add(row[2], row[3])
+        (self.armed if row[1] else self.unarmed).add(*row[3:])
         if self._count // _IN_A_ROW % self._stride == 0:
             self.rows.append(row)
             self.values.append(values)
@@ -92,11 +108,28 @@ class Iterations:
             self.rows = [self.rows[place] for place in kept]
             self.values = [self.values[place] for place in kept]
 
-    def copy(self) -> Iterations:
-        """What there is until now."""
+    def copy(self, since: Between) -> Iterations:
+        """What there is until now; the last one without an event stands for those since, too."""
         copied = Iterations()
         own = {"rows": self.rows.copy(), "values": self.values.copy()}
         vars(copied).update(
             vars(self), **own, armed=replace(self.armed), unarmed=replace(self.unarmed)
         )
+        copied.stand_for_more(since.steps, since.ns)
         return copied
+
+    def statistics(self, *, armed: bool) -> Statistics | None:
+        """Of iterations with an event, or of those without."""
+        kept = [row[2:] for row in self.rows if row[1] == armed]
+        return (self.armed if armed else self.unarmed).statistics(kept)
+
+    def stand_for_more(self, iterations: int, together_ns: int) -> None:
+        """The last kept one without an event stands for further ones."""
+        place = max((place for place, row in enumerate(self.rows) if not row[1]), default=None)
+        if place is None:
+            return
+        number, armed, time_ns, stands_for, of_all_ns = self.rows[place]
+        more = stands_for + iterations, of_all_ns + together_ns
+        self.unarmed.add(stands_for, of_all_ns, times=-1)
+        self.unarmed.add(*more)
+        self.rows[place] = (number, armed, time_ns, *more)

@@ -16,6 +16,7 @@ from typing import Any
 
 from stepscope.floor.statistics import quantile
 from stepscope.record import annotate
+from stepscope.record.between import Between
 from stepscope.record.budget import OF_STEPS, Budget, next_timed
 from stepscope.record.clock import Clock
 from stepscope.record.inline.events import Event, Measured, NotMeasured, not_measured_words
@@ -47,6 +48,10 @@ _APART = 4
 """Armed iterations are so far from those in which phases are timed, where both are seldom: neighbours of either are untouched."""
 _READ_EVERY = 8
 """Iterations between two looks at what the clocks have reached; the ring holds eight times as many."""
+
+
+_Arming = tuple[ArmedWatch, list[Target], bool]
+"""What measures an event, or all of them: its watch, what is installed for it, and whether regions are listened to."""
 
 
 class Recorder:
@@ -81,6 +86,8 @@ class Recorder:
         """Iterations from which on another model was measured."""
         self.iterations = Iterations()
         """Every iteration that counts towards the overhead."""
+        self.between = Between()
+        """The iterations since the last without an event that count in the mean."""
         self.iteration = -1
         self.bookkeeping_ns = 0
         self.in_graph = False
@@ -94,7 +101,6 @@ class Recorder:
         self._own_ns = 0
         """What it took to arm the running iteration."""
         self._unarmed_ns: deque[int] = deque(maxlen=_USUAL)
-        self._last_unarmed: int | None = None
         self.schedule = Schedule(
             # The first runs untouched, and what was not given is found in the second.
             warmup=max(plan.warmup, 1 if model is not None and self.optimizers else 2),
@@ -105,6 +111,7 @@ class Recorder:
             survey=plan.is_own,
             left=self._left,
             every=self._every,
+            stays=self._job_recaptures,
         )
         self._guard = guard
         self._shared = shared
@@ -112,7 +119,7 @@ class Recorder:
         self._finder: Finder | None = None
         self._targets: list[Target] = []
         self._armed: list[tuple[Target | None, Clock]] = []
-        self._armed_for: Turn | None = None
+        self._armings: dict[int | None, _Arming] = {}
         self._armed_watch = ArmedWatch({})
         self._installed = False
         self._captured_for: int | None = -1
@@ -144,7 +151,7 @@ class Recorder:
             events=[replace(event, samples=event.samples.copy()) for event in self.events],
             not_measured=self.not_measured.copy(),
             model_changes=self.model_changes.copy(),
-            iterations=self.iterations.copy(),
+            iterations=self.iterations.copy(since=self.between),
             iterations_run=self.iteration + 1,
             bookkeeping_ns=self.bookkeeping_ns,
             in_graph=self.in_graph,
@@ -168,6 +175,7 @@ class Recorder:
         """
         self.iteration += 1
         self._began_ns = now_ns
+        self.between.rested(now_ns)
         if self._first_ns is None:
             self._first_ns = now_ns
         self._fresh = fresh
@@ -199,7 +207,9 @@ class Recorder:
             now_ns: when.
             values: the iteration's numbers, by name.
         """
-        if self._began_ns is None:
+        if self._began_ns is None:  # the last of those that ran without a call
+            self.between.passed(1)
+            self.between.rested(now_ns)
             return False
         if self._fresh:
             self.abandon()
@@ -216,8 +226,13 @@ class Recorder:
             self._disarm()
             self._close_targets()
             self._observed(watch)
+        # One with all events at once may be far from what the job is without them.
+        if turn.role == "unarmed" or (turn.counted and self.plan.mode != "one_shot"):
+            self.between.timed(time_ns)
         if turn.role == "unarmed" or (measured and turn.counted):
-            row = self.iteration, turn.role == "armed", time_ns, self._stands_for(turn)
+            every = self._every(turn.event)
+            of_all = self.between.taken() if turn.role == "unarmed" else (every, every * time_ns)
+            row = self.iteration, turn.role == "armed", time_ns, *of_all
             self.iterations.add(row, values)
         left = self._left()
         if left is not None and left <= 0:
@@ -235,18 +250,11 @@ class Recorder:
         self.bookkeeping_ns += own_ns
         if turn.role == "unarmed":
             self._unarmed_ns.append(time_ns)
-            self._last_unarmed = self.iteration
         elif measured and turn.counted and self._unarmed_ns:
             usual_ns = round(quantile(sorted(self._unarmed_ns), 0.5))
             for budget in self._budgets_of(turn.event):
                 budget.spent(self._own_ns + own_ns, usual_ns, time_ns - usual_ns + own_ns)
         return following.role == "done"
-
-    def _stands_for(self, turn: Turn) -> int:
-        """How many iterations count as this one: those since the last without an event, or those of which one measures it."""
-        if turn.role == "armed":
-            return self._every(turn.event)
-        return 1 if self._last_unarmed is None else self.iteration - self._last_unarmed
 
     def _budgets_of(self, event: int | None) -> set[Budget]:
         """An event's own, and in rounds that of all events."""
@@ -286,8 +294,12 @@ class Recorder:
         return max(0, next_timed(following, self._every(self.schedule.event)) - following - 1)
 
     def passed(self, iterations: int) -> None:
-        """So many of them ran."""
+        """So many of them ran, or still run; the one before was none that had to be timed, either."""
+        if self._began_ns is not None and not self._fresh:
+            self.between.rests(self._began_ns)
+            self.between.passed(1)
         self.iteration += iterations
+        self.between.passed(iterations - 1)
         self._began_ns = None
 
     def remove(self) -> None:
@@ -298,6 +310,7 @@ class Recorder:
             self._own.remove()
         self._close_targets()
         self._armed = []
+        self._armings.clear()
         self._let_go()
 
     def drain(self) -> None:
@@ -433,7 +446,8 @@ class Recorder:
         self.model_changes.append(self.iteration + 1)
         self._close_targets()
         finder = Finder(model, self.optimizers, self.copies)
-        self._armed, self._armed_for = self._targets_in(finder), None
+        self._armed = self._targets_in(finder)
+        self._armings.clear()
         self._let_go()
         for key, missed in self._missed.items():
             self.events[key].missed -= missed
@@ -457,24 +471,24 @@ class Recorder:
 
     def _arm(self, turn: Turn) -> ArmedWatch:
         """The watch of a turn's event. It stays the same, and its targets too, from turn to turn."""
-        before = self._armed_for
-        if before is not None and before.event == turn.event:
-            return self._armed_watch
-        self._armed_for = turn
+        if turn.event not in self._armings:
+            self._armings[turn.event] = self._arming(turn)
+        self._armed_watch, self._targets, self._regions = self._armings[turn.event]
+        return self._armed_watch
+
+    def _arming(self, turn: Turn) -> _Arming:
         armed: dict[tuple[str, int], tuple[int, Clock]] = {}
         targets: dict[int, Target] = {}
-        self._regions = False
+        regions = False
         for key in self._keys(turn):
             event = self.events[key].observed
             target, clock = self._armed[key]
             armed[(event.label, event.occurrence)] = (key, clock)
             if target is None:
-                self._regions = True  # or an input wait, which the session observes
+                regions = True  # or an input wait, which the session observes
             else:
                 targets[id(target)] = target
-        self._targets = list(targets.values())
-        self._armed_watch = ArmedWatch(armed, self._job_recaptures)
-        return self._armed_watch
+        return ArmedWatch(armed, self._job_recaptures), [*targets.values()], regions
 
     def _install(self, watch: ObservingWatch | ArmedWatch) -> None:
         self._installed = True
@@ -507,7 +521,7 @@ class Recorder:
             ran += pending.measured
             ran += pending.in_graph
             if turn.counted and (pending.measured or pending.in_graph):
-                pending.stands_for = self._stands_for(turn)
+                pending.stands_for = self._every(turn.event)
                 self._ring.push(pending)
             else:
                 pending.release()

@@ -7,9 +7,13 @@ few armed iterations one runs without any hook, so that the cost of measuring is
 than a small part of an iteration, only one in k is armed (see `Budget`).
 
 In rounds, each event has a few iterations in a row, those that take most of an iteration first, then all again, in
-longer turns, because of each turn the first is thrown away. A short job gets a little of what matters, and
+turns of four, because of each turn the first is thrown away. A short job gets a little of what matters, and
 a long one ever narrower intervals, whose measurements are spread over all of it. Where it is known
 how many iterations are left, turns are as long as the remaining ones allow for all events alike.
+
+Hooks are out between two armed iterations where not every one is armed: so each can be another event's, none of them is
+thrown away, and an event's measurements are as far apart as those of all events allow. In a row they would be of one
+part of the run, and alike: their interval would be too narrow for a job whose speed drifts.
 
 Nothing here knows torch, clocks or hooks: an iteration goes in, what to do in it comes out.
 """
@@ -18,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Literal
 
 from stepscope.record.budget import next_timed
@@ -26,7 +31,10 @@ Role = Literal["warmup", "survey", "observe", "armed", "unarmed", "done"]
 
 _FIRST_TURN = 2
 """Kept measurements of an event's first turn in rounds: fewer have no interval."""
-_LONGEST_TURN = 16
+_LONGEST_TURN = 4
+"""More in a row are of one part of the run: where the speed of a job drifts, an interval of turns of 16 holds the mean half as
+often as it is to. Of 4 one iteration in five is thrown away, and intervals are a tenth wider.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +59,20 @@ _UNARMED = Turn("unarmed")
 _DONE = Turn("done")
 
 
+@dataclass(slots=True)
+class _Measured:
+    """How often an event was, and how often an iteration that was to measure it did not run it."""
+
+    kept: int = 0
+    missed: int = 0
+
+
 def _unknown() -> None:
     return None
+
+
+def _never() -> bool:
+    return False
 
 
 def _each(_event: int | None) -> int:
@@ -71,6 +91,7 @@ class Schedule:
         survey: whether iterations are surveyed after the warm-up, until `surveyed`.
         left: in rounds, asked at the start of each: how many iterations are left, if that is known.
         every: of an event (None in one-shot mode), every how many-th iteration is to measure it.
+        stays: whether another event costs the job something: it captures its graph again.
 
     An event that an iteration did not run is tried again, `repetitions + 1` times at most: a model
     whose control flow changes must not hold the schedule up.
@@ -97,6 +118,7 @@ class Schedule:
         survey: bool = False,
         left: Callable[[], float | None] = _unknown,
         every: Callable[[int | None], int] = _each,
+        stays: Callable[[], bool] = _never,
     ) -> None:
         self._warmup_left = warmup
         self._repetitions = _FIRST_TURN // 2 if in_rounds else repetitions
@@ -108,11 +130,14 @@ class Schedule:
         self._survey = survey
         self._left = left
         self._every = every
+        self._stays = stays
         self._order: Sequence[int] | None = None
         self._place = 0
-        self._kept = -1  # the first measurement of an event is thrown away
-        self._missed = 0
+        self._measured: list[_Measured] = []
+        self._new = True
+        """Whether the event was not armed before, and its first measurement is thrown away."""
         self._since_unarmed = 0
+        self._armed_at = -1
         self.turn = _WARMUP
         self.turn = self._decide()
 
@@ -130,6 +155,7 @@ class Schedule:
         self._order = range(min(events, 1) if self._one_shot else events)
         if order is not None:
             self._order = order
+        self._measured = [_Measured() for _ in self._order]
         if self.in_rounds:
             self._next_round()
 
@@ -152,23 +178,14 @@ class Schedule:
             self._since_unarmed = 0
         elif role == "armed":
             self._since_unarmed += 1
-            if measured:
-                self._kept += 1
-            else:
-                self._missed += 1
-            if self._kept >= self._repetitions or self._missed > self._repetitions:
-                self._place += 1
-                self._kept = -1
-                self._missed = 0
-                if self.in_rounds and self._place == len(self._order or ()):
-                    self.first_round = False
-                    self._next_round()
+            self._ran(measured=measured)
         self.turn = self._decide(following)
         return self.turn
 
     def start_again(self) -> None:
-        """What the running event missed was not its own fault."""
-        self._missed = 0
+        """What the events missed was not their own fault."""
+        for one in self._measured:
+            one.missed = 0
 
     @property
     def event(self) -> int | None:
@@ -180,6 +197,31 @@ class Schedule:
         """Whether it is known how many events the job runs."""
         return self._order is not None
 
+    def _changes(self, event: int | None) -> bool:
+        """Whether the next armed iteration is another event's."""
+        return not self._one_shot and self._every(event) > 1 and not self._stays()
+
+    def _ran(self, *, measured: bool) -> None:
+        """Counts an armed iteration, and leaves its event where that was the last of its turn."""
+        place = self._place
+        if not measured:
+            self._measured[place].missed += 1
+        elif self.turn.counted:
+            self._measured[place].kept += 1
+        self._new = self._new and not measured
+        if not (self._ended(place) or self._changes(self.event)):
+            return
+        others = chain(range(place + 1, len(self._measured)), range(place + 1))
+        self._place = next((one for one in others if not self._ended(one)), len(self._measured))
+        self._new = self._place != place
+        if self.in_rounds and self._place == len(self._measured):
+            self.first_round = False
+            self._next_round()
+
+    def _ended(self, place: int) -> bool:
+        one = self._measured[place]
+        return one.kept >= self._repetitions or one.missed > self._repetitions
+
     def _next_round(self) -> None:
         """Turns twice as long as before, or as long as the iterations that are left allow for all events."""
         order = self._order or ()
@@ -187,8 +229,11 @@ class Schedule:
         left = self._left()
         if left is not None and order:
             unarmed = 1 / self._unarmed_every if self._unarmed_every else 0
-            once = sum(max(self._every(event), 1 + unarmed) for event in order)
-            each = int(left / once) - 1  # the first of a turn is thrown away
+            lasts = [max(self._every(event), 1 + unarmed) for event in order]
+            thrown_away = sum(
+                one for one, event in zip(lasts, order, strict=True) if not self._changes(event)
+            )
+            each = int((left - thrown_away) / sum(lasts))
             if self._place and each < 1:
                 self._order = ()
             # Nothing that would be too short for a turn of its own is left over.
@@ -197,6 +242,7 @@ class Schedule:
             )
         self._repetitions = longest
         self._place = 0
+        self._measured = [_Measured() for _ in order]
 
     def _decide(self, number: int = 0) -> Turn:
         if self.turn.role == "done":
@@ -211,10 +257,15 @@ class Schedule:
             return _DONE
         event = self.event
         every = self._every(event)
-        seldom = next_timed(number, every) != number
-        if seldom or (every == 1 and 0 < self._unarmed_every <= self._since_unarmed):
+        if every == 1:
+            unarmed = 0 < self._unarmed_every <= self._since_unarmed
+        else:  # one of a block of the event's own k, whichever event the last was of
+            used = number // every == self._armed_at // every
+            unarmed = used or next_timed(number, every) != number
+        if unarmed:
             return _UNARMED
-        turn, counted = self.turn, self._kept >= 0
+        self._armed_at = number
+        turn, counted = self.turn, not self._new or self._changes(event)
         if turn.role == "armed" and turn.event == event and turn.counted == counted:
             return turn
         return Turn("armed", event, counted)

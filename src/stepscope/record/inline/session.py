@@ -81,6 +81,7 @@ class Session(Recording):
             )
             if self._phases is not None:  # they share
                 self._phases.budget.share = self._recorder.share = OF_STEPS / 2
+        self._between = [one.between for one in (self._phases, self._recorder) if one is not None]
         self._capturing = capturing_check()
         self._stacks: StackSampler | None = None
         self._in_iteration = False
@@ -148,8 +149,9 @@ class Session(Recording):
             return self._iterations
         if self.rests and not fresh:
             self.passes()
-            if self._left_ns is not None and self._phases is not None:
-                self._phases.left_out(self.began_ns - self._left_ns)
+            if self._left_ns is not None:
+                for between in self._between:
+                    between.left_out(self.began_ns - self._left_ns)
             return self._iterations + self._rested - self.rests
         try:
             now_ns = time.perf_counter_ns()
@@ -197,11 +199,12 @@ class Session(Recording):
             self.rests = self._rested = max(0, min(left) - runs)
         if not self.rests:
             return
+        if not runs:
+            now_ns = time.perf_counter_ns()
+            for between in self._between:
+                between.rests(now_ns)
+            self._left_ns = now_ns if self.driver == "iteration" else None
         if phases is not None:
-            if not phases.resting:
-                now_ns = time.perf_counter_ns()
-                phases.rests(now_ns)
-                self._left_ns = now_ns if self.driver == "iteration" else None
             phases.resting = True
             self._take_out_hooks(phases)
 
@@ -258,8 +261,8 @@ class Session(Recording):
     def _break(self) -> None:
         """The running iteration is not like the others; those before it that ran without a call have ended."""
         self._wake()
-        if self._phases is not None:
-            self._phases.rested(self.began_ns)
+        for between in self._between:
+            between.rested(self.began_ns)
 
     def missed(self, iterations: int) -> None:  # noqa: ARG002 - which ones does not matter
         """Another optimizer drives the loop now: perhaps it is another model's."""
@@ -380,6 +383,7 @@ class Session(Recording):
             if not done and recorder.end(now_ns, self._values):
                 done = True
                 recorder.remove()
+                self._between.remove(recorder.between)
             if done and not (recorder.read() and self._reads_left):
                 self._recorder_finished(recorder)
             elif done:

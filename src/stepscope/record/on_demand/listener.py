@@ -160,7 +160,12 @@ class OnDemand(EveryStep):
             # It may hang in a file system; the job must not.
             self._thread.join(2.0)
         tracer, self._tracer = self._tracer or self._finished, None
-        self._order = None
+        order, self._order = self._order, None
+        if order is not None and tracer is None:
+            warn_once(
+                f"no trace on demand was recorded: it was to start at step {order.at_step}, and rank "
+                f"{this_process().rank} ended in step {self._number}"
+            )
         if tracer is not None:
             tracer.stop()
             self._finished = tracer

@@ -21,6 +21,7 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import Any
 
+from stepscope.record.between import Between
 from stepscope.record.budget import Budget
 from stepscope.record.clock import Clock
 from stepscope.record.memory import MemoryReader
@@ -108,11 +109,8 @@ class Phases:
         self._open: list[int] = []
         self._last_ns = 0
         self._began_ns: int | None = None
-        self._between = self._between_ns = 0
-        """Counted steps since the last timed one, and what they took (ns)."""
-        self._untimed = 0
-        self._untimed_since: int | None = None
-        """When the first of those began that no boundary came after yet."""
+        self.between = Between()
+        """The counted steps since the last timed one."""
         self._fresh = False
         self._disturbed = False
         self._wait_began_ns = 0
@@ -152,9 +150,9 @@ class Phases:
         self._disturbed = False
         if self.resting:
             self._began_ns = None
-            self.rests(now_ns)
+            self.between.rests(now_ns)
             return
-        self.rested(now_ns)
+        self.between.rested(now_ns)
         self._own_ns = 0
         self._times = [0] * (len(PHASES) + 1)
         self._open = [_RESIDUAL]
@@ -170,7 +168,7 @@ class Phases:
         """So many steps were not timed, without a call; the last of them, or else the one before, still `runs`."""
         if steps:
             self.steps += steps - runs
-            self._untimed += steps - runs
+            self.between.passed(steps - runs)
             self._fresh = False
             self._wait_ns = self._first_wait_ns = None
         self.resting = runs
@@ -185,34 +183,17 @@ class Phases:
         """A profiler, or a survey, makes the running step take longer: it does not count."""
         self._disturbed = True
 
-    def rests(self, now_ns: int) -> None:
-        """A step that is not timed begins, and perhaps more of them without a call."""
-        if self._untimed_since is None:
-            self._untimed, self._untimed_since = 0, now_ns
-
-    def left_out(self, time_ns: int) -> None:
-        """So much time passed between two of them, in none."""
-        if self._untimed_since is not None:
-            self._untimed_since += time_ns
-
-    def rested(self, now_ns: int | None) -> None:
-        """Those that are not timed ended now; None where that is not known, or they do not count."""
-        if self._untimed_since is not None and now_ns is not None and self._untimed:
-            self._between += self._untimed
-            self._between_ns += now_ns - self._untimed_since
-        self._untimed, self._untimed_since = 0, None
-
     def end(self, now_ns: int | None, values: Mapping[str, float] = MappingProxyType({})) -> None:
         """The step is over; `values` are its numbers by name. When is None in one that was not timed, nor those after it."""
         if self.resting:
             self.resting = False
             self.steps += 1
             self._note_first_wait()
-            self._untimed += 1
+            self.between.passed(1)
             if self._fresh or self._disturbed or self.steps <= self.warmup:
-                self.rested(None)
+                self.between.rested(None)
             elif now_ns is not None:
-                self.rested(now_ns)
+                self.between.rested(now_ns)
         if self._began_ns is None or now_ns is None:
             return
         times = self._times
@@ -226,9 +207,9 @@ class Phases:
         memory = self._read_memory() if self._memory_is_due(counted=counted) else (None,) * 3
         self._note_first_wait()
         if counted:
-            self._between += 1
-            self._between_ns += time_ns
-            of_all = self._between, self._between_ns
+            between = self.between
+            between.timed(time_ns)
+            of_all = between.steps, between.ns
             row = (self.steps, time_ns, *times, *of_all, *(one or 0 for one in memory))
             self._held.append((row, values))
             if not self._lacks_forward or len(self._held) > _MOST_HELD:
@@ -237,7 +218,7 @@ class Phases:
         if self.clock is not None:
             self._collect(self.clock, counted=counted)
         if counted:
-            self._between = self._between_ns = 0
+            self.between.taken()
 
     @property
     def _lacks_forward(self) -> bool:
@@ -269,7 +250,7 @@ class Phases:
         """The step broke off and does not count."""
         self.resting = False
         self._began_ns = None
-        self.rested(None)
+        self.between.rested(None)
         self._give_back()
 
     def open(self, label: str) -> int | None:
@@ -368,8 +349,8 @@ class Phases:
         self._read()
         self._ring.drop()
         self._count_held()
-        self.history.stands_for_more(self._between, self._between, self._between_ns)
-        self._between = self._between_ns = 0
+        steps, ns = self.between.taken()
+        self.history.stands_for_more(steps, steps, ns)
         # At the end of a process anything may be gone; a last look must not cost the file.
         with suppress(Exception):
             self._read_memory()
@@ -401,11 +382,11 @@ class Phases:
     def _collect(self, clock: Clock, *, counted: bool) -> None:
         if counted and self._marks:
             self._ring.push(
-                Pending(self.steps, clock, self._origin, self._marks, stands_for=self._between)
+                Pending(self.steps, clock, self._origin, self._marks, stands_for=self.between.steps)
             )
             if self._device_idle is not None:
-                self.device_checked += self._between
-                self.device_idle += self._between * self._device_idle
+                self.device_checked += self.between.steps
+                self.device_idle += self.between.steps * self._device_idle
             self._origin = None
             self._marks = []
         self._give_back()

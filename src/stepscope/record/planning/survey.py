@@ -104,10 +104,23 @@ class Survey(Recording):
         return False
 
     @property
+    def all_iterations(self) -> int:
+        """How many a script runs that does not end before."""
+        return len(self._stages)
+
+    @property
     def watched(self) -> int:
         """How many iterations of each kind were watched."""
+        return self._rounds("all")
+
+    @property
+    def watched_operators(self) -> int:
+        """In how many of them operators were."""
+        return self._rounds("operators")
+
+    def _rounds(self, kind: Stage) -> int:
         rounds = [] if self._surveyor is None else self._surveyor.rounds
-        return sum(one.kind == "all" for one in rounds)
+        return sum(one.kind == kind for one in rounds)
 
     @property
     def untouched_ns(self) -> int | None:
