@@ -7,7 +7,8 @@ import pytest
 
 from stepscope.floor.errors import SourceError
 from stepscope.formats.container import members
-from stepscope.formats.sqlite import MAGIC, Layout, Only, opened
+from stepscope.formats.sqlite import MAGIC, Layout, Only
+from stepscope.formats.sqlite_files import opened
 
 SHARED_TRACES = Path(__file__).resolve().parents[3] / "shared" / "traces"
 

@@ -11,6 +11,7 @@ from tests.examples import examples
 from stepscope.formats import sqlite as database_of
 from stepscope.formats.container import members
 from stepscope.formats.nsys.export import NSYS
+from stepscope.formats.sqlite_files import opened as opened_database
 
 TYPES = {"name": "name", "text": "text", "real": "real", "amount": "number"}
 COLUMNS = ("id", "name", "text", "real", "amount", "missing")
@@ -26,7 +27,7 @@ def opened(path, rows, made="CREATE TABLE events(id, name, text, real, amount)")
     connection.commit()
     connection.close()
     (member,) = members(path)
-    with database_of.opened(member, NSYS) as database:
+    with opened_database(member, NSYS) as database:
         yield database
 
 
@@ -138,6 +139,6 @@ def test_texts_that_are_no_utf8_are_read_with_marks(tmp_path):
     connection.commit()
     connection.close()
     (member,) = members(path)
-    with database_of.opened(member, NSYS) as database:
+    with opened_database(member, NSYS) as database:
         found = database.columns("events", ("text",), text="text")["text"].to_pylist()
     assert found == ["good", "�A"]

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from stepscope.analysis.recording import COMMUNICATION, COMPUTATION, COPY, FILL, Array, Columns
-from stepscope.link.intervals import Int64s, Intervals, covered, union
+from stepscope.link.intervals import Intervals, covered, union
+from stepscope.schema.arrays import Int64s
 
 PRECEDENCE = (COMPUTATION, COPY, FILL, COMMUNICATION)
 """What takes a moment before what else runs in it, as `breakdown` has it."""

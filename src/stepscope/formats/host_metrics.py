@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
-
-import pyarrow as pa
 
 from stepscope.floor.errors import SourceError
 from stepscope.formats.container import Member
-from stepscope.formats.tables import READ, Facts, RankTables, ReadReport
+from stepscope.formats.tables import Facts, RankTables, ReadReport, from_rows
 
 Row = dict[str, Any]
-
-
-def host_metric_table(rows: Iterable[Row]) -> pa.Table:
-    """The table of some rows, which need not have all columns."""
-    return pa.Table.from_pylist(list(rows), schema=READ["host_metric"])
 
 
 def host_metrics_of(
@@ -43,4 +35,4 @@ def host_metrics_of(
     if not rows:
         raise SourceError(f"{member.label}: {lacks}", hint=hint, slug=slug)
     report.kept = len(rows)
-    return RankTables(facts, report, host_metric=host_metric_table(rows))
+    return RankTables(facts, report, host_metric=from_rows("host_metric", rows))

@@ -20,9 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.formats.scratch import kept
-
-Int64s = NDArray[np.int64]
-Int32s = NDArray[np.int32]
+from stepscope.schema.arrays import Int32s, Int64s
 
 _DEEPEST = 1 << 15
 """Rows that are climbed: no call stack is deeper, and numbers in a damaged file may run in a circle."""

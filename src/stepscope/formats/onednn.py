@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from stepscope.floor.errors import SourceError
 from stepscope.formats.container import ByteStream, Member, strip_bom
 from stepscope.formats.options import ReadOptions
-from stepscope.formats.tables import READ, Facts, RankTables, ReadReport
+from stepscope.formats.tables import Facts, RankTables, ReadReport, from_rows
 
 _MARKED = re.compile(rb"(?m)^[^\n,]{0,64}?\b(?:onednn|dnnl|mkldnn)_verbose,")
 _MARKS = ("onednn_verbose,", "dnnl_verbose,", "mkldnn_verbose,")
@@ -87,9 +87,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         )
     facts = peek(member) or Facts()
     facts.metadata = {"oneDNN": log.info} if log.info else {}
-    return RankTables(
-        facts, log.report, primitive=pa.Table.from_pylist(rows, schema=READ["primitive"])
-    )
+    return RankTables(facts, log.report, primitive=from_rows("primitive", rows))
 
 
 def _blocks(stream: ByteStream) -> Iterator[str]:

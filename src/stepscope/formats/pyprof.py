@@ -30,7 +30,7 @@ from stepscope.formats.nvtx.markers import (
 from stepscope.formats.nvtx.ranges import NONE, Ranges
 from stepscope.formats.nvtx.rows import range_tables, role_of
 from stepscope.formats.options import ReadOptions
-from stepscope.formats.tables import READ, Facts, RankTables, ReadReport, canonical
+from stepscope.formats.tables import Facts, RankTables, ReadReport, canonical, from_rows
 from stepscope.formats.text_lines import text_lines
 
 Row = dict[str, Any]
@@ -101,7 +101,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
             for device in sorted({device for device, _ in used})
         ],
     }
-    made = {name: pa.Table.from_pylist(rows, schema=READ[name]) for name, rows in tables.items()}
+    made = {name: from_rows(name, rows) for name, rows in tables.items()}
     made["host_event"] = pa.concat_tables(
         [ranges, made["host_event"]], promote_options="permissive"
     )

@@ -1,7 +1,7 @@
-"""Opens somebody's SQLite database and reads columns of its tables, trusting nothing in it.
+"""Reads columns of the tables of somebody's SQLite database, trusting nothing in it.
 
 A database is a program as much as a file: views, triggers, generated columns and virtual tables run
-when they are read. Here only plain columns of plain tables are read, from a file that is opened
+when they are read. Here only plain columns of plain tables are read, from a file that `sqlite_files` opens
 read-only; the number of rows, the length of texts and the sizes that compressed files claim have
 limits, and names are only ever compared.
 """
@@ -9,15 +9,12 @@ limits, and names are only ever compared.
 from __future__ import annotations
 
 import re
-import shutil
 import sqlite3
-import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
@@ -25,9 +22,7 @@ import pyarrow as pa
 
 from stepscope.floor.errors import SourceError
 from stepscope.floor.quoting import sql_name
-from stepscope.formats.container import Member
 from stepscope.formats.scratch import kept_columns
-from stepscope.formats.sniff import advice, what_is
 from stepscope.formats.sqlite_packed import PACKED, TEXTS, as_text, packing_query, unpacked
 
 MAGIC = b"SQLite format 3\x00"
@@ -37,17 +32,12 @@ _BYTES_PER_ROW = 6
 lead to one another in a circle."""
 _PLAIN = re.compile(r"\s*CREATE\s+TABLE\s", re.IGNORECASE)
 """Not `CREATE VIRTUAL TABLE`, whatever stands between the words."""
-_PIECE = 1 << 20
-_HEADER_BYTES = 100
 _BATCH = 1 << 14
 _CHUNK = 1 << 16
 _FEW = 64
 _READERS = 2
 """Threads that read a long table, each with a connection of its own."""
 _AHEAD = 2 * _READERS
-
-_LATER = {"-wal": "unmerged_wal", "-journal": "unfinished_database"}
-"""Files that SQLite keeps beside a database: what was written last, or what must be undone."""
 
 ERRORS = {
     "database-damaged": (
@@ -113,7 +103,7 @@ class Database:
         self._columns = self._plain_tables()
         self._strings: dict[int, str] | None = None
         if layout.always and not self.has(layout.strings[0]):
-            raise _damaged(label, layout, f"no table {layout.strings[0]}")
+            raise damaged(label, layout, f"no table {layout.strings[0]}")
 
     def _plain_tables(self) -> dict[str, frozenset[str]]:
         """Columns of each table that is neither view nor virtual table."""
@@ -298,7 +288,7 @@ class Database:
         for source, found in zip(sources, self._each_of(queries), strict=True):
             rows = found[0]
             if rows > _CHUNK:
-                raise _damaged(self._label, self._layout, "more rows than it has room for")
+                raise damaged(self._label, self._layout, "more rows than it has room for")
             if not rows:
                 continue
             columns = unpacked(found, packed, LONGEST_TEXT)
@@ -451,10 +441,10 @@ class Database:
             while rows := cursor.fetchmany(_BATCH):
                 left -= len(rows)
                 if left < 0:
-                    raise _damaged(self._label, self._layout, "more rows than it has room for")
+                    raise damaged(self._label, self._layout, "more rows than it has room for")
                 yield rows
         except (sqlite3.Error, OverflowError, UnicodeDecodeError) as error:
-            raise _damaged(self._label, self._layout, str(error)) from None
+            raise damaged(self._label, self._layout, str(error)) from None
 
 
 _ARROW = {
@@ -499,95 +489,7 @@ def _of_type(column: str, kind: str) -> str:
     return f"CASE WHEN typeof({column}) = '{kind}' THEN {column} END"
 
 
-@contextmanager
-def opened(member: Member, layout: Layout) -> Iterator[Database]:
-    """Opens a file, or a member of an archive, as a database of a tool.
-
-    What is compressed is first written to a temporary file, which is removed afterwards.
-
-    Raises:
-        SourceError: it cannot be opened, is damaged, or is a database of something else.
-    """
-    with member.open() as stream:
-        head = stream.read(_PIECE)
-        if not layout.looks_like(head):
-            kind = what_is(head)
-            raise SourceError(
-                f"{member.label}: not a database of {layout.tool} ({kind})",
-                hint=advice(kind),
-                slug="not-a-trace",
-            )
-        if _lies_plain(member):
-            with _connected(member.path, member.label, layout) as database:
-                yield database
-            return
-        with tempfile.TemporaryDirectory(prefix="stepscope-") as folder:
-            copy = Path(folder) / "copy.sqlite"
-            with copy.open("wb") as target:
-                target.write(head)
-                shutil.copyfileobj(stream, target, _PIECE)
-            with _connected(copy, member.label, layout) as database:
-                database.damage = stream.damage or database.damage
-                yield database
-
-
-def _lies_plain(member: Member) -> bool:
-    if member.name is not None:
-        return False
-    with member.path.open("rb") as file:
-        return file.read(len(MAGIC)) == MAGIC
-
-
-@contextmanager
-def _connected(path: Path, label: str, layout: Layout) -> Iterator[Database]:
-    size = path.stat().st_size
-    _check_complete(path, size, label, layout)
-
-    def connect() -> sqlite3.Connection:
-        try:
-            connection = sqlite3.connect(
-                f"{path.absolute().as_uri()}?mode=ro&immutable=1",
-                uri=True,
-                isolation_level=None,
-                check_same_thread=False,
-            )
-        except sqlite3.Error as error:
-            raise _damaged(label, layout, str(error)) from None
-        connection.text_factory = lambda text: text[:LONGEST_TEXT].decode("utf-8", "replace")
-        for setting in ("trusted_schema = OFF", "query_only = ON", "cell_size_check = ON"):
-            with suppress(sqlite3.Error):
-                connection.execute(f"PRAGMA {setting}")
-        return connection
-
-    with ExitStack() as opened_:
-        database = Database(lambda: opened_.enter_context(closing(connect())), label, size, layout)
-        database.damage = next(
-            (
-                damage
-                for ending, damage in _LATER.items()
-                if _beside(path, ending).is_file() and _beside(path, ending).stat().st_size
-            ),
-            None,
-        )
-        yield database
-
-
-def _beside(path: Path, ending: str) -> Path:
-    return path.with_name(path.name + ending)
-
-
-def _check_complete(path: Path, size: int, label: str, layout: Layout) -> None:
-    """A database states its pages; one that ends before them was cut off."""
-    with path.open("rb") as file:
-        header = file.read(_HEADER_BYTES)
-    page = int.from_bytes(header[16:18], "big")
-    pages = int.from_bytes(header[28:32], "big")
-    stated = pages * (65536 if page == 1 else page)
-    if header[24:28] == header[92:96] and size < stated:
-        raise _damaged(label, layout, f"it ends after {size} of {stated} bytes")
-
-
-def _damaged(label: str, layout: Layout, reason: str) -> SourceError:
+def damaged(label: str, layout: Layout, reason: str) -> SourceError:
     """The error for a database that cannot be read to its end.
 
     The reason may repeat names from the file: only what can be printed is.

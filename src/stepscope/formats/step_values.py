@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from stepscope.formats.tables import READ, ReadReport
+from stepscope.formats.tables import ReadReport, from_rows
 
 _MOST = 1 << 62
 
@@ -30,7 +30,7 @@ def step_values(
             else:
                 report.drop("wrong_type")
     report.kept += len(rows)
-    return pa.Table.from_pylist(rows, schema=READ["step_value"])
+    return from_rows("step_value", rows)
 
 
 def hugectr_values(listed: Any, report: ReadReport) -> pa.Table:
@@ -46,7 +46,7 @@ def hugectr_values(listed: Any, report: ReadReport) -> pa.Table:
                 report.drop("wrong_type")
             else:
                 rows.append({"name": name, "value": number})
-    return pa.Table.from_pylist(rows, schema=READ["step_value"])
+    return from_rows("step_value", rows)
 
 
 def _number_of(value: Any) -> float | None:

@@ -17,12 +17,28 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stepscope.formats.scratch import kept_column
+from stepscope.schema.declare import Role
 from stepscope.schema.tables import DECLARED
 
 READ: dict[str, pa.Schema] = {
     table.name: schema for table in DECLARED if (schema := table.read_schema())
 }
 """The columns of each table that readers fill, as they hand them over."""
+
+_MOMENTS = {
+    table.name: [
+        one.name
+        for one in table.declared
+        if one.role is Role.MOMENT and one.name in READ[table.name].names
+    ]
+    for table in DECLARED
+    if table.name in READ
+}
+
+
+def from_rows(name: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
+    """The table of that name, of few rows; what a row does not have is NULL."""
+    return pa.Table.from_pylist(list(rows), schema=READ[name])
 
 
 def canonical(table: pa.Table, name: str) -> pa.Table:
@@ -56,11 +72,14 @@ def small(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     return column.cast(kind)
 
 
-def counted_from(table: pa.Table, origin: int, name: str = "start_ns") -> pa.Table:
-    """The rows, with times counted from the recording's first event."""
-    place = table.schema.get_field_index(name)
-    moved = pc.subtract(table[name].cast(pa.int64()), origin)
-    return table.set_column(place, name, kept_column(moved))
+def counted_from(origin: int, **tables: pa.Table) -> dict[str, pa.Table]:
+    """The tables of these names, with moments counted from the recording's first event."""
+    for name, table in tables.items():
+        for column in _MOMENTS[name]:
+            moved = kept_column(pc.subtract(table[column].cast(pa.int64()), origin))
+            place = table.schema.get_field_index(column)
+            tables[name] = table = table.set_column(place, column, moved)
+    return tables
 
 
 EPOCH_NS = 946_684_800_000_000_000

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from stepscope.floor.errors import SourceError
 from stepscope.formats.container import Member, strip_bom
 from stepscope.formats.frames import Frame
-from stepscope.formats.host_metrics import Row, host_metric_table
+from stepscope.formats.host_metrics import Row
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.sampled.stacks import Samples
-from stepscope.formats.tables import Facts, RankTables, ReadReport
+from stepscope.formats.tables import Facts, RankTables, ReadReport, from_rows
 from stepscope.formats.text_lines import text_lines
 
 _LONGEST_LINE = 1 << 18
@@ -92,7 +92,10 @@ def read(member: Member, _: ReadOptions | None = None) -> RankTables:
     if not found.confirmed:
         report.note("untried_layout", count=report.kept)
     return RankTables(
-        Facts(tool="VTune"), report, host_metric=host_metric_table(metrics), **samples.tables()
+        Facts(tool="VTune"),
+        report,
+        host_metric=from_rows("host_metric", metrics),
+        **samples.tables(),
     )
 
 

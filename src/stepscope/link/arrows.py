@@ -6,12 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from stepscope.link.columns import codes, numbers, places, words
-
-Int32s = NDArray[np.int32]
-Int64s = NDArray[np.int64]
+from stepscope.schema.arrays import Int32s, Int64s
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,9 +26,8 @@ from stepscope.link.host import (
     ZERO_GRAD,
     Host,
 )
+from stepscope.schema.arrays import Int32s, Int64s
 
-Int32s = NDArray[np.int32]
-Int64s = NDArray[np.int64]
 Directions = NDArray[np.int8]
 
 NO_DIRECTION, FORWARD, BACKWARD_PASS, OPTIMIZER_PASS = -1, 0, 1, 2

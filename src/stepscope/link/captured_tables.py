@@ -16,12 +16,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from stepscope.link.backward import DIRECTIONS
-from stepscope.link.captures import EARLIER, Captured, Int32s, Int64s
+from stepscope.link.captures import EARLIER, Captured
 from stepscope.link.columns import from_codes, integers, places
 from stepscope.link.device import Device
 from stepscope.link.host import LAUNCH
 from stepscope.link.modules import Modules
 from stepscope.link.replays import Replays
+from stepscope.schema.arrays import Int32s, Int64s
 from stepscope.schema.tables import TABLES
 
 _NUMBERED = {

@@ -31,12 +31,11 @@ from stepscope.link.host import (
     OPERATOR,
     Host,
 )
+from stepscope.schema.arrays import Int32s, Int64s
 
 if TYPE_CHECKING:
     from stepscope.formats.tables import RankTables
 
-Int32s = NDArray[np.int32]
-Int64s = NDArray[np.int64]
 
 IN_TRACE, IN_FILE, EARLIER = "trace", "file", "earlier"
 """Rules of `capture.rule`."""

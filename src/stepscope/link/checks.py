@@ -32,9 +32,8 @@ from stepscope.link.device import COMMUNICATION, COMPUTATION, Device
 from stepscope.link.host import GRAPH_LAUNCH, LAUNCH, Host
 from stepscope.link.replays import Replays
 from stepscope.link.steps import OPTIMIZER_CALLS, PROFILER_STEP, Steps
+from stepscope.schema.arrays import Int32s
 from stepscope.schema.tables import TABLES
-
-Int32s = NDArray[np.int32]
 
 OK, NOTE, WARNING, ERROR = "ok", "note", "warning", "error"
 
@@ -177,7 +176,7 @@ def duration_overrun(recording: Recording) -> Found:
         WARNING if count else OK,
         count,
         f"{count} device events have a duration that runs past the work after them on their stream, "
-        "which cannot be. They are cut where the next event starts; raw_dur_ns keeps what was "
+        "which is impossible. They are cut where the next event starts; raw_dur_ns keeps what was "
         "recorded.",
     )
 
@@ -342,7 +341,7 @@ def graph_replay_unattributed(recording: Recording) -> Found:
         damages.append("device-work")
         text += (
             f" {empty} graph launches have no device event at all: device times are too small and "
-            "idle time is not to be trusted."
+            "idle time cannot be trusted."
         )
     bad = bool(empty) or lost_ns > 0.5 * total_ns
     return Found(WARNING if bad else NOTE, lost or count or empty, text, tuple(damages))
@@ -404,7 +403,7 @@ def unlinked_kernel_fraction(recording: Recording) -> Found:
         OK if not count else WARNING if part > 0.05 * whole else NOTE,
         count,
         f"{count} device events with {_percent(part, whole)} of device time have no launch in the "
-        "recording: they count in device times, and for no operator, module or range.",
+        "recording: they count in device times but belong to no operator, module or range.",
     )
 
 
@@ -477,7 +476,7 @@ def memory_totals(recording: Recording) -> Found:
         WARNING if count else OK,
         count,
         f"After {count} of {len(order)} allocations and releases the recorded total is not what they "
-        "lead to: others are missing, or their order is lost.",
+        "lead to: some are missing, or their order is lost.",
     )
 
 
@@ -544,7 +543,7 @@ def repaired(recording: Recording) -> Found:
 _MOST_SHOWN = 60
 
 
-@check("ended_early", fine="the recorder did not tell of an early end.")
+@check("ended_early", fine="the recorder reported no early end.")
 def ended_early(recording: Recording) -> Found:
     """The job ended by an exception, with an exit code other than 0 or by a signal, as far as the process that recorded
     itself came to know it (`stepscope record`, `inline.start`, `trace`); or its recording was never closed: the job was killed (SIGKILL, out

@@ -32,12 +32,12 @@ from stepscope.link.device import COMMUNICATION as COMMUNICATES
 from stepscope.link.device import COMPUTATION, FILL, Device
 from stepscope.link.exposure import exposed
 from stepscope.link.host import COMMUNICATION, Host
+from stepscope.schema.arrays import Int32s
 from stepscope.schema.tables import TABLES
 
 if TYPE_CHECKING:
     from stepscope.formats.tables import Facts, RankTables
 
-Int32s = NDArray[np.int32]
 Row = dict[str, Any]
 _NONE = -(1 << 63)
 

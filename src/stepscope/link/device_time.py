@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from stepscope.formats.nesting import Forest, climb
 from stepscope.link.device import Device
 from stepscope.link.host import ANNOTATION, OPERATOR, RUNTIME, Host
-
-Int32s = NDArray[np.int32]
+from stepscope.schema.arrays import Int32s
 
 NOT_MEASURED = -1
 """Stands for: launched nothing."""

@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.link.intervals import covered, union
-
-Int64s = NDArray[np.int64]
+from stepscope.schema.arrays import Int64s
 
 
 def exposed(

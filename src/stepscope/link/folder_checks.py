@@ -108,7 +108,7 @@ def identical_files(files: Sequence[tuple[str, str]]) -> Found:
     return Found(
         NOTE if files else OK,
         len(files),
-        f"the same recording lies there more than once ({_two_of(copies)}): copies were left out.",
+        f"the same recording is there more than once ({_two_of(copies)}): copies were left out.",
     )
 
 
@@ -158,7 +158,7 @@ def collectives_incomplete(found: tuple[int, int, Sequence[int]]) -> Found:
         (WARNING if 10 * incomplete > matched else NOTE) if incomplete else OK,
         incomplete,
         f"{incomplete} of {matched} matched collectives lack a rank of their group{lack}: it may have arrived last, so "
-        "that the others waited longer than is told, and transferred faster.",
+        "that the others waited longer than shown, and transferred faster.",
     )
 
 
@@ -178,7 +178,7 @@ def clocks_contradict(found: tuple[Sequence[int], Sequence[int]]) -> Found:
     return Found(
         WARNING if refused else NOTE if guessed else OK,
         len(ranks),
-        f"clocks were not aligned by collectives: {' and '.join(parts)}; who waited for whom there is not told.",
+        f"clocks were not aligned by collectives: {' and '.join(parts)}; who waited for whom there is unknown.",
     )
 
 

@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from stepscope.link.columns import numbers, places
 from stepscope.link.device import Device
 from stepscope.link.host import NOWHERE, Host
-
-Int32s = NDArray[np.int32]
-Int64s = NDArray[np.int64]
+from stepscope.schema.arrays import Int32s, Int64s
 
 _MOST_COPIES = 16
 """A chain of more copies of copies is damage."""

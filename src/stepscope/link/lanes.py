@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.formats.consecutive import run_starts
-
-Int64s = NDArray[np.int64]
+from stepscope.schema.arrays import Int64s
 
 MOST_BESIDE = 8
 """Lanes for the events of one depth that overlap. What overlaps on all of them is drawn over others on the last."""

@@ -20,9 +20,7 @@ from stepscope.link.arrows import read_arrows
 from stepscope.link.columns import numbers, places
 from stepscope.link.device import Device
 from stepscope.link.host import COPY, FILL, GRAPH_LAUNCH, LAUNCH, NOWHERE, OPERATOR, RUNTIME, Host
-
-Int32s = NDArray[np.int32]
-Int64s = NDArray[np.int64]
+from stepscope.schema.arrays import Int32s, Int64s
 
 _LAUNCHING = (LAUNCH, GRAPH_LAUNCH, COPY, FILL)
 

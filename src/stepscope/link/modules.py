@@ -25,9 +25,8 @@ from stepscope.link.backward import BACKWARD_PASS, Directions
 from stepscope.link.columns import places, small_numbers, words
 from stepscope.link.host import ANNOTATION, BACKWARD, COMMUNICATION, MODULE, NOWHERE, Host
 from stepscope.link.module_names import ModuleName, hierarchy_module, model_path, range_module
+from stepscope.schema.arrays import Int32s
 from stepscope.schema.tables import TABLES
-
-Int32s = NDArray[np.int32]
 
 NO_MODULE = -1
 DEEPEST_MODULE = 128

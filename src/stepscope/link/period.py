@@ -32,8 +32,7 @@ from stepscope.link.host import (
     OPERATOR,
     Host,
 )
-
-Int64s = NDArray[np.int64]
+from stepscope.schema.arrays import Int64s
 
 RULES = ("recurring range", "recurring graph launch", "recurring operators")
 """How a period is found, in the order in which it is looked for."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from stepscope.formats.tables import READ
+from stepscope.formats.tables import from_rows
 from stepscope.formats.vocabulary import phase_name
 from stepscope.link.columns import words
 from stepscope.link.host import ANNOTATION, STEP, Host
@@ -59,8 +59,8 @@ def find_phases(host: Host, steps: Steps) -> dict[str, pa.Table]:
     ]
     means = [_mean(name, values) for name, values in columns.items()]
     return {
-        "phase": pa.Table.from_pylist(means, schema=READ["phase"]),
-        "phase_step": pa.Table.from_pylist(kept, schema=READ["phase_step"]),
+        "phase": from_rows("phase", means),
+        "phase_step": from_rows("phase_step", kept),
     }
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from stepscope.formats.scratch import kept, kept_column
 from stepscope.formats.tables import READ, RankTables
 from stepscope.link.backward import DIRECTIONS, find_directions, link_backward
-from stepscope.link.captured_tables import captured_tables
+from stepscope.link.captured_tables import ThroughCaptures, captured_tables
 from stepscope.link.captures import Captured, Placed, find_captured
 from stepscope.link.checks import Recording, check_recording
 from stepscope.link.collectives import find_collectives
@@ -30,9 +30,8 @@ from stepscope.link.recursion import find_recursion
 from stepscope.link.replays import link_replays
 from stepscope.link.stacks import find_stacks
 from stepscope.link.steps import find_steps, steps_of_events
+from stepscope.schema.arrays import Int32s, Int64s
 from stepscope.schema.tables import TABLES
-
-Int32s = NDArray[np.int32]
 
 _LINKS = {
     "launch": "launch_id",
@@ -172,35 +171,14 @@ def _links(
     captured, through = captured_tables(
         sources, replays, device, modules, texts, first_id=len(host) + len(device)
     )
-    device_module = _through(module, launch, operator)
-    device_direction = _through(direction, launch, operator)
-    if through is not None:
-        device_module = _first(through.module, device_module)
-        device_direction = _first(through.direction, device_direction)
     linked = {
         "device_event": _device_table(
             device,
             first_id=len(host),
             columns={
                 "raw_dur_ns": integers(raw_dur, type=pa.int64()),
-                "launch_id": integers(host.rows(launch), type=pa.int64()),
-                "launch_ns": _times(host, launch),
-                "launch_end_ns": _times(host, launch, ends=True),
-                "captured_id": pa.nulls(len(device), pa.int64())
-                if through is None
-                else integers(through.captured, type=pa.int64()),
-                "operator_id": integers(
-                    host.rows(operator)
-                    if through is None
-                    else through.operator_ids(host.rows(operator)),
-                    type=pa.int64(),
-                ),
-                "operator_name": _names(host, operator)
-                if through is None
-                else through.operator_names(_names(host, operator)),
-                "module_id": integers(device_module, type=pa.int32()),
-                "direction": from_codes(device_direction, DIRECTIONS),
                 "step": _step_numbers(steps.number, step_of_device),
+                **_of_device(host, launch, operator, on_host.placed, through),
             },
         ),
         "step": steps.table(),
@@ -259,6 +237,33 @@ def _links(
         "device_self_ns": own_ns,
     }
     return links, linked, own
+
+
+def _of_device(
+    host: Host, launch: Int32s, operator: Int32s, placed: Placed, through: ThroughCaptures | None
+) -> dict[str, pa.Array]:
+    """What device events have through their launch, or through the capture of what a graph replayed."""
+    module = _through(placed.module, launch, operator)
+    direction = _through(placed.direction, launch, operator)
+    operator_ids: Int32s | Int64s = host.rows(operator)
+    names = _names(host, operator)
+    captured = pa.nulls(len(launch), pa.int64())
+    if through is not None:
+        module = _first(through.module, module)
+        direction = _first(through.direction, direction)
+        operator_ids = through.operator_ids(host.rows(operator))
+        names = through.operator_names(names)
+        captured = integers(through.captured, type=pa.int64())
+    return {
+        "launch_id": integers(host.rows(launch), type=pa.int64()),
+        "launch_ns": _times(host, launch),
+        "launch_end_ns": _times(host, launch, ends=True),
+        "captured_id": captured,
+        "operator_id": integers(operator_ids, type=pa.int64()),
+        "operator_name": names,
+        "module_id": integers(module, type=pa.int32()),
+        "direction": from_codes(direction, DIRECTIONS),
+    }
 
 
 def _has_events(tables: RankTables) -> bool:

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from stepscope.formats.nesting import climb
 from stepscope.link.columns import words
 from stepscope.link.host import ANNOTATION, NOWHERE, OPERATOR, Host
-
-Int32s = NDArray[np.int32]
+from stepscope.schema.arrays import Int32s
 
 NO_KEY = -1
 

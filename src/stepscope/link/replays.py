@@ -18,13 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.formats.consecutive import run_starts
-from stepscope.link.captures import Captured, Int32s, Int64s
+from stepscope.link.captures import Captured
 from stepscope.link.columns import places, words
 from stepscope.link.device import COPY as COPIES
 from stepscope.link.device import FILL as FILLS
 from stepscope.link.device import Device
 from stepscope.link.graph_nodes import node_ids
 from stepscope.link.host import COPY, FILL, GRAPH_LAUNCH, LAUNCH, Host
+from stepscope.schema.arrays import Int32s, Int64s
 
 NO_CAPTURE = "no capture is recorded"
 OTHER_COUNT = "no capture has as many pieces of work"

@@ -20,9 +20,7 @@ from stepscope.formats.tables import READ
 from stepscope.formats.vocabulary import lies_in_file
 from stepscope.link.columns import small_numbers, words
 from stepscope.link.host import NOWHERE, PROGRAM, PYTHON, Host
-
-Int32s = NDArray[np.int32]
-Int64s = NDArray[np.int64]
+from stepscope.schema.arrays import Int32s, Int64s
 
 NO_STACK = -1
 

@@ -33,8 +33,7 @@ from stepscope.link.host import (
     Host,
 )
 from stepscope.link.period import find_period
-
-Int64s = NDArray[np.int64]
+from stepscope.schema.arrays import Int64s
 
 _STARVED = 0.8
 """A last step with less than this share of the device events of the one before was cut off, and so was

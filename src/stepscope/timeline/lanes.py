@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from stepscope.formats.consecutive import run_starts
 from stepscope.link.lanes import in_lanes
-
-Int64s = NDArray[np.int64]
+from stepscope.schema.arrays import Int64s
 
 
 class Columns(NamedTuple):

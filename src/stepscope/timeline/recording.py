@@ -17,9 +17,10 @@ from stepscope.floor.known_names import check_name
 from stepscope.floor.units import bytes_text
 from stepscope.link.device import KINDS as WORK_KINDS
 from stepscope.link.intervals import union
+from stepscope.schema.arrays import Int64s
 from stepscope.store.write import SPAN_IDS
 from stepscope.timeline.derived import module_lanes, overlap_lanes
-from stepscope.timeline.lanes import Columns, Int64s, Lanes, laid_out
+from stepscope.timeline.lanes import Columns, Lanes, laid_out
 from stepscope.timeline.search import expression
 from stepscope.timeline.sides import KINDS, ROLES, TABLES, Side, Words
 from stepscope.timeline.tiles import BINS, MOST_LEVEL, Curve, Names, curve_tile, shortened, tile

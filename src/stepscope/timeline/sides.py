@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 from stepscope.link.columns import codes
 from stepscope.link.device import KINDS as WORK_KINDS
 from stepscope.link.lanes import in_lanes
+from stepscope.schema.arrays import Int64s
 from stepscope.store.columns import read_columns
 from stepscope.store.write import placed
-from stepscope.timeline.lanes import Columns, Int64s, Lane, Lanes, Merged, laid_out, put
+from stepscope.timeline.lanes import Columns, Lane, Lanes, Merged, laid_out, put
 
 if TYPE_CHECKING:
     from stepscope.store.open import Store

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from stepscope.formats.consecutive import run_starts
 from stepscope.link.lanes import longest_of
-from stepscope.timeline.lanes import Columns, Int64s, Lane, Lanes, Merged
+from stepscope.schema.arrays import Int64s
+from stepscope.timeline.lanes import Columns, Lane, Lanes, Merged
 
 BINS = 512
 MOST_LEVEL = 50

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from stepscope.analysis.memory.lifetimes import Int64s
 from stepscope.analysis.memory.replay import Memory, memories
 from stepscope.answers.scope import Scope
+from stepscope.schema.arrays import Int64s
 
 _ASKED = (
     "SELECT rank, step, host_start_ns AS start_ns, host_end_ns AS end_ns FROM step ORDER BY ALL"

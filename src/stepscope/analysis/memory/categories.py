@@ -20,7 +20,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.analysis.memory.lifetimes import Int64s, first_after
+from stepscope.analysis.memory.lifetimes import first_after
+from stepscope.schema.arrays import Int64s
 
 ACTIVATIONS, GRADIENTS, OPTIMIZER_STATE, PARAMETERS, TEMPORARIES, UNKNOWN = CATEGORIES = (
     "activations", "gradients", "optimizer state", "parameters", "temporaries", "unknown",

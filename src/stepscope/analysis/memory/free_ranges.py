@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepscope.analysis.memory.lifetimes import Int64s
 from stepscope.analysis.memory.replay import Memory
 from stepscope.answers.scope import Scope
+from stepscope.schema.arrays import Int64s
 
 _ROUNDED_TO = 512
 """The allocator gives multiples of so many bytes (CUDACachingAllocator, kMinBlockSize)."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from stepscope.formats.counters.kinds import kind_of
 from stepscope.formats.counters.units import base_unit
-from stepscope.formats.tables import READ
+from stepscope.formats.tables import READ, from_rows
 
 Row = dict[str, Any]
 _LARGEST = 1 << 62
@@ -121,7 +121,7 @@ class Measured:
             "tool": tools.column().take(pa.array(of)),
         }
         return {
-            "measured_kernel": pa.Table.from_pylist(self.launches, schema=READ["measured_kernel"]),
+            "measured_kernel": from_rows("measured_kernel", self.launches),
             "kernel_metric": pa.table([columns[one] for one in READ["kernel_metric"].names],
                                       schema=READ["kernel_metric"]),
         }  # fmt: skip

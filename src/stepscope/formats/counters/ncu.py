@@ -26,7 +26,7 @@ from stepscope.formats.demangle import demangled
 from stepscope.formats.exporter import Exporter
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.sniff import PRINT_A_REPORT
-from stepscope.formats.tables import READ, Facts, RankTables, ReadReport, capabilities_of
+from stepscope.formats.tables import Facts, RankTables, ReadReport, capabilities_of, from_rows
 from stepscope.formats.text_lines import text_lines
 
 REPORT = b"NVR\x00"
@@ -308,7 +308,7 @@ class _Launches:
             {"device": index, "kind": "cuda", "used": True, **known}
             for index, known in sorted(self._devices.items())
         ]
-        return pa.Table.from_pylist(rows, schema=READ["device"])
+        return from_rows("device", rows)
 
 
 _ATTRIBUTES = {

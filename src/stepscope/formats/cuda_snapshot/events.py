@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.formats.consecutive import run_starts
-
-Int64s = NDArray[np.int64]
+from stepscope.schema.arrays import Int64s
 
 ALLOCATED, RELEASED, COMPLETED = "alloc", "free_requested", "free_completed"
 RESERVES = {

@@ -38,7 +38,15 @@ from stepscope.formats.cuda_snapshot.frames import BACKWARD, Stacks
 from stepscope.formats.cuda_snapshot.page import EmbeddedPickle, looks_like_page
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.plain_pickle import TAKEN, load
-from stepscope.formats.tables import EPOCH_NS, READ, Facts, RankTables, ReadReport, canonical
+from stepscope.formats.tables import (
+    EPOCH_NS,
+    READ,
+    Facts,
+    RankTables,
+    ReadReport,
+    canonical,
+    from_rows,
+)
 
 _PICKLE = re.compile(rb"\x80[\x02-\x05]")
 _MARKS = (b"segments", b"device_traces", b"total_size")
@@ -350,10 +358,10 @@ def _annotations(marked: list[tuple[dict[Any, Any], int]], origin: int) -> pa.Ta
         }
         for one, time in marked
     ]
-    return pa.Table.from_pylist(rows, schema=READ["instant"])
+    return from_rows("instant", rows)
 
 
 def _devices(used: set[int], block: pa.Table) -> pa.Table:
     found = sorted(used | set(block["device"].to_pylist()))
     rows = [{"device": device, "kind": _KIND, "used": True} for device in found]
-    return pa.Table.from_pylist(rows, schema=READ["device"])
+    return from_rows("device", rows)

@@ -24,7 +24,7 @@ from stepscope.formats.cupti.columns import (
 )
 from stepscope.formats.demangle import demangled
 from stepscope.formats.sqlite import Database, Only
-from stepscope.formats.tables import READ, ReadReport, canonical
+from stepscope.formats.tables import ReadReport, canonical, from_rows
 
 Row = dict[str, Any]
 
@@ -267,4 +267,4 @@ def used_devices(known: Iterable[Row], device_event: pa.Table) -> pa.Table:
     rows = [row | {"used": row["device"] in used} for row in known]
     further = sorted(used - {row["device"] for row in rows})
     rows += [{"device": number, "kind": "cuda", "used": True} for number in further]
-    return pa.Table.from_pylist(rows, schema=READ["device"])
+    return from_rows("device", rows)

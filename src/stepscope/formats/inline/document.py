@@ -23,7 +23,7 @@ _INT32 = 1 << 31
 
 ERRORS = {
     "bad-inline-profile": (
-        "A file of inline measurements or phases is no complete JSON document. It was cut in "
+        "A file of inline measurements or phases is not a complete JSON document. It was cut in "
         "copying or changed by hand; copy it again or record again."
     ),
     "nothing-measured": (

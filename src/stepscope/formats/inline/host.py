@@ -15,7 +15,7 @@ from stepscope.formats.host_metrics import Row, host_metrics_of
 from stepscope.formats.inline import document
 from stepscope.formats.inline.document import number, whole
 from stepscope.formats.options import ReadOptions
-from stepscope.formats.tables import READ, Facts, RankTables, ReadReport
+from stepscope.formats.tables import Facts, RankTables, ReadReport, from_rows
 
 _OURS = re.compile(rb'"format"\s*:\s*"stepscope\.host"')
 _REPORT = "StepScope"
@@ -157,7 +157,7 @@ def counters(section: Any) -> pa.Table:
     """Rows of `counter` of what a document has under `host`; none where it has nothing over time."""
     found = section.get("over_time") if isinstance(section, dict) else None
     rows = list(_over_time(found)) if isinstance(found, dict) else []
-    return pa.Table.from_pylist(rows, schema=READ["counter"])
+    return from_rows("counter", rows)
 
 
 def _over_time(found: dict[str, Any]) -> Iterator[dict[str, Any]]:

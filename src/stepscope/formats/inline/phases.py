@@ -11,14 +11,13 @@ import pyarrow as pa
 from stepscope.floor.errors import SourceError
 from stepscope.formats.container import Member, strip_bom
 from stepscope.formats.frames import UNKNOWN, Frame
-from stepscope.formats.host_metrics import host_metric_table
 from stepscope.formats.inline import document
 from stepscope.formats.inline.document import MOST_NS, number, whole
 from stepscope.formats.inline.host import counters, host_rows
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.sampled.stacks import Samples
 from stepscope.formats.step_values import step_values
-from stepscope.formats.tables import READ, Facts, RankTables, ReadReport
+from stepscope.formats.tables import READ, Facts, RankTables, ReadReport, from_rows
 
 WHOLE_STEP = "step"
 _OF_MEMORY = ("memory_bytes", "peak_bytes", "reserved_bytes")
@@ -67,10 +66,10 @@ def read(member: Member, _: ReadOptions | None = None) -> RankTables:
         **_stacks(_object(loaded.get("stacks"))),
         facts=_facts(loaded),
         report=report,
-        phase=pa.Table.from_pylist(rows, schema=READ["phase"]),
+        phase=from_rows("phase", rows),
         phase_step=steps,
         step_value=values,
-        host_metric=host_metric_table(host_rows(loaded.get("host"))),
+        host_metric=from_rows("host_metric", host_rows(loaded.get("host"))),
         counter=counters(loaded.get("host")),
     )
 

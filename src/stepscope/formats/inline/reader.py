@@ -12,15 +12,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-import pyarrow as pa
-
 from stepscope.floor.errors import SourceError
 from stepscope.formats.container import Member, strip_bom
 from stepscope.formats.inline import document
 from stepscope.formats.inline.document import index, milliseconds, whole
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.step_values import hugectr_values, step_values
-from stepscope.formats.tables import READ, Facts, RankTables, ReadReport
+from stepscope.formats.tables import Facts, RankTables, ReadReport, from_rows
 
 WHOLE_ITERATION = "iteration"
 
@@ -133,7 +131,7 @@ def tables_of(loaded: Any, label: str) -> RankTables:
         facts=_facts(loaded),
         report=report,
         step_value=values,
-        inline_timing=pa.Table.from_pylist(found.rows, schema=READ["inline_timing"]),
+        inline_timing=from_rows("inline_timing", found.rows),
     )
 
 

@@ -35,7 +35,7 @@ from stepscope.formats.kineto.words import (
     text,
 )
 from stepscope.formats.step_values import step_values
-from stepscope.formats.tables import EPOCH_NS, READ, RankTables, ReadReport
+from stepscope.formats.tables import EPOCH_NS, READ, RankTables, ReadReport, from_rows
 
 Ints = np.ndarray[Any, np.dtype[Any]]
 
@@ -304,7 +304,7 @@ def _devices(metadata: dict[str, Any], events: pa.Table) -> pa.Table:
     kind = rows[0]["kind"] if rows else "unknown"
     for number in sorted(used - {row["device"] for row in rows}):
         rows.append({"device": number, "kind": kind, "used": True})
-    return pa.Table.from_pylist(rows, schema=READ["device"])
+    return from_rows("device", rows)
 
 
 # -- small tables --------------------------------------------------------------------------------
@@ -331,11 +331,11 @@ def _small_tables(
     report.kept += len(rows.instants) + len(rows.counters)
     names = ("time_ns", "category", "name", "pid", "tid", "args")
     instants = [dict(zip(names, (at - origin, *rest), strict=True)) for at, *rest in rows.instants]
-    tables.instant = pa.Table.from_pylist(instants, schema=READ["instant"])
+    tables.instant = from_rows("instant", instants)
     failed = [one for one in instants if one["name"] == vocabulary.OUT_OF_MEMORY_INSTANT]
-    tables.allocator_event = pa.Table.from_pylist(
+    tables.allocator_event = from_rows(
+        "allocator_event",
         [_out_of_memory(one["time_ns"], json.loads(one["args"])) for one in failed],
-        schema=READ["allocator_event"],
     )
     counters = [
         {
@@ -349,7 +349,7 @@ def _small_tables(
         for at, name, pid, args in rows.counters
         for series, value in _series(args)
     ]
-    tables.counter = pa.Table.from_pylist(counters, schema=READ["counter"])
+    tables.counter = from_rows("counter", counters)
 
 
 def _numbered(known: dict[int, tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
@@ -406,7 +406,7 @@ def _kernel_sources(known: dict[int, tuple[Any, ...]]) -> pa.Table:
                 "options": ",".join(filter(None, told)) or None,
             }
         )
-    return pa.Table.from_pylist(rows, schema=READ["kernel_source"])
+    return from_rows("kernel_source", rows)
 
 
 def _small(value: int | None) -> int | None:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from stepscope.formats.kineto.gathering import codes, distinct
-from stepscope.formats.tables import READ
+from stepscope.formats.tables import from_rows
 from stepscope.formats.vocabulary import EXPORTED_PART
 
 Ints = np.ndarray[Any, np.dtype[Any]]
@@ -74,7 +74,7 @@ class Threads:
             }
             for (pid, tid), number in self._numbers.items()
         ]
-        return pa.Table.from_pylist(rows, schema=READ["thread"])
+        return from_rows("thread", rows)
 
     def streams(self, device: Ints, stream: Ints) -> pa.Table:
         """Rows of the table `stream` for the devices and streams of device events."""
@@ -88,7 +88,7 @@ class Threads:
             }
             for on, number in pairs.tolist()
         ]
-        return pa.Table.from_pylist(rows, schema=READ["stream"])
+        return from_rows("stream", rows)
 
 
 def _plain(tid: str) -> str:

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from stepscope.formats.consecutive import run_starts
 from stepscope.formats.sqlite import Database
 from stepscope.formats.tables import READ
+from stepscope.schema.arrays import Int64s
 
-Int64s = NDArray[np.int64]
 _DEEPEST = 1024
 _FOLDERS = re.compile(r".*[/\\]")
 _UNKNOWN = "[unknown]"

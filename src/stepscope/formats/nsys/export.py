@@ -23,7 +23,8 @@ from stepscope.formats.container import Member
 from stepscope.formats.cupti.columns import LATEST_NS
 from stepscope.formats.exporter import Exporter
 from stepscope.formats.sniff import EXPORT_A_REPORT
-from stepscope.formats.sqlite import MAGIC, Database, Layout, Only, opened
+from stepscope.formats.sqlite import MAGIC, Database, Layout, Only
+from stepscope.formats.sqlite_files import opened
 from stepscope.formats.tables import EPOCH_NS
 
 _BITS = 24

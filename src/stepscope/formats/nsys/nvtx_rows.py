@@ -28,11 +28,12 @@ from stepscope.formats.nsys.export import (
 )
 from stepscope.formats.nsys.host_rows import Threads
 from stepscope.formats.nsys.payloads import MOST, TYPES, Messages, Payloads
-from stepscope.formats.nvtx.ranges import NONE, Int32s, Int64s, Numbering, Ranges
+from stepscope.formats.nvtx.ranges import NONE, Numbering, Ranges
 from stepscope.formats.nvtx.texts import NAMELESS, Texts
 from stepscope.formats.scratch import kept
 from stepscope.formats.sqlite import Database
 from stepscope.formats.tables import READ, ReadReport
+from stepscope.schema.arrays import Int32s, Int64s
 
 _KINDS = {
     33: "NvtxCategory", 34: "NvtxMark", 59: "NvtxPushPopRange", 60: "NvtxStartEndRange",

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from stepscope.formats.cupti.columns import mapped_rows
 from stepscope.formats.sqlite import Database, Only
-from stepscope.formats.tables import READ
+from stepscope.formats.tables import from_rows
 
 _NUMBERS = ("uint64Value", "int64Value", "uint32Value", "int32Value")
 COLUMNS = (*_NUMBERS, "doubleValue", "floatValue", "jsonText", "jsonTextId", "binaryData")
@@ -159,14 +159,12 @@ class Messages:
 
     def table(self) -> pa.Table:
         """The rows."""
-        return pa.Table.from_pylist(
-            [
-                {
-                    "communicator": communicator,
-                    "group_size": self._ranks.get(communicator),
-                    "message_bytes": size,
-                }
-                for communicator, size in self._numbers
-            ],
-            schema=READ["collective_args"],
+        rows = (
+            {
+                "communicator": communicator,
+                "group_size": self._ranks.get(communicator),
+                "message_bytes": size,
+            }
+            for communicator, size in self._numbers
         )
+        return from_rows("collective_args", rows)

@@ -27,13 +27,13 @@ from stepscope.formats.options import ReadOptions
 from stepscope.formats.sqlite import Database
 from stepscope.formats.tables import (
     EPOCH_NS,
-    READ,
     Facts,
     RankTables,
     ReadReport,
     canonical,
     capabilities_of,
     counted_from,
+    from_rows,
 )
 
 Row = dict[str, Any]
@@ -77,7 +77,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         used = set(pc.unique(device_event["device"]).to_pylist())
         first = process == next(iter(ranks.values()))
         counter = counters(database, process, used, report, first=first)
-        thread = pa.Table.from_pylist(threads.rows(database), schema=READ["thread"])
+        thread = from_rows("thread", threads.rows(database))
         known = devices(database, process)
         facts = _facts(database, process, ranks)
         facts.metadata = _metadata(database, ranks, process)
@@ -109,17 +109,20 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
     return RankTables(
         facts=facts,
         report=report,
-        host_event=counted_from(host_event, origin),
-        device_event=counted_from(device_event, origin),
-        stack_sample=counted_from(stack_sample, origin, "time_ns"),
-        counter=counted_from(counter, origin, "time_ns"),
         thread=thread,
         stream=streams(device_event),
         device=used_devices(known, device_event),
-        instant=counted_from(marks, origin, "time_ns"),
         collective_args=messages.table(),
-        graph_node=counted_from(graph_node, origin),
         call_stack=stacks.table(),
+        **counted_from(
+            origin,
+            host_event=host_event,
+            device_event=device_event,
+            stack_sample=stack_sample,
+            counter=counter,
+            instant=marks,
+            graph_node=graph_node,
+        ),
         **shared,
     )
 

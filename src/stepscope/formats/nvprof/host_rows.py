@@ -19,11 +19,12 @@ from stepscope.formats.cupti.columns import (
     on_track,
 )
 from stepscope.formats.nvprof.cupti_names import cupti_names
-from stepscope.formats.nvtx.ranges import NONE, Int32s, Int64s, Ranges
+from stepscope.formats.nvtx.ranges import NONE, Ranges
 from stepscope.formats.nvtx.rows import range_tables, role_of
 from stepscope.formats.nvtx.texts import Texts
 from stepscope.formats.sqlite import Database
 from stepscope.formats.tables import READ, ReadReport, canonical
+from stepscope.schema.arrays import Int32s, Int64s
 
 _INSTANT, _BEGIN, _END = 1, 2, 4
 _THREAD_OBJECT = 2

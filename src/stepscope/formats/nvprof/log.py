@@ -25,7 +25,7 @@ from stepscope.formats.cupti.device_rows import NAMELESS, copy_names, fill_name
 from stepscope.formats.demangle import demangled
 from stepscope.formats.nvtx.rows import role_of
 from stepscope.formats.options import ReadOptions
-from stepscope.formats.tables import READ, Facts, RankTables, ReadReport
+from stepscope.formats.tables import Facts, RankTables, ReadReport, from_rows
 from stepscope.formats.text_lines import text_lines
 
 Row = dict[str, Any]
@@ -325,7 +325,7 @@ class _Tables:
                 for device, name in sorted(self.devices.items())
             ],
         }
-        made = {name: pa.Table.from_pylist(rows, schema=READ[name]) for name, rows in rows.items()}
+        made = {name: from_rows(name, rows) for name, rows in rows.items()}
         return made | of_events(self.measured, self.device_event.__getitem__)
 
 

@@ -10,15 +10,13 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import pyarrow as pa
-
 from stepscope.floor.errors import SourceError
 from stepscope.formats.container import Member
 from stepscope.formats.counters.measured import NVPROF, Measured
 from stepscope.formats.demangle import demangled
 from stepscope.formats.nvprof.log import BANNER, DEVICE, LONGEST_LINE, cells_of, measured_value
 from stepscope.formats.options import ReadOptions
-from stepscope.formats.tables import READ, Facts, RankTables, ReadReport
+from stepscope.formats.tables import Facts, RankTables, ReadReport, from_rows
 from stepscope.formats.text_lines import text_lines
 
 _LOOKS = re.compile(rb"(?m)^==(\d+|====)== (Metric|Event) result:")
@@ -78,7 +76,7 @@ def read(member: Member, _options: ReadOptions | None = None) -> RankTables:
         {"device": index, "kind": "cuda", "name": name or None, "used": True}
         for index, name in sorted(devices.items())
     ]
-    device = pa.Table.from_pylist(rows, schema=READ["device"])
+    device = from_rows("device", rows)
     return RankTables(Facts(tool=NVPROF), report, **tables, device=device)
 
 

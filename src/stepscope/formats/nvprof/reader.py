@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -16,16 +15,17 @@ from stepscope.formats.nvprof.device_rows import KERNELS, device_events, devices
 from stepscope.formats.nvprof.host_rows import CALLS, MARKERS, OVERHEAD, HostRows, host_rows
 from stepscope.formats.nvprof.kernel_metrics import kernel_metrics
 from stepscope.formats.options import ReadOptions
-from stepscope.formats.sqlite import MAGIC, Layout, opened
+from stepscope.formats.sqlite import MAGIC, Layout
+from stepscope.formats.sqlite_files import opened
 from stepscope.formats.tables import (
     EPOCH_NS,
-    READ,
     Facts,
     RankTables,
     ReadReport,
     canonical,
     capabilities_of,
     counted_from,
+    from_rows,
 )
 
 Row = dict[str, Any]
@@ -52,7 +52,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         host = host_rows(database, report, python_stack=options.python_stack)
         known = devices(database)
         measured = kernel_metrics(database, device_event)
-        counter = _table(samples(database), "counter")
+        counter = from_rows("counter", samples(database))
         version = database.rows("Version", ("version",))
     ranges = canonical(host.ranges.pop("host_event"), "host_event")
     host_event = pa.concat_tables([ranges, *host.events], promote_options="permissive")
@@ -69,15 +69,18 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
     return RankTables(
         facts=_facts(host, origin, version),
         report=report,
-        host_event=counted_from(host_event, origin),
-        device_event=counted_from(device_event, origin),
         thread=_threads(host),
         stream=streams(device_event),
         device=used_devices(known, device_event),
         **host.ranges,
         **measured,
-        counter=counted_from(counter, origin, "time_ns"),
-        instant=counted_from(host.instant, origin, "time_ns"),
+        **counted_from(
+            origin,
+            host_event=host_event,
+            device_event=device_event,
+            counter=counter,
+            instant=host.instant,
+        ),
     )
 
 
@@ -112,11 +115,6 @@ def _facts(host: HostRows, origin: int, version: list[tuple[Any, ...]]) -> Facts
     )
 
 
-def _table(rows: Iterable[Row], name: str) -> pa.Table:
-    """Rows as the table of that name; what a row does not have is NULL."""
-    return pa.Table.from_pylist(list(rows), schema=READ[name])
-
-
 def _threads(host: HostRows) -> pa.Table:
     rows = [
         {
@@ -129,4 +127,4 @@ def _threads(host: HostRows) -> pa.Table:
         }
         for (pid, tid), number in host.threads.of.items()
     ]
-    return _table(rows, "thread")
+    return from_rows("thread", rows)

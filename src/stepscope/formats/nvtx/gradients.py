@@ -20,7 +20,8 @@ import numpy as np
 from stepscope.formats.consecutive import place_in_run
 from stepscope.formats.nvtx.calls import Inputs, integers_at, made_inputs, tensor_shape, tensor_type
 from stepscope.formats.nvtx.markers import Marker, base_name
-from stepscope.formats.nvtx.ranges import NONE, Int32s, Int64s, Nested, Numbering, by_pair
+from stepscope.formats.nvtx.ranges import NONE, Nested, Numbering, by_pair
+from stepscope.schema.arrays import Int32s, Int64s
 
 Shape = tuple[int, ...]
 Tensor = tuple[Shape, str, Any]

@@ -13,9 +13,8 @@ from stepscope.formats.nesting import Nesting, nest
 from stepscope.formats.nvtx.calls import Inputs, call_inputs, operator_name, stated_inputs
 from stepscope.formats.nvtx.markers import Marker, base_name, types_of_operators
 from stepscope.formats.scratch import kept
+from stepscope.schema.arrays import Int32s, Int64s
 
-Int32s = NDArray[np.int32]
-Int64s = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 Value = TypeVar("Value", bound=Hashable)
 

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from stepscope.formats import vocabulary
 from stepscope.formats.nvtx.gradients import derive_inputs
 from stepscope.formats.nvtx.markers import Marker
-from stepscope.formats.nvtx.ranges import NONE, Int32s, Int64s, Nested, Numbering, Ranges, nested
+from stepscope.formats.nvtx.ranges import NONE, Nested, Numbering, Ranges, nested
 from stepscope.formats.scratch import kept
-from stepscope.formats.tables import READ
+from stepscope.formats.tables import from_rows
+from stepscope.schema.arrays import Int32s, Int64s
 
 Row = dict[str, Any]
 
@@ -94,16 +95,16 @@ def range_tables(ranges: Ranges, *, python_stack: bool = True) -> dict[str, pa.T
     texts = stacks.listed()
     return {
         "host_event": pa.table(columns),
-        "operator_input": pa.Table.from_pylist(
-            [
+        "operator_input": from_rows(
+            "operator_input",
+            (
                 {"input_id": number, "dims": one.dims, "types": one.types, "values": one.values}
                 for number, one in enumerate(inputs[code] for code in used)
-            ],
-            schema=READ["operator_input"],
+            ),
         ),
-        "call_stack": pa.Table.from_pylist(
-            [{"stack_id": number, "frames": texts[code]} for number, code in enumerate(stacked)],
-            schema=READ["call_stack"],
+        "call_stack": from_rows(
+            "call_stack",
+            ({"stack_id": number, "frames": texts[code]} for number, code in enumerate(stacked)),
         ),
     }
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 from stepscope.floor.errors import SourceError
 from stepscope.formats.container import Member
 from stepscope.formats.frames import Frame
-from stepscope.formats.tables import READ
+from stepscope.formats.tables import from_rows
 
 MOST_FRAMES = 1024
 _LATEST = 1 << 60
@@ -99,9 +99,9 @@ class Samples:
         ]
         stacks = [{"stack_id": number, "frames": text} for text, number in self._stacks.items()]
         return {
-            "stack_sample": pa.Table.from_pylist(rows, schema=READ["stack_sample"]),
-            "call_stack": pa.Table.from_pylist(stacks, schema=READ["call_stack"]),
-            "thread": pa.Table.from_pylist(threads, schema=READ["thread"]),
+            "stack_sample": from_rows("stack_sample", rows),
+            "call_stack": from_rows("call_stack", stacks),
+            "thread": from_rows("thread", threads),
         }
 
 

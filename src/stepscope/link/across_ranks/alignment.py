@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.link.across_ranks.clocks import Clock, learn_clocks
-from stepscope.link.across_ranks.gather import Collectives, Int32s, Known
+from stepscope.link.across_ranks.gather import Collectives, Known
 from stepscope.link.across_ranks.groups import POINT_TO_POINT, Groups, find_groups
 from stepscope.link.across_ranks.matching import (
     ORDER,
@@ -20,6 +20,7 @@ from stepscope.link.across_ranks.matching import (
     numbered,
 )
 from stepscope.link.across_ranks.waits import Waits, find_waits
+from stepscope.schema.arrays import Int32s
 
 _UNTESTED = 0.5
 """Confidence that is left of a match by order which no clock could test."""

@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.formats.consecutive import run_starts
-from stepscope.link.across_ranks.gather import Collectives, Int32s, Int64s, Known
+from stepscope.link.across_ranks.gather import Collectives, Known
 from stepscope.link.across_ranks.matching import TOGETHER, Matches
 from stepscope.link.columns import places
+from stepscope.schema.arrays import Int32s, Int64s
 
 Floats = NDArray[np.float64]
 

@@ -11,9 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stepscope.link.columns import numbers
-
-Int64s = NDArray[np.int64]
-Int32s = NDArray[np.int32]
+from stepscope.schema.arrays import Int32s, Int64s
 
 _GROUP = ("group_name", "group_description", "group_ranks", "group_size", "communicator")
 _KIND = ("operation", "dtype", "bytes", "source_rank", "destination_rank")

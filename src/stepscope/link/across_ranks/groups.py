@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.link.across_ranks.gather import Collectives, Int32s
+from stepscope.link.across_ranks.gather import Collectives
+from stepscope.schema.arrays import Int32s
 
 POINT_TO_POINT = ("send", "recv", "send_recv")
 

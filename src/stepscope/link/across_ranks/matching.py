@@ -15,9 +15,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stepscope.formats.consecutive import run_starts
-from stepscope.link.across_ranks.gather import Collectives, Int32s, Int64s, Known
+from stepscope.link.across_ranks.gather import Collectives, Known
 from stepscope.link.across_ranks.groups import POINT_TO_POINT, Groups
 from stepscope.link.across_ranks.order import Run, pair
+from stepscope.schema.arrays import Int32s, Int64s
 
 TOGETHER = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier")
 """Operations that all ranks leave together, none before the last has arrived."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.link.across_ranks.gather import Int64s
+from stepscope.schema.arrays import Int64s
 
 _ANCHORS = 64
 """Collectives of one rank that are compared with all of the other to find how far their clocks are apart."""

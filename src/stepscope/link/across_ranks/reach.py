@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.link.across_ranks.gather import Collectives, Int32s, Known
+from stepscope.link.across_ranks.gather import Collectives, Known
 from stepscope.link.across_ranks.groups import POINT_TO_POINT, recorded_ranks
 from stepscope.link.across_ranks.matching import Matches
+from stepscope.schema.arrays import Int32s
 
 REACHES = ("intra_node", "inter_node")
 INTRA, INTER = range(2)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.link.across_ranks.gather import Int32s, Int64s
 from stepscope.link.across_ranks.matching import Matches
+from stepscope.schema.arrays import Int32s, Int64s
 
 
 @dataclass(frozen=True, slots=True)

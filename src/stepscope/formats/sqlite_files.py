@@ -1,0 +1,108 @@
+"""Opens a file that somebody gives as a tool's SQLite database, read-only and as it is."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
+from pathlib import Path
+
+from stepscope.floor.errors import SourceError
+from stepscope.formats.container import Member
+from stepscope.formats.sniff import advice, what_is
+from stepscope.formats.sqlite import LONGEST_TEXT, MAGIC, Database, Layout, damaged
+
+_PIECE = 1 << 20
+_HEADER_BYTES = 100
+_LATER = {"-wal": "unmerged_wal", "-journal": "unfinished_database"}
+"""Files that SQLite keeps beside a database: what was written last, or what must be undone."""
+
+
+@contextmanager
+def opened(member: Member, layout: Layout) -> Iterator[Database]:
+    """Opens a file, or a member of an archive, as a database of a tool.
+
+    What is compressed is first written to a temporary file, which is removed afterwards.
+
+    Raises:
+        SourceError: it cannot be opened, is damaged, or is a database of something else.
+    """
+    with member.open() as stream:
+        head = stream.read(_PIECE)
+        if not layout.looks_like(head):
+            kind = what_is(head)
+            raise SourceError(
+                f"{member.label}: not a database of {layout.tool} ({kind})",
+                hint=advice(kind),
+                slug="not-a-trace",
+            )
+        if _lies_plain(member):
+            with _connected(member.path, member.label, layout) as database:
+                yield database
+            return
+        with tempfile.TemporaryDirectory(prefix="stepscope-") as folder:
+            copy = Path(folder) / "copy.sqlite"
+            with copy.open("wb") as target:
+                target.write(head)
+                shutil.copyfileobj(stream, target, _PIECE)
+            with _connected(copy, member.label, layout) as database:
+                database.damage = stream.damage or database.damage
+                yield database
+
+
+def _lies_plain(member: Member) -> bool:
+    if member.name is not None:
+        return False
+    with member.path.open("rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
+
+
+@contextmanager
+def _connected(path: Path, label: str, layout: Layout) -> Iterator[Database]:
+    size = path.stat().st_size
+    _check_complete(path, size, label, layout)
+
+    def connect() -> sqlite3.Connection:
+        try:
+            connection = sqlite3.connect(
+                f"{path.absolute().as_uri()}?mode=ro&immutable=1",
+                uri=True,
+                isolation_level=None,
+                check_same_thread=False,
+            )
+        except sqlite3.Error as error:
+            raise damaged(label, layout, str(error)) from None
+        connection.text_factory = lambda text: text[:LONGEST_TEXT].decode("utf-8", "replace")
+        for setting in ("trusted_schema = OFF", "query_only = ON", "cell_size_check = ON"):
+            with suppress(sqlite3.Error):
+                connection.execute(f"PRAGMA {setting}")
+        return connection
+
+    with ExitStack() as opened_:
+        database = Database(lambda: opened_.enter_context(closing(connect())), label, size, layout)
+        database.damage = next(
+            (
+                damage
+                for ending, damage in _LATER.items()
+                if _beside(path, ending).is_file() and _beside(path, ending).stat().st_size
+            ),
+            None,
+        )
+        yield database
+
+
+def _beside(path: Path, ending: str) -> Path:
+    return path.with_name(path.name + ending)
+
+
+def _check_complete(path: Path, size: int, label: str, layout: Layout) -> None:
+    """A database states its pages; one that ends before them was cut off."""
+    with path.open("rb") as file:
+        header = file.read(_HEADER_BYTES)
+    page = int.from_bytes(header[16:18], "big")
+    pages = int.from_bytes(header[28:32], "big")
+    stated = pages * (65536 if page == 1 else page)
+    if header[24:28] == header[92:96] and size < stated:
+        raise damaged(label, layout, f"it ends after {size} of {stated} bytes")

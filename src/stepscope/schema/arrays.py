@@ -1,0 +1,9 @@
+"""The arrays that columns of tables are worked on as."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Int32s = NDArray[np.int32]
+Int64s = NDArray[np.int64]
