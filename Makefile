@@ -17,7 +17,7 @@ RECIPE := pyproject.toml constraints.txt scripts/environment.py
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo     record a small training here and show where its time went"
+	@echo "make demo     record a small training run here and show where its time went"
 	@echo "make test     run the tests           (TEST_FLAGS='-n auto' by default)"
 	@echo "make test-fast  most of the certainty in about a minute: reading, linking, storing, answering"
 	@echo "make test-long  the same tests as make test with twenty times the examples"

@@ -16,7 +16,7 @@ from pathlib import Path
 import click
 from findings_page import findings_page
 from page_types import page_types_module
-from python_methods import comparisons_module, methods_module
+from python_methods import ASKED, comparisons_module, methods_module
 from work_page import work_page
 
 from stepscope.answers.declare import Question
@@ -62,7 +62,12 @@ def all_pages() -> dict[Path, str]:
     of_one = tuple(question for question in questions if question.recordings == "one")
     of_several = tuple(question for question in questions if question.recordings != "one")
     pages = {
-        SOURCE / "api" / "methods.py": methods_module(of_one),
+        **{
+            SOURCE / "api" / f"{about.removesuffix('s')}_questions.py": methods_module(
+                about, of_one
+            )
+            for about in ASKED
+        },
         SOURCE / "api" / "comparisons.py": comparisons_module(of_several),
         ROOT / "web" / "src" / "questions.generated.ts": page_types_module(questions),
         docs / "index.md": index_page(questions),
@@ -126,12 +131,19 @@ def index_page(questions: tuple[Question, ...]) -> str:
 
 def cli_page() -> str:
     root = click.Context(commands, info_name="stepscope")
-    parts = ["# The command line\n", f"{inspect.cleandoc(commands.help or '')}\n"]
-    for name in commands.list_commands(root):
-        command = commands.get_command(root, name)
-        if command is None:
-            raise LookupError(name)
-        parts += command_section(name, command)
+    listed = {name: commands.get_command(root, name) for name in commands.list_commands(root)}
+    questions = [
+        option_rows(command) for name, command in listed.items() if name in question_names()
+    ]
+    shared = [row for row in questions[0] if all(row in rows for rows in questions)]
+    parts = [
+        "# The command line\n",
+        f"{inspect.cleandoc(commands.help or '')}\n",
+        "## Options of every question\n",
+        markdown_table(["option", "meaning"], shared),
+    ]
+    for name, command in listed.items():
+        parts += command_section(name, command, shared if name in question_names() else [])
     parts += [
         "## Exit codes\n",
         markdown_table(
@@ -149,33 +161,37 @@ def cli_page() -> str:
     return MADE + "\n".join(parts)
 
 
-def command_section(name: str, command: click.Command) -> list[str]:
-    """What a command does and its options; made from click's objects, whose help text differs from
-    version to version.
+def command_section(name: str, command: click.Command, shared: list[list[str]]) -> list[str]:
+    """What a command does, and its options but those that it shares; made from click's objects, whose help text
+    differs from version to version.
     """
     arguments = [
         p.metavar or (p.name or "").upper() for p in command.params if isinstance(p, click.Argument)
     ]
-    options = [p for p in command.params if isinstance(p, click.Option)]
+    rows = option_rows(command)
+    own = [row for row in rows if row not in shared]
+    words = inspect.cleandoc(command.help or "")
     if name in question_names():
-        words = f"{command.short_help} [More](questions/{name}.md)"
-    else:
-        words = inspect.cleandoc(command.help or "")
+        words = (
+            f"{command.short_help} [More](questions/{name}.md). Beside the "
+            "[options of every question](#options-of-every-question):"
+        )
     return [
         f"## stepscope {name}\n",
-        f"    {' '.join(['stepscope', name, *(['[OPTIONS]'] if options else []), *arguments])}\n",
+        f"    {' '.join(['stepscope', name, *(['[OPTIONS]'] if rows else []), *arguments])}\n",
         f"{words}\n",
-        *(
-            [markdown_table(["option", "meaning"], [option_row(o) for o in options])]
-            if options
-            else []
-        ),
+        *([markdown_table(["option", "meaning"], own)] if own else []),
     ]
 
 
+def option_rows(command: click.Command) -> list[list[str]]:
+    """The options in a command's help."""
+    return [option_row(p) for p in command.params if isinstance(p, click.Option) and not p.hidden]
+
+
 def option_row(option: click.Option) -> list[str]:
-    choices = f"[{'|'.join(option.type.choices)}]" if isinstance(option.type, click.Choice) else "N"
-    value = "" if option.is_flag else f" {option.metavar or choices}"
+    choices = f"[{'|'.join(option.type.choices)}]" if isinstance(option.type, click.Choice) else ""
+    value = "" if option.is_flag else f" {option.metavar or choices or option.type.name.upper()}"
     default = f" Default: {option.default}." if option.show_default is True else ""
     return [", ".join(f"`{flag}{value}`" for flag in option.opts), f"{option.help or ''}{default}"]
 
@@ -271,8 +287,9 @@ def evidence_row(question: Question) -> list[str]:
 
 
 def check_paragraphs(check: Check) -> list[str]:
-    kinds = " and ".join(f"*{kind}*" for kind in check.damages)
-    return [f"## {check.name}\n", f"{check.explanation}\n", f"It may damage {kinds}.\n"]
+    kinds = ", ".join(f"*{kind}*" for kind in check.damages)
+    damage = f"It may damage {kinds}.\n" if kinds else "It damages no evidence.\n"
+    return [f"## {check.name}\n", f"{check.explanation}\n", damage]
 
 
 def checks_page() -> str:

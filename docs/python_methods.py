@@ -7,64 +7,16 @@ from __future__ import annotations
 import builtins
 import textwrap
 
-from stepscope.answers.declare import Parameter, Question
+from stepscope.answers.declare import About, Parameter, Question
 
+WIDTH = 100
 PYTHON_TYPES = {"int": "int", "float": "float", "text": "str", "bool": "bool"}
-FILTERS = (
-    (
-        "name",
-        "str | None",
-        "only operators, ranges, kernels and calls of this name, `*gemm*` or `/sgemm|hgemm/`, and what "
-        "such operators launched themselves",
-    ),
-    (
-        "under",
-        "str | None",
-        "only what ran in this module (its backward too), or inside this operator or range",
-    ),
-    (
-        "window",
-        "str | tuple[int, int] | None",
-        "only this stretch of time, as `1.5s:2s` or two times in ns; what reaches out of it is cut",
-    ),
-)
-COMMON = (
-    ("top", "int | None", "only the first so many rows"),
-    ("columns", "Sequence[str] | None", "only these columns, in this order"),
-    (
-        "sort",
-        "str | None",
-        "in order of this column, numbers largest first; `name:desc` and `total_ns:asc` say which way",
-    ),
-    ("rank", "int | Iterable[int] | None", "only this rank or these ranks"),
-    ("step", "int | Iterable[int] | None", "only this step or these steps"),
-    *FILTERS,
-)
-OF_SEVERAL = (
-    (
-        "names",
-        "Sequence[str] | None",
-        "what to call the recordings; by default the last parts of their paths",
-    ),
-    (
-        "job",
-        "str | Sequence[str] | None",
-        "where the files of a recording are of several jobs, which one is meant: one name for all recordings, "
-        "or one for each in order",
-    ),
-    ("top", "int | None", "only the first so many rows"),
-    ("columns", "Sequence[str] | None", "only these columns, in this order"),
-    ("sort", "str | None", "in order of this column: `change_ns`, `name:desc`"),
-    *FILTERS,
-    (
-        "capture",
-        "Captures",
-        "recordings in which the jobs' CUDA graphs were captured; for files only",
-    ),
-    ("cache", "bool", "keep what is imported for the next time (the default)"),
-    ("strict", "bool", "treat any damage in a file as an error"),
-    ("progress", "Progress | None", "is told how far reading has got"),
-)
+ASKED: dict[About, str] = {
+    "events": "AskedOfEvents",
+    "time": "AskedOfTime",
+    "recording": "AskedOfRecording",
+}
+"""What questions take beside their own parameters, by what they are about: those that take most come first."""
 SOURCES = {
     "two": (
         ("before", "Source", "a folder, file, store, open trace or result of `parse_result`"),
@@ -89,7 +41,7 @@ do not edit.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import TYPE_CHECKING, Literal
 
 from stepscope.api.several import Source, ask_of_several
 
@@ -97,151 +49,112 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from stepscope.answers.table import Table
-    from stepscope.api.trace import Captures
-    from stepscope.store.progress import Progress
+    from stepscope.api.asked import AskedOfSeveral
 
-
-{asked_class("AskedOfSeveral", "What every comparison can be asked with, by keyword.", OF_SEVERAL)}
 
 {functions}'''
-
-
-def asked_class(name: str, what: str, common: tuple[tuple[str, str, str], ...]) -> str:
-    """The keywords that several functions take, as a type."""
-    meanings = "\n".join(
-        line
-        for keyword, _, words in common
-        for line in wrapped(f"* `{keyword}`: {words}.", " " * 4, " " * 6)
-    )
-    types = "\n".join(f"    {keyword}: {kind}" for keyword, kind, _ in common)
-    return f'''class {name}(TypedDict, total=False):
-    """{what}
-
-{meanings}
-    """
-
-{types}
-'''
 
 
 def function(question: Question) -> str:
     sources = SOURCES[question.recordings]
     given = [name for name, _, _ in sources]
-    meanings = [
-        *((name, words) for name, _, words in sources),
-        *((p.name, p.meaning) for p in question.parameters),
-    ]
     listed = f"({', '.join(given)})" if len(given) > 1 else given[0]
-    passed = "".join(f"{p.name}={p.name}, " for p in question.parameters)
     lines = [
-        f"def {question.method}(",
-        *(f"    {name}: {kind}," for name, kind, _ in sources),
-        *(["    *,"] if question.parameters else []),
-        *(f"    {python_parameter(p)}," for p in question.parameters),
-        "    **asked: Unpack[AskedOfSeveral],",
-        ") -> Table:",
+        *signature_lines(
+            question, [f"{name}: {kind}" for name, kind, _ in sources], "AskedOfSeveral"
+        ),
         f'    """{question.asks}',
         "",
         "    Beside its own parameters it takes those of `AskedOfSeveral`.",
         "",
-        "    Args:",
-        *(
-            line
-            for name, words in meanings
-            for line in wrapped(f"{name}: {words}.", " " * 8, " " * 12)
-        ),
-        "",
-        *wrapped(f"Columns: {', '.join(c.name for c in question.columns)}.", " " * 4, " " * 4),
+        *argument_lines([(name, words) for name, _, words in sources], question),
+        *column_lines(question),
         "",
         "    Raises:",
         "        SourceError: a source cannot be read, or they have nothing that can be compared.",
         "        UsageError: a column, choice or number of names that does not exist.",
         '    """',
-        f"    return ask_of_several({quoted(question.name)}, {listed}, {passed}**asked)",
+        *call_lines("ask_of_several", question, [listed]),
     ]
     return "".join(f"{line}\n" for line in lines)
 
 
-def methods_module(questions: tuple[Question, ...]) -> str:
-    methods = "\n".join(method(question) for question in questions)
-    return f'''"""One method per question. Made by docs/generate.py from the declarations; do not edit."""
+def widest(question: Question) -> About:
+    """What a question is about; of one whose forms differ, that of the form that takes most."""
+    forms = {question.about} if isinstance(question.about, str) else {*question.about.values()}
+    return next(about for about in ASKED if about in forms)
+
+
+def methods_module(about: About, questions: tuple[Question, ...]) -> str:
+    own = [question for question in questions if widest(question) == about]
+    asked, name = ASKED[about], f"{about.removesuffix('s').capitalize()}Questions"
+    typing = "TYPE_CHECKING" + ", Literal" * any(p.choices for q in own for p in q.parameters)
+    return f'''"""One method per question about {about}. Made by docs/generate.py from the declarations; do not edit."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import {typing}
+
+from stepscope.api.asked import Asks
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from stepscope.answers.table import Table
+    from stepscope.api.asked import {asked}
 
 
-{asked_class("Asked", "What every question can be asked with, by keyword.", COMMON)}
+class {name}(Asks):
+    """What an open recording can be asked about {about}, as typed methods. `Trace` answers them.
 
-class QuestionMethods(ABC):
-    """What an open recording can be asked, as typed methods. `Trace` answers them.
-
-    Beside its own parameters every method takes those of `Asked`.
+    Beside its own parameters every method takes those of `{asked}`.
 
     Raises:
         UsageError: a rank, step, column or choice that does not exist.
     """
 
-    @abstractmethod
-    def ask(self, question: str, **asked: Any) -> Table:
-        """Asks a question by its name."""
-
-{methods}'''
+{chr(10).join(method(question, asked) for question in own)}'''
 
 
-def method(question: Question) -> str:
-    signature = [python_parameter(p) for p in question.parameters]
-    meanings = [(p.name, p.meaning) for p in question.parameters]
+def method(question: Question, asked: str) -> str:
     lines = [
-        *signature_lines(question.method, signature),
+        *signature_lines(question, ["self"], asked, indent=4),
         f'    """{question.asks}',
         "",
-        *(["    Args:"] if meanings else []),
-        *(
-            line
-            for name, words in meanings
-            for line in wrapped(f"{name}: {words}.", " " * 8, " " * 12)
-        ),
-        *([""] if meanings else []),
-        *wrapped(f"Columns: {', '.join(c.name for c in question.columns)}.", " " * 4, " " * 4),
+        *argument_lines([], question),
+        *column_lines(question),
         '    """',
-        *call(question.name, [name for name, _ in meanings]),
+        *call_lines("self.ask", question, [], indent=4),
     ]
     return "".join(f"    {line}".rstrip() + "\n" for line in lines)
 
 
-def signature_lines(method: str, parameters: list[str]) -> list[str]:
-    """How a method starts, on one line where it fits, as the formatter has it."""
-    if not parameters:
-        return [f"def {method}(self, **asked: Unpack[Asked]) -> Table:"]
-    one = f"def {method}(self, *, {', '.join(parameters)}, **asked: Unpack[Asked]) -> Table:"
-    if len(one) <= 96 and not any(map(shadowing, parameters)):
-        return [one]
-    given = [line for text in parameters for line in parameter_lines(text)]
-    return [
-        f"def {method}(",
-        "    self,",
-        "    *,",
-        *given,
-        "    **asked: Unpack[Asked],",
-        ") -> Table:",
-    ]
+def signature_lines(
+    question: Question, positional: list[str], asked: str, *, indent: int = 0
+) -> list[str]:
+    """How a function starts, broken as the formatter has it."""
+    own = [python_parameter(p) for p in question.parameters]
+    given = [*positional, *(["*"] if own else []), *own, f"**asked: Unpack[{asked}]"]
+    room = WIDTH - indent
+    if not any(map(shadowing, own)):
+        one = f"def {question.method}({', '.join(given)}) -> Table:"
+        if len(one) <= room:
+            return [one]
+        if len(inside := f"    {', '.join(given)}") <= room:
+            return [f"def {question.method}(", inside, ") -> Table:"]
+    lines = [line for text in given for line in parameter_lines(text, room)]
+    return [f"def {question.method}(", *lines, ") -> Table:"]
 
 
-def parameter_lines(text: str) -> list[str]:
+def parameter_lines(text: str, room: int) -> list[str]:
     """A parameter on a line of its own; many choices on one line each, as the formatter has it."""
     line = f"    {text},{shadowing(text)}"
     head, opened, rest = text.partition("Literal[")
-    if len(line) <= 96 or not opened:
+    if len(line) <= room or not opened:
         return [line]
     choices, default = rest.split("]")
+    if len(inside := f"        {choices}") <= room:
+        return [f"    {head}{opened}", inside, f"    ]{default},"]
     return [
         f"    {head}{opened}",
         *(f"        {choice}," for choice in choices.split(", ")),
@@ -249,13 +162,34 @@ def parameter_lines(text: str) -> list[str]:
     ]
 
 
-def call(question: str, names: list[str]) -> list[str]:
-    """The call of `ask`, on one line where it fits, as the formatter has it."""
-    arguments = [quoted(question), *(f"{name}={name}" for name in names), "**asked"]
-    line = f"    return self.ask({', '.join(arguments)})"
-    if len(line) <= 96:
+def argument_lines(positional: list[tuple[str, str]], question: Question) -> list[str]:
+    meanings = [*positional, *((p.name, p.meaning) for p in question.parameters)]
+    if not meanings:
+        return []
+    lines = [
+        line for name, words in meanings for line in wrapped(f"{name}: {words}.", " " * 8, " " * 12)
+    ]
+    return ["    Args:", *lines, ""]
+
+
+def column_lines(question: Question) -> list[str]:
+    named = f"Columns: {', '.join(column.name for column in question.columns)}."
+    return wrapped(named, " " * 4, " " * 4)
+
+
+def call_lines(
+    called: str, question: Question, positional: list[str], *, indent: int = 0
+) -> list[str]:
+    """The call that answers, broken as the formatter has it."""
+    passed = [f"{p.name}={p.name}" for p in question.parameters]
+    arguments = [quoted(question.name), *positional, *passed, "**asked"]
+    line = f"    return {called}({', '.join(arguments)})"
+    if len(line) <= WIDTH - indent:
         return [line]
-    return ["    return self.ask(", *(f"        {argument}," for argument in arguments), "    )"]
+    inside = [f"        {', '.join(arguments)}"]
+    if len(inside[0]) > WIDTH - indent:
+        inside = [f"        {argument}," for argument in arguments]
+    return [f"    return {called}(", *inside, "    )"]
 
 
 def shadowing(signature: str) -> str:
@@ -264,7 +198,7 @@ def shadowing(signature: str) -> str:
 
 
 def wrapped(text: str, first: str, rest: str) -> list[str]:
-    return textwrap.wrap(text, 92, initial_indent=first, subsequent_indent=rest)
+    return textwrap.wrap(text, WIDTH - 4, initial_indent=first, subsequent_indent=rest)
 
 
 def python_parameter(parameter: Parameter) -> str:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import stepscope
-from stepscope.api.comparisons import AskedOfSeveral
-from stepscope.api.methods import Asked
+from stepscope.answers.part import filters_of
+from stepscope.api.asked import AskedOfEvents, AskedOfRecording, AskedOfSeveral, AskedOfTime
 from stepscope.api.trace import Trace
 from stepscope.floor.errors import DamagedSourceError, SourceError, UsageError
 from stepscope.questions import every
@@ -16,6 +16,7 @@ from stepscope.store import place
 from stepscope.store.manifest import write_store_file
 from stepscope.store.open import Store
 
+ASKED = {f"Unpack[{one.__name__}]": one for one in (AskedOfEvents, AskedOfTime, AskedOfRecording)}
 ROWS = {
     "step": [
         {"rank": rank, "step": step, "start_ns": 0, "end_ns": 1}
@@ -52,8 +53,9 @@ def test_every_question_is_a_method_with_its_parameters():
         own = {p.name: p.default for p in question.parameters}
         assert {name: parameters[name].default for name in own} == own
         assert set(parameters) == {"self", *own, "asked"}
-    common = {"top", "columns", "sort", "rank", "step", "name", "under", "window"}
-    assert set(Asked.__annotations__) == common
+        asked = ASKED[parameters["asked"].annotation]
+        filters = {name for names in filters_of(question).values() for name in names}
+        assert set(asked.__annotations__) == {"top", "columns", "sort", "rank", "step", *filters}
 
 
 def test_every_question_that_compares_is_a_function_with_its_parameters():
@@ -128,23 +130,23 @@ def test_an_argument_of_another_type_is_refused_in_our_words(store, given):
 
 
 def test_what_is_no_path_is_refused_in_our_words():
-    with pytest.raises(UsageError, match="no path"):
+    with pytest.raises(UsageError, match="not a path"):
         stepscope.open(7)
 
 
 @pytest.mark.parametrize("name", ["", "a\0b"])
 def test_an_empty_name_is_not_the_working_directory(name):
-    with pytest.raises(SourceError, match="is no name of a file or folder"):
+    with pytest.raises(SourceError, match="is not the name of a file or folder"):
         stepscope.open(name)
 
 
 def test_what_is_no_sql_is_refused_in_our_words(store):
-    with pytest.raises(UsageError, match="3 is no SQL"):
+    with pytest.raises(UsageError, match="3 is not SQL"):
         Trace(store).sql(3)
 
 
 def test_what_is_no_recording_cannot_be_compared(store):
-    with pytest.raises(UsageError, match="3 is no recording"):
+    with pytest.raises(UsageError, match="3 is not a recording"):
         stepscope.diff(Trace(store), 3)
 
 

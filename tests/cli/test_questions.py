@@ -1,9 +1,12 @@
 import json
+from typing import get_args
 
 import pyarrow.parquet as pq
 import pytest
 
 import stepscope
+from stepscope.answers.declare import Filter
+from stepscope.answers.part import filters_of
 from stepscope.questions import every, find
 
 
@@ -137,6 +140,8 @@ def test_every_question_is_a_subcommand_that_helps(run):
         assert question.asks.split()[0] in ran.out
         for parameter in question.parameters:
             assert f"--{parameter.name.replace('_', '-')}" in ran.out
+        taken = {name for names in filters_of(question).values() for name in names}
+        assert {name for name in get_args(Filter) if f"\n  --{name} " in ran.out} == taken
 
 
 def test_every_question_answers_an_empty_store_and_a_full_one(run, store, make_store):

@@ -5,7 +5,7 @@ do not edit.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import TYPE_CHECKING, Literal
 
 from stepscope.api.several import Source, ask_of_several
 
@@ -13,43 +13,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from stepscope.answers.table import Table
-    from stepscope.api.trace import Captures
-    from stepscope.store.progress import Progress
-
-
-class AskedOfSeveral(TypedDict, total=False):
-    """What every comparison can be asked with, by keyword.
-
-    * `names`: what to call the recordings; by default the last parts of their paths.
-    * `job`: where the files of a recording are of several jobs, which one is meant: one
-      name for all recordings, or one for each in order.
-    * `top`: only the first so many rows.
-    * `columns`: only these columns, in this order.
-    * `sort`: in order of this column: `change_ns`, `name:desc`.
-    * `name`: only operators, ranges, kernels and calls of this name, `*gemm*` or
-      `/sgemm|hgemm/`, and what such operators launched themselves.
-    * `under`: only what ran in this module (its backward too), or inside this operator or
-      range.
-    * `window`: only this stretch of time, as `1.5s:2s` or two times in ns; what reaches out
-      of it is cut.
-    * `capture`: recordings in which the jobs' CUDA graphs were captured; for files only.
-    * `cache`: keep what is imported for the next time (the default).
-    * `strict`: treat any damage in a file as an error.
-    * `progress`: is told how far reading has got.
-    """
-
-    names: Sequence[str] | None
-    job: str | Sequence[str] | None
-    top: int | None
-    columns: Sequence[str] | None
-    sort: str | None
-    name: str | None
-    under: str | None
-    window: str | tuple[int, int] | None
-    capture: Captures
-    cache: bool
-    strict: bool
-    progress: Progress | None
+    from stepscope.api.asked import AskedOfSeveral
 
 
 def diff(
@@ -66,9 +30,8 @@ def diff(
     Args:
         before: a folder, file, store, open trace or result of `parse_result`.
         after: what it is compared with, recorded in the same way.
-        by: what is compared; by default the first of category, label and phase that both
-            have; phases in place of categories where both have phases of steps without the
-            profiler.
+        by: what is compared; by default the first of category, label and phase that both have;
+            phases in place of categories where both have phases of steps without the profiler.
 
     Columns: name, path, depth, kind, matched, before_ns, after_ns, change_ns, change_ratio,
     ci95_low_ns, ci95_high_ns, verdict, share_ratio, calls_before, calls_after, inside,
@@ -81,11 +44,7 @@ def diff(
     return ask_of_several("diff", (before, after), by=by, **asked)
 
 
-def metrics_diff(
-    before: Source,
-    after: Source,
-    **asked: Unpack[AskedOfSeveral],
-) -> Table:
+def metrics_diff(before: Source, after: Source, **asked: Unpack[AskedOfSeveral]) -> Table:
     """How do the hardware counters of each kernel differ between two recordings?
 
     Beside its own parameters it takes those of `AskedOfSeveral`.
@@ -119,17 +78,16 @@ def scaling(
     Args:
         sources: a folder, file, store, open trace or result of `parse_result` for each
             recording.
-        mode: what stays the same over all runs: the work of each process, or all work
-            together; by default as the recorded batches tell, else weak.
+        mode: what stays the same over all runs: the work of each process, or all work together;
+            by default as the recorded batches tell, else weak.
         below: efficiency below which a label stops scaling.
-        by: what is compared: inline measurements (label), phases, or what traced steps
-            consist of (class); by default the first that all runs have.
+        by: what is compared: inline measurements (label), phases, or what traced steps consist
+            of (class); by default the first that all runs have.
 
     Columns: label, run, ranks, average_ns, max_ns, slowest_rank, efficiency_ratio,
-    weak_efficiency_ratio, strong_efficiency_ratio, stops_at_ranks, over_ideal_ns,
-    serial_ratio, inside, mode, efficiency_low_ratio, efficiency_high_ratio,
-    serial_low_ratio, serial_high_ratio, model, next_ranks, next_ns, next_low_ns,
-    next_high_ns.
+    weak_efficiency_ratio, strong_efficiency_ratio, stops_at_ranks, over_ideal_ns, serial_ratio,
+    inside, mode, efficiency_low_ratio, efficiency_high_ratio, serial_low_ratio,
+    serial_high_ratio, model, next_ranks, next_ns, next_low_ns, next_high_ns.
 
     Raises:
         SourceError: a source cannot be read, or they have nothing that can be compared.

@@ -15,8 +15,9 @@ from stepscope.answers.jobs import NAME_FILES, PICK_EACH, several_jobs
 from stepscope.answers.part import EVERYTHING, Part, part
 from stepscope.answers.scope import Recording
 from stepscope.answers.table import Table
+from stepscope.api.asked import Captures
 from stepscope.api.inline_profiles import trace_of_profiles
-from stepscope.api.trace import Captures, Trace, open_trace
+from stepscope.api.trace import Trace, open_trace
 from stepscope.floor.chosen_numbers import wrong_argument
 from stepscope.floor.errors import UsageError
 from stepscope.floor.known_names import check_name
@@ -134,7 +135,8 @@ def opened(source: Source, stack: ExitStack, **reading: Any) -> Trace:
     elif not isinstance(source, Trace):
         if not isinstance(source, Iterable):
             raise wrong_argument(
-                f"{source!r} is no recording", "give a path, as in 'trace.json', or an open trace"
+                f"{source!r} is not a recording",
+                "give a path, as in 'trace.json', or an open trace",
             )
         source = stack.enter_context(trace_of_profiles(source))
     return source

@@ -16,7 +16,10 @@ from stepscope.answers.jobs import joined, several_jobs, without_job
 from stepscope.answers.part import EVERYTHING, Part, part
 from stepscope.answers.scope import Scope
 from stepscope.answers.table import Table
-from stepscope.api.methods import QuestionMethods
+from stepscope.api.asked import Captures
+from stepscope.api.event_questions import EventQuestions
+from stepscope.api.recording_questions import RecordingQuestions
+from stepscope.api.time_questions import TimeQuestions
 from stepscope.floor.chosen_numbers import check_known, numbers_of, wrong_argument
 from stepscope.floor.errors import StoreError, UsageError
 from stepscope.floor.known_names import check_name
@@ -32,7 +35,6 @@ from stepscope.store.standard_input import is_standard_input
 
 Numbers = int | Iterable[int]
 Window = str | tuple[int, int]
-Captures = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 ERRORS = {
     "filter-on-store": (
@@ -49,7 +51,7 @@ _LACKING = ("unknown-rank", "unknown-step", "named-nothing", "nothing-in-window"
 """Errors of a job that does not have what another may have."""
 
 
-class Trace(QuestionMethods):
+class Trace(EventQuestions, TimeQuestions, RecordingQuestions):
     """An open recording: one method per question, `sql` for the rest. `stepscope.open` makes one.
 
     A question that a plug-in adds has its method too: `trace.queue()` is `trace.ask("queue")`.
@@ -181,7 +183,7 @@ class Trace(QuestionMethods):
             UsageError: the text is no such statement, or it does not work.
         """
         if not isinstance(text, str):
-            raise wrong_argument(f"{text!r} is no SQL", "give a text: 'SELECT * FROM step'")
+            raise wrong_argument(f"{text!r} is not SQL", "give a text: 'SELECT * FROM step'")
         from stepscope.api.free_query import answer_query
 
         if "duckdb_" in text.lower():  # only DuckDB's own catalogue shows what columns mean
@@ -380,7 +382,7 @@ def open_trace(
     for one in (path, *further):
         if not isinstance(one, (str, os.PathLike)):
             raise wrong_argument(
-                f"{one!r} is no path", "give a file's or a folder's, as in 'trace.json'"
+                f"{one!r} is not a path", "give a file's or a folder's, as in 'trace.json'"
             )
     paths = [given_path(one) for one in (path, *further)]
     stores = list(dict.fromkeys(one for one in paths if is_store(one)))

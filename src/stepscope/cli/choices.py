@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
+from stepscope.answers.declare import Filter
 from stepscope.answers.part import EVERYTHING, Part, parse_window, window_typed
 from stepscope.floor.chosen_numbers import numbers_typed, parse_numbers
 from stepscope.floor.chosen_ranks import EXAMPLES, parse_ranks
@@ -80,7 +81,7 @@ def read_size(ctx: click.Context, param: click.Parameter, text: str | None) -> i
         return None
     found = _SIZE.fullmatch(text.strip())
     if found is None or not float(found[1]):
-        raise click.BadParameter(f"{text!r} is no size: write 2GB or 512MB", ctx, param)
+        raise click.BadParameter(f"{text!r} is not a size: write 2GB or 512MB", ctx, param)
     return int(
         float(found[1]) * (1024 if found[3] else 1000) ** " kmgt".index(found[2].lower() or " ")
     )
@@ -190,32 +191,40 @@ def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )(run)
 
 
-window_option = click.option(
-    "--window",
-    metavar="START:END",
-    callback=read_window,
-    help="Only this stretch of time, as in 1.5:2, 10ms:20ms or 1.5s: from the run's start; what "
-    "reaches out of it is cut.",
-)
+def window_option(*, hidden: bool = False) -> Callable[[Command], Command]:
+    """`--window`, for a stretch of time."""
+    return click.option(
+        "--window",
+        metavar="START:END",
+        callback=read_window,
+        hidden=hidden,
+        help="Only this stretch of time, as in 1.5:2, 10ms:20ms or 1.5s: from the run's start; events that "
+        "reach out of it are cut.",
+    )
 
-filter_options = together(
-    click.option(
-        "--name",
-        metavar="GLOB|/REGEX/",
-        help="Only operators, ranges, kernels and calls of this name, and what such operators "
-        "launched themselves: aten::mm, '*gemm*', '/sgemm|hgemm/'.",
-    ),
-    click.option(
-        "--under",
-        metavar="MODULE|OPERATOR|RANGE",
-        help="Only what ran in this module (its backward too), or inside this operator or range. "
-        "Takes * and ?, or /REGEX/.",
-    ),
-    window_option,
-)
+
+def filter_options(*taken: Filter) -> Callable[[Command], Command]:
+    """The filters of events. Those that are not `taken` are in no help, and are refused in words where they are given."""
+    return together(
+        click.option(
+            "--name",
+            metavar="GLOB|/REGEX/",
+            hidden="name" not in taken,
+            help="Only operators, ranges, kernels and calls of this name, and what such operators "
+            "launched themselves: aten::mm, '*gemm*', '/sgemm|hgemm/'.",
+        ),
+        click.option(
+            "--under",
+            metavar="MODULE|OPERATOR|RANGE",
+            hidden="under" not in taken,
+            help="Only what ran in this module (its backward too), or inside this operator or range. "
+            "Takes * and ?, or /REGEX/.",
+        ),
+        window_option(hidden="window" not in taken),
+    )
+
 
 narrowing_options = together(
     numbers_option("--rank", "ranks", "Only these ranks, as in 0,2-5."),
     numbers_option("--step", "steps", "Only these steps, as in 3 or 3-5."),
-    filter_options,
 )

@@ -44,7 +44,7 @@ ERRORS = {
 
 
 @click.command(
-    name="demo", short_help="Records a small training here and shows where its time went."
+    name="demo", short_help="Records a small training run here and shows where its time went."
 )
 @click.option(
     "--steps", type=click.IntRange(1, 50), default=4, show_default=True, help="Steps to trace."
@@ -63,7 +63,7 @@ ERRORS = {
     help="Where to train; auto takes a GPU where there is one.",
 )
 def command(steps: int, output: Path | None, device: str) -> None:
-    """Records a small training here and shows where its time went.
+    """Records a small training run here and shows where its time went.
 
     Runs the example `gpt.py` twice, as it is: first with a few of its events measured inline, one per
     iteration, so that the job runs as it does alone; then with a trace of a few steps. Prints both, and

@@ -43,7 +43,7 @@ from stepscope.cli.typed_name import typed_name
 @together(
     numbers_option("--rank", "ranks", "Only these ranks, as in 0,2-5."),
     numbers_option("--step", "steps", "Only what these steps did, as in 3 or 3-5."),
-    window_option,
+    window_option(),
     reading_options,
 )
 def command(

@@ -235,7 +235,7 @@ def _made(make: Callable[[], Any], source: str) -> Any:
     except Exception as error:
         raise _no_model(f"{source}: {type(error).__name__}: {error}") from error
     if not _is_model(model):
-        raise _no_model(f"{source} makes a {type(model).__name__}, which is no module")
+        raise _no_model(f"{source} makes a {type(model).__name__}, which is not a module")
     return model
 
 

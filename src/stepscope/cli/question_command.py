@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from stepscope.answers.declare import Filter, Parameter, Question
-from stepscope.answers.part import part
+from stepscope.answers.part import filters_of, part
 from stepscope.cli.choices import (
     column_names,
     filter_options,
@@ -156,6 +156,7 @@ def _with_options(run: Any, question: Question) -> Any:
         *map(_option, question.parameters),
         *([_GATES] if question.gates else []),
         _OF[question.recordings],
+        filter_options(*(one for taken in filters_of(question).values() for one in taken)),
         click.option(
             "--top",
             type=click.INT,
@@ -246,13 +247,11 @@ _OF = {
         click.argument("after", metavar="AFTER", type=click.Path()),
         _names("BEFORE,AFTER", "the two"),
         _JOB_OF_EACH,
-        filter_options,
     ),
     "several": together(
         sources_alone,
         _names("A,B,...", "the recordings, in order"),
         _JOB_OF_EACH,
-        filter_options,
     ),
 }
 """Arguments and options by which a question is told its recordings."""

@@ -320,7 +320,7 @@ def _plan(
     except ValueError:
         measured = -1
     if measured is not None and measured <= 0:
-        raise _refused(f"--for {seconds} is no time", "write 90s, 10m or 2h")
+        raise _refused(f"--for {seconds} is not a time", "write 90s, 10m or 2h")
     return replace(
         read, mode="in_rounds", measured_seconds=measured, measured_iterations=iterations
     )

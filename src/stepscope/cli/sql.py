@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import click
 
-from stepscope.cli.choices import form_options, narrowing_options, reading_options, sources_argument
+from stepscope.answers.declare import Filter
+from stepscope.cli.choices import (
+    filter_options,
+    form_options,
+    narrowing_options,
+    reading_options,
+    sources_argument,
+)
 from stepscope.cli.output import chosen_form, put_answer
 from stepscope.cli.progress import open_watched
 
@@ -15,6 +22,7 @@ from stepscope.cli.progress import open_watched
 @sources_argument
 @click.argument("text", metavar="SQL")
 @narrowing_options
+@filter_options(*get_args(Filter))
 @reading_options
 @form_options
 def command(
