@@ -1,0 +1,179 @@
+"""What a recording holds: what it is of, and by what it was recorded, whatever its times are."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from stepscope.analysis.recording import marks_steps
+from stepscope.answers.sound import damaged_ranks
+from stepscope.floor.quoting import sql_literal
+from stepscope.formats.evidence import Evidence
+from stepscope.judge.phase_means import PhaseMeans, phase_means
+
+if TYPE_CHECKING:
+    from stepscope.answers.scope import Scope
+    from stepscope.costs import Limits
+
+Row = dict[str, Any]
+
+
+class Recorded:
+    """A recording as it was made: its steps, devices, program and checks.
+
+    Args:
+        scope: the tables, narrowed to what was asked about.
+    """
+
+    def __init__(self, scope: Scope) -> None:
+        """Keeps the scope; nothing is read yet."""
+        self.scope = scope
+
+    @cached_property
+    def has_steps(self) -> bool:
+        """Whether steps are marked or were found (see `link.steps`)."""
+        return marks_steps(self.scope)
+
+    @cached_property
+    def phases(self) -> PhaseMeans | None:
+        """Means of the steps' phases; None where no job measured its own."""
+        return phase_means(self.scope)
+
+    @cached_property
+    def phases_alone(self) -> PhaseMeans | None:
+        """The phases where no event is recorded that would say more; None elsewhere."""
+        events = self.there("host_event") or self.there("device_event")
+        return None if events else self.phases
+
+    @cached_property
+    def phases_without_device(self) -> PhaseMeans | None:
+        """The phases where no work of a device is recorded beside them; None elsewhere."""
+        return None if self.there("device_event") else self.phases
+
+    @cached_property
+    def memory_recorded(self) -> bool:
+        """Whether allocations, or what an allocator held, are recorded."""
+        return self.there("memory_event") or self.there("memory_block")
+
+    @cached_property
+    def checks(self) -> list[Row]:
+        """Data-quality checks with a warning or an error."""
+        return self._rows(
+            """
+            SELECT "check", severity, sum(count)::BIGINT AS count, string_agg(DISTINCT affects, ',')
+                AS affects, arg_max(explanation, count) AS explanation,
+                string_agg(DISTINCT rank::VARCHAR, ', ') AS ranks
+            FROM data_check WHERE severity IN ('warning', 'error') GROUP BY "check", severity
+            ORDER BY severity, "check"
+            """
+        )
+
+    def failing(self, *kinds: Evidence) -> dict[str, str]:
+        """Failing checks that damage any of these kinds of evidence, with their severity."""
+        return {
+            row["check"]: row["severity"]
+            for row in self.checks
+            if not {kind.strip() for kind in row["affects"].split(",")}.isdisjoint(kinds)
+        }
+
+    @cached_property
+    def damaged_ranks(self) -> tuple[int, ...]:
+        """Ranks that are not judged with the others (`answers.sound`)."""
+        return damaged_ranks(self.scope)
+
+    @cached_property
+    def devices(self) -> list[Row]:
+        """Devices that have work."""
+        return self._rows("SELECT * FROM device WHERE used")
+
+    @cached_property
+    def platform(self) -> str | None:
+        """The kind of its devices: cuda, rocm, xpu, ...; None where none is known, or several are."""
+        kinds = {row["kind"] for row in self.devices}
+        return kinds.pop() if len(kinds) == 1 else None
+
+    @cached_property
+    def capability(self) -> int | None:
+        """The least CUDA compute capability of the devices, major; None for other devices."""
+        if not self.devices or any(row["kind"] != "cuda" for row in self.devices):
+            return None
+        majors = [row["compute_major"] for row in self.devices]
+        return None if None in majors else int(min(majors))
+
+    @cached_property
+    def limits(self) -> Limits | None:
+        """What the devices can do, where all are the same and known."""
+        from stepscope.costs import known_devices
+
+        known = {(row["name"], row["sm_count"]) for row in self.devices}
+        return known_devices().find(*next(iter(known))) if len(known) == 1 else None
+
+    @property
+    def has_tensor_cores(self) -> bool:
+        """Whether the devices have tensor cores (matrix cores), as far as is known."""
+        if self.capability is not None:
+            return self.capability >= 7
+        return self.limits is not None and bool(self.limits.matrix)
+
+    @property
+    def has_bfloat16(self) -> bool:
+        """Whether the devices' tensor cores are known to take bfloat16, which NVIDIA's do from 8.0 on."""
+        if self.capability is not None:
+            return self.capability >= 8
+        return self.limits is not None and "bfloat16" in self.limits.matrix
+
+    @cached_property
+    def trains(self) -> bool:
+        """Whether a backward or an optimizer's step is recorded."""
+        return self.optimizes or self.there("host_event", "direction = 'backward'")
+
+    @cached_property
+    def optimizes(self) -> bool:
+        """Whether an optimizer's step is recorded; a job that measured its own phases has one."""
+        return self.phases_alone is not None or self.there("host_event", "direction = 'optimizer'")
+
+    @cached_property
+    def loops_over_parameters(self) -> bool:
+        """Whether an optimizer is recorded, and nothing of it that works on many tensors at once."""
+        return self.optimizes and not self.there("device_event", "contains(name, 'multi_tensor')")
+
+    @cached_property
+    def has_loader(self) -> bool:
+        """Whether a DataLoader is recorded; a job that measured its own phases waits for one."""
+        return self.phases_alone is not None or self.there("host_event", "role = 'dataloader'")
+
+    @cached_property
+    def has_compiled(self) -> bool:
+        """Whether a kernel that Inductor made is recorded, so that torch.compile is in use."""
+        return self.there("device_event", "regexp_matches(name, '^triton_(poi|per|red|tem|for)_')")
+
+    @cached_property
+    def in_pytorch(self) -> bool:
+        """Whether the program is one of PyTorch, as far as is known: by what recorded it, by operators, or by kernels that
+        are named after its libraries."""
+        return (
+            self.by_torch_profiler
+            or self.phases_alone is not None
+            or self.there("host_event", "kind = 'operator'")
+            or self.there("device_event", "regexp_matches(name, '\\b(at|c10|torch)::')")
+        )
+
+    @cached_property
+    def by_torch_profiler(self) -> bool:
+        """Whether torch.profiler, or nothing that is known, recorded it: its options are those to name."""
+        formats = self.scope.sql("SELECT DISTINCT format FROM source").column("format").to_pylist()
+        return set(formats) <= {"kineto"}
+
+    def has_called(self, *names: str) -> bool:
+        """Whether the host called something whose name starts with one of these."""
+        return self.there(
+            "host_event", " OR ".join(f"starts_with(name, {sql_literal(one)})" for one in names)
+        )
+
+    def there(self, table: str, condition: str = "true") -> bool:
+        """Whether a table has a row of which this holds."""
+        return bool(self.scope.value(f"SELECT EXISTS (SELECT 1 FROM {table} WHERE {condition})"))
+
+    def _rows(self, text: str) -> list[Row]:
+        rows: list[Row] = self.scope.sql(text).to_pylist()
+        return rows
