@@ -41,7 +41,7 @@ def size_in_bytes(text: str) -> int:
     """`500MB` → 500 000 000."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMG]B)?", text.strip().upper())
     if match is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no size; write 500MB or 2GB")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size; write 500MB or 2GB")
     return int(float(match[1]) * UNITS[match[2] or ""])
 
 

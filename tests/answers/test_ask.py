@@ -128,7 +128,7 @@ def test_a_question_cannot_rest_on_evidence_that_no_check_knows():
         ({"least": True}, "least=True is not of type int"),
         ({"bye": "name"}, "no parameter 'bye' of toy-kernels"),
         ({"columns": []}, "no columns"),
-        ({"columns": 3}, "columns=3 is no list of names"),
+        ({"columns": 3}, "columns=3 is not a list of names"),
         ({"sort": "total"}, "no column 'total' of toy-kernels"),
         ({"sort": "stream"}, "no column 'stream' of toy-kernels"),
         ({"sort": ["name"]}, "sort=['name'] is not of type text"),

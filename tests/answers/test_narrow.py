@@ -331,7 +331,7 @@ def test_what_under_names_may_be_said(make_scope):
         ("net.fcc", "no module, operator or range 'net.fcc'", "net.fc"),
         ("relu", "no module, operator or range 'relu'", "aten::relu"),
         ("module:aten::mm", "no module 'aten::mm'", "modules, operators and annotations"),
-        ("/(/", "is no regular expression", "RE2"),
+        ("/(/", "is not a regular expression", "RE2"),
     ],
 )
 def test_under_says_what_there_is(make_scope, under, message, hint):

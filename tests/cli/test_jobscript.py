@@ -46,7 +46,7 @@ def test_what_is_missing_is_said_in_the_words_of_the_scheduler(run) -> None:
         (("slurm", "--tool", "vtune", "--set", "hot", "--", "a"), "vtune has no set hot"),
         (("slurm", "--tool", "nsys", "--metrics", "ipc", "--", "a"), "nsys has no --metrics"),
         (("slurm", "--tool", "py-spy", "--delay", "1", "--", "a"), "py-spy has no --delay"),
-        (("slurm", "-A", "a b", "--tool", "nsys", "--", "a"), "account 'a b' is no word"),
+        (("slurm", "-A", "a b", "--tool", "nsys", "--", "a"), "account 'a b' is not a word"),
     ],
 )
 def test_what_no_job_could_run_is_refused(run, words: tuple[str, ...], expected: str) -> None:

@@ -494,7 +494,7 @@ def test_a_file_in_the_place_of_the_folder_costs_no_run(fork, job):
     (job / "file").write_text("in the way")
     done = fork("record", "--phases", "-o", str(job / "file"), "--", str(job / "train.py"))
     assert done.code == 0, done.err
-    assert "file is no directory; what is recorded goes to a new directory" in done.err
+    assert "file is not a directory; what is recorded goes to a new directory" in done.err
 
 
 def test_a_job_that_is_killed_leaves_what_was_measured_in_its_first_second(job):

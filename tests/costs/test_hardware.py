@@ -198,14 +198,14 @@ def test_a_row_of_the_users_comes_first(tmp_path) -> None:
     [
         ("[[device", "no TOML"),
         ("devices = 3", "unknown entries: devices"),
-        ("device = 3", "no list of tables"),
+        ("device = 3", "not a list of tables"),
         ('[[device]]\nname = "x"', "needs a name and a source"),
         (OWN.replace('match = ["H100 80GB HBM3"]', "match = []"), "at least one name"),
-        (OWN.replace("700.0", '"fast"'), "is no positive number"),
-        (OWN.replace("700.0", "-1"), "is no positive number"),
+        (OWN.replace("700.0", '"fast"'), "is not a positive number"),
+        (OWN.replace("700.0", "-1"), "is not a positive number"),
         (OWN.replace("bfloat16", "bf16"), "unknown element type 'bf16'"),
         (OWN.replace("memory_gb", "memory_tb"), "unknown entries: memory_tb_per_s"),
-        (OWN.replace("2900", "true"), "is no positive number"),
+        (OWN.replace("2900", "true"), "is not a positive number"),
         (OWN + "sm_count = 1.5\n", "not a positive integer"),
     ],
 )

@@ -158,7 +158,7 @@ def test_what_cannot_be_read_is_named_with_its_character_and_an_example(
 
 @pytest.mark.parametrize("ranks", [0, [0, 8], True])
 def test_ranks_that_are_no_text_are_refused(ranks: Any) -> None:
-    with pytest.raises(UsageError, match="is no text"):
+    with pytest.raises(UsageError, match="is not text"):
         chosen(ranks, PROCESS)
 
 

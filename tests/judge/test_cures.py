@@ -33,9 +33,9 @@ def job(device: Any, *, trains: bool, **more: Any) -> Job:
         (A100, False, "Run under torch.autocast(device_type='cuda', dtype=torch.bfloat16)."),
         (MI300, True, "Train under torch.autocast(device_type='cuda', dtype=torch.bfloat16)."),
         (V100, True, "Train under torch.autocast(device_type='cuda', dtype=torch.float16) with "
-         "torch.amp.GradScaler: tensor cores of this device take no bfloat16."),
-        (V100, False, "Run under torch.autocast(device_type='cuda', dtype=torch.float16): tensor cores of "
-         "this device take no bfloat16."),
+         "torch.amp.GradScaler: this device's tensor cores have no bfloat16."),
+        (V100, False, "Run under torch.autocast(device_type='cuda', dtype=torch.float16): this "
+         "device's tensor cores have no bfloat16."),
     ],
 )  # fmt: skip
 def test_mixed_precision_in_a_type_that_the_device_has(

@@ -87,7 +87,7 @@ def test_kernels_of_alignment_one_are_found_with_their_sizes(findings: Any) -> N
     name = "cutlass_80_tensorop_f16_s16816gemm_f16_256x64_32x4_nn_align1"
     (row,) = findings(multiplying(name, HALVES, A100, 33), "misaligned-dimensions")
     assert (row["value"], row["saving_high_ns"]) == (600_000, 600_000)
-    assert "no multiple of 8" in row["evidence"][0]["sizes"]
+    assert "not a multiple of 8" in row["evidence"][0]["sizes"]
 
 
 def test_odd_sizes_that_the_kernel_copes_with_are_not(findings: Any) -> None:

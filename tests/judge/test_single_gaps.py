@@ -51,7 +51,7 @@ def test_modules_loaded_in_six_launches_are_a_cold_start(findings: Any) -> None:
     found = waits(findings, launches(100, slow=slow))
     assert set(found) == {"cold-start"}
     assert found["cold-start"]["title"] == (
-        "Cold start: for 97.0 % of the step (970.0 ms) the device waits for what is done once: "
+        "Cold start: for 97.0 % of the step (970.0 ms) the device waits for one-time work: "
         "`cudaLaunchKernel` 970.0 ms; GPU utilisation is 0.1 %"
     )
     assert found["cold-start"]["saving_high_ns"] is None
@@ -90,7 +90,7 @@ def freed(steps: tuple[int, ...], of: int) -> Any:
 def test_one_call_of_six_seconds_is_named(findings: Any) -> None:
     found = waits(findings, freed((0,), of=1))
     assert set(found) == {"cold-start"}
-    assert "done once: `cudaFree` in aten::empty 6.000 s" in found["cold-start"]["title"]
+    assert "one-time work: `cudaFree` in aten::empty 6.000 s" in found["cold-start"]["title"]
     (evidence,) = found["cold-start"]["evidence"]
     assert (evidence["host"], evidence["operator"], evidence["calls"]) == (
         "cudaFree", "aten::empty", 1,
@@ -182,8 +182,8 @@ def test_a_host_that_waits_for_an_idle_device_is_not_what_it_waits_for(
     found = waits(findings, rows)
     assert set(found) == {"unrecorded-work"}
     assert found["unrecorded-work"]["title"] == (
-        "Unrecorded work: for 91.0 % of the step (91.00 ms) the host itself waits for the device, of "
-        f"which no work is recorded meanwhile: `{call}` in aten::_local_scalar_dense 90.00 ms"
+        "Unrecorded work: for 91.0 % of the step (91.00 ms) the host itself waits for the device, "
+        f"which has no recorded work then: `{call}` in aten::_local_scalar_dense 90.00 ms"
     )
     assert found["unrecorded-work"]["saving_high_ns"] is None
     assert findings(rows, "synchronization") + findings(rows, "low-utilization") == []

@@ -195,7 +195,7 @@ def test_without_a_device_the_host_is_answered() -> None:
 def test_without_host_events_no_cause_is_claimed() -> None:
     (first,) = verdict(facts(unmeasured=HOST, kernel=0.3, other=0.7))
     assert first.rule.id == "device-only"
-    assert "no saying what the host did" in first.finding.title
+    assert "what the host did while the device was idle is unknown" in first.finding.title
 
 
 def test_a_recording_without_steps_is_not_called_a_step() -> None:

@@ -167,7 +167,7 @@ def header(data_size: int) -> bytes:
         ("perf", "a.perf.data", header(1056), ""),
         ("perf", "a.perf.data", header(0), "perf was ended before it had written all"),
         ("perf", "a.perf.data", b"", "it is empty"),
-        ("perf", "a.perf.data", header(1)[:30], "it is no perf.data"),
+        ("perf", "a.perf.data", header(1)[:30], "it is not a perf.data file"),
         ("perf", "a.perf.txt", b" Performance counter stats", ""),
         ("py-spy", "a.speedscope.json", b'{"shared": {"frames": []}}\n', ""),
         ("py-spy", "a.speedscope.json", b'{"shared": {"frames": [', "it ends early"),

@@ -38,7 +38,7 @@ def of(name: str = "odd", body: str = "return pa.table({'n': [1]})") -> str:
         (of("kernels"), "ValueError: 'kernels' is taken by StepScope"),
         (of("sql"), "ValueError: 'sql' is taken by StepScope"),
         (of("close"), "ValueError: 'close' is taken by StepScope"),
-        (of("Two words"), "ValueError: 'Two words' is no name for a question: write it like"),
+        (of("Two words"), "ValueError: 'Two words' is not a name for a question: write it like"),
         ("def asked(", "SyntaxError: "),
         (
             "from stepscope.answers.declare import question\n"
@@ -220,7 +220,7 @@ MODEL = Model({formula!r}, ({operator!r},), count)
         ),
         (
             "return Work('odd.odd', 1, 1, 1, 'float32')",
-            "ValueError: 'odd' is no family of formulas",
+            "ValueError: 'odd' is not a family of formulas",
         ),
     ],
 )
@@ -239,7 +239,7 @@ def test_a_model_of_our_operators_or_of_no_family_is_left_out(broken, capsys):
         operators="MODEL",
     )
     assert model_of("mylib::odd") is None
-    assert "'odd' is no family of formulas" in capsys.readouterr().err
+    assert "'odd' is not a family of formulas" in capsys.readouterr().err
 
 
 def test_a_model_cannot_replace_ours(broken, capsys):
@@ -299,7 +299,9 @@ def test_a_rule_on_evidence_that_no_check_knows_is_left_out(broken, capsys):
     )
     broken(source, rules="odd")
     assert [rule.id for rule in rules.every()] == list(rules.OURS)
-    assert "ValueError: odd rests on luck, which is no kind of evidence" in capsys.readouterr().err
+    assert (
+        "ValueError: odd rests on luck, which is not a kind of evidence" in capsys.readouterr().err
+    )
 
 
 def test_a_device_file_that_is_wrong_is_left_out(broken, capsys):

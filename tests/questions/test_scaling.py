@@ -188,7 +188,7 @@ def test_paths_are_named_by_what_tells_them_apart(tmp_path):
 
 
 def test_an_efficiency_below_which_nothing_can_be_is_refused(run):
-    with pytest.raises(UsageError, match="below=8 is no efficiency"):
+    with pytest.raises(UsageError, match="below=8 is not an efficiency"):
         scaling([run({"fc": [[40]]})], below=8)
 
 

@@ -54,7 +54,7 @@ def test_who_costs_the_others_little_is_no_straggler(answer: Any) -> None:
         (2, False, None), (0, False, None), (1, False, None),
     ]  # fmt: skip
     assert table.note.endswith(
-        "None is a straggler: rank 2 costs the others most, 3.8 % of a step, and a straggler 5.0 % or more."
+        "No rank is a straggler: rank 2 costs the others most, 3.8 % of a step, and a straggler 5.0 % or more."
     )
     assert "straggler" not in [row["change"] for row in answer("what-if", job.rows()).rows()]
 
@@ -193,8 +193,8 @@ def test_nobody_is_charged_where_clocks_do_not_tell(answer: Any) -> None:
     table = answer("stragglers", job.rows())
     assert set(table["charged_ns"]) == {0}
     assert table.note == (
-        "2 collectives were matched over 3 ranks; of 1 the clocks do not tell who arrived last, and nobody is "
-        "charged."
+        "2 collectives were matched over 3 ranks; for 1 of them the clocks do not tell who arrived last, "
+        "and no rank is charged."
     )
 
 

@@ -266,7 +266,7 @@ def test_checks_of_many_ranks_are_one_row_each(answer: Any) -> None:
     found = rows_of(answer("summary", rows), "checks")
     assert list(found) == ["zero_ts"]
     assert (found["zero_ts"]["count"], found["zero_ts"]["rank"]) == (3, None)
-    assert found["zero_ts"]["text"].startswith("warning: lost 2 So in 3 recordings")
+    assert found["zero_ts"]["text"].startswith("warning: lost 2 Found in 3 recordings")
 
 
 WAITS = {

@@ -32,8 +32,8 @@ def test_shares_are_of_kernel_time_and_copies_are_left_out(diff):
     [
         ([[8, 8]] * 2, "float", "ampere_sgemm_128x64_nn", "float32: neither TF32 nor mixed precision"),
         ([[8, 8]] * 2, "double", "volta_dgemm_64x64_nn", "float64"),
-        ([[8, 9], [9, 8]], BF16, "ampere_hgemm_64x64_nn", "K = 9: no multiple of 8"),
-        ([[8, 8], [8, 1]], BF16, "void gemv2T_kernel_val<int, int>", "N = 1: no multiple of 8"),
+        ([[8, 9], [9, 8]], BF16, "ampere_hgemm_64x64_nn", "K = 9: not a multiple of 8"),
+        ([[8, 8], [8, 1]], BF16, "void gemv2T_kernel_val<int, int>", "N = 1: not a multiple of 8"),
         ([[8, 8], [8, 8]], BF16, "void gemv2T_kernel_val<int, int>", "product with a vector, or a very small one"),
         ([[8, 8], [8, 8]], BF16, "ampere_hgemm_64x64_nn", "the library chose a kernel without"),
         ([[8, 8], [8, 8]], BF16, "my_gemm_kernel", "the kernel's name does not tell"),
@@ -56,7 +56,7 @@ def test_a_device_without_tf32_is_not_told_to_use_it(answer):
     ("kernel", "slow"),
     [
         ("cutlass_80_tensorop_bf16_s16816gemm_bf16_64x64_nn_align1",
-         "operands aligned to one element (N = 9: no multiple of 8)"),
+         "operands aligned to one element (N = 9: not a multiple of 8)"),
         ("cutlass_80_tensorop_bf16_s16816gemm_bf16_64x64_nn_align8",
          "kernel made for Ampere, device is Hopper"),
         ("sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n", None),

@@ -118,4 +118,4 @@ def test_a_directory_that_cannot_be_is_known_before_the_job_runs(tmp_path: Path)
         warn_unusable(tmp_path / "file" / "deep" / "out")  # of the other recording of this process
         warn_unusable(tmp_path / "to be made" / "out")
     [warning] = told
-    assert f"{tmp_path / 'file'} is no directory" in str(warning.message)
+    assert f"{tmp_path / 'file'} is not a directory" in str(warning.message)

@@ -124,7 +124,7 @@ def test_a_bound_that_counts_others_waiting_says_so() -> None:
     table = SimpleNamespace(question=find("findings"), rows=lambda: rows, note="")
     lines = [line.text.strip() for line in findings_lines(table, width=200, most=None)]  # type: ignore[arg-type]
     assert [text.partition(" Confidence")[0] for text in lines if "saves" in text] == [
-        "A cure saves at most 5 ns a step (50.0 %), which counts what ranks may wait for each other and is of high "
+        "A cure saves at most 5 ns a step (50.0 %), which includes time that ranks may wait for each other and is of high "
         "severity by what ranks lose themselves.",
         "A cure saves at most 5 ns a step (50.0 %), which is of high severity.",
     ]

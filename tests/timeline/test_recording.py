@@ -111,7 +111,7 @@ def test_search_goes_through_all_in_order_of_time(timeline):
     assert timeline.find('"aten::mm"')["total"] == 1
     assert timeline.find('"aten::m"')["total"] == timeline.find('"ATEN::MM"')["total"] == 0
     assert timeline.find("nothing") == {"total": 0, "number": 0, "place": None}
-    with pytest.raises(UsageError, match="no regular expression"):
+    with pytest.raises(UsageError, match="not a regular expression"):
         timeline.find("/(/")
 
 

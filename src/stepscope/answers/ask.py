@@ -299,7 +299,8 @@ def _check_columns(columns: Sequence[str], question: Question) -> None:
     several = isinstance(columns, Iterable) and not isinstance(columns, str)
     if not several or not all(isinstance(name, str) for name in columns):
         raise wrong_argument(
-            f"columns={columns!r} is no list of names", f"give some, as in columns=[{known[0]!r}]"
+            f"columns={columns!r} is not a list of names",
+            f"give some, as in columns=[{known[0]!r}]",
         )
     if not columns:
         raise UsageError("no columns", hint=f"there is: {', '.join(known)}", slug="unknown-column")
@@ -347,7 +348,7 @@ def check_top(top: int | None) -> None:
         UsageError: fewer than one row was asked for.
     """
     if top is not None and (isinstance(top, bool) or not hasattr(top, "__index__")):
-        raise wrong_argument(f"top={top!r} is no number of rows", "give one, as in top=10")
+        raise wrong_argument(f"top={top!r} is not a number of rows", "give one, as in top=10")
     if top is not None and top < 1:
         raise UsageError(
             f"cannot show the top {top}",
@@ -372,5 +373,5 @@ def _note(question: Question, scope: Scope) -> str:
     else:
         reason = "No matching rows in this recording."
     if "device-work" in question.rests_on and ranks_without_their_device(scope):
-        return f"{reason} Its device work was lost, or lies behind where its file is cut off: `stepscope checks`."
+        return f"{reason} Its device work was lost, or lies beyond where its file is cut off: `stepscope checks`."
     return f"{reason} {with_script(scope, question.fills)}".strip()

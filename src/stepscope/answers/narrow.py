@@ -207,7 +207,7 @@ def why_nothing(scope: Complete) -> str:
     if not any(
         scope.value(f"SELECT count(*) FROM {one}") for one in ("host_event", "device_event")
     ):
-        return "What is named is in the recording, and not in the ranks, the steps and the part asked for."
+        return "What is named is in the recording, but not in the ranks, steps or part that were asked for."
     if part.name is None:
         return "No matching rows in this part of the recording."
     return (
@@ -466,7 +466,7 @@ def _check_pattern(scope: Complete, pattern: str) -> None:
     except duckdb.Error as error:
         reason = str(error).splitlines()[0].partition(":")[2].strip()
         raise UsageError(
-            f"{pattern} is no regular expression: {reason}",
+            f"{pattern} is not a regular expression: {reason}",
             hint="the syntax is RE2's; without slashes it is a name in which * and ? stand for any text",
             slug="bad-pattern",
         ) from None

@@ -119,7 +119,7 @@ class Part:
             )
         else:
             able = "steps, operators" if wrong == ["window"] else "operators, kernels"
-            hint.append(f"{able} and others can be asked so")
+            hint.append(f"{able} and others take {'it' if len(wrong) == 1 else 'them'}")
         raise UsageError(
             f"{question.name}{form} {_WHY[about]}: it cannot be asked with "
             f"{' or '.join(map(_option, wrong))}",
@@ -135,7 +135,7 @@ class Part:
         if self.under is not None:
             words.append(f"what is under {self.under}")
         if self.window is not None:
-            words.append(f"{window_text(self.window)} of the run, cutting what reaches out of it")
+            words.append(f"{window_text(self.window)} of the run, cutting events at its edges")
         return f"Only {', '.join(words)}; shares are of this part." if words else ""
 
 

@@ -112,7 +112,7 @@ class Limits:
 
 def _tera(table: Any, where: str) -> MappingProxyType[str, int]:
     if not isinstance(table, dict):
-        raise _wrong(where, "is no table of element types")
+        raise _wrong(where, "is not a table of element types")
     result = {}
     for dtype, value in table.items():
         if dtype not in _TYPES:
@@ -123,7 +123,7 @@ def _tera(table: Any, where: str) -> MappingProxyType[str, int]:
 
 def _positive(value: Any, where: str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1e12:
-        raise _wrong(where, "is no positive number")
+        raise _wrong(where, "is not a positive number")
     return float(value)
 
 
@@ -137,7 +137,7 @@ def _wrong(where: str, what: str) -> UsageError:
 
 def _words(value: Any, where: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise _wrong(where, "is no list of texts")
+        raise _wrong(where, "is not a list of texts")
     return tuple(" ".join(_WORD.findall(item.lower())) for item in value)
 
 
@@ -149,7 +149,7 @@ def _bandwidth(row: dict[str, Any], key: str, where: str, *, directions: int) ->
 
 def _limits(row: Any, position: int, unless_any: tuple[str, ...]) -> Limits:
     if not isinstance(row, dict):
-        raise _wrong(f"device {position + 1}", "is no table")
+        raise _wrong(f"device {position + 1}", "is not a table")
     name = row.get("name")
     where = f"device {name!r}" if isinstance(name, str) else f"device {position + 1}"
     if unknown := sorted(set(row) - _KEYS):
@@ -157,7 +157,7 @@ def _limits(row: Any, position: int, unless_any: tuple[str, ...]) -> Limits:
     if not isinstance(name, str) or not isinstance(row.get("source"), str):
         raise _wrong(where, "needs a name and a source")
     if not isinstance(row.get("generation", ""), str):
-        raise _wrong(f"{where}.generation", "is no text")
+        raise _wrong(f"{where}.generation", "is not text")
     match = _words(row.get("match", []), f"{where}.match")
     if not match or not all(match):
         raise _wrong(where, "needs at least one name to match")
@@ -256,7 +256,7 @@ def parse_hardware(text: str) -> Hardware:
         raise _wrong("the file", f"has unknown entries: {', '.join(unknown)}")
     rows = content.get("device", [])
     if not isinstance(rows, list):
-        raise _wrong("device", "is no list of tables ([[device]])")
+        raise _wrong("device", "is not a list of tables ([[device]])")
     unless_any = _words(content.get("unless_any", []), "unless_any")
     return Hardware(tuple(_limits(row, at, unless_any) for at, row in enumerate(rows)))
 

@@ -133,7 +133,7 @@ def _added() -> dict[str, Model]:
 
 def _names(model: Model) -> tuple[str, ...]:
     if model.family not in FAMILIES:
-        raise ValueError(f"{model.family!r} is no family of formulas")
+        raise ValueError(f"{model.family!r} is not a family of formulas")
     of_type(tuple, model.composites)
     return model.names
 
@@ -158,7 +158,7 @@ def _guarded(plug_in: PlugIn, model: Model) -> Model:
 
 def _countable(found: Work) -> Work:
     if found.family not in FAMILIES:
-        raise ValueError(f"{found.family!r} is no family of formulas")
+        raise ValueError(f"{found.family!r} is not a family of formulas")
     for name in ("flops", "bytes_read", "bytes_written", "link_bytes"):
         if type(getattr(found, name)) not in (int, type(None)):
             raise TypeError(f"{name} is {getattr(found, name)!r}, which is not an integer")

@@ -97,7 +97,7 @@ def numbers_of(given: int | Iterable[int], what: str) -> tuple[int, ...]:
     if isinstance(given, str) or any(
         isinstance(number, bool) or not hasattr(number, "__index__") for number in several
     ):
-        raise wrong_argument(f"{what}={given!r} is no number", f"give {what}=0 or {what}=[0, 1]")
+        raise wrong_argument(f"{what}={given!r} is not a number", f"give {what}=0 or {what}=[0, 1]")
     return tuple(map(index, several))
 
 

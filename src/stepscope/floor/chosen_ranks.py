@@ -132,7 +132,7 @@ def parse_ranks(text: str) -> tuple[Term, ...]:
     """
     if not isinstance(text, str):
         raise UsageError(
-            f'ranks={text!r} is no text: write for example "0,8"',
+            f'ranks={text!r} is not text: write for example "0,8"',
             hint=f"ranks are written as {EXAMPLES}",
             slug="bad-ranks",
         )

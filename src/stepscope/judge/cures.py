@@ -1,4 +1,4 @@
-"""Words of advice that hang on what was recorded: on the device, on whether it is a training, on the
+"""Words of advice that hang on what was recorded: on the device, on whether the job trains, on the
 recorder.
 
 A cure that the device does not have, or that is for what the recording does not hold, is not named; PyTorch's
@@ -52,8 +52,8 @@ def narrow_types(facts: Facts) -> str:
         return f"{what} under torch.autocast(device_type='{device}', dtype=torch.bfloat16)."
     scaled = " with torch.amp.GradScaler" if facts.trains else ""
     return (
-        f"{what} under torch.autocast(device_type='{device}', dtype=torch.float16){scaled}: tensor cores of "
-        "this device take no bfloat16."
+        f"{what} under torch.autocast(device_type='{device}', dtype=torch.float16){scaled}: this "
+        "device's tensor cores have no bfloat16."
     )
 
 

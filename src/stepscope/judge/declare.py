@@ -28,10 +28,10 @@ Confidence = Literal["high", "medium", "low"]
 HIGH, MEDIUM = 0.20, 0.05
 """Parts of the step from which a loss is of high or medium severity: xprof's bands for time lost to input."""
 WITH_OTHERS = " Ranks that wait for each other may gain more."
-WITH_HOST = " A host done earlier may hide other waits, too."
+WITH_HOST = " Host time that this frees may shorten other waits, too."
 BEYOND = {
-    WITH_OTHERS: "what ranks may wait for each other",
-    WITH_HOST: "what a host that gets ahead may hide",
+    WITH_OTHERS: "time that ranks may wait for each other",
+    WITH_HOST: "other waits that freed host time may shorten",
 }
 """What is said where what a finding saves at most holds more than what ranks lose themselves, and what that is."""
 
@@ -180,7 +180,7 @@ class Rule:
         """
         if unknown := {*self.rests_on, *self.silent_without} - set(MEANINGS):
             names = ", ".join(sorted(unknown))
-            raise ValueError(f"{self.id} rests on {names}, which is no kind of evidence")
+            raise ValueError(f"{self.id} rests on {names}, which is not a kind of evidence")
 
 
 def rule(

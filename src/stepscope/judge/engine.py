@@ -166,8 +166,8 @@ def _host_first(facts: Facts, lost_ns: float) -> str:
     if held_ns is None or held_ns >= lost_ns:
         return ""
     return (
-        f" But the host sets the pace of every {facts.per} here and waits {time_text(held_ns)} at most for the device: "
-        "until it is faster, shorter device work saves hardly more than that."
+        f" But the host sets the pace of every {facts.per} here and waits at most {time_text(held_ns)} for the device: "
+        "until the host is faster, shorter device work saves little more than that."
     )
 
 

@@ -13,7 +13,7 @@ from stepscope.launch.tools import TOOLS
 
 ERRORS = {
     "nothing-to-finalize": (
-        "In this folder is no raw result of a tool whose results are finished after the run (`vtune`), or all of "
+        "This folder has no raw result of a tool whose results are finished after the run (`vtune`), or all of "
         "them are finished."
     ),
     "not-finalized": (

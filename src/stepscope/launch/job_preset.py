@@ -126,17 +126,17 @@ def _checked(value: Any, kind: str, where: str) -> Any:
     if kind.startswith("tuple"):
         if isinstance(value, list) and all(_is_line(one) for one in value):
             return tuple(value)
-        raise _wrong(where, "is no list of lines of text")
+        raise _wrong(where, "is not a list of lines of text")
     if kind.startswith("dict"):
         if isinstance(value, dict) and all(_is_line(one) for one in value.values()):
             return value
-        raise _wrong(where, "is no table of texts")
+        raise _wrong(where, "is not a table of texts")
     if kind.startswith("int"):
         if type(value) is int and value > 0:
             return value
-        raise _wrong(where, "is no number above 0")
+        raise _wrong(where, "is not a number above 0")
     if not _is_line(value):
-        raise _wrong(where, "is no line of text")
+        raise _wrong(where, "is not a line of text")
     return value
 
 

@@ -186,13 +186,13 @@ def _continued(*parts: str) -> list[str]:
 
 def _word(name: str, value: str | None) -> str | None:
     if value is not None and not _WORD.fullmatch(value):
-        raise _bad(f"{name} {value!r} is no word that a scheduler reads")
+        raise _bad(f"{name} {value!r} is not a word that a scheduler reads")
     return value
 
 
 def _directive(text: str) -> str:
     if not text.strip() or not text.isprintable():
-        raise _bad(f"the directive {text!r} is no line of text")
+        raise _bad(f"the directive {text!r} is not a line of text")
     return text.strip()
 
 

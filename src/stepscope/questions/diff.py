@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _BY_DEFAULT = ("category", "label", "phase", "operator", "kernel")
 _WITHIN = (
-    " Intervals (±) know how steps scatter within each recording; two runs may differ by more."
+    " Intervals (±) reflect how steps scatter within each recording; two runs may differ by more."
 )
 
 ERRORS = {

@@ -160,7 +160,7 @@ def memory(scope: Scope, by: str = "device", at_ns: int | None = None) -> pa.Tab
     end of the snapshot; of a trace, which does not say where blocks lie, only the difference is known.
 
     With `--by step` a step's memory is that between its start and end on the host. `growth_bytes` compares the
-    ends of steps: a training that neither leaks nor fills a cache has 0 after its first steps.
+    ends of steps: a training run that neither leaks nor fills a cache has 0 after its first steps.
     """
     from stepscope.analysis.memory.asked import asked_memory
     from stepscope.analysis.recording import every_step

@@ -262,7 +262,7 @@ def _other_steps(scope: Scope) -> list[str]:
         + (
             "timing makes them longer, or more of the long ones were timed. That is taken out of their phases."
             if part > 0
-            else "long steps, seldom ones, were not timed. Nothing is known of their phases."
+            else "rare long steps were not timed, and nothing is known of their phases."
         )
     ]
 

@@ -186,7 +186,7 @@ def _bubbles(found: Pipelines | None, rows: list[Row]) -> str:
         return ""
     stages = f"Pipeline of {found.stages} stages" if found.stages else "Pipeline"
     most, rank = max(known)
-    words = f"{stages}: bubbles are {ratio_text(sum(share for share, _ in known) / len(known))} of a rank's steps in the mean, most {ratio_text(most)} (rank {rank})"
+    words = f"{stages}: bubbles are {ratio_text(sum(share for share, _ in known) / len(known))} of a rank's steps on average, {ratio_text(most)} at most (rank {rank})"
     if found.unmeasured:
         words += f"; of {found.unmeasured} of {found.calls} transfers the wait is not measured, and the transfer counts with it"
     return f"{words}."

@@ -147,7 +147,7 @@ def scaling(
     """
     if not 0 <= below <= 1:
         raise UsageError(
-            f"below={below:g} is no efficiency",
+            f"below={below:g} is not an efficiency",
             hint="give a number from 0 to 1; 0.8 is 80 %",
             slug="bad-parameter",
         )
@@ -182,7 +182,7 @@ def _compared(
     lines = [words, _base(read), _devices(runs), _linear(batches)] if of_scaling else [_base(read)]
     if kind == "class" and not any(row["label"] == IMBALANCE for row in rows):
         lines.append(
-            "Exposed communication has the waiting for late ranks in it: to tell that takes every rank of each run, "
+            "Exposed communication includes waiting for late ranks: telling them apart takes every rank of each run, "
             "and ranges that mark steps."
         )
     return noted(table, "\n".join(filter(None, [*lines, left_out])))
@@ -195,7 +195,7 @@ def _base(runs: Sequence[Run]) -> str:
     if len(runs) == 1:
         return f"One run, on {of}: there is nothing to compare it with. Give runs on other numbers of ranks, too."
     if len(sizes) == 1:
-        return f"All runs are on {of}: they show how runs differ, and nothing of scaling. `stepscope diff` compares two."
+        return f"All runs are on {of}: they show how runs differ, but nothing about scaling. `stepscope diff` compares two."
     base = min(runs, key=lambda run: run.ranks)
     return f"Efficiencies are against {base.name}, on {of}."
 

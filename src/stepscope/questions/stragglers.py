@@ -284,7 +284,7 @@ def _note(scope: Scope, lateness: Lateness) -> str:
     if untold:
         told = "the clocks do not tell who arrived last"
         told += ", or it was a rank that is left out" if damaged else ""
-        lines.append(f"of {untold} {told}, and nobody is charged")
+        lines.append(f"for {untold} of them {told}, and no rank is charged")
     if damaged:
         lines.append(f"{ranks_text(damaged)}, whose recording is damaged, left out")
     if not lateness.followed:
@@ -327,4 +327,4 @@ def _named(lateness: Lateness) -> str:
         if ratio < LATE_ABOVE
         else ", and more than half of the ranks nearly as much"
     )
-    return f"None is a straggler: rank {rank} costs the others most, {ratio_text(ratio)} of a step{least}."
+    return f"No rank is a straggler: rank {rank} costs the others most, {ratio_text(ratio)} of a step{least}."

@@ -386,7 +386,7 @@ def _bounds(found: list[Found]) -> Iterator[Row]:
 
     listed = _savings(found)
     if more := beyond("".join(one.finding.advice for one in listed)):
-        text = f"The bounds count {more}, too."
+        text = f"These bounds include {more}."
         yield {"item": "others", "text": text}
     for caveat in dict.fromkeys(one.caveat for one in listed if one.caveat):
         of = ", ".join(one.rule.id for one in listed if one.caveat == caveat)
@@ -397,7 +397,7 @@ def _check(check: Row, scope: Scope) -> Row:
     """A check of all recordings in one row: the words are of the one where it found most, the rank is that of several."""
     text = f"{check['severity']}: {check['explanation']}"
     if check["recordings"] > 1:
-        text += f" So in {check['recordings']} recordings; the words are of the worst."
+        text += f" Found in {check['recordings']} recordings; the figures are of the worst."
     return {
         "item": check["check"],
         "rank": None if check["check"] in OF_NO_RANK or len(scope.ranks) == 1 else check["rank"],

@@ -81,7 +81,7 @@ def tensor_cores(scope: Scope, by: str = "device") -> pa.Table:
     **why_not** says for eligible time that is not on tensor cores what keeps it from them:
 
     * the element type: float32 without TF32 (where the device has it) or mixed precision, float64;
-    * sizes that are no multiple of 16 bytes in memory: 8 elements of 16 bits, 4 of float32;
+    * sizes that are not a multiple of 16 bytes in memory: 8 elements of 16 bits, 4 of float32;
     * a kernel without tensor cores for what could have had one: a product with a vector or a very
       small one, or a library's choice;
     * helper kernels of an eligible operator, which multiply nothing.
@@ -219,7 +219,7 @@ def _judge(variant: Variant, kernel: str, use: TensorCoreUse, hardware: Hardware
     wrong = misaligned(variant.name, variant.dims, variant.types, variant.strides)
     if wrong:
         sizes = ", ".join(f"{w.dimension} = {w.size}" for w in wrong)
-        return _Piece(True, False, f"{sizes}: no multiple of {wrong[0].multiple}", "")
+        return _Piece(True, False, f"{sizes}: not a multiple of {wrong[0].multiple}", "")
     if use.rule == "matrix times vector and other small products":
         return _Piece(True, False, "product with a vector, or a very small one", "")
     return _Piece(True, False, "the library chose a kernel without", "")
@@ -231,7 +231,7 @@ def _slowness(variant: Variant, kernel: str, use: TensorCoreUse, hardware: Hardw
     if alignment(kernel) == 1:
         wrong = misaligned(variant.name, variant.dims, variant.types, variant.strides)
         sizes = ", ".join(f"{w.dimension} = {w.size}" for w in wrong)
-        why = f" ({sizes}: no multiple of {wrong[0].multiple})" if wrong else ""
+        why = f" ({sizes}: not a multiple of {wrong[0].multiple})" if wrong else ""
         return f"operands aligned to one element{why}"
     own = hardware.generation(variant.device.name)
     if own in _GENERATIONS and use.generation in _GENERATIONS:

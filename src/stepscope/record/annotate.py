@@ -144,7 +144,7 @@ def _known(name: str, number: Any) -> float | None:
             return None
         number = number.item()
     if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
-        _warn_of(name, f"{number!r} is no number")
+        _warn_of(name, f"{number!r} is not a number")
         return None
     return number
 

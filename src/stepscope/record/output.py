@@ -42,7 +42,7 @@ def warn_unusable(directory: Path) -> None:
     place = next((place for place in (directory, *directory.parents) if place.exists()), directory)
     if place.is_dir() and os.access(place, os.W_OK | os.X_OK):
         return
-    why = "cannot be written to" if place.is_dir() else "is no directory"
+    why = "cannot be written to" if place.is_dir() else "is not a directory"
     warn_once(
         f"nothing can be written to {directory}: {place} {why}; "
         f"what is recorded goes to a new directory in {tempfile.gettempdir()}"

@@ -78,6 +78,6 @@ def _saving(row: Row) -> str:
     share = share if not low else f"at most {share}"
     counted, by = "which", ""
     if more := beyond(row["advice"]):
-        counted, by = f"which counts {more} and", " by what ranks lose themselves"
+        counted, by = f"which includes {more} and", " by what ranks lose themselves"
     saved = f"A cure saves {bounds} a {row['per']} ({share}), {counted} is of {row['severity']} severity{by}."
     return f"{saved} {sure}"

@@ -81,5 +81,5 @@ def _literal(value: Any) -> str:
     text = pformat(value, width=110, compact=True, sort_dicts=False)
     text = text.encode("ascii", "backslashreplace").decode("ascii")
     if ast.literal_eval(text) != value:
-        raise ValueError("a recorded value is no literal of Python")
+        raise ValueError("a recorded value is not a Python literal")
     return text

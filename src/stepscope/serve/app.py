@@ -249,7 +249,7 @@ async def _body(request: Request) -> dict[str, str]:
 def _bad_body(status: int) -> RefusedError:
     return RefusedError(
         status,
-        "the request is no question in SQL",
+        "the request is not a question in SQL",
         hint='send JSON, as in {"recording": "1", "sql": "SELECT 1"}',
         slug="bad-request",
     )

@@ -71,7 +71,7 @@ def place_behind(url: str) -> Place:
     plain = not (parts.username or parts.password or parts.query or parts.fragment)
     if parts.scheme not in _DEFAULT_PORTS or not name or not plain or any(map(str.isspace, url)):
         raise UsageError(
-            f"{url!r} is no address of a page",
+            f"{url!r} is not the address of a page",
             hint="give it as a browser shows it: https://hub.example.org/user/ann/proxy/8765/",
             slug="bad-address",
         )

@@ -74,7 +74,7 @@ def given_path(source: str | os.PathLike[str]) -> Path:
     name = os.fspath(source)
     if not name or "\0" in name:
         raise SourceError(
-            f"{name!r} is no name of a file or folder",
+            f"{name!r} is not the name of a file or folder",
             hint="name the recording; `.` is the working directory",
             slug="no-such-file",
         )

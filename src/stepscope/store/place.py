@@ -24,7 +24,7 @@ ERRORS = {
     ),
     "not-writable": "The store cannot be written where it was asked for.",
     "output-exists": (
-        "The store's directory exists, and is no store, has other files in it, or is the store that is "
+        "The store's directory exists, and is not a store, has other files in it, or is the store that is "
         "read. StepScope replaces only what is nothing but a store; give a directory that is empty or "
         "does not exist yet."
     ),
@@ -74,9 +74,9 @@ def _check_replaceable(target: Path) -> None:
         return
     what = ""
     if not target.is_dir():
-        what = "exists and is no store"
+        what = "exists and is not a store"
     elif not holds_only_a_store(target):
-        what = "exists, and is no store or has other files in it"
+        what = "exists, and is not a store or has other files in it"
     elif _is_working_directory(target):
         what = "is the working directory, which cannot be replaced"
     if what:

@@ -212,7 +212,7 @@ def _names(place: str, named: str) -> list[str]:
     names = [name for name in place.split("/") if name]
     if ".." in names or "." in names or any("\0" in name or len(name) > 255 for name in names):
         raise SourceError(
-            f"{named}: {place!r} is no name of a file here",
+            f"{named}: {place!r} is not the name of a file here",
             hint="copy the files to this machine and give their folder",
             slug="remote-unreadable",
         )

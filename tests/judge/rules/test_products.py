@@ -48,7 +48,7 @@ def test_half_precision_products_of_odd_sizes_off_tensor_cores_are_found(found: 
     )
     assert row["value"] == 30 * 900_000
     assert row["saving_high_ns"] == row["value"]
-    assert "1023, no multiple of 8" in row["evidence"][0]["sizes"]
+    assert "1023, not a multiple of 8" in row["evidence"][0]["sizes"]
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def recording(*counters: Any, ranks: int = 1) -> Any:
 def test_a_device_that_is_too_hot_is_found_with_its_clock(findings: Any) -> None:
     (row,) = findings(recording(looks(20, throttled_by_heat=100)), "throttled-device")
     assert row["title"] == (
-        "Device 0 was held down by heat in 40.0 % of 50 moments at which it worked, at 700 MHz of 1400; "
+        "Device 0 was held down by heat in 40.0 % of 50 samples taken while it worked, at 700 MHz of 1400; "
         "it reached 91 °C"
     )
     # At most: 40 % of the time half the clock.

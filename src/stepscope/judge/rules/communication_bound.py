@@ -159,7 +159,7 @@ def _less(facts: Facts, operations: list[Row]) -> str:
     large = {row["operation"] for row in operations if row["time_ns"] > _MUCH * whole}
     if large & _EXCHANGES:
         cures.append(
-            "exchange a part of the batch while another is computed, and what the next batch needs ahead of it "
+            "exchange a part of the batch while another is computed, and fetch what the next batch needs ahead of time "
             "(for embeddings TorchRec's TrainPipelineSparseDist)"
         )
     if not facts.trains:
@@ -201,5 +201,5 @@ def _uneven(facts: Facts, operations: list[Row]) -> str:
     if waited is not None:
         return "`stepscope communication SRC` has sizes, bandwidths and waits."
     if _several(facts):
-        return "Where one rank waits long and another hardly, even out their work instead."
+        return "Where one rank waits long and another hardly at all, even out their work instead."
     return "Record all ranks to see whether one comes late: then even out their work instead."

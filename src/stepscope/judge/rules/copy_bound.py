@@ -56,8 +56,8 @@ def copy_bound(facts: Facts) -> Iterator[Finding]:
         hidden_ns=facts.hidden_in(COPYING) if facts.has_device else 0.0,
         confidence=facts.confidence,
         evidence=first(facts.by_recording("memcpy"), 8),
-        advice=f"{advice}; copy with {beside} beside computation, smaller types, and make on "
-        "the device what can be.",
+        advice=f"{advice}; copy with {beside} beside computation, use smaller types, and create on "
+        "the device what can be created there.",
         query=facts.parts_query,
         ranks=ranks,
     )

@@ -108,7 +108,7 @@ def bank_conflicts(facts: Facts) -> Iterator[Finding]:
         _LOST,
         title="Bank conflicts in shared memory lose up to {}",
         metric="kernels' time times the part of passes over shared memory that conflicts cause, per step",
-        advice="In own kernels pad rows of shared memory by a word or swizzle them; update the library otherwise.",
+        advice="In your own kernels, pad rows of shared memory by a word or swizzle them; otherwise update the library.",
         shows=(
             "shared_conflict_ratio", "shared_load_conflicts", "shared_store_conflicts", "l1_throughput",
         ),
@@ -145,7 +145,7 @@ def register_spills(facts: Facts) -> Iterator[Finding]:
         _LOST,
         title="Local memory, for spilled registers or arrays indexed at run time, takes up to {}",
         metric="kernels' time times the part of their sectors that are of local memory, per step",
-        advice="In own kernels let a thread have more registers (__launch_bounds__, smaller tiles, fewer stages) and "
+        advice="In your own kernels, give a thread more registers (__launch_bounds__, smaller tiles, fewer stages) and "
         "index arrays by constants; try other configurations of Triton's autotuner.",
         shows=("local_sectors", "gld_transactions", "gst_transactions", "registers_per_thread"),
     )

@@ -61,7 +61,7 @@ def elementwise_chains(facts: Facts) -> Iterator[Finding]:
     kernels = sum(row["kernels"] * row["times_per_step"] for row in ranked)
     time_ns = sum(row["time_ns"] for row in ranked)
     yield of_time(
-        title=f"{count_text(kernels)} element-wise kernels stand in rows of three and more: "
+        title=f"{count_text(kernels)} element-wise kernels run in chains of three or more: "
         f"{facts.amount(time_ns)}",
         metric="time of element-wise kernels in chains, in a typical step",
         time_ns=time_ns,

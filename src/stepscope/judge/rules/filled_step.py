@@ -23,7 +23,7 @@ def device_only(facts: Facts) -> Iterator[Finding]:
     share = facts.share("kernel")
     title = (
         f"No operators in the recording: kernels fill {facts.amount(facts.time('kernel'))}, and "
-        "there is no saying what the host did while the device was idle"
+        "what the host did while the device was idle is unknown"
     )
     again = (
         "ProfilerActivity.CPU"
@@ -36,7 +36,7 @@ def device_only(facts: Facts) -> Iterator[Finding]:
         share = 0
         title = (
             f"{lost} kernel {'launch' if lost == 1 else 'launches'} and no kernel: the device's work is not in "
-            "the recording, and there is no saying how long it computed"
+            "the recording, and how long it computed is unknown"
         )
         again = "ProfilerActivity.CUDA" if facts.by_torch_profiler else "nsys profile --trace=cuda"
         advice = f"`stepscope launches`; record again with {again}, while no other profiler holds the device."
@@ -53,9 +53,9 @@ def device_only(facts: Facts) -> Iterator[Finding]:
 
 @rule("device-bound", "Steps that kernels fill.", LEADING, FILLED)
 def device_bound(facts: Facts) -> Iterator[Finding]:
-    """What is left when no loss leads: the time in which a kernel computes. Nothing is saved by
-    waiting less then; the largest kernels and operators are where time can be won. It is silent where device work is
-    missing and the device looks idle.
+    """What is left when no loss leads: the time in which a kernel computes. Waiting less
+    saves nothing then; shorter kernels do. It is silent where device work is missing
+    and the device looks idle.
     """
     if not facts.has_device or not facts.has_host or hides_idle(facts):
         return
@@ -68,7 +68,7 @@ def device_bound(facts: Facts) -> Iterator[Finding]:
         + ("" if used is None else f"; GPU utilisation is {ratio_text(used)}")
         + (", communication included" if used is not None and facts.time("communication") else ""),
         confidence="high",
-        advice="`stepscope kernels` and `stepscope operators`: the largest are where time can be won.",
+        advice="`stepscope kernels` and `stepscope operators`: look at the largest first.",
         query=facts.parts_query,
     )
 

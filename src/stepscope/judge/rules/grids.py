@@ -111,7 +111,7 @@ def low_occupancy(facts: Facts) -> Iterator[Finding]:
         saving=1,
         confidence="low",
         advice="Look at their registers and shared memory in `stepscope kernels --by properties`; use "
-        "other block sizes in own kernels, fused or newer ones of the library otherwise.",
+        "other block sizes in your own kernels; otherwise fused kernels, or those of a newer library.",
         lost=(
             lambda group: group.low_occupancy_ns,
             "sum(dur_ns) FILTER (blocks_per_sm >= 1 AND occupancy_ratio < 0.25)",

@@ -41,7 +41,7 @@ _READ = """
 )
 def growing_memory(facts: Facts) -> Iterator[Finding]:
     """Medians of the memory in use after a step, over the first, second and last third of the run, on
-    the rank where it grows most. It saves no time, but the run will end for want of memory.
+    the rank where it grows most. It saves no time, but the run will end out of memory.
     """
     rows = [] if facts.phases is None else facts.scope.sql(_READ).to_pylist()
     grown = [(growth, row) for row in rows if (growth := _growth(row["bytes"])) is not None]

@@ -61,9 +61,9 @@ def host_bound(facts: Facts) -> Iterator[Finding]:
     Of phases, which have no idle time of the device, it is said where the device had run out of work
     in most steps; its share is what the host spends in forward, backward and optimizer.
 
-    At most all of it can be saved, and the other waits for the host and its loader beside it, which a host hides that gets
-    ahead; nothing is certain, since the recorder itself slows the host. Of
-    phases, and of less work than a training step has, nothing is said of a saving.
+    At most all of it can be saved, and with it the other waits for the host and its loader, which a host that gets ahead
+    hides; nothing is certain, since the recorder itself slows the host. Phases, and less work than a training step has,
+    give no saving.
     """
     if facts.phases_alone is not None:
         yield from _of_phases(facts)

@@ -42,8 +42,8 @@ def dependency_bound(facts: Facts) -> Iterator[Finding]:
         ("other",),
         _DEPENDENCY,
         metric="idle time before work that was launched in time, of the step",
-        title="Dependency-bound: for {} the device has its next work and waits for another stream, "
-        "event or rank, or for what was not recorded" + (f"; {places}" if places else ""),
+        title="Dependency-bound: for {} the device has its next work but waits for another stream, "
+        "event or rank, or for something that was not recorded" + (f"; {places}" if places else ""),
         advice=f"`stepscope idle` for the streams that wait.{_for_whom(facts)}",
         evidence=first(waits),
     )
@@ -87,7 +87,7 @@ def idle(facts: Facts) -> Iterator[Finding]:
         ("unlinked", None),
         _UNKNOWN,
         metric=_UNKNOWN.name,
-        title="Idle: for {} the device does nothing, for reasons not recorded",
+        title="Idle: for {} nothing runs on the device, for reasons that were not recorded",
         advice="`stepscope idle`; the launches that would say why are not in the recording.",
     )
 

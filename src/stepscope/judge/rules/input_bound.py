@@ -28,10 +28,9 @@ def input_bound(facts: Facts) -> Iterator[Finding]:
     the phases are of the steps in which no profiler ran, and they are asked, since a profiler slows the loader;
     with a device the lesser of both counts, since the host may wait while the device computes.
 
-    At most all of it can be saved, when workers keep ahead, and beside a device what the host waits while that works, too,
-    since a host that gets ahead hides other waits; nothing is certain, since workers share
-    the host's cores with the training process, and may be no faster than it. Of phases even the device may be busy
-    meanwhile.
+    At most all of it can be saved, when workers keep ahead; beside a device also what the host waits while the device
+    works, since a host that gets ahead hides other waits. Nothing is certain: workers share the host's cores with the
+    training process and may be no faster than it, and in phases even the device may be busy meanwhile.
     """
     wait_ns, share, untraced = facts.input_wait
     if share <= _SHARE.value:
@@ -57,7 +56,7 @@ def input_bound(facts: Facts) -> Iterator[Finding]:
         confidence=facts.confidence,
         evidence=first(evidence, 8),
         advice=f"{'`stepscope phases`' if untraced else facts.parts_command}, then the loader: more workers "
-        "(num_workers, persistent_workers=True, prefetch_factor) where cores are free, else batches indexed at once; cheaper transforms"
+        "(num_workers, persistent_workers=True, prefetch_factor) where cores are free, else batched indexing (Dataset.__getitems__); cheaper transforms"
         + (", or transforms on the device" if facts.has_device or facts.phases_alone else "")
         + "; larger, fewer files.",
         query="stepscope phases SRC" if untraced else facts.parts_query,

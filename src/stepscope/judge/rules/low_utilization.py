@@ -49,8 +49,8 @@ def low_utilization(facts: Facts) -> Iterator[Finding]:
     where its cause is (`host-bound`), so nothing is said of a saving here. It is
     silent where input or communication is the cause, or single long waits, or operators on the host
     that launch nothing, which a larger batch lengthens too (preprocessing of each sample, say); where
-    the recording has no host side, and where no steps are found, since the device waits for nobody
-    outside of them.
+    the recording has no host side, and where no steps are found, since outside of them the device
+    waits for no one.
     """
     use = facts.utilization
     if use is None or use >= _USE.value or not facts.enough_work or not facts.has_host:

@@ -67,7 +67,7 @@ def copies_and_casts(facts: Facts) -> Iterator[Finding]:
         saving=1,
         confidence="low",
         advice="Keep one element type through the step, avoid .contiguous() and .clone() after "
-        "transpose and permute, write into tensors made before (out=), torch.compile what is left.",
+        "transpose and permute, write into preallocated tensors (out=), torch.compile what is left.",
         launched_by=lambda group: group.operator,
         input_dims=lambda group: group.dims,
         types=lambda group: group.types,

@@ -208,7 +208,7 @@ def _idle_pipe(facts: Facts, group: Group) -> bool:
 
 @kernel_rule(
     "misaligned-dimensions",
-    "Products whose sizes are no multiple of 16 bytes, and whose kernels show it.",
+    "Products whose sizes are not multiples of 16 bytes, and whose kernels show it.",
     _SMALL,
     _LOAD,
     trade_off="Padding is computed and stored like the rest.",
@@ -247,6 +247,8 @@ def _wrong_sizes(group: Group) -> str | None:
         return None
     wrong = misaligned(group.operator, group.dims, group.types, group.strides, group.values)
     return (
-        ", ".join(f"{one.dimension} = {one.size}, no multiple of {one.multiple}" for one in wrong)
+        ", ".join(
+            f"{one.dimension} = {one.size}, not a multiple of {one.multiple}" for one in wrong
+        )
         or None
     )

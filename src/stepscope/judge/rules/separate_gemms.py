@@ -26,7 +26,7 @@ _FILLS = Threshold(
     "several weights.",
     _SHARE,
     _FILLS,
-    trade_off="Weights side by side have other names in checkpoints, and parts of the joint output may have to be "
+    trade_off="Weights side by side have different names in checkpoints, and parts of the joint output may have to be "
     "copied to be contiguous.",
     rests_on=("stream-order", "device-times"),
 )

@@ -68,8 +68,8 @@ def cold_start(facts: Facts) -> Iterator[Finding]:
         facts,
         facts.host_waits.sort(cold=True),
         _COLD,
-        title="Cold start: for {amount} the device waits for what is done once: {filled}",
-        advice=f"Warm up before recording ({_warm_up(facts)}) and judge the steps after it; what returns in every recording can "
+        title="Cold start: for {amount} the device waits for one-time work: {filled}",
+        advice=f"Warm up before recording ({_warm_up(facts)}) and judge the steps after it; what recurs in every recording can "
         "be loaded or allocated before the first step.",
         saves=False,
     )
@@ -122,8 +122,8 @@ def unrecorded_work(facts: Facts) -> Iterator[Finding]:
         facts,
         facts.host_waits.sort(blocked=True),
         _BLOCKED,
-        title="Unrecorded work: for {amount} the host itself waits for the device, of which no work is "
-        "recorded meanwhile: {filled}",
+        title="Unrecorded work: for {amount} the host itself waits for the device, which has no recorded "
+        "work then: {filled}",
         advice="Record all that the device does (all threads, other libraries, graphs), and look with "
         f"{device_tool(facts)} for other processes on it. Copies to and from pageable memory wait too: "
         "`stepscope copies`.",

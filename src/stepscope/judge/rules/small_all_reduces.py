@@ -61,7 +61,7 @@ _CALLS = """
 )
 def small_all_reduces(facts: Facts) -> Iterator[Finding]:
     """An all-reduce of a few kilobytes takes its start on every rank and the network's latency, whatever its size.
-    Counted are all-reduces of less than a mebibyte outside of forward, in a training, where the recording has
+    Counted are all-reduces of less than a mebibyte outside of forward, in training, where the recording has
     their sizes: those of kernels (torch 2.1 and later), or else the shapes of the host's calls (record_shapes=True), taken
     for float32. What they carry is not recorded: gradients of parameters, or other tensors.
 

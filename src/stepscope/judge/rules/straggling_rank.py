@@ -62,10 +62,9 @@ def straggling_rank(facts: Facts) -> Iterator[Finding]:
     come waits least; input wait, which is never a wait for a rank; or, with four ranks or more, that
     few do more than all others before they meet.
 
-    Where traces of the ranks are there and their collectives were matched, these tell: the rank that arrived last,
-    what each of the others waited for it, and what it did longer than they. Waits for a rank that had waited for
-    another are charged to that one, and what lies before a rank's recording to nobody (`stragglers` has all of
-    it).
+    Where the ranks were traced and their collectives matched, these tell which rank arrived last, how long each of the
+    others waited for it, and what took it longer than them. A wait for a rank that had itself waited for another is
+    charged to that other one, and what lies before a rank's recording is charged to none (`stragglers` has all of it).
 
     At most what the others wait can be saved; nothing is certain.
     """

@@ -80,7 +80,7 @@ def throttled_device(facts: Facts) -> Iterator[Finding]:
     whose = f" of rank {worst['rank']}" if len(facts.scope.ranks) > 1 else ""
     yield Finding(
         title=f"Device {worst['device']}{whose} was held down by {words} in {ratio_text(worst['throttled_ratio'])} of "
-        f"{worst['samples']} moments at which it worked{_clock(worst)}",
+        f"{worst['samples']} samples taken while it worked{_clock(worst)}",
         metric=_SHARE.name,
         value=worst["throttled_ratio"],
         unit="ratio",

@@ -126,7 +126,7 @@ def uneven_steps(facts: Facts) -> Iterator[Finding]:
         window_ns=longest["window_ns"],
         advice=f"Look at step {longest['step']} beside a usual one (`stepscope steps`): {_IN_WORDS[grown]} has "
         f"{ratio_text(longest[f'{grown}_ns'] / longest['step_ns'])} of it. Sizes that change, "
-        "checkpoints and logging, garbage collection and slow batches come and go like this.",
+        "checkpoints and logging, garbage collection and slow batches show up like this.",
         query="stepscope steps SRC --json",
     )
 
@@ -177,7 +177,7 @@ def _of_phases(facts: Facts) -> Iterator[Finding]:
         rank=rank,
         advice="`stepscope phases --by step` has the kept steps of the run, and `--by window` where in it they became "
         f"long{part if timed else ''}. Checkpoints and "
-        "logging, garbage collection, slow batches and others on the machine come and go like this.",
+        "logging, garbage collection, slow batches and other jobs on the machine show up like this.",
         query="stepscope phases SRC --by step --json",
     )
 

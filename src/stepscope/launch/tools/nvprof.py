@@ -38,7 +38,7 @@ def _apart(word: str) -> list[str]:
 def _lacks(database: Path, _nvprof: str) -> str:
     try:
         with database.open("rb") as file:
-            return "" if file.read(len(_SQLITE)) == _SQLITE else "it is no database"
+            return "" if file.read(len(_SQLITE)) == _SQLITE else "it is not a database"
     except OSError as error:
         return str(error)
 

@@ -38,7 +38,7 @@ def _lacks(file: Path, _perf: str) -> str:
     if file.suffix == ".txt":
         return ""
     if not start.startswith(b"PERFILE2") or len(start) < _HEADER.size:
-        return "it is no perf.data"
+        return "it is not a perf.data file"
     # Written last: perf itself refuses a file without it.
     return "" if _HEADER.unpack(start)[-1] else "perf was ended before it had written all"
 
