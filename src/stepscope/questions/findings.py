@@ -78,23 +78,23 @@ def findings(scope: Scope, id: str | None = None) -> pa.Table:  # noqa: A002  # 
     bounds of what a step could save, what to do about it, and the query that gives the number again.
     [The rules](../findings.md) say what each looks for, its thresholds and where they come from.
 
-    **The verdict**, which `summary` and `phases` print, comes first: the largest loss, or what fills
-    the step where none is large, or what prevents judging. The others follow, what
-    ranks lose most by first.
+    **The verdict**, which `summary` and `phases` print, comes first: the largest loss, or what fills the step where none
+    is large, or what prevents judging. The others follow, in order of what ranks lose themselves, without others'
+    waiting.
 
-    **Savings** are bounds, of a mean step: what a cure saves at most, and never more than
-    the step. Titles have what ranks lose themselves, in the mean. Where ranks meet in collectives, a loss on one of
-    them makes the others wait, so that a cure may save the job more than that mean: a loader that waits on one rank
-    of eight holds all eight up. No rank's step gets shorter than by what it loses itself and by what it waits for others,
-    and the bound is the least such sum over the ranks that the recording allows, in a run of such steps. Of collectives
-    that are not matched over ranks all exposed time may be waiting; of phases, the all-reduce as DDP timed it, and where it
-    did not, the sum over the ranks bounds the job's loss. Advice whose bound holds others' waiting has a sentence that says so. So has one whose cure takes
-    time from the host, which counts that time also where a device works meanwhile: a host that gets ahead hides waits that
-    have other causes (without `.item()` in mid-step the launches after it lie beside the work before it). A recording shows how large a loss is, not how much of it a cure wins, so at least nothing is
-    saved, unless a rule names evidence for more; of a single step there is none. What a cure moves elsewhere
-    (loading in workers, to CPU cores that the step needs too) is its trade-off; no saving counts it. Findings overlap: a step that
-    waits for its loader is not made faster twice, so savings do not add up. Rows after the first are in
-    order of what ranks lose themselves, without others' waiting.
+    **Savings** are bounds, of a mean step: what a cure saves at most, and never more than the step. Titles state what
+    ranks lose themselves, on average. Where ranks meet in collectives, a loss on one of them makes the others wait, so
+    that a cure may save the job more than that: a loader that waits on one rank of eight holds all eight up. No rank's
+    step gets shorter than by what it loses itself and what it waits for others, and the bound is the least such sum over
+    the ranks that the recording allows, in a run of such steps. Of collectives that are not matched over ranks all
+    exposed time may be waiting; of phases, the all-reduce as DDP timed it, and where it did not, the sum over the ranks
+    bounds the job's loss. Where a bound includes such waiting, the advice says so. It also says so where the cure frees
+    time of the host, which counts even while a device works: a host that gets ahead hides waits with other causes
+    (without `.item()` in mid-step, later launches happen while earlier work still runs). A recording shows how large a
+    loss is, not how much of it a cure wins, so the lower bound is 0 unless a rule names evidence for more; of a single
+    step it always is. What a cure moves elsewhere (loading in workers, to CPU cores that the step needs too) is its
+    trade-off, which no saving counts. Findings overlap: a step that waits for its loader is not made faster twice, so
+    savings do not add up.
 
     **Severity** goes by the same: high from 20 % of the step, medium from 5 % (the bands of xprof for time lost to
     input), low below, and note where nothing can be said of it.
