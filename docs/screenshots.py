@@ -56,39 +56,41 @@ SIZE = {"width": 1280, "height": 800}
 COLOURS = 224
 USE = {
     "overview": """\
-The sentence on top is the largest loss, the coloured edge how severe it is, and **Next** what to do about it. Below: the
-mean step as parts that add up, each step as a column, what the device did meanwhile, further findings with what they save
-at most, how far the recording can be trusted, and what takes most time. Every number leads to its view; a column leads to
-its step on the timeline.""",
+On top stands the largest loss; the edge's colour is its severity, **Next** what to do about it. Below: the mean step as
+parts that add up, each step as a column, what the device did meanwhile, further findings with what each saves at most,
+what the checks found, and what takes most time. Headings and bars lead to their views, a column to its step on the
+timeline.""",
     "findings": """\
-Each finding has what a cure saves, what to do, and what that costs elsewhere. Its evidence opens the rows, the place on the
-timeline that it speaks of, and the command that gives its number again.""",
+Each says what a cure saves, what to do, and what that costs elsewhere. Its evidence has the rows, the place on the
+timeline, and the command that gives its number again.""",
     "steps": """\
 A moment belongs to the first part that goes on, so that the parts of a step add up to it. Steps that no mean counts are
 pale: those that the recording cut off, and a slow first one. By mean, ranks stand beside each other.""",
     "operators": """\
-A bar filters the table to its row; a row opens with
-all its values, and a way to the timeline.""",
+A bar filters the table to its row; the name of a row opens all its values, and the way to the timeline. As every table, it is
+sorted by its heads, filtered, grouped, and copied as CSV or Markdown.""",
     "kernels": """\
-Names are shortened so that they stay apart; a row
-has them in full.""",
+Names are shortened so that they stay apart; an open row has them in full.""",
     "modules": """\
-Press a frame to see it alone, Escape goes back; with the keyboard the arrow keys walk over the frames. A search makes the
+By device or host time. Press a frame to see it alone, Escape goes back; arrow keys walk over the frames. A search makes the
 others pale and opens the tree where it finds something.""",
     "call-tree": """\
-Top-down from the first call, bottom-up from functions themselves to their callers, or a tree for each thread.""",
+Top-down from the first call, bottom-up from functions themselves to their callers, or a tree for each
+thread; by host or device time.""",
     "timeline": """\
-`?` lists the keys; [what they do](timeline.md).""",
+Drag, turn the wheel with Ctrl, or use the keys, which `?` lists; [what it shows](timeline.md).""",
     "communication": """\
-Ranks side by side, collectives with their wait, transfer and bandwidth, stragglers and what they did longer, a map of ranks
-and steps, clock drift, and the critical path over all ranks.""",
+Each rank's step, collectives with their wait, transfer and bandwidth, what computation hides of them, stragglers and what they
+did longer, a map of ranks and steps, what takes longer and longer, the critical path over all ranks, and who sends how
+much to whom.""",
     "memory": """\
 With [`stepscope view`](view.md) a press on the curve lists what is alive at that moment, a drag what lives in that stretch;
 with the keyboard, arrow keys and Enter, with Shift for a stretch.""",
     "roofline": """\
 Only roofs that limit something are drawn. A hollow circle is what counters counted.""",
     "hotspots": """\
-Of profiles of the host: py-spy, VTune, perf, and Nsight Systems with its call chains.""",
+Of py-spy, VTune, perf, Nsight Systems with its call chains, and of traced Python frames. Threads that only waited while
+others worked are left out, and counted.""",
     "metrics": """\
 Of Nsight Compute, nvprof and Kineto. Of several recordings another can be chosen as the baseline, a mark in each bar.""",
     "measured": """\
@@ -212,7 +214,7 @@ class Reports:
             server.wait()
 
     def of(self, names: tuple[str, ...]) -> str:
-        """The address of the report; empty where a recording is not there."""
+        """The address of the report; empty where a recording, or the tool that reads it, is not there."""
         paths = [self._traces / name for name in names]
         if not all(path.exists() for path in paths):
             return ""
@@ -220,8 +222,8 @@ class Reports:
             report = self._space / f"{len(self._made)}.html"
             first, *others = map(str, paths)
             compared = [word for other in others for word in ("--compare", other)]
-            run("report", first, *compared, "-o", str(report))
-            self._made[names] = report.as_uri()
+            made = stepscope(["report", first, *compared, "-o", str(report)]) == 0
+            self._made[names] = report.as_uri() if made else ""
         return self._made[names]
 
 
@@ -277,6 +279,7 @@ def taken(page: Page, address: str, path: Path) -> None:
     page.goto(f"{page.url}#{view}")
     page.wait_for_selector(f"main[data-shows='#{view}']:not(:has(.waiting))")
     page.wait_for_selector("main:not(:has([data-complete=no]))")
+    page.evaluate("document.activeElement.blur()")
     if page.locator("main table, main canvas, main svg").count() == 0:
         return
     picture = Image.open(io.BytesIO(page.screenshot()))

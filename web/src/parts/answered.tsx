@@ -104,11 +104,18 @@ export function Checks({ checks, most }: { readonly checks: readonly Check[]; re
         return (
           <li key={worst.check} class={isSevere(worst) ? "check severe" : "check"}>
             <span aria-hidden="true">{isSevere(worst) ? "⚠" : "·"}</span> <b>{worst.check}</b>
-            {ranks.length > 1 && <span class="muted"> (ranks {ranks.join(", ")})</span>}: {worst.explanation}
+            {ranks.length > 1 && <span class="muted"> (ranks {some(ranks)})</span>}: {worst.explanation}
           </li>
         );
       })}
       {most !== undefined && groups.length > most && <li class="muted">and {groups.length - most} more</li>}
     </ul>
   );
+}
+
+const MOST_RANKS = 8;
+
+function some(ranks: readonly unknown[]): string {
+  const more = ranks.length > MOST_RANKS ? [`and ${ranks.length - MOST_RANKS} more`] : [];
+  return [...ranks.slice(0, MOST_RANKS), ...more].join(", ");
 }

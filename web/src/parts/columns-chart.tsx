@@ -34,7 +34,7 @@ export function ColumnsChart({ columns, label, height, mean, reach }: Props) {
   const sums = columns.map((one) => one.parts.reduce((sum, part) => sum + part.value, 0));
   const top = reach ?? (Math.max(...sums, mean ?? 0) || 1);
   const slot = WIDTH / columns.length;
-  const gap = Math.min(6, slot * 0.15);
+  const gap = slot * width < 4 * WIDTH ? 0 : Math.min(6, slot * 0.15);
   const longest = Math.max(...columns.map((one) => one.name.length), 1);
   // So many have room for a name; the last ones share what is left, and may have none.
   const every = Math.ceil((columns.length * (longest * LETTER + SPACE)) / Math.max(width, 1));

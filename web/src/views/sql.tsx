@@ -47,7 +47,7 @@ function Asking({ sql }: { readonly sql: SqlSource }) {
   const asked = address.state.get("sql") ?? "";
   const [typed, setTyped] = useState(asked === "" ? example(holds) : asked);
   const [turn, setTurn] = useState(0);
-  const [outcome, setOutcome] = useState<Outcome>({ state: "none" });
+  const [outcome, setOutcome] = useState<Outcome>({ state: asked === "" ? "none" : "waiting" });
   const running = useRef<AbortController | null>(null);
   const field = useRef<HTMLTextAreaElement>(null);
   useEffect(() => {
