@@ -52,6 +52,8 @@ STATES = {
     "WHERE+kind+%3D+%27computation%27%0AGROUP+BY+name+ORDER+BY+total_ns+DESC",
 }
 """Of a view, what its picture shows of it."""
+ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
+"""Of a process: as torchrun sets it for several, so that one has no more."""
 SIZE = {"width": 1280, "height": 800}
 COLOURS = 224
 USE = {
@@ -240,14 +242,13 @@ def charts(space: Path) -> None:
         launch = ["-m", "torch.distributed.run", "--nproc_per_node", str(count), "--no-python"]
         record = ["-m", "stepscope", "record", "--phases", "-o", runs[-1], "--"]
         command = [sys.executable, *launch, sys.executable, *record, *example[1:], "--steps", "200"]
-        subprocess.run(command, check=True, stdout=sys.stderr)
+        subprocess.run(command, check=True, stdout=sys.stderr, env=ONE_THREAD)
     run("scaling", *runs, "-o", str(IMAGES / "dlrm-scaling.png"))
 
 
 def alone(command: list[str]) -> None:
     """Runs a training on one core, where other threads and processes do not make it slow and fast by turns."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    subprocess.run(command, check=False, stdout=sys.stderr, env=environment)
+    subprocess.run(command, check=False, stdout=sys.stderr, env=ONE_THREAD)
 
 
 def lacks(*modules: str) -> bool:
@@ -268,7 +269,16 @@ def views(page: Page, address: str) -> list[tuple[str, str, str]]:
     links: list[Any] = page.locator("nav > ul a").evaluate_all(
         "all => all.map((one) => [one.getAttribute('href'), one.innerText, one.title])"
     )
-    return [(href.partition("#/")[2].partition("?")[0], *words) for href, *words in links]
+    page.wait_for_selector(".where")
+    # The link of a view that has nothing says why in its title; this list has what each shows.
+    listed: list[list[str]] = page.locator(".where dl > div").evaluate_all(
+        "all => all.map((one) => ['dt', 'dd'].map((part) => one.querySelector(part).textContent))"
+    )
+    shows = dict(listed)
+    return [
+        (href.partition("#/")[2].partition("?")[0], title, shows.get(title, why))
+        for href, title, why in links
+    ]
 
 
 def taken(page: Page, address: str, path: Path) -> None:
