@@ -1,9 +1,7 @@
-"""The exposed part of waits: each moment once, and none lost where collectives overlap."""
+"""What waits cost: of several buckets once, beside computation nothing, and none lost where collectives overlap."""
 
-import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
-from tests.examples import examples
+from typing import Any
+
 from tests.questions.meetings import MS, Meetings
 
 from stepscope.analysis.lateness import Lateness, find_lateness
@@ -11,48 +9,63 @@ from stepscope.answers.scope import Scope
 from stepscope.store.open import Store
 
 _END = 100
-_TIME = st.integers(0, 60)
 
 
-def _lateness(job: Meetings) -> Lateness:
-    with Store.from_rows(job.rows()) as store, Scope(store) as scope:
+def _lateness(rows: dict[str, Any]) -> Lateness:
+    with Store.from_rows(rows) as store, Scope(store) as scope:
         found = find_lateness(scope)
     assert found is not None
     return found
 
 
 def test_a_wait_is_not_lost_where_the_next_collective_starts_before_its_recorded_end() -> None:
-    exposed = []
+    costs = []
     for late_ns in (0, 50_000):
         job = Meetings(_END)
         job.meet({0: 10, 1: 40}, 41)
-        job.meet({0: 41, 1: 71}, 72)
+        job.meet({0: 41, 1: 71}, 72, launch_ns=41 * MS)
         first = job.tables["collective"][0]
         first["end_ns"] += late_ns
         job.tables["device_event"][first["id"]]["dur_ns"] += late_ns
-        exposed.append(_lateness(job).exposed_ns.tolist())
-    assert exposed == [[30 * MS, 30 * MS]] * 2
+        costs.append(_lateness(job.rows()).cost_ns.tolist())
+    assert costs == [[30 * MS, 30 * MS]] * 2
 
 
-@examples(60)
-@given(
-    st.lists(st.tuples(_TIME, _TIME, st.integers(1, 20)), min_size=1, max_size=6),
-    st.lists(st.tuples(_TIME, st.integers(1, 15)), max_size=3),
-)
-def test_exposed_waits_of_a_rank_add_up_to_their_union(
-    meetings: list[tuple[int, int, int]], computed: list[tuple[int, int]]
-) -> None:
-    job = Meetings(_END)
-    for stream, (first, second, dur) in enumerate(meetings):
-        job.meet({0: first, 1: second}, max(first, second) + dur, stream=20 + stream)
-    for start, dur in computed:
-        job.compute(0, start, start + dur)
-    waits = np.zeros((2, _END), dtype=bool)
-    for first, second, _ in meetings:
-        waits[0, first:second] = True
-        waits[1, second:first] = True
-    for start, dur in computed:
-        waits[0, start : start + dur] = False
-    found = _lateness(job)
+def buckets(late: int) -> Meetings:
+    """A backward of three parts whose gradients are summed beside it; rank 1's batch is there `late` ms later. The host
+    is far ahead of the device."""
+    job = Meetings(200)
+    job.meet({0: 5, 1: 5}, 10)
+    job.on_host(1, 10, 10 + late, "loader", kind="annotation", role="dataloader")
+    ended = 0
+    for part in range(3):
+        since = 10 + 10 * part
+        for rank, start in ((0, since), (1, since + late)):
+            job.compute(rank, start, start + 10, launch_ns=2 * part)
+        arrived = since + 10 + late
+        job.meet({0: max(since + 10, ended), 1: arrived}, arrived + 2, launch_ns=2 * part + 1)
+        ended = arrived + 2
     for rank in (0, 1):
-        assert found.exposed_ns[found.waiter == rank].sum() == waits[rank].sum() * MS
+        job.compute(rank, ended, ended + 10, launch_ns=9)
+    return job
+
+
+def test_of_buckets_that_all_wait_for_a_late_batch_what_was_lost_counts_once() -> None:
+    for late in (5, 9, 20):
+        found = _lateness(buckets(late).rows())
+        assert found.wait_ns.sum() > late * MS
+        assert found.cost_ns.sum() == late * MS
+        assert round(found.charged_ns.sum()) == late * MS
+        input_ns, *others = found.by_rank(found.charged_ns)[1].tolist()
+        assert input_ns >= late * MS
+        assert max(others) < 1
+
+
+def test_a_wait_beside_computation_costs_nothing() -> None:
+    job = Meetings(_END)
+    job.meet({0: 10, 1: 30}, 32)
+    job.compute(0, 5, 50)
+    job.compute(1, 5, 30)
+    found = _lateness(job.rows())
+    assert found.wait_ns.tolist() == [20 * MS]
+    assert found.cost_ns.tolist() == [0]

@@ -32,14 +32,15 @@ class Meetings:
         told: bool = True,
         stream: int = 20,
         operation: str = "all_reduce",
+        launch_ns: int | None = None,
     ) -> None:
-        """A collective that ranks reach at these times and leave together."""
+        """A collective that ranks reach at these times and leave together; on all of them it was launched at a time (ns)."""
         last = max(arrivals.values())
         match = len(self.tables["collective"])
         for rank, start in arrivals.items():
             number = self._add(
-                "device_event", rank, start, end, name="nccl", kind="communication", stream=stream
-            )
+                "device_event", rank, start, end, name="nccl", kind="communication", stream=stream, launch_ns=launch_ns
+            )  # fmt: skip
             self.tables["collective"].append(
                 {
                     "rank": rank,

@@ -113,6 +113,33 @@ def test_over_gloo_transfer_and_straggler_are_told_apart_too(diff: Any) -> None:
     )
 
 
+def test_where_no_rank_is_named_it_is_not_said_that_nothing_could_be_saved(answer: Any) -> None:
+    even = answer("what-if", ONE_STREAM, without="straggler")
+    assert [row["change"] for row in even.rows()] == ["as recorded"]
+    assert even.note.startswith("No rank is a straggler")
+
+
+def test_what_was_asked_for_while_the_loop_waited_already_is_not_its_own_time(answer: Any) -> None:
+    """A second collective of a thread starts when the first one has ended, which the loop waits for meanwhile."""
+    rows = over_gloo()
+    second = [
+        {"rank": rank, "id": 3, "kind": "annotation", "name": "gloo:all_reduce", "role": "communication",
+         "thread": 9, "start_ns": 110_500, "dur_ns": 4_500} for rank in (0, 1)
+    ]  # fmt: skip
+    for row in rows["host_event"]:
+        if row["id"] == 2:
+            row["start_ns"] += 1_000
+    rows["host_event"] += second
+    for rank in (0, 1):
+        rows["collective"].append(
+            {"rank": rank, "host_id": 3, "match_id": 6, "start_ns": 110_500, "end_ns": 115_000, "wait_ns": 0,
+             "operation": "all_reduce"}
+        )  # fmt: skip
+    (row,) = answer("what-if", rows, without="straggler").rows()[1:]
+    assert row["saved_ns"] >= 79_000
+    assert row["at_most_ns"] >= row["saved_ns"]
+
+
 def test_a_report_makes_the_graph_once(make_store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
     monkeypatch.setattr(followed, "build", lambda *asked: made.append(asked) or build(*asked))

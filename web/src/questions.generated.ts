@@ -730,9 +730,9 @@ export type Rows = {
     readonly last_ratio?: number | null;
     /** what others waited for it, of all ranks together (ns) */
     readonly waited_by_others_ns?: number | null;
-    /** the same by origin: with what others waited for ranks that had waited for it, without what it passed on (ns) */
+    /** what these waits cost the others, by origin: with waits for ranks that had waited for it, without what it passed on (ns) */
     readonly charged_ns?: number | null;
-    /** what one of the others waits by it in a mean step (ns) */
+    /** what one of the others loses by it in a mean step (ns) */
     readonly late_ns?: number | null;
     /** the part of the mean step that this is (ratio) */
     readonly step_ratio?: number | null;

@@ -1,29 +1,34 @@
 """Whom ranks wait for in collectives, and what the late ones did meanwhile.
 
 A rank that reaches a collective early waits there for the last one. What the last one did longer is
-found by comparing the two since they were last together, which is the end of the previous collective that
-both took part in, or of a send that the receiver had come to: from there each has its own stretch of time to its arrival, by its own clock, and the
-two stretches differ by the wait. Each stretch is divided without a rest, so that the differences of its
-parts add up to the wait.
+found by comparing the two since they last went on together, which is the end of the previous collective that
+both took part in and the early one stood still for: from there each has its own stretch of time to its arrival, by its
+own clock, and the two stretches differ by the wait. Each stretch is divided without a rest, so that the differences of
+its parts add up to the wait.
+
+A wait beside computation costs nothing, and of those of several buckets behind one another only so much as the rank
+stands still in the end. So a wait has the weight of what it cost (`held_up`), over its length.
 
 A part may be a wait again: for a third rank, in a collective of another group. Then the third one is the
-cause, and what it did. A linear chain of such waits is followed back by weights: a wait has the weight 1,
-hands a part of it to each wait that it is made of, and takes it from each wait of the early rank, which
-would have waited longer without it. So the charges of all ranks add up to all that was waited. Where what
+cause, and what it did. A linear chain of such waits is followed back by weights: a wait
+hands a part of its weight to each wait that it is made of, and takes it from each wait of the early rank, which
+would have waited longer without it. So the charges of all ranks add up to all that waits cost. Where what
 they hang on was not matched, as between the stages of a pipeline on nodes whose clocks nothing compares,
 weights given and taken no longer cancel: then each wait stays with the rank that arrived last.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
+from stepscope.analysis.gaps import WAITS_FOR_DEVICE
+from stepscope.analysis.held_up import Beside, find_held_up
 from stepscope.analysis.recording import (
     COMMUNICATION,
     COPY,
+    NEVER,
     Array,
     Columns,
     Recordings,
@@ -36,14 +41,12 @@ from stepscope.analysis.recording import (
     steps_of,
     union_of,
 )
-from stepscope.answers.kernel_names import short_names
 from stepscope.answers.scope import Scope
 from stepscope.answers.sound import sound_ranks
-from stepscope.floor.units import ratio_text
 from stepscope.formats.consecutive import run_starts
 from stepscope.link.across_ranks.groups import POINT_TO_POINT
 from stepscope.link.across_ranks.matching import TOGETHER
-from stepscope.link.intervals import Intervals, covered, split, union
+from stepscope.link.intervals import Intervals, split, union
 
 CAUSES = (
     "input",
@@ -65,8 +68,11 @@ _COLLECTIVES = f"""
     SELECT rank, span, coalesce(match_id, -1) AS match_id, start_ns, end_ns,
         coalesce(last_rank, -1) AS last_rank, coalesce(least(wait_ns, end_ns - start_ns), 0) AS wait_ns,
         match_id IS NOT NULL AND coalesce(operation IN {TOGETHER} OR operation IN {POINT_TO_POINT}
-            AND min(end_ns) OVER same >= max(start_ns) OVER same, false) AS together
-    FROM collective WINDOW same AS (PARTITION BY match_id) ORDER BY rank, span, start_ns, end_ns
+            AND min(end_ns) OVER same >= max(start_ns) OVER same, false) AS together,
+        id IS NULL AS on_host, dense_rank() OVER (ORDER BY device, stream, thread) AS stream, coalesce(launch_ns, {NEVER}) AS launch_ns
+    FROM collective LEFT JOIN (SELECT rank, id, device, stream, launch_ns FROM device_event) USING (rank, id)
+    LEFT JOIN (SELECT rank, id AS host_id, thread FROM host_event WHERE role = 'communication') USING (rank, host_id)
+    WINDOW same AS (PARTITION BY match_id) ORDER BY rank, span, start_ns, end_ns
 """
 _HOST = """
     SELECT rank, span, start_ns, start_ns + dur_ns AS end_ns, CASE
@@ -78,6 +84,21 @@ _HOST = """
         role IN ('dataloader', 'garbage_collection', 'compile') OR kind = 'overhead'
         OR depth <= {depth} AND kind IN ('operator', 'annotation', 'python', 'runtime'))
 """
+WAITED_NS = 10_000
+"""A call that returns sooner did not wait for the device."""
+_OPERATORS = """
+    SELECT rank, span, start_ns, start_ns + dur_ns AS end_ns FROM host_event
+    WHERE {ranks} AND kind = 'operator' AND role IS DISTINCT FROM 'communication'
+"""
+_RETURNED = f"""
+    SELECT rank, span, start_ns + dur_ns AS end_ns FROM host_event
+    WHERE {{ranks}} AND {WAITS_FOR_DEVICE} AND dur_ns >= {WAITED_NS}
+    UNION ALL
+    SELECT rank, span, launch_end_ns FROM device_event
+    WHERE {{ranks}} AND kind = 'copy' AND copy_kind = 'DtoH' AND start_ns + dur_ns <= launch_end_ns
+"""
+"""When calls returned that had waited for the device."""
+_OF_COLLECTIVES = ("start_ns", "end_ns", "wait_ns", "launch_ns", "stream")
 _INPUT, _COLLECTION, _COMPILATION, _PROFILER, _OTHER = range(5)
 # What `split` gives a stretch of time to, in this order, and the place of each in `CAUSES`.
 _COMPUTATION, _COPIES, _WAIT, _TRANSFER = range(4)
@@ -98,7 +119,7 @@ class Lateness:
         waiter, late: the rank that waited, and the one that arrived last.
         step: step in which it waited; -1 outside of steps.
         wait_ns: how long (ns).
-        exposed_ns: the part of it beside which it computed and copied nothing (ns), each moment once.
+        cost_ns: how much sooner it would have gone on without it (ns); see `held_up`.
         asked: whether it is among what was asked about.
         weight: how much of it is charged to what the late rank did; with the waits that are made of it.
         causes_ns: what the late rank did longer (ns): a column for each of `CAUSES`. Times its weight it
@@ -120,7 +141,7 @@ class Lateness:
     late: Array
     step: Array
     wait_ns: Array
-    exposed_ns: Array
+    cost_ns: Array
     asked: Array
     weight: Array
     causes_ns: Array
@@ -223,7 +244,6 @@ class _Waits:
         self.marked = steps[1]
         self.steps = steps[0]
         self._pair()
-        self._since()
 
     def _steps(self, steps: Recordings, marked: bool) -> tuple[Array, Array]:
         """The step in which each collective started, -1 outside of steps, and whether it is asked for."""
@@ -261,27 +281,24 @@ class _Waits:
         self.wait = np.flatnonzero(waits & there)
         self.late = last[self.wait]
         # In order of the last arrival: what a wait is made of was over before.
-        order = np.argsort(self._until(self.wait), kind="stable")
+        order = np.argsort(rows["start_ns"][self.wait] + rows["wait_ns"][self.wait], kind="stable")
         self.wait, self.late = self.wait[order], self.late[order]
         self.of_row = np.full(len(self.key), -1, dtype=np.int64)
         self.of_row[self.wait] = np.arange(len(self.wait))
 
-    def _until(self, row: Array) -> Array:
-        until: Array = self.rows["start_ns"][row] + self.rows["wait_ns"][row]
-        return until
-
     def _since(self) -> None:
-        """Finds, for each wait, the rows of the previous collective that both ranks left: -1 without one."""
+        """Finds, for each wait, the rows of the previous collective that both ranks left and the one that waits stood still
+        for, so that both went on from there: -1 without one."""
         rows, sets = self.rows, self._sets()
         self.since_late = np.full(len(self.wait), -1, dtype=np.int64)
         self.since_wait = np.full(len(self.wait), -1, dtype=np.int64)
         ranks = int(rows["rank"].max()) + 1
         code = self.match * ranks + rows["rank"]
         by_code = np.argsort(code, kind="stable")
-        for key in np.unique(self.key[self.late]).tolist():
-            mine = np.flatnonzero(self.key[self.late] == key)
+        for key in np.unique(self.key[self.wait]).tolist():
+            mine = np.flatnonzero(self.key[self.wait] == key)
             at = self.places[key]
-            together = np.flatnonzero(rows["together"][at]) + at.start
+            together = np.flatnonzero(rows["together"][at] & self.stood[at]) + at.start
             if not len(together):
                 continue
             together = together[np.argsort(rows["end_ns"][together], kind="stable")]
@@ -293,17 +310,17 @@ class _Waits:
             latest = np.maximum.accumulate(latest, axis=0)
             ended = rows["end_ns"][together]
             before = np.searchsorted(ended, rows["start_ns"][self.late[mine]], side="right") - 1
-            waiter = rows["rank"][self.wait[mine]]
-            holds = sets[1][groups][:, waiter].T
+            late = rows["rank"][self.late[mine]]
+            holds = sets[1][groups][:, late].T
             found = np.where(holds & (before >= 0)[:, None], latest[np.maximum(before, 0)], -1)
             place = found.max(axis=1, initial=-1)
             known = place >= 0
             row = together[np.maximum(place, 0)]
-            wanted = self.match[row] * ranks + waiter
+            wanted = self.match[row] * ranks + late
             other = by_code[np.minimum(np.searchsorted(code[by_code], wanted), len(code) - 1)]
-            known &= (code[other] == wanted) & (self.key[other] == self.key[self.wait[mine]])
-            self.since_late[mine] = np.where(known, row, -1)
-            self.since_wait[mine] = np.where(known, other, -1)
+            known &= (code[other] == wanted) & (self.key[other] == self.key[self.late[mine]])
+            self.since_wait[mine] = np.where(known, row, -1)
+            self.since_late[mine] = np.where(known, other, -1)
 
     def _sets(self) -> tuple[Array, Array]:
         """For each match the number of its set of ranks, and for each set which ranks it holds."""
@@ -317,63 +334,81 @@ class _Waits:
     def compare(self, scope: Scope) -> None:
         """Divides both stretches of each wait, and finds what the late rank did longer."""
         count = len(self.wait)
-        self.start = np.zeros((2, count), dtype=np.int64)
-        self.end = np.stack([self.rows["start_ns"][row] for row in (self.late, self.wait)])
-        self.parts = np.zeros((2, count, len(_LAYERS)), dtype=np.int64)
-        sides = ((self.late, self.since_late), (self.wait, self.since_wait))
-        self.exposed, self.held, self.held_up = np.zeros((3, len(self.key)), dtype=np.int64)
+        self.held = np.stack([self.rows["start_ns"], self.rows["start_ns"]])
+        self.stood = np.zeros(len(self.key), dtype=bool)
         involved = np.unique(self.rows["rank"][np.concatenate([self.late, self.wait])]).tolist()
+        began: dict[tuple[int, int], tuple[int, int]] = {}
+        layers: dict[int, list[Intervals]] = {}
         for ranks in rank_batches(involved):
             device = device_work(scope, ranks)
             depth = outer_depth(scope, ranks)
             host = recordings(scope.numpy(_HOST.format(ranks=ranks, depth=depth)))
-            began = recorded_times(scope, device, ranks)
+            returned = recordings(scope.numpy(_RETURNED.format(ranks=ranks)))
+            operators: Recordings = {}
+            if self.rows["on_host"].any():
+                operators = recordings(scope.numpy(_OPERATORS.format(ranks=ranks)))
+            began |= recorded_times(scope, device, ranks)
             for key in self.keys.tolist():
-                name = divmod(key, 1 << 16)
-                if name not in began:
-                    continue
-                layers = self._layers(key, device.get(name), host.get(name))
-                for side, (row, since) in enumerate(sides):
-                    mine = np.flatnonzero(self.key[row] == key)
-                    start = np.where(
-                        since[mine] >= 0, self.rows["end_ns"][since[mine]], began[name][0]
-                    )
-                    start = np.minimum(start, self.end[side, mine])
-                    self.start[side, mine] = start
-                    self.parts[side, mine] = split(start, self.end[side, mine], layers)
+                of = [
+                    found.get(divmod(key, 1 << 16)) for found in (device, host, returned, operators)
+                ]
+                if divmod(key, 1 << 16) in began and key not in layers:
+                    layers[key] = self._layers(key, *of)
+        self._since()
+        self.start = np.zeros((2, count), dtype=np.int64)
+        self.end = np.stack([self.rows["start_ns"][row] for row in (self.late, self.wait)])
+        self.parts = np.zeros((2, count, len(_LAYERS)), dtype=np.int64)
+        for key, own in layers.items():
+            first = began[divmod(key, 1 << 16)][0]
+            for side, (row, since) in enumerate(
+                ((self.late, self.since_late), (self.wait, self.since_wait))
+            ):
+                mine = np.flatnonzero(self.key[row] == key)
+                start = np.where(since[mine] >= 0, self.rows["end_ns"][since[mine]], first)
+                start = np.minimum(start, self.end[side, mine])
+                self.start[side, mine] = start
+                self.parts[side, mine] = split(start, self.end[side, mine], own)
 
-    def _layers(self, key: int, device: Columns | None, host: Columns | None) -> list[Intervals]:
-        """What a rank did, in the order of `_LAYERS`; what is left is not recorded."""
-        nothing = union([], [])
-        at = self.places[key]
-        start, end = self.rows["start_ns"][at], self.rows["end_ns"][at]
-        waited = start + self.rows["wait_ns"][at]
-        # While another collective of the rank starts, this one holds nothing up: it runs beside.
-        last = np.searchsorted(start, end, side="left") - 1
-        begin = np.maximum(start, start[np.maximum(last, np.arange(len(start)))])
-        computes = copies = nothing
+    def _layers(
+        self,
+        key: int,
+        device: Columns | None,
+        host: Columns | None,
+        returned: Columns | None,
+        operators: Columns | None,
+    ) -> list[Intervals]:
+        """What a rank did, in the order of `_LAYERS`; what is left is not recorded. Finds what its waits cost it."""
+        computes = copies = nothing = union([], [])
+        none = np.zeros(0, np.int64)
+        started = ended = launched = none
         if device is not None:
             kind = device["work"]
             computes = union_of(device, (kind != COMMUNICATION) & (kind != COPY))
             copies = union_of(device, kind == COPY)
-        busy = union(
-            np.concatenate([computes.start, copies.start]),
-            np.concatenate([computes.end, copies.end]),
+            work = np.flatnonzero(kind != COMMUNICATION)
+            work = work[np.argsort(device["start_ns"][work], kind="stable")]
+            started, ended, launched = (
+                device[name][work] for name in ("start_ns", "end_ns", "launch_ns")
+            )
+        until = none if returned is None else np.sort(returned["end_ns"])
+        both = (
+            np.concatenate([getattr(one, edge) for one in (computes, copies)])
+            for edge in ("start", "end")
         )
-        # Of waits at the same time the one that ends first holds the rank up: then it goes on.
-        order = np.argsort(waited, kind="stable")
-        ended = np.concatenate(
-            [[np.iinfo(np.int64).min], np.maximum.accumulate(waited[order])[:-1]]
+        on_device = Beside(union(*both), started, ended, launched, until)
+        on_threads = Beside(
+            nothing if operators is None else union_of(operators), none, none, none, none
         )
-        held = np.empty_like(begin)
-        held[order] = np.maximum(begin[order], ended)
-        self.held[at] = held = np.minimum(held, waited)
-        self.held_up[at] = waited - held - covered(busy, held, waited)
-        # A moment of waiting counts once, with the wait that started first: together they are their union.
-        until = np.where(self.of_row[at] >= 0, waited, start)
-        before = np.concatenate([start[:1], np.maximum.accumulate(until)[:-1]])
-        since = np.minimum(np.maximum(start, before), until)
-        self.exposed[at] = until - since - covered(busy, since, until)
+        at, still = self.places[key], []
+        for beside, of_host in ((on_device, False), (on_threads, True)):
+            rows = np.flatnonzero(self.rows["on_host"][at] == of_host) + at.start
+            if not len(rows):
+                continue
+            own = {name: self.rows[name][rows] for name in _OF_COLLECTIVES}
+            held = find_held_up(own, beside)
+            self.held[:, rows] = held.since, held.until
+            self.stood[rows] = held.stood
+            still.append(held.still)
 
         def on_host(doing: int) -> Intervals:
             return nothing if host is None else union_of(host, host["doing"] == doing)
@@ -381,8 +416,13 @@ class _Waits:
         return [
             computes,
             copies,
-            union(begin, waited),
-            union(begin, end),
+            union(*self.held[:, at]),
+            union(
+                *(
+                    np.concatenate([getattr(one, edge) for one in still])
+                    for edge in ("start", "end")
+                )
+            ),
             *map(on_host, (_INPUT, _COLLECTION, _COMPILATION, _PROFILER, _OTHER)),
         ]
 
@@ -400,12 +440,14 @@ class _Waits:
         causes[:, CAUSES.index("not recorded")] += np.where(known, rest, 0)
         causes[:, CAUSES.index("before the recording")] += np.where(known, 0, rest)
         asked = self.in_asked[self.wait]
-        weight = asked.astype(np.float64)
+        cost_ns = (self.held[1] - self.held[0])[self.wait]
+        part = np.where(asked, cost_ns / wait_ns, 0.0)
+        weight = part.copy()
         taken = self._follow(weight)
         charged = np.bincount(rows["rank"][self.late], weight * (wait_ns - taken))
-        followed = bool(-charged.clip(max=0).sum() <= _CONTRADICTS * wait_ns[asked].sum())
+        followed = bool(-charged.clip(max=0).sum() <= _CONTRADICTS * cost_ns[asked].sum())
         if not followed:
-            weight, taken = asked.astype(np.float64), np.zeros_like(taken)
+            weight, taken = part, np.zeros_like(taken)
         causes[:, CAUSES.index("communication")] += longer[:, _WAIT] - taken
         counted = self.in_asked & self.matched
         one = np.unique(self.match[counted], return_index=True)[1]
@@ -415,7 +457,7 @@ class _Waits:
         last = np.unique(matched[matched >= 0], return_counts=True)
         ranks = np.unique(rows["rank"]).tolist()
         return Lateness(
-            rows["match_id"][self.wait], rows["rank"][self.wait], rows["rank"][self.late], self.step[self.wait], wait_ns, self.exposed[self.wait], asked,
+            rows["match_id"][self.wait], rows["rank"][self.wait], rows["rank"][self.late], self.step[self.wait], wait_ns, cost_ns, asked,
             weight, causes, self.start[0], self.end[0], rows["span"][self.late], self.start[1],
             self.end[1], rows["span"][self.wait], len(one), int((matched < 0).sum()),
             dict(zip(*(column.tolist() for column in attended), strict=True)),
@@ -463,116 +505,23 @@ class _Waits:
             low = np.zeros(len(own), dtype=np.int64)
             for key in np.unique(self.key[row[own]]).tolist():
                 at, mine = self.places[key], self.key[row[own]] == key
-                until = np.maximum.accumulate(rows["start_ns"][at] + rows["wait_ns"][at])
+                until = np.maximum.accumulate(self.held[1, at])
                 low[mine] = at.start + np.searchsorted(
                     until, self.start[side, own[mine]], side="right"
                 )
             count = np.maximum(row[own] - low, 0)
             number = np.repeat(np.arange(len(own)), count)
             other = np.arange(len(number)) + np.repeat(low - np.cumsum(count) + count, count)
-            until, held = self._until(other), self.held[other]
-            inside = until - np.maximum(held, self.start[side, own[number]])
-            chosen = (inside > 0) & (until <= self.end[side, own[number]])
-            number, other, inside = number[chosen], other[chosen], inside[chosen]
-            exposed = self.held_up[other] * inside / (until - held)[chosen]
-            whole = np.maximum(np.bincount(number, exposed, minlength=len(own)), layer[own])
-            known = (self.of_row[other] >= 0) & (exposed > 0)
+            held, until = self.held[:, other]
+            cost = until - np.maximum(held, self.start[side, own[number]])
+            chosen = (cost > 0) & (until <= self.end[side, own[number]])
+            number, other, cost = number[chosen], other[chosen], cost[chosen]
+            whole = np.maximum(np.bincount(number, cost, minlength=len(own)), layer[own])
+            known = self.of_row[other] >= 0
             number, other = number[known], other[known]
             scale = layer[own[number]] / whole[number] * (1 if side == 0 else -1)
-            part = exposed[known] / rows["wait_ns"][other] * scale
+            part = cost[known] / rows["wait_ns"][other] * scale
             found.append((own[number], self.of_row[other], part))
         wait, of, part = (np.concatenate(columns) for columns in zip(*found, strict=True))
         order = np.argsort(wait, kind="stable")
         return wait[order], of[order], part[order]
-
-
-_WINDOWS = """
-    WITH stretch AS (
-        SELECT unnest($rank::INTEGER[]) AS rank, unnest($span::SMALLINT[]) AS span,
-            unnest($start_ns::BIGINT[]) AS from_ns, unnest($end_ns::BIGINT[]) AS to_ns,
-            unnest($weight::DOUBLE[]) AS weight
-    )
-    SELECT name, sum(weight * {part} * (least(start_ns + dur_ns, to_ns) - greatest(start_ns, from_ns))
-        / dur_ns)::DOUBLE AS time_ns
-    FROM {table} JOIN stretch USING (rank, span)
-    WHERE start_ns < to_ns AND start_ns + dur_ns > from_ns AND dur_ns > 0 AND {condition}
-    GROUP BY name HAVING time_ns > 0 ORDER BY time_ns DESC, name LIMIT {most}
-"""
-_WORTH_NAMING = 0.25
-_MOST = 0.2
-_NAMED = {
-    "computation": ("device_event", "dur_ns", "kind = 'computation'"),
-    "host": (
-        "host_event",
-        "self_ns",
-        "kind IN ('operator', 'runtime') AND coalesce(role, '') NOT IN ('synchronize', 'compile', 'dataloader')",
-    ),
-}
-"""Causes of which the names of kernels, or of operators and calls, say more."""
-
-
-def what_took_longer(
-    scope: Scope, lateness: Lateness, rank: int, cause: str, most: int = 2
-) -> list[str]:
-    """The names of the kernels, or operators and calls, that took a late rank longer than the others, those
-    first that make most of the difference.
-
-    Of each collective at which it was last, it is compared with the rank that waited longest.
-
-    Args:
-        cause: one of `CAUSES`; nothing is named of others than computation and host.
-    """
-    own = np.flatnonzero((lateness.late == rank) & (lateness.weight > 0))
-    if cause not in _NAMED or not len(own):
-        return []
-    order = own[np.lexsort((-lateness.wait_ns[own], lateness.late_end[own]))]
-    pairs = order[np.unique(lateness.late_end[order], return_index=True)[1]]
-    table, part, condition = _NAMED[cause]
-
-    def both(late: Array, waiting: Array) -> list[float]:
-        columns: Iterable[float] = np.concatenate([late[pairs], waiting[pairs]]).tolist()
-        return list(columns)
-
-    asked = {
-        "rank": both(lateness.late, lateness.waiter),
-        "span": both(lateness.late_span, lateness.wait_span),
-        "start_ns": both(lateness.late_start, lateness.wait_start),
-        "end_ns": both(lateness.late_end, lateness.wait_end),
-        "weight": [1.0] * len(pairs) + [-1.0] * len(pairs),
-    }
-    query = _WINDOWS.format(table=table, part=part, condition=condition, most=most)
-    with Scope(scope.store, all_times=True) as whole:
-        found = whole.sql(query, asked).to_pylist()
-    whole_ns = sum(row["time_ns"] for row in found)
-    return [row["name"] for row in found if row["time_ns"] >= _WORTH_NAMING * whole_ns]
-
-
-def shares_of_longer(charged_ns: Array) -> Array:
-    """What each cause makes of all that a rank did longer; below 0 for what it did shorter."""
-    shares: Array = charged_ns / max(charged_ns.clip(min=0).sum(), 1)
-    return shares
-
-
-def why(scope: Scope, lateness: Lateness, rank: int, *, recorded: bool = False) -> str:
-    """What makes most of a rank's lateness, in words; empty where nobody waited for it.
-
-    Shares are those of all that it did longer than the others: what it did shorter made it less late. Causes that
-    make less than a fifth of it are left out.
-
-    Args:
-        recorded: without what lies before its recording.
-    """
-    charged = lateness.by_rank(lateness.charged_ns)[rank]
-    if recorded:
-        charged[CAUSES.index("before the recording")] = 0
-    if charged.sum() <= 0:
-        return ""
-    shares = shares_of_longer(charged)
-    parts = []
-    for place in (-charged).argsort(kind="stable").tolist():
-        if shares[place] < _MOST:
-            break
-        names = what_took_longer(scope, lateness, rank, CAUSES[place])
-        text = f"{CAUSES[place]} {ratio_text(shares[place])}"
-        parts.append(f"{text} ({', '.join(short_names(names))})" if names else text)
-    return ", ".join(parts)

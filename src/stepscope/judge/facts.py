@@ -98,30 +98,27 @@ class Facts(Recorded):
 
     @cached_property
     def waited_for_late_ns(self) -> float:
-        """The exposed time in which ranks wait for those that `late` names, in a mean step (ns): it is the loss
+        """What ranks stand still for those that `late` names, in a mean step (ns): it is the loss
         `straggling-rank`, and no communication. 0 where phases tell, whose times leave it out already."""
         if self.late is None or self.lateness is None:
             return 0.0
         charged = recorded_lateness(self.lateness)
-        return self._exposed_of(self.lateness, sum(charged[rank] for rank in self.late.ranks))
+        return self._in_the_mean(sum(charged[rank] for rank in self.late.ranks))
 
     @cached_property
     def waited_unrecorded_ns(self) -> float:
-        """The exposed time in which ranks wait for what late ones did before their recordings start, in a mean step (ns)."""
+        """What ranks stand still for what late ones did before their recordings start, in a mean step (ns)."""
         if self.lateness is None:
             return 0.0
         from stepscope.analysis.lateness import CAUSES
 
         before = self.lateness.charged_ns[:, CAUSES.index("before the recording")].sum()
-        return self._exposed_of(self.lateness, self.lateness.per_step(float(before)))
+        return self._in_the_mean(self.lateness.per_step(float(before)))
 
-    @staticmethod
-    def _exposed_of(lateness: Lateness, waited_ns: float) -> float:
-        """The exposed part of what one of the others waits (ns), in the mean of all ranks."""
-        whole = int(lateness.wait_ns[lateness.asked].sum())
-        exposed = int(lateness.exposed_ns[lateness.asked].sum()) / max(1, whole)
-        ranks = len(lateness.ranks)
-        return waited_ns * exposed * (ranks - 1) / ranks
+    def _in_the_mean(self, lost_ns: float) -> float:
+        """What one of the others loses (ns), in the mean of all ranks."""
+        ranks = len(self.lateness.ranks) if self.lateness is not None else 1
+        return lost_ns * (ranks - 1) / ranks
 
     @property
     def has_device(self) -> bool:

@@ -45,11 +45,11 @@ _COLUMNS = (
     Column(
         "charged_ns",
         "int",
-        "the same by origin: with what others waited for ranks that had waited for it, without what it "
+        "what these waits cost the others, by origin: with waits for ranks that had waited for it, without what it "
         "passed on",
         sums=True,
     ),
-    Column("late_ns", "float", "what one of the others waits by it in a mean step", sums=True),
+    Column("late_ns", "float", "what one of the others loses by it in a mean step", sums=True),
     Column("step_ratio", "float", "the part of the mean step that this is"),
     Column("share_ratio", "float", "the part of all that the rank did longer"),
     Column("longest_ns", "int", "what the rank waited that waited longest"),
@@ -97,10 +97,13 @@ def stragglers(scope: Scope, by: str = "rank") -> pa.Table:
     below their uncertainty counts for nobody. Steps that means leave out are left out.
 
     `waited_by_others_ns` adds up how long each of the others waited in collectives at which the rank arrived
-    last. `charged_ns` follows waits to their origin: where rank B is late because it had waited for rank A
-    in another group, what is waited for B is charged to A. Both add up to the same over all
-    ranks. Where too few of the waits that others hang on are known, nothing is followed and both are equal; a
-    note says so. `late_ns` is what one of the others waits by it in a mean step.
+    last. `charged_ns` is what of it cost them time: a collective runs beside computation, and a wait costs nothing until
+    the rank stands still for it. Of the buckets of a gradient each waits for a late rank, and what that costs counts once.
+    Without its waits, a rank's collectives follow one another as it asks for them; it loses how much sooner it would have
+    gone on, and no more than it stood still. Waits are followed to their origin: where rank B is late because it had
+    waited for rank A in another group, what that costs is charged to A. Over all ranks, charges add up to what waits
+    cost. Where too few of the waits that others hang on are known, nothing is followed; a
+    note says so. `late_ns` is what one of the others loses by it in a mean step.
 
     A rank is **late**, a straggler, where without what lies before its recording that is 5 % of the step or more, and no
     less than three quarters of what the latest rank costs, as long as this is so of no more than half of the ranks;
@@ -108,7 +111,7 @@ def stragglers(scope: Scope, by: str = "rank") -> pa.Table:
 
     **Why.** The late rank is compared with each rank that waited, from the end of the previous collective
     that both left together (all-reduce, all-gather, reduce-scatter, all-to-all, barrier, a send whose receiver was
-    there) to its arrival, each by its own clock. The two stretches of time differ by the wait. Each is divided without a rest, a
+    there) and the other stood still for, to its arrival, each by its own clock. The two stretches of time differ by the wait. Each is divided without a rest, a
     moment going to the first that applies: computation, copies, communication, waiting for the DataLoader,
     garbage collection (recorded by torch's `record_python_gc_info`), compilation (Dynamo's timed
     phases), the profiler's own work, other work of the host, nothing recorded. So the columns of causes
@@ -136,8 +139,8 @@ def stragglers(scope: Scope, by: str = "rank") -> pa.Table:
 
 
 def _by_rank(scope: Scope, lateness: Lateness) -> Iterator[dict[str, Any]]:
-    from stepscope.analysis.lateness import why
     from stepscope.analysis.straggler import LATE_ABOVE, late_in_collectives
+    from stepscope.analysis.why_late import why
 
     found = late_in_collectives(lateness)
     asked = lateness.wait_ns * lateness.asked
@@ -191,7 +194,8 @@ def _by_step(scope: Scope, lateness: Lateness) -> Iterator[dict[str, Any]]:  # n
 
 
 def _by_cause(scope: Scope, lateness: Lateness) -> Iterator[dict[str, Any]]:
-    from stepscope.analysis.lateness import CAUSES, shares_of_longer, what_took_longer
+    from stepscope.analysis.lateness import CAUSES
+    from stepscope.analysis.why_late import shares_of_longer, what_took_longer
 
     charged = lateness.by_rank(lateness.charged_ns)
     waited = int(lateness.wait_ns[lateness.asked].sum())

@@ -112,12 +112,14 @@ def what_if(scope: Scope, faster: str = "", without: str = "") -> pa.Table:
             model = WhatIf(whole, graph, scope)
             steps = len(stretch.steps)
             recorded = model.recorded / steps
+            named = model.straggler() is not None
+            # Where no rank is named it is not that there is nothing to win.
             changes = (
-                [_known(model, change) for change in asked]
+                [_known(model, one) for one in asked if named or "straggler" not in one.without]
                 if asked
                 else _usual(scope, number, model)
             )
-            late |= model.straggler() is not None
+            late |= named
             if len(changes) > 1:
                 total = changes[0]
                 for change in changes[1:]:

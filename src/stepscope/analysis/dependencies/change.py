@@ -31,7 +31,7 @@ from stepscope.analysis.straggler import late_in_collectives
 from stepscope.answers.scope import Scope
 from stepscope.costs import CLASSES
 from stepscope.formats.consecutive import run_starts
-from stepscope.link.intervals import covered, union
+from stepscope.link.intervals import covered, subtract, union
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,12 @@ class WhatIf:
             )
         saved = _mean(before - self._takes(moved, times.duration)[stay])
         sure = _mean(before - self._takes(certain, times.certain_duration)[stay])
-        most = max(min(self._most(times), _mean(before - self._in_a_row(times)[stay])), saved)
+        most = min(self._most(times), _mean(before - self._in_a_row(times)[stay]))
+        if change == Change(without=("straggler",)):
+            duration, lag = self._freed(times)
+            freed = self.run(duration, lag, times.dropped)
+            most = min(most, _mean(before - self._takes(freed, duration)[stay]))
+        most = max(most, saved)
         return Outcome(saved, min(sure, saved), most if most < _mean(before) else None)
 
     @property
@@ -190,11 +195,16 @@ class WhatIf:
         if "communication" in change.without:
             self._without_communication(times)
         if "input" in change.without:
-            self._shorten_threads(times, [self._loads(events) for events in graph.recordings])
+            self._shorten_threads(
+                (times.lag, times.certain_lag), [self._loads(events) for events in graph.recordings]
+            )
             times.dropped |= graph.why == LOADER
             times.unpaced = True
         if "launch" in change.without:
-            self._shorten_threads(times, [self._launches(events) for events in graph.recordings])
+            self._shorten_threads(
+                (times.lag, times.certain_lag),
+                [self._launches(events) for events in graph.recordings],
+            )
             launched = (graph.why == LAUNCHED) & (graph.time[graph.source] >= graph.stretch.since)
             for lag in (times.lag, times.certain_lag):
                 lag[launched] = np.minimum(lag[launched], 0)
@@ -300,7 +310,9 @@ class WhatIf:
         )
         return calls["thread"][free], calls["start_ns"][free], calls["end_ns"][free]
 
-    def _shorten_threads(self, times: _Times, taken: Sequence[tuple[Array, Array, Array]]) -> None:
+    def _shorten_threads(
+        self, lags: Sequence[Array], taken: Sequence[tuple[Array, Array, Array]]
+    ) -> None:
         """Takes stretches of time out of what threads do."""
         graph = self.graph
         edges = np.flatnonzero(graph.why == THREAD)
@@ -313,7 +325,7 @@ class WhatIf:
                 begin, finish = graph.time[graph.source[rows]], graph.time[graph.target[rows]]
                 less = covered(union(start[mine], end[mine]), begin, finish)
                 passed = finish - begin
-                for lag in (times.lag, times.certain_lag):
+                for lag in lags:
                     lag[rows] = np.minimum(lag[rows], passed - less)
 
     def _in_a_row(self, times: _Times) -> Array:
@@ -361,16 +373,12 @@ class WhatIf:
         np.add.at(back, cell[np.unique(graph.target[graph.why == RETURNED])], 1)
         less += delay * back
         if times.away >= 0:
-            late = np.flatnonzero(
-                (graph.why == ARRIVED) & (graph.recording[graph.source] == times.away)
-            )
-            meets = np.full(len(graph.time), NEVER, np.int64)
-            meets[graph.target[late]] = graph.time[graph.source[late]]
-            arrivals = np.flatnonzero((graph.why == ARRIVED) & inside[graph.source])
-            at = graph.source[arrivals]
-            waited = np.maximum(meets[graph.target[arrivals]] - graph.time[at], 0)
-            waited[meets[graph.target[arrivals]] == NEVER] = 0
-            np.add.at(less, cell[at], waited)
+            for number, (start, end) in enumerate(self._may_wait_for(times.away)):
+                own = start >= stretch.start
+                step = np.minimum(
+                    np.searchsorted(stretch.ends, start[own], side="right"), steps - 1
+                )
+                np.add.at(less, number * steps + step, (end - start)[own])
         if times.unpaced:
             paced = graph.target[graph.why == LOADER]
             for number, events in enumerate(graph.recordings):
@@ -380,6 +388,65 @@ class WhatIf:
                 asked = (start >= stretch.start) & (at < steps) & np.isin(end, graph.time[own])
                 np.add.at(less, number * steps + at[asked], (end - start)[asked])
         return int(less.reshape(ranks, steps).max(axis=0).sum()) if steps and ranks else 0
+
+    def _may_wait_for(self, away: int) -> list[tuple[Array, Array]]:
+        """When each recording's rank waited for another, or may have: start and end of each time (ns). Of a collective that
+        was not matched, or whose last rank the clocks do not tell, all of it may be a wait."""
+        graph = self.graph
+        arrivals = np.flatnonzero(graph.why == ARRIVED)
+        late = arrivals[graph.recording[graph.source[arrivals]] == away]
+        meets = np.full(len(graph.time), NEVER, np.int64)
+        meets[graph.target[late]] = graph.time[graph.source[late]]
+        at, until = graph.source[arrivals], meets[graph.target[arrivals]]
+        own = np.flatnonzero(graph.why == OWN)
+        work, _, talks = self._work()
+        alone = work[talks[work]]
+        of = np.concatenate([at, graph.source[own], alone])
+        start = graph.time[of]
+        end = np.concatenate([until, graph.time[graph.target[own]], graph.done[alone]])
+        found = []
+        for number, events in enumerate(graph.recordings):
+            mine = (graph.recording[of] == number) & (end > start)
+            met = graph.time[at[(graph.recording[at] == number) & (graph.kind[at] == HOST)]]
+            exchanges = events.exchanges
+            left = ~np.isin(exchanges["start_ns"], met)
+            found.append(
+                (
+                    np.concatenate([start[mine], exchanges["start_ns"][left]]),
+                    np.concatenate([end[mine], exchanges["end_ns"][left]]),
+                )
+            )
+        return found
+
+    def _freed(self, times: _Times) -> tuple[Array, Array]:
+        """Durations and lags without what may have been a wait for the rank that is away: pauses of threads, and delays that
+        nothing explains, as far as a collective of the same rank may have waited for it meanwhile."""
+        graph = self.graph
+        duration, lag = times.duration.copy(), times.lag.copy()
+        work, _, talks = self._work()
+        duration[work[talks[work]]] = 0
+        lag[graph.why == OWN] = 0
+        taken = []
+        for number, (events, (start, end)) in enumerate(
+            zip(graph.recordings, self._may_wait_for(times.away), strict=True)
+        ):
+            waits = union(start, end)
+            pauses = {thread: subtract(waits, busy) for thread, busy in events.busy.items()}
+            for thread in np.unique(events.exchanges["thread"]).tolist():
+                pauses.setdefault(thread, waits)
+            taken.append(
+                (
+                    np.repeat([*pauses], [len(of) for of in pauses.values()]),
+                    np.concatenate([start[:0], *(of.start for of in pauses.values())]),
+                    np.concatenate([end[:0], *(of.end for of in pauses.values())]),
+                )
+            )
+            late = np.flatnonzero((graph.recording == number) & (graph.slack > 0))
+            less = np.zeros(len(graph.time), np.int64)
+            less[late] = covered(waits, graph.time[late] - graph.slack[late], graph.time[late])
+            lag -= less[graph.target]
+        self._shorten_threads((lag,), taken)
+        return duration, lag
 
 
 def _mean(ns: Array) -> int:

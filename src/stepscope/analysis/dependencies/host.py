@@ -10,7 +10,7 @@ from stepscope.analysis.dependencies.events import Events
 from stepscope.analysis.dependencies.net import HANDED, HOST, LOADER, THREAD, Net
 from stepscope.analysis.recording import Array
 from stepscope.formats.consecutive import run_starts
-from stepscope.link.intervals import Intervals, covered
+from stepscope.link.intervals import Intervals, covered, union
 
 HANDED_OVER_NS = 10_000
 """A thread that pauses for less does not wait for another: to wake a thread takes as long."""
@@ -184,7 +184,8 @@ def _add_hand_overs(net: Net, points: _Points, busy: dict[int, Intervals]) -> No
 def _add_waits(net: Net, points: _Points, events: Events, meets: Array, leaves: Array) -> None:
     """A collective of the host runs on a thread of the library's, while the thread that asked for it goes on until it
     needs the result: where a thread paused until a collective had ended, and that took half of the pause or more,
-    it waited for the last such one. What asked for a collective is what the training loop's thread did when it started.
+    it waited for the last such one. What asked for a collective is what the training loop's thread did when it started,
+    or had done before it paused: one that comes behind another on its thread may start while the loop waits already.
     """
     exchanges = events.exchanges
     if not len(meets):
@@ -206,9 +207,15 @@ def _add_waits(net: Net, points: _Points, events: Events, meets: Array, leaves: 
             woken = points.add(np.array(thread), finish, 0, late=True)
             net.edges(HANDED, leaves[rows], woken, finish - end[rows])
     if events.main is not None:
-        first = np.flatnonzero(exchanges["thread"] != events.main)
-        asked = points.add(np.array(events.main), start[first])
-        net.edges(HANDED, asked, meets[first], 0)
+        of = np.flatnonzero(exchanges["thread"] != events.main)
+        of = of[np.lexsort((start[of], exchanges["thread"][of]))]
+        done = events.busy.get(events.main, union([], []))
+        at = np.searchsorted(done.start, start[of], side="right")
+        did = np.minimum(np.where(at > 0, np.append(0, done.end)[at], start[of]), start[of])
+        behind = np.flatnonzero(exchanges["thread"][of][1:] == exchanges["thread"][of][:-1]) + 1
+        lag = start[of] - did
+        lag[behind[end[of[behind - 1]] > did[behind]]] = 0
+        net.edges(HANDED, points.add(np.array(events.main), did), meets[of], lag)
 
 
 def _start_threads(net: Net, thread: Array, time: Array, node: Array, main: int) -> None:

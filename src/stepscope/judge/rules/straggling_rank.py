@@ -78,7 +78,8 @@ def straggling_rank(facts: Facts) -> Iterator[Finding]:
 
 
 def _of_collectives(facts: Facts, late: Straggler) -> Finding:
-    from stepscope.analysis.lateness import CAUSES, why
+    from stepscope.analysis.lateness import CAUSES
+    from stepscope.analysis.why_late import why
 
     lateness, rank = facts.lateness, late.ranks[0]
     assert lateness is not None  # noqa: S101  # they told who is late

@@ -85,10 +85,11 @@ def _ahead(shown: NDArray[Any], ahead: float, drift: float | None, at: float) ->
 
 @dataclass(frozen=True, slots=True)
 class _Ends:
-    """When ranks left matched collectives: match, rank and time (ns), and which are held back."""
+    """When ranks came to matched collectives and left them: match, rank and times (ns), and which are held back."""
 
     match: Int64s
     rank: Int32s
+    start: Floats
     end: Floats
     held: NDArray[np.bool_]
 
@@ -113,7 +114,10 @@ def learn_clocks(found: Collectives, matches: Matches, ranks: Sequence[Known]) -
         unit[apart] = apart
         own = _solve(ends, unit, ranks)
         told = [(clocks[at].noise_ns or 0.0, own[at].noise_ns) for at in apart]
-        if all(after is None or after <= _STRANGERS * before for before, after in told if before):
+        refused = any(own[at].refused for at in apart)
+        if not refused and all(
+            after is None or after <= _STRANGERS * before for before, after in told if before
+        ):
             clocks = own
     return clocks
 
@@ -135,6 +139,7 @@ def _ends(found: Collectives, matches: Matches) -> _Ends:
     return _Ends(
         matches.match[rows],
         found.rank[rows],
+        found.start[rows].astype(float),
         found.end[rows].astype(float),
         of_row[of_row >= 0] > 0,
     )
@@ -280,6 +285,7 @@ def _with_residuals(
         moment[rows] = _moments(ends.match[rows], corrected[rows], ends.match[rows])
         _, which, size = np.unique(ends.match[rows], return_inverse=True, return_counts=True)
         count[rows] = size[which.reshape(-1)]
+    bound = _by_order(ends, corrected, count > 1, len(ranks))
     clocks = []
     for at, one in enumerate(ranks):
         fit = fits.get(int(unit[at]), _Fit(_Line(), None if one.epoch_ns is None else "epoch", -1))
@@ -290,8 +296,40 @@ def _with_residuals(
             rule = rule or "collectives"
             # The median holds the rank's own end.
             apart = (corrected[held] - moment[held]) * (count[held] / (count[held] - 1))
-            noise = max(float(np.ceil(_covering(apart))), float(one.resolution_ns))
+            most = min(_covering(apart), bound[at])
+            noise = max(float(np.ceil(most)), float(one.resolution_ns))
         clocks.append(
             Clock(fit.line.ahead, fit.line.drift, fit.line.at, noise, rule, len(own), fit.among, fit.refused)
         )  # fmt: skip
     return clocks
+
+
+def _by_order(ends: _Ends, corrected: Floats, told: NDArray[np.bool_], ranks: int) -> Floats:
+    """How far the clock of each rank is off at most, as none leaves before all have come (ns): on threads of the host, ends
+    differ by when each is scheduled. Infinite where that is contradicted.
+
+    Args:
+        told: the ends whose matches hold several ranks of clocks that agree.
+    """
+    match, rank, left = ends.match[told], ends.rank[told], corrected[told]
+    came = ends.start[told] - ends.end[told] + left
+    ahead = _least(rank, left + _next(match, -came), ranks)
+    behind = _least(rank, _next(match, left) - came, ranks)
+    return np.where((ahead >= 0) & (behind >= 0), np.maximum(ahead, behind), np.inf)
+
+
+def _least(rank: Int32s, values: Floats, ranks: int) -> Floats:
+    found = np.full(ranks, np.inf)
+    np.minimum.at(found, rank, values)
+    return found
+
+
+def _next(match: Int64s, values: Floats) -> Floats:
+    """The least value of the others of each one's match, of which it has several."""
+    order = np.lexsort((values, match))
+    first = np.flatnonzero(run_starts(match[order]))
+    size = np.diff(np.append(first, len(order)))
+    found = np.empty_like(values)
+    found[order] = np.repeat(values[order[first]], size)
+    found[order[first]] = values[order[first + 1]]
+    return found

@@ -135,11 +135,21 @@ def pair(one: Run, other: Run, *, aligned: bool) -> Int64s:
         aligned: whether their times are by clocks that agree.
     """
     if aligned:
-        return pair_by_time(one, other)
+        return np.arange(len(one)) if _met_in_order(one, other) else pair_by_time(one, other)
     if same_order(one, other) and _near(other.end - one.end).mean() >= _MOST:
         return np.arange(len(one))
     apart = clocks_apart(one, other)
     return np.full(len(one), -1, np.int64) if apart is None else _following(one, other, apart)
+
+
+def _met_in_order(one: Run, other: Run) -> bool:
+    """Whether the n-th of one rank can be the n-th of the other, by clocks that agree: all run at the same time at some
+    moment. On threads of the host several run at once, and a rank that is held up there leaves long after the others:
+    then the nearest end is another's."""
+    if not same_order(one, other) or not one.together.any():
+        return False
+    meet = (one.start < other.end) & (other.start < one.end)
+    return bool((meet | ~one.together).all())
 
 
 def _near(apart: Int64s) -> NDArray[np.bool_]:

@@ -1,0 +1,195 @@
+"""What waits in collectives cost the rank that waited: how much sooner it would have gone on without them.
+
+A collective runs on a stream or thread of its own, beside what the rank computes, and costs nothing until the rank stands
+still for its result. Of several behind one another, as the buckets of a gradient, each waits for a rank that is late, and
+what it costs is lost once. So the collectives of a stream are taken together from one *stand* of the rank to the next.
+Without a wait, those behind it start as soon as they are asked for and the one before has ended: when the last one would
+have ended without the first wait, without the first two, and so on tells what each of them cost. Together that is how much
+earlier the rank would have gone on, and no more than it stood still.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from stepscope.analysis.recording import NEVER, Array, Columns
+from stepscope.link.intervals import Intervals, union
+
+STOOD_NS = 5_000
+"""A shorter pause is one between kernels, and no sign that a collective was waited for."""
+_FOREVER = np.iinfo(np.int64).max // 4
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What a rank did beside its collectives.
+
+    Args:
+        busy: when it computed or copied.
+        start, end, launch: of each piece of device work, in order of start (ns); NEVER where its launch is not known.
+        returned: when calls returned that waited for the device, in order (ns).
+    """
+
+    busy: Intervals
+    start: Array
+    end: Array
+    launch: Array
+    returned: Array
+
+    def ahead(self, work: Array, since: Array) -> Array:
+        """By how much earlier each of some pieces of work could have started, for all that is known of its launch, had
+        the rank gone on sooner than at some time (ns): what was launched after a call that waited until then moves
+        along."""
+        delay = np.where(self.launch == NEVER, _FOREVER, self.start - self.launch)
+        least = max(int(delay.min(initial=_FOREVER)), 0)
+        waited = np.append(self.returned, _FOREVER)[np.searchsorted(self.returned, since)]
+        free = (self.launch[work] == NEVER) | (self.launch[work] >= waited)
+        found: Array = np.where(free, _FOREVER, np.maximum(delay[work] - least, 0))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class HeldUp:
+    """What the collectives of a rank cost it.
+
+    Args:
+        since, until: of each, the time that its wait cost (ns); equal where it cost nothing. No two overlap.
+        stood: whether the rank stood still until it had ended.
+        still: the time in which it stood still for collectives, waiting or not.
+    """
+
+    since: Array
+    until: Array
+    stood: Array
+    still: Intervals
+
+
+def find_held_up(rows: Columns, beside: Beside) -> HeldUp:
+    """What collectives cost a rank.
+
+    Args:
+        rows: `start_ns`, `end_ns`, `wait_ns`, `launch_ns` (NEVER where it is not known) and `stream` of its collectives; those
+            of a stream run one after the other.
+        beside: what it did beside.
+    """
+    order = np.lexsort((rows["end_ns"], rows["start_ns"], rows["stream"]))
+    rows = {name: values[order] for name, values in rows.items()}
+    start, end = rows["start_ns"], rows["end_ns"]
+    # Recorded ends may lie a little after the start of what follows on the stream.
+    alike = rows["stream"][1:] == rows["stream"][:-1]
+    end[:-1] = np.where(alike, np.minimum(end[:-1], start[1:]), end[:-1])
+    gap, since, stood = _stands(rows, beside)
+    opens = np.ones(len(start), bool)
+    opens[1:] = ~alike | stood[:-1]
+    section = opens.cumsum() - 1
+    first = np.flatnonzero(opens)
+    last = np.append(first[1:], len(start))[: len(first)] - 1
+    without, having = _ends(rows, beside, section, first, last)
+    known = stood[last]
+    floor = np.maximum(since[last], end[last] - _least_ahead(end[last], known, beside))
+    for one, other in _together(gap[last], start[last], end[last], known):
+        floor[one] = max(floor[one], without[first[other]])
+    floor, ceiling = floor[section], end[last][section]
+    begin, until = (np.minimum(np.maximum(edge, floor), ceiling) for edge in (without, having))
+    costs = np.flatnonzero(known[section] & (rows["wait_ns"] > 0) & (begin < until))
+    costs = costs[np.lexsort((begin[costs], until[costs]))]
+    begin[costs[1:]] = np.maximum(begin[costs[1:]], until[costs[:-1]])
+    found = np.stack([start, start])
+    found[:, costs] = np.stack([np.minimum(begin, until), until])[:, costs]
+    held, stands = np.empty_like(found), np.empty_like(stood)
+    held[:, order], stands[order] = found, stood
+    inside, asked = known[section], np.maximum(start, since[last][section])
+    return HeldUp(held[0], held[1], stands, union(asked[inside], end[inside]))
+
+
+def _stands(rows: Columns, beside: Beside) -> tuple[Array, Array, Array]:
+    """Of each collective, which pause it ended in, since when the rank stood still then, and whether it did so for it."""
+    start, end, busy = rows["start_ns"], rows["end_ns"], beside.busy
+    gap = np.searchsorted(busy.start, end, side="left")
+    since = np.append(start.min(initial=_FOREVER), busy.end)[gap]
+    resumed = np.append(busy.start, _FOREVER)[gap]
+    # What was launched too late to start sooner was kept by the host, and not by the collective.
+    following = np.searchsorted(beside.start, end, side="left")
+    some = np.flatnonzero(following < len(beside.start))
+    since[some] = np.maximum(since[some], end[some] - beside.ahead(following[some], end[some]))
+    begun = np.searchsorted(np.sort(start), end, side="left")
+    others = begun > np.searchsorted(np.sort(end), end, side="right")
+    # While others are under way, the last one to end before the rank goes on is the one that it stood still for.
+    latest = np.zeros(len(busy.start) + 1, np.int64)
+    np.maximum.at(latest, gap, end)
+    went_on = (end == latest[gap]) & (resumed - end <= end - since)
+    stood = (end - since >= STOOD_NS) & (~others | went_on)
+    # Where the next one of the stream was launched before, the rank may have waited for that one alone, unless it went on
+    # sooner. One that follows at once, and whose launch is not known, may have been.
+    launch = np.where(rows["launch_ns"] == NEVER, start - STOOD_NS, rows["launch_ns"])[1:]
+    queued = (rows["stream"][1:] == rows["stream"][:-1]) & (launch < end[:-1])
+    stood[:-1] &= ~(queued & (end[1:] <= resumed[:-1]))
+    return gap, since, stood
+
+
+def _ends(
+    rows: Columns, beside: Beside, section: Array, first: Array, last: Array
+) -> tuple[Array, Array]:
+    """When the last collective of each one's section would have ended without its wait and those behind it, and without
+    those behind it (ns)."""
+    start, end = rows["start_ns"], rows["end_ns"]
+    opened = start[first][section]
+    ready = np.maximum(_ready(rows, beside), opened)
+    ready[first] = start[first]
+    begin = ready.copy()
+    begin[1:] = np.maximum(ready[1:], np.where(section[1:] == section[:-1], end[:-1], ready[1:]))
+    takes = np.maximum(end - rows["wait_ns"] - begin, 0)
+    total = takes.cumsum()
+    behind = total[last][section] - total + takes
+    # The latest that those from each on allow: of sections one after the other, from the back.
+    ways = ready - opened + behind
+    apart = (section.max(initial=0) - section) * (ways.max(initial=0) + 1)
+    latest = np.maximum.accumulate((ways + apart)[::-1])[::-1] - apart + opened
+    without = latest.copy()
+    inner = np.setdiff1d(np.arange(len(start)), first, assume_unique=True)
+    without[inner] = np.maximum(end[inner - 1] + behind[inner], latest[inner])
+    having = np.append(without[1:], 0)[: len(start)]
+    having[last] = end[last]
+    return without, having
+
+
+def _ready(rows: Columns, beside: Beside) -> Array:
+    """When each collective could have started but for those before it on its stream (ns): once it was launched, and what
+    the rank had launched before had ended."""
+    start, launch = rows["start_ns"], rows["launch_ns"]
+    known = np.flatnonzero(beside.launch != NEVER)
+    known = known[np.argsort(beside.launch[known], kind="stable")]
+    ended = np.append(NEVER, np.maximum.accumulate(beside.end[known]))
+    before = np.searchsorted(beside.launch[known], launch, side="left")
+    ready: Array = np.where(launch == NEVER, start, np.maximum(launch, ended[before]))
+    return np.minimum(ready, start)
+
+
+def _least_ahead(end: Array, known: Array, beside: Beside) -> Array:
+    """By how much earlier all that a rank did after each stand, until the next one, could have started (ns)."""
+    found = np.full(len(end), _FOREVER)
+    stands = np.flatnonzero(known)[np.argsort(end[known], kind="stable")]
+    if len(stands) and len(beside.start):
+        of = np.searchsorted(end[stands], beside.start, side="right") - 1
+        after = np.flatnonzero(of >= 0)
+        stand = stands[of[after]]
+        np.minimum.at(found, stand, beside.ahead(after, end[stand]))
+    return found
+
+
+def _together(gap: Array, start: Array, end: Array, known: Array) -> list[tuple[int, int]]:
+    """Sections that end in one pause of the rank while the last collective of another that ends later is under way: the
+    one, and the other."""
+    order = np.flatnonzero(known)[np.lexsort((end[known], gap[known]))]
+    shared = np.flatnonzero(gap[order][1:] == gap[order][:-1])
+    found = []
+    for place in shared.tolist():
+        one = int(order[place])
+        for other in order[place + 1 :].tolist():
+            if gap[other] != gap[one]:
+                break
+            if start[other] < end[one]:
+                found.append((one, other))
+    return found

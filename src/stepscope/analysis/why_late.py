@@ -1,0 +1,104 @@
+"""What a late rank did longer than those that waited for it, in words: causes, and the kernels and operators behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from stepscope.analysis.lateness import CAUSES, Lateness
+from stepscope.analysis.recording import Array
+from stepscope.answers.kernel_names import short_names
+from stepscope.answers.scope import Scope
+from stepscope.floor.units import ratio_text
+
+_WINDOWS = """
+    WITH stretch AS (
+        SELECT unnest($rank::INTEGER[]) AS rank, unnest($span::SMALLINT[]) AS span,
+            unnest($start_ns::BIGINT[]) AS from_ns, unnest($end_ns::BIGINT[]) AS to_ns,
+            unnest($weight::DOUBLE[]) AS weight
+    )
+    SELECT name, sum(weight * {part} * (least(start_ns + dur_ns, to_ns) - greatest(start_ns, from_ns))
+        / dur_ns)::DOUBLE AS time_ns
+    FROM {table} JOIN stretch USING (rank, span)
+    WHERE start_ns < to_ns AND start_ns + dur_ns > from_ns AND dur_ns > 0 AND {condition}
+    GROUP BY name HAVING time_ns > 0 ORDER BY time_ns DESC, name LIMIT {most}
+"""
+_WORTH_NAMING = 0.25
+_MOST = 0.2
+_NAMED = {
+    "computation": ("device_event", "dur_ns", "kind = 'computation'"),
+    "host": (
+        "host_event",
+        "self_ns",
+        "kind IN ('operator', 'runtime') AND coalesce(role, '') NOT IN ('synchronize', 'compile', 'dataloader')",
+    ),
+}
+"""Causes of which the names of kernels, or of operators and calls, say more."""
+
+
+def what_took_longer(
+    scope: Scope, lateness: Lateness, rank: int, cause: str, most: int = 2
+) -> list[str]:
+    """The names of the kernels, or operators and calls, that took a late rank longer than the others, those
+    first that make most of the difference.
+
+    Of each collective at which it was last, it is compared with the rank that waited longest.
+
+    Args:
+        cause: one of `CAUSES`; nothing is named of others than computation and host.
+    """
+    own = np.flatnonzero((lateness.late == rank) & (lateness.weight > 0))
+    if cause not in _NAMED or not len(own):
+        return []
+    order = own[np.lexsort((-lateness.wait_ns[own], lateness.late_end[own]))]
+    pairs = order[np.unique(lateness.late_end[order], return_index=True)[1]]
+    table, part, condition = _NAMED[cause]
+
+    def both(late: Array, waiting: Array) -> list[float]:
+        columns: Iterable[float] = np.concatenate([late[pairs], waiting[pairs]]).tolist()
+        return list(columns)
+
+    asked = {
+        "rank": both(lateness.late, lateness.waiter),
+        "span": both(lateness.late_span, lateness.wait_span),
+        "start_ns": both(lateness.late_start, lateness.wait_start),
+        "end_ns": both(lateness.late_end, lateness.wait_end),
+        "weight": [1.0] * len(pairs) + [-1.0] * len(pairs),
+    }
+    query = _WINDOWS.format(table=table, part=part, condition=condition, most=most)
+    with Scope(scope.store, all_times=True) as whole:
+        found = whole.sql(query, asked).to_pylist()
+    whole_ns = sum(row["time_ns"] for row in found)
+    return [row["name"] for row in found if row["time_ns"] >= _WORTH_NAMING * whole_ns]
+
+
+def shares_of_longer(charged_ns: Array) -> Array:
+    """What each cause makes of all that a rank did longer; below 0 for what it did shorter."""
+    shares: Array = charged_ns / max(charged_ns.clip(min=0).sum(), 1)
+    return shares
+
+
+def why(scope: Scope, lateness: Lateness, rank: int, *, recorded: bool = False) -> str:
+    """What makes most of a rank's lateness, in words; empty where nobody waited for it.
+
+    Shares are those of all that it did longer than the others: what it did shorter made it less late. Causes that
+    make less than a fifth of it are left out.
+
+    Args:
+        recorded: without what lies before its recording.
+    """
+    charged = lateness.by_rank(lateness.charged_ns)[rank]
+    if recorded:
+        charged[CAUSES.index("before the recording")] = 0
+    if charged.sum() <= 0:
+        return ""
+    shares = shares_of_longer(charged)
+    parts = []
+    for place in (-charged).argsort(kind="stable").tolist():
+        if shares[place] < _MOST:
+            break
+        names = what_took_longer(scope, lateness, rank, CAUSES[place])
+        text = f"{CAUSES[place]} {ratio_text(shares[place])}"
+        parts.append(f"{text} ({', '.join(short_names(names))})" if names else text)
+    return ", ".join(parts)
