@@ -45,6 +45,7 @@ def test_types_are_read_from_the_kernel_where_inputs_are_not_recorded(findings: 
         (HGEMM, HALVES, V100),
         (SGEMM, ["double", "double"], V100),
         (SGEMM, FLOATS, {**V100, "compute_major": 6, "name": "Tesla P100"}),
+        (SGEMM, FLOATS, {**V100, "compute_minor": 5, "name": "NVIDIA GeForce GTX 1660 Ti"}),
         (ADD, FLOATS, V100),
     ],
 )
@@ -191,6 +192,22 @@ def test_an_optimizer_that_loops_over_parameters_is_found(findings: Any) -> None
     kernels, gaps = 60 * 600, 59 * 400
     assert row["value"] == kernels + gaps
     assert (row["saving_low_ns"], row["saving_high_ns"]) == (0, gaps + kernels)
+
+
+def test_an_optimizer_that_steps_once_in_four_steps_is_found(findings: Any) -> None:
+    # Gradients accumulate over four steps: the typical one has no optimizer's work, and a mean one a quarter of it.
+    own = {"direction": "optimizer", "operator": "aten::add_"}
+    job = Job(steps=8).kernel("work", 600_000).kernel(ADD, 2_000, gap_ns=400, count=100, **own)
+    rows = job.rows()
+    rows["device_event"] = [
+        row for row in rows["device_event"] if row["name"] != ADD or row["step"] % 4 == 3
+    ]
+    (row,) = findings(rows, "unfused-optimizer")
+    assert row["value"] == (100 * 2_000 + 99 * 400) / 4
+    assert (
+        "100 kernels, parameter by parameter, in 25.0 % of the steps: 6.0 % of the step"
+        in row["title"]
+    )
 
 
 @pytest.mark.parametrize(

@@ -126,6 +126,33 @@ def test_a_decoder_in_python_is_named_and_is_no_matter_of_launches(findings: Any
     assert "graphs" not in row["advice"]
 
 
+def test_what_fills_a_gap_and_began_before_it_is_saved_with_it(findings: Any) -> None:
+    # The host decodes for 260 ms, 42 ms of them while the device works off what it had: without that, and the 82 ms of work
+    # that follow, a step takes as long as its kernels.
+    rows = decoding()
+    for row in rows["host_event"]:
+        if row["name"].startswith("video.py"):
+            row["dur_ns"] = 260 * MS
+    row = waits(findings, rows)["single-gaps"]
+    assert 218 * MS < row["saving_high_ns"] <= 260 * MS
+
+
+def test_a_gap_of_one_step_in_several_is_told_as_such(findings: Any) -> None:
+    rows = freed((0,), of=3)
+    for row in rows["host_event"]:
+        if row["name"] == "cudaFree":
+            row |= {"name": "save checkpoint", "kind": "annotation", "role": None}
+    rows["host_event"] = [row for row in rows["host_event"] if row["name"] != "aten::empty"]
+    for row in rows["device_event"]:
+        if row["name"] == "work" and row["step"]:  # all but the first step are full of work
+            row |= {"start_ns": 7 * S * row["step"], "dur_ns": 7 * S, "launch_id": None}
+    title = waits(findings, rows)["single-gaps"]["title"]
+    assert (
+        "waits for the host in 1 long gap in 3 steps, of 6.000 s: `save checkpoint` 2.000 s"
+        in title
+    )
+
+
 def test_a_gap_in_which_nothing_is_recorded_is_not_explained(findings: Any) -> None:
     found = waits(findings, decoding(None))
     assert set(found) == {"single-gaps"}

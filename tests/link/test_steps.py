@@ -132,6 +132,52 @@ def test_last_step_whose_launches_lack_their_work_is_cut(recording, lost):
     assert [row[6] for row in steps(recording.link())] == [True, True, not lost]
 
 
+@pytest.mark.parametrize("lost", [0, 1])
+def test_short_last_step_is_complete_where_an_earlier_one_is_as_short(recording, lost):
+    # gradients accumulate over two steps, and the optimizer of every second one launches as much again
+    for step, count in enumerate([5, 10, 5, 10, 5]):
+        for n in range(count):
+            at, correlation = 1000 * step + 20 * n, 100 * step + n + 1
+            recording.launch(at, at + 5, correlation)
+            if step < 4 or n < 5 - lost:
+                recording.kernel(at + 5, at + 15, correlation)
+        recording.annotation(f"ProfilerStep#{step}", 1000 * step, 1000 * step + 990)
+    assert [row[6] for row in steps(recording.link())] == [True] * 4 + [not lost]
+
+
+def test_rest_of_a_step_after_the_last_is_none_without_a_device_either(recording):
+    for step, count in enumerate([4, 6, 4, 0]):
+        recording.annotation(f"ProfilerStep#{step}", 100 * step, 100 * step + 90)
+        for n in range(count):
+            recording.operator("aten::mm", 100 * step + 10 * n, 100 * step + 10 * n + 5)
+    assert [row[6] for row in steps(recording.link())] == [True, True, True, False]
+
+
+def test_work_beside_several_steps_leaves_each_its_time(recording):
+    for step in range(4):
+        recording.annotation(f"ProfilerStep#{step}", 100 * step, 100 * step + 90)
+        recording.launch(100 * step, 100 * step + 5, step + 1)
+        recording.kernel(100 * step + 5, 100 * step + 95, step + 1)
+    recording.launch(10, 15, 9)
+    recording.kernel(
+        20, 280, 9, stream=8
+    )  # an all-reduce of the first step runs beside the next two
+    assert [row[1:3] for row in steps(recording.link())] == [
+        (0, 95), (100, 195), (200, 295), (300, 395)
+    ]  # fmt: skip
+
+
+def test_step_ends_with_its_work_though_a_rest_of_the_next_is_done_before(recording):
+    recording.annotation("ProfilerStep#0", 0, 50)
+    recording.annotation("ProfilerStep#1", 50, 60)
+    for n in range(3):
+        recording.launch(10 * n, 10 * n + 5, n + 1)
+        recording.kernel(5 + 50 * n, 50 + 50 * n, n + 1)
+    recording.launch(52, 54, 9)
+    recording.kernel(55, 57, 9, stream=8)
+    assert [row[1:3] for row in steps(recording.link())] == [(0, 150), (150, 150)]
+
+
 def test_steps_of_a_recording_without_device_are_whole(recording):
     recording.annotation("ProfilerStep#0", 0, 90)
     recording.annotation("ProfilerStep#1", 100, 190)

@@ -46,7 +46,17 @@ def test_kernels_that_become_slower_are_named_with_their_change(diff: Any, answe
     assert table["change_ratio"] == pytest.approx([0.19 / 1.095] * 3, abs=1e-3)
     assert table["first_ns"][2] == pytest.approx(2_030, abs=5)
     assert table["last_ns"][2] == pytest.approx(2_350, abs=5)
-    assert "All kernels of rank 0 that compute become slower, by 17.4 %" in table.note
+    assert "Kernels of rank 0 that compute become slower together, by 17.4 %" in table.note
+
+
+def test_one_kernel_that_grows_is_no_matter_of_clocks(answer: Any) -> None:
+    rows = job(slowdown=10)
+    for event in rows["device_event"]:
+        event["dur_ns"] = 2_000 if event["name"] == "relu" else event["dur_ns"]
+    table = answer("drift", rows)
+    trends = {row["name"]: row["trend"] for row in table.rows()}
+    assert trends == {"all kernels": "slower", "gemm": "slower", "relu": "steady"}
+    assert "become slower" not in (table.note or "")
 
 
 def test_another_shape_at_the_end_is_no_drift(diff: Any) -> None:

@@ -37,6 +37,8 @@ def test_shares_are_of_kernel_time_and_copies_are_left_out(diff):
         ([[8, 8], [8, 8]], BF16, "void gemv2T_kernel_val<int, int>", "product with a vector, or a very small one"),
         ([[8, 8], [8, 8]], BF16, "ampere_hgemm_64x64_nn", "the library chose a kernel without"),
         ([[8, 8], [8, 8]], BF16, "my_gemm_kernel", "the kernel's name does not tell"),
+        ([[8, 8], [8, 8]], "float", "void cublasLt::splitKreduce_kernel<32, 16, int, float>(P)",
+         "helper kernels that multiply nothing (layout, reduction of parts)"),
         ([[8, 8], [8, 8]], BF16, "nchwToNhwcKernel", "helper kernels that multiply nothing (layout, reduction of parts)"),
     ],
 )  # fmt: skip
@@ -50,6 +52,22 @@ def test_a_device_without_tf32_is_not_told_to_use_it(answer):
     rows = calls([mm([[8, 8]] * 2, "float", 10, SGEMM)]) | {"device": [V100]}
     (row,) = answer("tensor-cores", rows).rows()
     assert row["why_not"] == "float32: mixed precision is off (100.0 %)"
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("NVIDIA GeForce GTX 1660 Ti", "the device has none (100.0 %)"),
+        ("Tesla P100-PCIE-16GB", "the device has none (100.0 %)"),
+        ("Tesla T4", "float32: mixed precision is off (100.0 %)"),
+        ("NVIDIA TITAN V", "float32: mixed precision is off (100.0 %)"),
+    ],
+)
+def test_a_device_without_tensor_cores_is_not_told_to_use_them(answer, name, why):
+    device = {**V100, "name": name, "sm_count": None}
+    rows = calls([mm([[8, 8]] * 2, "float", 10, SGEMM)]) | {"device": [device]}
+    (row,) = answer("tensor-cores", rows).rows()
+    assert row["why_not"] == why
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,7 @@ from stepscope.costs.tensor_cores import (
     TensorCoreUse,
     alignment,
     arithmetic_type,
+    lacks_tensor_cores,
     misaligned,
     tensor_core_use,
 )
@@ -78,6 +79,7 @@ __all__ = [
     "is_composite",
     "kernel_class",
     "known_devices",
+    "lacks_tensor_cores",
     "library",
     "misaligned",
     "model_of",

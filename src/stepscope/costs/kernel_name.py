@@ -94,6 +94,11 @@ _CLASSES = _compiled(
 )
 """In order, of names in lower case: a pattern that ignores case takes four times as long."""
 
+_PIECE_OF_INDUCTOR = lazily(r"^triton_(?:poi|per|red|for|unk)_")
+"""A kernel that Inductor made of element-wise operators and reductions, named after those whose inputs it prepares or whose
+results it reads, too: `triton_poi_fused_convolution_relu_0` adds a bias. Its products have templates (`triton_tem_`)."""
+_PRODUCTS = frozenset({"attention", "convolution", "GEMM"})
+
 _GRADIENTS = _compiled(
     (
         "convolution.input_gradient",
@@ -185,7 +190,9 @@ def kernel_class(kernel: str) -> str:
     if exchange is not None:
         return "GEMM" if exchange.fused else "communication"
     name = kernel[:_LONGEST_NAME].lower()
-    return next((label for pattern, label in _CLASSES if pattern.search(name)), "other")
+    left_out = _PRODUCTS if _PIECE_OF_INDUCTOR.match(name) else ()
+    told = (label for pattern, label in _CLASSES if label not in left_out and pattern.search(name))
+    return next(told, "other")
 
 
 @lru_cache(maxsize=16_384)

@@ -63,7 +63,7 @@ _NOT = _rules(
     (
         "helpers that multiply nothing",
         r"compute\w*Offsets|im2col|reduce_wgrad|nchwToNhwc|nhwcToNchw|epilogue::impl::globalKernel|"
-        r"_finalize_matmul|scalePackedTensor",
+        r"_finalize_matmul|scalePackedTensor|splitK[rR]educe|ReduceSplitK|(?:^|\W)reduce_1Block",
     ),
     ("CUTLASS without tensor cores", r"_simt_|OpClassSimt|MmaSimt"),
     (
@@ -79,8 +79,7 @@ _NOT = _rules(
     ),
     (
         "matrix times vector and other small products",
-        r"gemv|gemmk1_kernel|gemmSN_|dot_kernel|splitK[rR]educe|(?:^|\W)reduce_1Block|"
-        r"magma_[sdcz]gemm|conv_depthwise|ReduceSplitK|gemm_kernel2x2_core",
+        r"gemv|gemmk1_kernel|gemmSN_|dot_kernel|magma_[sdcz]gemm|conv_depthwise|gemm_kernel2x2_core",
     ),
     ("memory-efficient attention before Volta", r"fmha_cutlass[FB]_f(16|32)\w*_sm50"),
     ("memory-efficient attention in float32", r"fmha_cutlass[FB]_f32\w*_sm7\d"),
@@ -253,6 +252,25 @@ def alignment(kernel: str) -> int | None:
     """
     found = re.search(r"_align(\d{1,3})(?!\d)", kernel[:_LONGEST_NAME])
     return int(found.group(1)) if found else None
+
+
+_WITHOUT = lazily(
+    r"(?i)\bGTX\b|\bTITAN Xp?\b|\b(?:Tesla|GRID) [KMP]\d|\bQuadro (?:[KMP]+|GP|T)\d|"
+    r"\bT(?:400|500|550|600|1000|1200)\b|\bMX(?:[1-4]\d\d|550)\b"
+)
+
+
+def lacks_tensor_cores(device: str | None) -> bool:
+    """Whether a CUDA device is known by its name to have no tensor cores.
+
+    All before Volta have none, and of Turing the chips TU116 and TU117, which have the compute capability of the others
+    (7.5): GeForce GTX 16, T400 to T1200, MX450 and MX550. Source: NVIDIA Turing TU116 launch notes, and the
+    specifications of these cards.
+
+    >>> lacks_tensor_cores("NVIDIA GeForce GTX 1660 Ti"), lacks_tensor_cores("NVIDIA T4"), lacks_tensor_cores(None)
+    (True, False, False)
+    """
+    return device is not None and _WITHOUT.search(device) is not None
 
 
 @dataclass(frozen=True, slots=True)

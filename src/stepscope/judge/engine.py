@@ -161,8 +161,9 @@ def _judged(facts: Facts, rule: Rule, finding: Finding) -> Found:
 
 
 def _host_first(facts: Facts, lost_ns: float) -> str:
-    """What shorter device work saves where the host sets the pace, if that is less."""
-    held_ns = held(facts)
+    """What shorter device work saves where the host sets the pace, if that is less; nothing of steps that kernels fill."""
+    filled = facts.share("kernel") > 1 - LEADING.value
+    held_ns = None if filled else held(facts)
     if held_ns is None or held_ns >= lost_ns:
         return ""
     return (

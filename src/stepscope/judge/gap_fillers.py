@@ -39,6 +39,7 @@ class Filler:
         name: of the calls or of the event.
         calls: how many calls; 1 for any other event.
         covered_ns: how much of the gap they cover (ns).
+        dur_ns: how long they take, also before the gap and after it (ns).
         operator: innermost operator around a runtime call, where one is recorded.
         frame: innermost Python frame or range around a call or operator, where one is recorded.
         is_first_use: whether nothing of this name took as long again.
@@ -48,6 +49,7 @@ class Filler:
     name: str
     calls: int
     covered_ns: int
+    dur_ns: int
     operator: str | None
     frame: str | None
     is_first_use: bool
@@ -66,7 +68,7 @@ _INSIDE = """
 _CALLS = f"""
     WITH {_GAPS}
     SELECT gap.gap, event.kind, event.name, event.role, count(*) AS calls,
-        sum({_OVERLAP})::BIGINT AS covered_ns, max(event.dur_ns) AS longest_ns,
+        sum({_OVERLAP})::BIGINT AS covered_ns, sum(event.dur_ns)::BIGINT AS dur_ns, max(event.dur_ns) AS longest_ns,
         arg_max(event.id, event.dur_ns) AS id, arg_max(event.thread, event.dur_ns) AS thread,
         arg_max(event.start_ns, event.dur_ns) AS start_ns
     {_INSIDE.replace("{chosen}", "kind = 'runtime'")}
@@ -75,7 +77,7 @@ _CALLS = f"""
 _EVENTS = f"""
     WITH {_GAPS}
     SELECT gap.gap, event.kind, event.name, event.role, 1 AS calls, {_OVERLAP} AS covered_ns,
-        event.dur_ns AS longest_ns, event.id, event.thread, event.start_ns
+        event.dur_ns, event.dur_ns AS longest_ns, event.id, event.thread, event.start_ns
     {_INSIDE.replace("{chosen}", "kind IN ('operator', 'annotation', 'python', 'overhead')")}
     WHERE 2 * ({_OVERLAP}) >= gap.end_ns - gap.start_ns AND event.role IS DISTINCT FROM 'step'
     ORDER BY gap.gap, event.dur_ns, event.depth DESC
@@ -161,6 +163,7 @@ def _filler(row: Row, is_call: bool, events: list[Row], *, is_first_use: bool) -
         name=row["name"],
         calls=row["calls"],
         covered_ns=row["covered_ns"],
+        dur_ns=row["dur_ns"],
         operator=operator,
         frame=frame,
         is_first_use=is_first_use,

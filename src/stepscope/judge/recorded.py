@@ -112,7 +112,10 @@ class Recorded:
     def has_tensor_cores(self) -> bool:
         """Whether the devices have tensor cores (matrix cores), as far as is known."""
         if self.capability is not None:
-            return self.capability >= 7
+            from stepscope.costs import lacks_tensor_cores
+
+            known = any(lacks_tensor_cores(row["name"]) for row in self.devices)
+            return self.capability >= 7 and not known
         return self.limits is not None and bool(self.limits.matrix)
 
     @property

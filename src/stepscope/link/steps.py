@@ -36,8 +36,12 @@ from stepscope.link.period import find_period
 from stepscope.schema.arrays import Int64s
 
 _STARVED = 0.8
-"""A last step with less than this share of the device events of the one before was cut off, and so was
-a first step found by the optimizer with less than this share of those of the one after it."""
+"""A last step with less than this share of the device events of each before it was cut off, or of the one before it where
+launches lack their work; and so was a first step found by the optimizer with less than this share of those of the one
+after it. Without device events it is operators that count."""
+
+_ALIKE = 0.5
+"""What outlasts all device work of the next step, where that has at least this share of the events, holds no step up."""
 
 _IN_A_CUT_FILE = 0.99
 """A step of a file that breaks off lacks events, wherever it lies, where it has less than this share of the device
@@ -160,7 +164,11 @@ def find_steps(
     )
     if rule != WHOLE:
         launched = _extend(steps, host, device, launch)
-        _mark_incomplete(steps, launched, _unanswered(steps, host, launch))
+        _mark_incomplete(
+            steps,
+            launched if launched.any() else _per_step(steps, host, host.kind == OPERATOR),
+            _unanswered(steps, host, launch),
+        )
         if truncated:
             _mark_lacking(steps, launched, host, device, launch)
         first = slow_first((steps.end - steps.start).tolist(), steps.complete.tolist())
@@ -316,8 +324,7 @@ def _extend(steps: Steps, host: Host, device: Device, launch: NDArray[np.int32])
     launched = np.bincount(step[mine], minlength=count)
     device_start = np.full(count, np.iinfo(np.int64).max)
     np.minimum.at(device_start, step[mine], start[mine])
-    device_end = np.full(count, np.iinfo(np.int64).min)
-    np.maximum.at(device_end, step[mine], end[mine])
+    device_end = _device_ends(step[mine], end[mine], launched)
     free = int(steps.host_start[0])
     if launched[0]:
         earlier = end[(step < 0) & (end < device_start[0])]
@@ -330,6 +337,30 @@ def _extend(steps: Steps, host: Host, device: Device, launch: NDArray[np.int32])
         steps.start[index] = begin
         steps.end[index] = free = max(finish, begin)
     return launched
+
+
+def _device_ends(step: Int64s, end: Int64s, launched: Int64s) -> Int64s:
+    """When the device work of each step had ended (ns); the least number where it has none.
+
+    What a stream of its own still does when all work of the next step is done (copies of a checkpoint, an all-reduce
+    beside several steps) is no part of that: the steps after it would take no time.
+
+    Args:
+        step, end: index of the step that launched each piece of work, and its end (ns).
+        launched: how many pieces each step launched.
+    """
+    ends = np.full(len(launched), np.iinfo(np.int64).min)
+    order = np.argsort(step, kind="stable")
+    edge = np.searchsorted(step[order], np.arange(len(launched) + 1))
+    until = np.iinfo(np.int64).max
+    for index in reversed(range(len(launched))):
+        own = end[order[edge[index] : edge[index + 1]]]
+        own = own[own <= until]
+        if len(own):
+            ends[index] = own.max()
+            if index and launched[index] >= _ALIKE * launched[index - 1]:
+                until = int(ends[index])
+    return ends
 
 
 def _unanswered(steps: Steps, host: Host, launch: NDArray[np.int32]) -> Int64s:
@@ -345,20 +376,30 @@ def _per_step(steps: Steps, host: Host, chosen: NDArray[np.bool_]) -> Int64s:
     return np.bincount(step[step >= 0], minlength=len(steps))
 
 
-def _mark_incomplete(steps: Steps, launched: Int64s, unanswered: Int64s) -> None:
-    """Marks steps whose device work the ends of the recording cut off: last ones, and a first one of
-    those that the optimizer ends, which may have started before the recording did."""
-    if not launched.any():
+def _mark_incomplete(steps: Steps, events: Int64s, unanswered: Int64s) -> None:
+    """Marks steps that the ends of the recording cut off: last ones, and a first one of those that the optimizer ends,
+    which may have started before the recording did.
+
+    Steps differ for good reasons (gradients that accumulate, sequences of any length): one is cut off that has less than
+    all others, or less than the one before it and launches whose work is missing.
+
+    Args:
+        events: how much device work each step launched, or how many operators it ran where none is recorded.
+        unanswered: launches of each step whose work is not in the recording.
+    """
+    if not events.any():
         return
     if steps.rule == OPTIMIZER_CALLS and len(steps) > 1:
-        steps.complete[0] = launched[0] >= _STARVED * launched[1]
-    last = int(np.flatnonzero(launched)[-1])
+        steps.complete[0] = events[0] >= _STARVED * events[1]
+    last = int(np.flatnonzero(events)[-1])
     steps.complete[last + 1 :] = False
     if not last:
         return
-    starved = launched[last] < _STARVED * launched[last - 1]
-    fewest = launched[last] < launched[:last].min()
-    if starved or (fewest and unanswered[last] > unanswered[:last].max()):
+    fewest = int(events[:last].min())
+    enough = _STARVED * fewest
+    if unanswered[last] > unanswered[:last].max():
+        enough = max(fewest, _STARVED * events[last - 1])
+    if events[last] < enough:
         steps.complete[last] = False
 
 

@@ -85,7 +85,7 @@ _VALUES = """
 """
 _NAMES = """
     WITH counted_step AS ({counted}), event AS ({events})
-    SELECT rank, name, count(*) AS events, sum(dur_ns)::BIGINT AS total_ns,
+    SELECT rank, name, bool_or(computes) AS computes, count(*) AS events, sum(dur_ns)::BIGINT AS total_ns,
         median(dur_ns)::DOUBLE AS median_ns, quantile_cont(dur_ns, 0.95)::DOUBLE AS p95_ns
     FROM event GROUP BY rank, name
 """
@@ -142,9 +142,10 @@ def drift(scope: Scope, by: str = "trend", of: str = "kernel") -> pa.Table:
     An interval of 95 % leaves 0 out once in twenty rows by chance alone: of many names on many ranks, trust
     those with a wide margin, or that agree.
 
-    `all kernels` puts all names that compute together: where this one drifts, the cause is common to them, such as
-    clocks, power or temperature (`stepscope counters` shows them where they were recorded). Communication
-    kernels also wait, and are not in it.
+    `all kernels` puts all names that compute together. Where it drifts, and so do names with half of the time of all but the
+    one that changes most, the cause may be common to them, such as clocks, power or temperature (`stepscope counters` shows
+    them where they were recorded). One kernel alone may have grown with its input. Communication kernels also wait, and
+    are not in it.
 
     **Histogram.** Durations of all asked ranks in 20 bins of equal width up to their 99th percentile, and
     one bin for what is beyond.
@@ -182,7 +183,15 @@ def _rows(scope: Scope, asked: Row) -> Iterator[Row]:
         if len(parts) > 1:
             whole = {name: sum(part[name] for part in parts) for name in ("events", "total_ns")}
             yield _row(
-                {"rank": rank, "name": _ALL, **whole, "median_ns": None, "p95_ns": None}, own
+                {
+                    "rank": rank,
+                    "name": _ALL,
+                    "computes": False,
+                    **whole,
+                    "median_ns": None,
+                    "p95_ns": None,
+                },
+                own,
             )
 
 
@@ -220,6 +229,19 @@ def _in_words(trend: Trend | None, median_ns: float | None) -> Row:
     }
 
 
+def _together(rows: list[Row], every: Row) -> tuple[int, int]:
+    """How much time the kernels of a rank take that drift as all of them do, and how much those with a trend take (ns): each
+    without the one that changes most time."""
+    own = [
+        row
+        for row in rows
+        if row["rank"] == every["rank"] and row["computes"] and row["trend"] is not None
+    ]
+    own.sort(key=lambda row: -abs(row["change_ratio"] * row["total_ns"]))
+    alike = (row["total_ns"] for row in own[1:] if row["trend"] == every["trend"])
+    return sum(alike), sum(row["total_ns"] for row in own[1:])
+
+
 def _note(rows: list[Row], of: str) -> str:
     from stepscope.analysis.trend import ENOUGH
     from stepscope.floor.units import count_text, ratio_text
@@ -232,10 +254,13 @@ def _note(rows: list[Row], of: str) -> str:
     for row in rows:
         if row["name"] == _ALL and row["trend"] in ("slower", "faster"):
             low, high = (ratio_text(row[f"{end}_ratio"]) for end in ("low", "high"))
+            alike, whole = _together(rows, row)
+            if not alike or 2 * alike < whole:
+                continue
             lines.append(
-                f"All kernels of rank {row['rank']} that compute become {row['trend']}, by "
-                f"{ratio_text(abs(row['change_ratio']))} over the recording (95 %: {low} to {high}): the cause "
-                "is common to them, such as its device's clocks."
+                f"Kernels of rank {row['rank']} that compute become {row['trend']} together, by "
+                f"{ratio_text(abs(row['change_ratio']))} over the recording (95 %: {low} to {high}), and not one alone: the cause "
+                "may be common to them, such as its device's clocks."
             )
     lines = lines[:3]
     if short:

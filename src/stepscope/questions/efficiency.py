@@ -63,8 +63,9 @@ def efficiency(
     convolution, attention) take at the device's dense peak of their types, over the time that
     passed: a step's duration with all waiting in it, or a module's device time. Where all
     products have one type this is the usual definition, their FLOPs a second over the peak
-    (Chowdhery et al., "PaLM", appendix B). Operations that ran are counted, those of a
-    recomputation included, from recorded shapes and not from the number of parameters. float32
+    (Chowdhery et al., "PaLM", appendix B), but where activations are computed again: operations that ran are
+    counted, from recorded shapes and not from the number of parameters, so that it is then what they call hardware FLOPs
+    utilisation (HFU), and the MFU is lower. float32
     compares with TF32's peak where the kernel's name shows that it ran on tensor cores.
 
     **attainable_ratio** is the roofline's: the time that all counted work takes at the limits of

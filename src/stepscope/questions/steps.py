@@ -114,7 +114,8 @@ def steps(scope: Scope, by: str = "step") -> pa.Table:
 
     A step runs from its start on the host, or from where the step before it left the device free if
     that is later, to its end on the host, or the end of the last device work that it launched if that
-    is later. All work of the rank's devices counts in whose window it runs, whoever launched it and
+    is later. What outlasts all device work of the next step, as an all-reduce beside several steps does, holds no step up
+    (where that step has half as many device events at least). All work of the rank's devices counts in whose window it runs, whoever launched it and
     whether or not its launch is known. A rank that drives several devices has one breakdown: a moment
     is Kernel when any of them computes (`device-time` tells them apart).
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _GENERATIONS = ("Volta", "Turing", "Ampere", "Ada", "Hopper", "Blackwell")
 HELPERS = "helper kernels that multiply nothing (layout, reduction of parts)"
 UNTOLD = "the kernel's name does not tell"
+NONE_THERE = "the device has none"
 
 _COLUMNS = (
     RANK,
@@ -84,7 +85,8 @@ def tensor_cores(scope: Scope, by: str = "device") -> pa.Table:
     * sizes that are not a multiple of 16 bytes in memory: 8 elements of 16 bits, 4 of float32;
     * a kernel without tensor cores for what could have had one: a product with a vector or a very
       small one, or a library's choice;
-    * helper kernels of an eligible operator, which multiply nothing.
+    * helper kernels of an eligible operator, which multiply nothing: layouts, the sum of a product's parts (split-K);
+    * a device without tensor cores: all before Volta, GeForce GTX 16 and its like.
 
     **slowed_by** names what is on tensor cores and below their speed: kernels whose operands are
     aligned to a single element, as odd sizes force (an odd sequence length in attention written as
@@ -193,7 +195,14 @@ def _pieces(found: DeviceWork, by: str) -> list[tuple[tuple[Any, ...], _Piece, i
 
 def _judge(variant: Variant, kernel: str, use: TensorCoreUse, hardware: Hardware) -> _Piece:
     """What is known of a kernel of a call."""
-    from stepscope.costs import PRODUCTS, kernel_class, misaligned, model_of, product_type
+    from stepscope.costs import (
+        PRODUCTS,
+        kernel_class,
+        lacks_tensor_cores,
+        misaligned,
+        model_of,
+        product_type,
+    )
 
     work, model = variant.work, model_of(variant.name)
     called = model is not None and model.is_eligible
@@ -206,6 +215,8 @@ def _judge(variant: Variant, kernel: str, use: TensorCoreUse, hardware: Hardware
         use.used is None and kernel_class(kernel) not in PRODUCTS
     ):
         return _Piece(True, False, HELPERS, "")
+    if lacks_tensor_cores(variant.device.name):
+        return _Piece(True, False, NONE_THERE, "")
     dtype = product_type(kernel) if work is None else work.dtype
     if dtype in ("float32", "complex64"):
         limits = hardware.find(variant.device.name, variant.device.sm_count)

@@ -6,7 +6,9 @@ import pytest
 from tests.judge.kineto_trace import Recorder, training
 
 
-def emptying(*, since: int = 0, until: int = 99, us: int = 400, name: str = "cudaMalloc") -> Any:
+def emptying(
+    *, since: int = 0, until: int = 99, us: int = 400, name: str = "cudaMalloc", first: int = 0
+) -> Any:
     taken = 0
 
     def step(r: Recorder) -> None:
@@ -14,6 +16,7 @@ def emptying(*, since: int = 0, until: int = 99, us: int = 400, name: str = "cud
         for _ in range(60):
             with r.operator("aten::addmm", [[1024], [4096, 1024], [1024, 1024]]):
                 r.kernel("ampere_fp16_s16816gemm_fp16_128x128_ldg8_f2f_stages_32x5_tn", 300)
+        r.now += 0 if taken else first
         if since <= taken < until:
             with r.operator("aten::empty", [[]]):
                 r.call(name, us)
@@ -30,6 +33,18 @@ def test_allocating_calls_in_each_step_are_found(found: Any) -> None:
         ("cudaMalloc", 1),
         ("cudaFree", 1),
     ]
+
+
+def test_calls_are_counted_by_step_where_a_slow_first_one_does_not_count(found: Any) -> None:
+    (row,) = found(emptying(first=90_000), "allocation-in-steps")
+    assert row["value"] == 600_000
+
+
+def test_what_the_device_hides_is_not_saved(found: Any) -> None:
+    (row,) = found(emptying(us=4_000), "allocation-in-steps")
+    assert row["value"] == 6_000_000
+    assert row["saving_high_ns"] < 1_000_000
+    assert row["severity"] == "low"
 
 
 @pytest.mark.parametrize(

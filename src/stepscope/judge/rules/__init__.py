@@ -28,6 +28,7 @@ QUICK = (
     "input_bound",
     "communication_bound",
     "copy_bound",
+    "devices_in_turn",
     "host_bound",
     "single_gaps.cold_start",
     "single_gaps",

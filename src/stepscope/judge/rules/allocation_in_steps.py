@@ -14,7 +14,7 @@ _SHARE = worth("their time on the host", 0.01)
 _CALLS = """
     FROM host_event WHERE kind = 'runtime' AND role = 'allocate' AND name NOT LIKE '%Async%'
         AND {counted}
-        AND (rank, span, step) NOT IN (SELECT (rank, span, min(step)) FROM step GROUP BY rank, span)
+        AND (rank, span, step) NOT IN (SELECT (rank, span, arg_min(step, start_ns)) FROM step GROUP BY rank, span)
 """
 
 
@@ -30,12 +30,11 @@ def allocation_in_steps(facts: Facts) -> Iterator[Finding]:
     mean that the cache is emptied, too small for changing sizes, or that something else allocates;
     `cudaFree` waits for the device besides. The first recorded step does not count.
 
-    At most the calls' time on the host can be saved; nothing is certain where it hides behind the
-    device.
+    At most the calls' time on the host can be saved, and no more than the time in which no kernel computes; nothing is
+    certain where it hides behind the device.
     """
-    recordings = len(facts.times.parts_ns)
-    later = facts.steps - recordings
-    if not facts.has_steps or later < 1:
+    later = sum(int(broken.counted[1:].sum()) for broken in facts.times.broken)
+    if not facts.has_steps or not later:
         return
     rows = facts.host(
         f"SELECT name AS call, count(*) / {later} AS calls_per_step, sum(dur_ns) / {later} AS time_ns "
@@ -49,6 +48,7 @@ def allocation_in_steps(facts: Facts) -> Iterator[Finding]:
         "the host",
         metric="time of allocating calls, per step after the first",
         time_ns=time_ns,
+        saving_ns=facts.hidden(time_ns),
         confidence="high",
         evidence=first(rows),
         advice="Take torch.cuda.empty_cache() out of the step; pad changing sizes to a few; "

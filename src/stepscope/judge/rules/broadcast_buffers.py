@@ -66,8 +66,8 @@ def broadcast_buffers(facts: Facts) -> Iterator[Finding]:
     (`aten::flatten_dense_tensors`), broadcasts them, unpacks them again and copies each into its place, before the module's
     forward starts. What counts is the host's time from the first of these calls to the last.
 
-    At most this time and that of their device work can be saved; nothing is certain, since the host may be ahead of
-    the device.
+    At most this time and that of their device work can be saved, of the host's no more than the time in which no kernel
+    computes; nothing is certain, since the host may be ahead of the device.
     """
     if not facts.has_called("DistributedDataParallel.forward"):
         return
@@ -90,7 +90,7 @@ def broadcast_buffers(facts: Facts) -> Iterator[Finding]:
         f"forward: {facts.amount(row['host_ns'])} on the host",
         metric="the host's time in broadcasting buffers, per step",
         time_ns=row["host_ns"],
-        saving_ns=row["host_ns"] + row["device_ns"],
+        saving_ns=row["device_ns"] + facts.hidden(row["host_ns"]),
         confidence="high",
         evidence=(row,),
         advice="DistributedDataParallel(..., broadcast_buffers=False) where buffers are only BatchNorm's running "

@@ -60,6 +60,8 @@ def gap_bound(facts: Facts) -> Iterator[Finding]:
     """The gaps below 30 µs before work that had been launched in time (kernel wait in `idle`): the
     device's own delay between two pieces of work. `small-kernels` says what fewer kernels could save.
     """
+    replayed = facts.there("host_event", "role = 'graph_launch'")
+    cures = joined("fused operators", compile_it(facts), "" if replayed else graphs(facts))
     yield from _idle(
         facts,
         ("kernel wait",),
@@ -67,8 +69,7 @@ def gap_bound(facts: Facts) -> Iterator[Finding]:
         metric=_GAPS.name,
         title="Gap-bound: for {} the device is between two pieces of work that were launched in time, "
         f"each gap shorter than {time_text(KERNEL_WAIT_NS)}",
-        advice=f"`stepscope kernels`: fewer, longer ones ({joined('fused operators', compile_it(facts), graphs(facts))}) "
-        "leave fewer gaps.",
+        advice=f"`stepscope kernels`: fewer, longer ones ({cures}) leave fewer gaps.",
     )
 
 

@@ -92,7 +92,8 @@ def single_gaps(facts: Facts) -> Iterator[Finding]:
     fills a gap is named: runtime calls of one name that cover half of it, or the innermost operator,
     Python frame or range that does. The short ones beside them stay with `host-bound`.
 
-    At most all of it can be saved; nothing is certain.
+    At most all of it can be saved, and what fills the gaps takes beside them, while the device works: a host that does not
+    do it gets ahead, and hides other waits. Nothing is certain.
     """
     yield from _found(
         facts,
@@ -143,7 +144,6 @@ def _found(
     time_ns = facts.host_waits.mean_ns(waits)
     if facts.part_of_step(time_ns) <= share.value:
         return
-    count = len(waits) / facts.host_waits.steps
     longest = waits[0]
     named = bool(longest.filler)
     if not named and saves:
@@ -153,10 +153,11 @@ def _found(
         facts.part_of_step(time_ns),
         share.name,
         title=title.format(
-            amount=facts.amount(time_ns), few=_few(count, facts.per), filled=_filled(facts, waits)
+            amount=facts.amount(time_ns), few=_few(facts, waits), filled=_filled(facts, waits)
         )
         + (low_use(facts) if share is not _BLOCKED else ""),  # its use is not known then
         saving_ns=time_ns if saves and facts.enough_work else None,
+        hidden_ns=facts.hidden(_filling_ns(facts, waits), time_ns) if saves else 0.0,
         confidence="medium" if named else "low",
         evidence=tuple(_row(wait) for wait in waits[:_EVIDENCE]),
         advice=advice,
@@ -170,9 +171,28 @@ def _warm_up(facts: Facts) -> str:
     return "some steps first, with a tool that waits for cudaProfilerStart (torch.cuda.profiler.start())"
 
 
-def _few(count: float, per: str) -> str:
-    number = mean_count_text(count)
-    return f"{number} long {plural(number, 'gap')} a {per}"
+def _few(facts: Facts, waits: list[Wait]) -> str:
+    """How many they are: of gaps that not every step has, how many of all steps, and how long each is."""
+    steps = facts.host_waits.steps
+    if len(waits) >= steps:
+        number = mean_count_text(len(waits) / steps)
+        return f"{number} long {plural(number, 'gap')} a {facts.per}"
+    times = sorted(wait.time_ns for wait in waits)
+    each = time_text(times[0])
+    if time_text(times[-1]) != each:
+        each += f" to {time_text(times[-1])}"
+    return f"{len(times)} long {plural(len(times), 'gap')} in {steps} {facts.per}s, of {each}"
+
+
+def _filling_ns(facts: Facts, waits: list[Wait]) -> float:
+    """How long the host takes for what fills them, in a mean step (ns): all of the step where that is not known."""
+    known = [wait.filler.dur_ns for wait in waits if wait.filler is not None]
+    if not known:
+        return float(facts.step_ns)
+    unknown = (len(waits) - len(known)) * max(
+        known
+    )  # those not looked into are shorter, and repeat
+    return (sum(known) + unknown) / facts.host_waits.steps
 
 
 def _filled(facts: Facts, waits: Iterable[Wait]) -> str:

@@ -65,14 +65,17 @@ def small_all_reduces(facts: Facts) -> Iterator[Finding]:
     their sizes: those of kernels (torch 2.1 and later), or else the shapes of the host's calls (record_shapes=True), taken
     for float32. What they carry is not recorded: gradients of parameters, or other tensors.
 
-    At most the time of their kernels and of the host's calls for them can be saved; nothing is certain, since
-    kernels may run beside others, and what they carry has to be exchanged all the same.
+    At most the time of their kernels and of the host's calls for them can be saved, of these no more than the time in which
+    no kernel computes; nothing is certain, since kernels may run beside others, and what they carry has to be exchanged all the same.
     """
     rows = [row for row in _all_reduces(facts) if row["bytes"] < _SIZE.value]
     calls = sum(row["calls"] for row in rows) / facts.steps
     if calls < _COUNT.value or _most_sizes(rows) < _SIZES.value or not facts.trains:
         return
-    time_ns = sum(row["time_ns"] + row["host_ns"] for row in rows) / facts.steps
+    device_ns, host_ns = (
+        sum(row[name] for row in rows) / facts.steps for name in ("time_ns", "host_ns")
+    )
+    time_ns = device_ns + host_ns
     if facts.part_of_step(time_ns) <= _SHARE.value:
         return
     size = sum(row["bytes"] * row["calls"] for row in rows) / facts.steps
@@ -85,7 +88,7 @@ def small_all_reduces(facts: Facts) -> Iterator[Finding]:
         metric="all-reduces of less than 1 MiB, per step",
         value=calls,
         unit="count",
-        saving_ns=time_ns,
+        saving_ns=device_ns + facts.hidden(host_ns),
         evidence=first(_by_size(facts, rows)),
         advice="Where they are gradients, let DistributedDataParallel exchange them in buckets (bucket_cap_mb), "
         "or join them into one flat tensor for each element type before all_reduce; metrics likewise.",

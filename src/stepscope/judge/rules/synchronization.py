@@ -24,7 +24,10 @@ _EVERY = Threshold("such calls per step", 0.5, "count", "ours: what happens once
 _CALLS = f"""
     SELECT event.rank, event.span, event.start_ns, event.start_ns + event.dur_ns AS end_ns,
         event.name AS call, coalesce(above.name, '(no operator)') AS caller,
-        coalesce(above.kind = 'operator', false) AS in_operator
+        coalesce(above.kind = 'operator', false) AS in_operator,
+        CASE WHEN higher.kind = 'operator' THEN higher.id WHEN above.kind = 'operator' THEN above.id ELSE event.id END AS within,
+        CASE WHEN higher.kind = 'operator' THEN higher.dur_ns WHEN above.kind = 'operator' THEN above.dur_ns
+            ELSE event.dur_ns END AS within_ns
     FROM (
         SELECT * FROM host_event
         WHERE kind = 'runtime' AND {{counted}} AND (
@@ -37,6 +40,7 @@ _CALLS = f"""
         )
     ) AS event
     LEFT JOIN host_event AS above ON above.rank = event.rank AND above.id = event.parent_id
+    LEFT JOIN host_event AS higher ON higher.rank = event.rank AND higher.id = above.parent_id AND above.kind = 'operator'
     WHERE coalesce(above.kind, '') <> 'overhead'
     ORDER BY event.rank, event.span, end_ns
 """
@@ -58,12 +62,15 @@ _OF_PROFILER = ["cudaDeviceSynchronize", "hipDeviceSynchronize"]
 def synchronization(facts: Facts) -> Iterator[Finding]:
     """A call that waits for the device returns when all its work is done; until the host has launched
     again the device is idle. These gaps, which start during such a call and end after it with work launched
-    only then, are what counts, and not how long the calls take: waiting for a busy device loses nothing.
+    only then, are what counts, and not how long the calls take: waiting for a busy device loses nothing. Of a gap no more
+    counts than its call took, with the operator around it: a host that does not wait is no farther ahead, and what it does
+    for longer (a checkpoint) is `single-gaps`.
     `cudaMemcpyAsync` from the device into pageable memory is such a call: it returns when all is copied.
     What the host waits for the DataLoader in them is `input-bound`, and a call that goes on for 100 µs
     and more after the device has nothing recorded to do is `unrecorded-work`.
 
-    A host that does not wait gets ahead by as long as such calls take, and hides later waits, too: at most so much is saved,
+    A host that does not wait gets ahead by as long as such calls take, with the operators that make them (`aten::item` and
+    what it calls), and hides later waits, too: at most so much is saved,
     and no more than the time in which no kernel computes. Nothing is certain: a host that is slower than the device would
     leave it idle anyway. Calls of the recorder itself, and waiting for events of other streams on the
     device, do not count.
@@ -82,7 +89,8 @@ def synchronization(facts: Facts) -> Iterator[Finding]:
             lost_ns -= np.where(of.blocked_ns >= LONG_NS, np.minimum(of.blocked_ns, lost_ns), 0)
             late = of.launched
             ours = np.isin(own["call"], _OF_PROFILER) & ~own["in_operator"]
-            called_ns += int((own["end_ns"] - own["start_ns"])[~ours].sum())
+            _, once = np.unique(own["within"][~ours], return_index=True)
+            called_ns += int(own["within_ns"][~ours][once].sum())
             blamed += _blamed(own, of.start[late], of.end[late], lost_ns[late], facts.steps)
     rows = merged(blamed, "caller", "call", adding=("calls_per_step", "idle_ns"))
     rows.sort(key=lambda row: -row["idle_ns"])
@@ -138,7 +146,7 @@ def _blamed(
         if gap in seen or (call in _OF_PROFILER and not calls["in_operator"][position]):
             continue
         seen.add(gap)
-        idle_ns = int(lost_ns[gap]) / steps
+        idle_ns = min(int(lost_ns[gap]), int(calls["within_ns"][position])) / steps
         rows.append(
             {"caller": caller, "call": call, "calls_per_step": 1 / steps, "idle_ns": idle_ns}
         )

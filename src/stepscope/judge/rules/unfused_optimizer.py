@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
-from stepscope.floor.units import count_text
+from stepscope.floor.units import count_text, ratio_text
 from stepscope.judge.declare import Finding, Threshold, of_time, rule, worth
 from stepscope.judge.facts import Facts, first
 from stepscope.judge.groups import Group, by_kernel
-from stepscope.judge.sequence import Sequence, host_ns
+from stepscope.judge.sequence import Sequence, host_ns, typical_step
 
 _KERNELS = Threshold(
-    "kernels of the optimizer per step that are not for many tensors",
+    "kernels of the optimizer, in a step that has any, that are not for many tensors",
     50,
     "count",
     "ours: foreach and fused optimizers launch a few dozen",
 )
+_STEPPING = """
+    (rank, span, step) IN (SELECT (rank, span, step) FROM device_event WHERE direction = 'optimizer' AND kind = 'computation')
+"""
 _SHARE = worth("the optimizer's time on the device", 0.02)
 _GAP = Threshold(
     "a gap between two of its kernels that the loop makes",
@@ -38,8 +41,9 @@ _GAP = Threshold(
 )
 def unfused_optimizer(facts: Facts) -> Iterator[Finding]:
     """Kernels launched in `Optimizer.step` and `zero_grad` other than those over many tensors at once
-    (`multi_tensor_apply`, `_foreach_...`, `_fused_...`). What counts is their time in a typical step
-    with the gaps between those that follow each other.
+    (`multi_tensor_apply`, `_foreach_...`, `_fused_...`). What counts is their time, with the gaps between those that follow
+    each other, in a typical one of the steps that have an optimizer's work, times the part that these are of all steps:
+    where gradients accumulate, not every step has one.
 
     At most all of it can be saved, as of many small parameters, and what the host takes to launch the kernels while the
     device works; nothing is certain: of large parameters a fused Adam still makes a third of the passes over memory, and
@@ -49,19 +53,25 @@ def unfused_optimizer(facts: Facts) -> Iterator[Finding]:
         return
     own = [g for g in facts.groups if g.direction == "optimizer" and g.kind == "computation"]
     single = [group for group in own if not _over_many(group)]
-    count = sum(group.count for group in single) / facts.steps
-    sequence = facts.sequence
-    if sequence is None or count < _KERNELS.value:
+    stepping = _stepping(facts)
+    count = sum(group.count for group in single) / max(1, stepping)
+    if not stepping or count < _KERNELS.value:
         return
-    kernel_ns, gaps_ns = _time(sequence)
+    often = stepping / facts.steps
+    sequence = typical_step(facts.scope, f"{facts.counted} AND {_STEPPING}", marked=True)
+    if sequence is None:
+        return
+    kernel_ns, gaps_ns = (often * ns for ns in _time(sequence))
     if facts.part_of_step(kernel_ns + gaps_ns) <= _SHARE.value:
         return
     yield of_time(
-        title=f"The optimizer launches {count_text(round(count))} kernels, parameter by parameter: "
-        f"{facts.amount(kernel_ns + gaps_ns)}",
-        metric="time of the optimizer's kernels and the gaps between them, in a typical step",
+        title=f"The optimizer launches {count_text(round(count))} kernels, parameter by parameter"
+        + ("" if often == 1 else f", in {ratio_text(often)} of the steps")
+        + f": {facts.amount(kernel_ns + gaps_ns)}",
+        metric="time of the optimizer's kernels and the gaps between them, in a typical step"
+        + ("" if often == 1 else " that has any, times the part of the steps that have"),
         time_ns=kernel_ns + gaps_ns,
-        hidden_ns=facts.hidden(_launching_ns(sequence), gaps_ns),
+        hidden_ns=facts.hidden(often * _launching_ns(sequence), gaps_ns),
         confidence="high",
         evidence=(
             {"kernels_ns": kernel_ns, "gaps_ns": gaps_ns},
@@ -70,6 +80,12 @@ def unfused_optimizer(facts: Facts) -> Iterator[Finding]:
         **sequence.place,
         advice="Give the optimizer fused=True (or foreach=True), and zero_grad(set_to_none=True).",
     )
+
+
+def _stepping(facts: Facts) -> int:
+    """How many of the counted steps have work of the optimizer."""
+    (row,) = facts.host(f"SELECT count(*) AS n FROM step WHERE {{counted}} AND {_STEPPING}")
+    return int(row["n"])
 
 
 def _time(sequence: Sequence) -> tuple[int, int]:

@@ -1,0 +1,91 @@
+"""`devices-in-turn`: the devices of one process compute one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stepscope.analysis.recording import (
+    COMPUTATION,
+    device_work,
+    every_step,
+    groups,
+    rank_batches,
+    union_of,
+)
+from stepscope.floor.units import ratio_text
+from stepscope.judge.declare import Finding, of_step, rule, worth
+from stepscope.judge.facts import Facts, Row, first
+from stepscope.link.intervals import covered
+
+_SHARE = worth("time in which a device of a process computes nothing while another computes", 0.10)
+
+
+@rule(
+    "devices-in-turn",
+    "Devices of one process of which one computes while the others wait.",
+    _SHARE,
+    trade_off="Micro-batches make smaller kernels, and each stage keeps the activations of several.",
+    rests_on=("devices", "device-times"),
+    silent_without=("device-work",),
+)
+def devices_in_turn(facts: Facts) -> Iterator[Finding]:
+    """A process that drives several devices: the time in which any of them computes, less the time for which one does in the
+    mean. It is 0 where all compute at once, and half of the step and more where a model is spread over two devices and
+    each batch runs through one after the other. Steps look filled then (a moment is Kernel when any device computes),
+    and each device is idle for most of them.
+
+    At most this time can be saved, when the same work is spread evenly over all devices at all times, and what copies between
+    them take with nothing else running; nothing is certain, since the work of one may need another's.
+    """
+    if not facts.has_steps or len(facts.devices) <= len(facts.scope.ranks):
+        return
+    rows = _by_device(facts)
+    lost_ns = sum(row["waits_ns"] for row in rows) / max(1, len(rows))
+    if facts.part_of_step(lost_ns) <= _SHARE.value:
+        return
+    used = sum(row["computes_ns"] for row in rows) / len(rows)
+    yield of_step(
+        "loss",
+        facts.part_of_step(lost_ns),
+        _SHARE.name,
+        title=f"Devices take turns: for {facts.amount(lost_ns)} a device waits in the mean while another of its process "
+        f"computes; each computes for {ratio_text(facts.part_of_step(used))}",
+        saving_ns=lost_ns + facts.time("memcpy"),
+        confidence="high",
+        evidence=first(rows, 8),
+        advice="`stepscope utilization` for each device. Split the batch into micro-batches so that stages work at once "
+        "(torch.distributed.pipelining), or give each device a process that has all of the model or a shard of it "
+        "(DistributedDataParallel, fully_shard)."
+        if facts.in_pytorch
+        else "`stepscope utilization` for each device. Give all devices work at once: parts of the batch one behind the other, "
+        "or a process for each device.",
+        query="stepscope utilization SRC",
+    )
+
+
+def _by_device(facts: Facts) -> list[Row]:
+    """For how long each device of a rank with several computes, and waits while another one does, in a mean step."""
+    steps = {(broken.rank, broken.span): broken.counted_windows for broken in facts.times.broken}
+    rows: list[Row] = []
+    with every_step(facts.scope) as whole:
+        for ranks in rank_batches(facts.scope.ranks):
+            for key, work in device_work(whole, ranks).items():
+                own = groups(work, "device")
+                windows = steps.get(key)
+                if len(own) < 2 or windows is None or not len(windows["step"]):
+                    continue
+                edges = windows["start_ns"], windows["end_ns"]
+                computing, *each = (
+                    float(covered(union_of(one, one["work"] == COMPUTATION), *edges).mean())
+                    for one in (work, *own.values())
+                )
+                rows += [
+                    {
+                        "rank": key[0],
+                        "device": device,
+                        "computes_ns": ns,
+                        "waits_ns": computing - ns,
+                    }
+                    for (device,), ns in zip(own, each, strict=True)
+                ]
+    return sorted(rows, key=lambda row: -row["waits_ns"])
