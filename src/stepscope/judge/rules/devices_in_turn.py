@@ -13,17 +13,24 @@ from stepscope.analysis.recording import (
     union_of,
 )
 from stepscope.floor.units import ratio_text
-from stepscope.judge.declare import Finding, of_step, rule, worth
+from stepscope.judge.declare import Finding, Threshold, of_step, rule, worth
 from stepscope.judge.facts import Facts, Row, first
 from stepscope.link.intervals import covered
 
 _SHARE = worth("time in which a device of a process computes nothing while another computes", 0.10)
+_TAKES_PART = Threshold(
+    "computation of a device, of that of the busiest one of its process",
+    0.10,
+    "ratio",
+    "ours: what computes less has a stray tensor or a side job, and no turn",
+)
 
 
 @rule(
     "devices-in-turn",
     "Devices of one process of which one computes while the others wait.",
     _SHARE,
+    _TAKES_PART,
     trade_off="Micro-batches make smaller kernels, and each stage keeps the activations of several.",
     rests_on=("devices", "device-times"),
     silent_without=("device-work",),
@@ -32,7 +39,7 @@ def devices_in_turn(facts: Facts) -> Iterator[Finding]:
     """A process that drives several devices: the time in which any of them computes, less the time for which one does in the
     mean. It is 0 where all compute at once, and half of the step and more where a model is spread over two devices and
     each batch runs through one after the other. Steps look filled then (a moment is Kernel when any device computes),
-    and each device is idle for most of them.
+    and each device is idle for most of them. Devices that compute next to nothing do not count.
 
     At most this time can be saved, when the same work is spread evenly over all devices at all times, and what copies between
     them take with nothing else running; nothing is certain, since the work of one may need another's.
@@ -79,7 +86,7 @@ def _by_device(facts: Facts) -> list[Row]:
                     float(covered(union_of(one, one["work"] == COMPUTATION), *edges).mean())
                     for one in (work, *own.values())
                 )
-                rows += [
+                taking = [
                     {
                         "rank": key[0],
                         "device": device,
@@ -87,5 +94,7 @@ def _by_device(facts: Facts) -> list[Row]:
                         "waits_ns": computing - ns,
                     }
                     for (device,), ns in zip(own, each, strict=True)
+                    if ns > _TAKES_PART.value * max(each)
                 ]
+                rows += taking if len(taking) > 1 else []
     return sorted(rows, key=lambda row: -row["waits_ns"])
