@@ -37,6 +37,7 @@ def test_shares_are_of_kernel_time_and_copies_are_left_out(diff):
         ([[8, 8], [8, 8]], BF16, "void gemv2T_kernel_val<int, int>", "product with a vector, or a very small one"),
         ([[8, 8], [8, 8]], BF16, "ampere_hgemm_64x64_nn", "the library chose a kernel without"),
         ([[8, 8], [8, 8]], BF16, "my_gemm_kernel", "the kernel's name does not tell"),
+        ([[8, 8], [8, 8]], "float", "triton_tem_fused_mm_2", "the kernel's name does not tell"),
         ([[8, 8], [8, 8]], "float", "void cublasLt::splitKreduce_kernel<32, 16, int, float>(P)",
          "helper kernels that multiply nothing (layout, reduction of parts)"),
         ([[8, 8], [8, 8]], BF16, "nchwToNhwcKernel", "helper kernels that multiply nothing (layout, reduction of parts)"),

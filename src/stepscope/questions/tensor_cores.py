@@ -221,6 +221,8 @@ def _judge(variant: Variant, kernel: str, use: TensorCoreUse, hardware: Hardware
     if dtype in ("float32", "complex64"):
         limits = hardware.find(variant.device.name, variant.device.sm_count)
         has = limits is not None and "tf32" in limits.matrix
+        if has and use.used is None:  # TF32 is a switch, which inputs do not tell
+            return _Piece(True, None, UNTOLD, "")
         cure = "neither TF32 nor mixed precision" if has else "mixed precision is off"
         return _Piece(True, use.used, f"{dtype}: {cure}", "")
     if dtype in ("float64", "complex128"):
