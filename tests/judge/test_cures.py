@@ -72,6 +72,7 @@ def test_launching_less_is_advised_in_the_terms_of_the_device(
     (row,) = [one for one in findings(made.rows()) if one["id"] == "host-bound"]
     assert all(word in row["advice"] for word in words)
     assert not [word for word in others if word in row["advice"]]
+    assert ("graphs" in row["trade_off"]) is ("graphs" in row["advice"])
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stepscope.floor.units import count_text, ratio_text
-from stepscope.judge.cures import launch_less, show_the_host
+from stepscope.judge.cures import graphs, launch_less, show_the_host
 from stepscope.judge.declare import AS_INPUT, Finding, Threshold, of_step, rule, worth
 from stepscope.judge.facts import Facts
 from stepscope.judge.rules.low_utilization import low_use, operators_launch
@@ -32,10 +32,8 @@ _DOING = {
 _SHOWN = 0.0005
 """Shares below this would read 0.0 %."""
 _ELSEWHERE = "Python that leaves the step has to run elsewhere."
-_COMPILED = (
-    "Captured graphs fix shapes and addresses and hold memory of their own; torch.compile takes its time "
-    "at the start and for each new shape."
-)
+_CAPTURED = "Captured graphs fix shapes and addresses and hold memory of their own."
+_COMPILED = "torch.compile takes its time at the start and for each new shape."
 
 
 @rule(
@@ -44,7 +42,7 @@ _COMPILED = (
     _SHARE,
     _SHORT,
     _RAN_DRY,
-    trade_off=f"{_ELSEWHERE} {_COMPILED}",
+    trade_off=f"{_ELSEWHERE} {_CAPTURED} {_COMPILED}",
     rests_on=("clocks", "launches"),
     silent_without=("device-work",),
 )
@@ -117,8 +115,14 @@ def host_bound(facts: Facts) -> Iterator[Finding]:
             },
         ),
         advice=advice,
-        trade_off=_COMPILED if launching else _ELSEWHERE,
+        trade_off=_of_launching_less(facts) if launching else _ELSEWHERE,
     )
+
+
+def _of_launching_less(facts: Facts) -> str:
+    """What the cures that `launch_less` names ask for in exchange."""
+    cures = ((graphs(facts), _CAPTURED), (facts.in_pytorch, _COMPILED))
+    return " ".join(words for named, words in cures if named)
 
 
 def _of_phases(facts: Facts) -> Iterator[Finding]:
