@@ -21,7 +21,7 @@ COLUMNS = (
     COLUMNS,
     parameters=(
         Parameter("by", "text", "what to tell apart", default="name", choices=("name", "stream")),
-        Parameter("least", "int", "shortest that counts", default=0),
+        Parameter("least", "int", "shortest that counts", default=0, within=(0, 100)),
         Parameter("tiny", "bool", "tiny ones too", default=False),
     ),
     rests_on=("device-times", "stream-order"),
@@ -126,6 +126,8 @@ def test_a_question_cannot_rest_on_evidence_that_no_check_knows():
         ({"by": 3}, "by=3 is not of type text"),
         ({"least": "x"}, "least='x' is not of type int"),
         ({"least": True}, "least=True is not of type int"),
+        ({"least": -1}, "least=-1 is not 0 to 100"),
+        ({"least": 101}, "least=101 is not 0 to 100"),
         ({"bye": "name"}, "no parameter 'bye' of toy-kernels"),
         ({"columns": []}, "no columns"),
         ({"columns": 3}, "columns=3 is not a list of names"),

@@ -172,6 +172,22 @@ def test_where_an_answer_cannot_go_is_said_before_anything_is_read(run, tmp_path
     assert "cannot be written (Not a directory)" in ran.err
 
 
+def test_a_folder_that_is_missing_is_said_before_anything_is_read(run, tmp_path):
+    place = str(tmp_path / "no folder" / "a.svg")
+    for words in (("kernels", "--parquet"), ("roofline", "--plot"), ("report", "-o")):
+        ran = run(words[0], str(tmp_path / "nothing"), words[1], place)
+        assert ran.code == 1
+        assert "cannot be written (its folder is missing)" in ran.err
+        assert f"mkdir -p '{tmp_path}/no folder'" in ran.err
+
+
+def test_an_import_of_a_stretch_in_which_nothing_starts_makes_no_store(run, traces, tmp_path):
+    ran = run("import", str(traces), "-o", str(tmp_path / "store"), "--window", "9s:")
+    assert (ran.code, ran.out) == (2, "")
+    assert "nothing starts in the window that opens at 9.000 s [nothing-kept]" in ran.err
+    assert not (tmp_path / "store").exists()
+
+
 def test_an_answer_into_a_link_leaves_the_link(run, store, tmp_path):
     (tmp_path / "a.parquet").write_text("before")
     (tmp_path / "link").symlink_to("a.parquet")

@@ -1,4 +1,6 @@
 import json
+import threading
+import time
 from pathlib import Path
 
 import duckdb
@@ -202,6 +204,33 @@ def test_closing_twice_is_harmless(make_directory):
     store = Store.open(make_directory({}))
     store.close()
     store.close()
+
+
+def test_a_closed_store_says_so(make_directory):
+    store = Store.open(make_directory({}))
+    store.close()
+    with pytest.raises(StoreError, match="has been closed"):
+        store.sql("SELECT 1")
+
+
+def test_closing_while_a_query_runs_is_harmless(make_directory):
+    store = Store.open(make_directory({}))
+    connection = store._connection
+    ended = []
+
+    def ask():
+        try:
+            connection.execute("SELECT count(*) FROM range(100000000000)").fetchall()
+        except duckdb.Error as error:
+            ended.append(error)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    time.sleep(0.3)
+    threading.Timer(0.3, connection.interrupt).start()
+    store.close()
+    asking.join(60)
+    assert len(ended) == 1
 
 
 def test_opening_leaves_the_directory_as_it_was(make_directory):

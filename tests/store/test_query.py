@@ -65,6 +65,7 @@ def test_what_only_reads_is_accepted(cursor, text):
         "EXPLAIN ANALYZE DELETE FROM device_event",
         "EXPLAIN ANALYZE INSERT INTO device_event SELECT * FROM device_event",
         "SELEC 1",
+        "SELECT '\ud800'",
     ],
 )
 def test_everything_else_is_refused(cursor, text):

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.declare import RANK, Parameter, Question
+from stepscope.answers.declare import MOST, RANK, Parameter, Question
 from stepscope.answers.kept_answers import kept_or_made
 from stepscope.answers.part import EVERYTHING, Part
 from stepscope.answers.rows import as_declared, note_of, rests_on_of
@@ -42,7 +42,7 @@ SELECT * FROM data_check WHERE severity <> 'ok' ORDER BY rank, span, "check"
 """
 
 ERRORS = {
-    "bad-parameter": "A parameter of a question has a value of the wrong type.",
+    "bad-parameter": "A parameter of a question has a value of the wrong type, or a number that it cannot be.",
     "bad-top": "`--top` takes a number of rows, 1 or more. Leave it out to get all rows.",
     "column-twice": "`--columns` names a column twice.",
 }
@@ -333,6 +333,15 @@ def _checked(parameter: Parameter, value: Any) -> Any:
     if is_flag or not isinstance(value, kinds[parameter.type]):
         raise UsageError(
             f"{parameter.name}={value!r} is not of type {parameter.type}",
+            hint=f"{parameter.name}: {parameter.meaning}",
+            slug="bad-parameter",
+        )
+    least, largest = parameter.within
+    number: Any = value
+    if parameter.type in ("int", "float") and not least <= number <= largest:  # nor is NaN
+        allowed = f"{least} or more" if largest == MOST else f"{least} to {largest}"
+        raise UsageError(
+            f"{parameter.name}={value} is not {allowed}",
             hint=f"{parameter.name}: {parameter.meaning}",
             slug="bad-parameter",
         )

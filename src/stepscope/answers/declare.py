@@ -113,6 +113,9 @@ SPAN = Column("span", "int", "which of the rank's recordings, from 0", shown="va
 DEVICE = Column("device", "int", "index of the device in its process")
 STEP = Column("step", "int", "number of the step, as the program counts")
 
+MOST = (1 << 63) - 1
+"""The largest number that SQL and arrays have."""
+
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
@@ -124,6 +127,7 @@ class Parameter:
         meaning: one line for people.
         default: what it is where nobody says.
         choices: what it can be, where that is a few words.
+        within: the smallest and the largest number that it can be.
         form: whether its choices are different answers, so that a report holds each; of what is rather a
             convention, a limit or a filter it holds the default alone.
     """
@@ -133,6 +137,7 @@ class Parameter:
     meaning: str
     default: Any = None
     choices: tuple[str, ...] = ()
+    within: tuple[float, float] = (0, MOST)
     form: bool = False
 
 

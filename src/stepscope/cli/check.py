@@ -9,6 +9,7 @@ import click
 from stepscope.cli.choices import form_options, reading_options, sources_argument, typed_sources
 from stepscope.cli.output import chosen_form, put_answer
 from stepscope.cli.progress import open_watched
+from stepscope.cli.typed_name import typed_name
 from stepscope.floor.errors import CheckFailedError
 
 ERRORS = {
@@ -43,8 +44,9 @@ def command(
     put_answer(answer, form)
     failed = [row["check"] for row in answer.rows() if row["severity"] == "error"]
     if failed:
+        named = typed_sources(sources, job, reading["capture"])
         raise CheckFailedError(
-            f"{typed_sources(sources, job, reading['capture'])}: {', '.join(failed)} did not hold",
-            hint="answers that rest on it are marked; stepscope checks SRC says what was found",
+            f"{named}: {', '.join(failed)} did not hold",
+            hint=f"answers that rest on it are marked; what was found: {typed_name()} checks {named}",
             slug="check-failed",
         )

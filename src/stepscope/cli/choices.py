@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 from collections.abc import Callable, Sequence
@@ -70,6 +71,19 @@ def read_window(
         return None if text is None else parse_window(text)
     except UsageError as error:
         raise click.BadParameter(f"{error.message}: {error.hint}", ctx, param) from None
+
+
+class Seconds(click.FloatRange):
+    """A time that a clock can show: neither `inf` nor `nan`."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """The seconds that were typed."""
+        seconds = float(super().convert(value, param, ctx))
+        if not math.isfinite(seconds):
+            self.fail(f"{value} is not a number of seconds.", param, ctx)
+        return seconds
 
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?(?:e\d{1,2})?)\s*([kMGT]?)(i?)B?", re.IGNORECASE)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import click
 
-from stepscope.cli.choices import out_option, recorded_ranks_option, typed_sources
+from stepscope.cli.choices import Seconds, out_option, recorded_ranks_option, typed_sources
 from stepscope.cli.say import put, say
 from stepscope.cli.streams import reporting
 from stepscope.cli.typed_name import typed_name
@@ -35,18 +33,6 @@ ERRORS = {
 
 def _steps(_ctx: click.Context, _param: click.Parameter, text: str | None) -> StepRange | None:
     return None if text is None else parse_steps(text)
-
-
-class _Seconds(click.FloatRange):
-    """A time that a clock can show: neither `inf` nor `nan`."""
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        seconds = float(super().convert(value, param, ctx))
-        if not math.isfinite(seconds):
-            self.fail(f"{value} is not a number of seconds.", param, ctx)
-        return seconds
 
 
 def _names(_ctx: click.Context, _param: click.Parameter, text: str | None) -> tuple[str, ...]:
@@ -94,14 +80,14 @@ def _names(_ctx: click.Context, _param: click.Parameter, text: str | None) -> tu
 )
 @click.option("--nvtx", is_flag=True, help="Mark steps, modules and operators as NVTX ranges.")
 @click.option(
-    "--delay", type=_Seconds(min=0), metavar="SECONDS", help="Start so long after the command."
+    "--delay", type=Seconds(min=0), metavar="SECONDS", help="Start so long after the command."
 )
 @click.option(
-    "--duration", type=_Seconds(min=0, min_open=True), metavar="SECONDS", help="Record for so long."
+    "--duration", type=Seconds(min=0, min_open=True), metavar="SECONDS", help="Record for so long."
 )
 @click.option(
     "--wait",
-    type=_Seconds(min=0),
+    type=Seconds(min=0),
     default=LONGEST_END_S,
     show_default=True,
     metavar="SECONDS",

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
@@ -26,6 +27,7 @@ from stepscope.cli.choices import (
 from stepscope.cli.output import FORMS, chosen_form, put_answer
 from stepscope.cli.progress import open_watched, progress_on
 from stepscope.cli.say import say
+from stepscope.floor.complete_file import check_output
 from stepscope.report.pictures import PICTURES
 
 if TYPE_CHECKING:
@@ -56,6 +58,7 @@ def question_command(question: Question) -> click.Command:
             from stepscope.report.figures import check_name, save_figure
 
             check_name(picture)
+            check_output(Path(picture))
         if gates:
             from stepscope.cli.gates import judge_all, tell
             from stepscope.compare.gates import parse_gate

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from stepscope.cli.choices import Seconds
+
 if TYPE_CHECKING:
     from stepscope.report.page_data import Shown
 
@@ -21,7 +23,7 @@ compare_option = click.option(
 
 time_limit_option = click.option(
     "--time-limit",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Seconds(min=0, min_open=True),
     default=60,
     metavar="SECONDS",
     help="How long one answer may take (default 60).",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from stepscope.cli.choices import source_argument
@@ -27,9 +29,11 @@ def command(source: str, output: str, title: str | None) -> None:
 
     SRC is what `stepscope record --inline` wrote.
     """
+    from stepscope.floor.complete_file import check_output
     from stepscope.report.figures import check_name, save_figure
     from stepscope.report.timeline_chart import timeline_chart
 
     check_name(output)
+    check_output(Path(output))
     written = save_figure(timeline_chart(source, title=title), output)
     say(f"{written}: drawn")

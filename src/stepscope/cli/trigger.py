@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from stepscope.cli.choices import recorded_ranks_option
+from stepscope.cli.choices import Seconds, recorded_ranks_option
 from stepscope.cli.say import put, say
 from stepscope.floor.errors import StepScopeError
 
@@ -35,7 +35,7 @@ ERRORS = {
 @click.option("--stack", is_flag=True, help="Include call stacks: a larger trace, slower steps.")
 @click.option(
     "--lead",
-    type=click.FloatRange(min=0),
+    type=Seconds(min=0),
     default=3.0,
     show_default=True,
     metavar="SECONDS",
@@ -43,7 +43,7 @@ ERRORS = {
 )
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0),
+    type=Seconds(min=0),
     default=60.0,
     show_default=True,
     metavar="SECONDS",
@@ -51,7 +51,7 @@ ERRORS = {
 )
 @click.option(
     "--wait",
-    type=click.FloatRange(min=0),
+    type=Seconds(min=0),
     default=600.0,
     show_default=True,
     metavar="SECONDS",

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import re
+import shlex
 import shutil
 import stat
 import sys
@@ -95,7 +96,7 @@ def complete_output(target: Path, *, hint: str = _HINT) -> Iterator[Path]:
         BrokenPipeError: nobody reads the pipe any more.
         StepScopeError: the file cannot be written; `hint` says what to do. Nothing is left behind.
     """
-    check_output(target, hint=hint)
+    _check_place(target, hint)
     try:
         if descriptor_of(target) is None and not _is_no_file(target):
             with complete_file(Path(os.path.realpath(target))) as unfinished:
@@ -112,14 +113,21 @@ def complete_output(target: Path, *, hint: str = _HINT) -> Iterator[Path]:
         raise _cannot_write(target, error.strerror or str(error), hint) from None
 
 
-def check_output(target: Path, *, hint: str = _HINT) -> None:
+def check_output(target: Path) -> None:
     """Refuses what `complete_output` cannot or must not write, before anything is computed for it.
 
-    A folder that is missing is left to the writer, who may make it.
-
     Raises:
-        StepScopeError: it is a directory, a disk, or may not be written.
+        StepScopeError: it is a directory, a disk, in a folder that is missing, or may not be written.
     """
+    _check_place(target, _HINT)
+    folder = Path(os.path.realpath(target)).parent
+    if descriptor_of(target) is None and not folder.is_dir():
+        raise _cannot_write(
+            target, "its folder is missing", f"make it: mkdir -p {shlex.quote(str(target.parent))}"
+        )
+
+
+def _check_place(target: Path, hint: str) -> None:
     try:
         if descriptor_of(target) is not None:
             return

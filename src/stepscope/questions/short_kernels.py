@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 BELOW_NS = 10_000
 BINS = 10
+MOST_BINS = 10_000
 
 _BY_NAME = """
     SELECT name, operator, {figures}, avg(dur_ns) AS mean_ns, min(dur_ns) AS min_ns,
@@ -67,9 +68,15 @@ _FORMS = {"kernel": _BY_NAME, "histogram": _HISTOGRAM}
             *_FORMS,
         ),
         Parameter(
-            "below_ns", "int", "kernels that run for less than this are short (ns)", BELOW_NS
+            "below_ns",
+            "int",
+            "kernels that run for less than this are short (ns)",
+            BELOW_NS,
+            within=(1, 10**12),
         ),
-        Parameter("bins", "int", "bins of the histogram, equally wide", BINS),
+        Parameter(
+            "bins", "int", "bins of the histogram, equally wide", BINS, within=(1, MOST_BINS)
+        ),
     ),
     needs="device",
     fills="Record with torch.profiler.ProfilerActivity.CPU and CUDA (or XPU, ...).",

@@ -175,11 +175,14 @@ def _read(question: Question, asked: Sequence[tuple[str, str]]) -> dict[str, Any
             read[name] = text.split(",")
         elif name == "top":
             read[name] = _value(_TOP, text)
-        else:  # an unknown one is refused where the question is asked
+        elif name in _TEXTS:
             read[name] = text
+        else:
+            check_name(name, declared, "parameter", of=question.name)
     return read
 
 
+_TEXTS = ("sort", "name", "under", "window")
 _TOP = Parameter("top", "int", "the first so many rows", None)
 
 

@@ -68,7 +68,7 @@ def serve(
     limit_s: float,
     ready: Callable[[Callable[[], object]], None] = lambda _: None,
     meanwhile: Callable[[], object] = lambda: None,
-) -> None:
+) -> bool:
     """Answers requests until a signal comes, or somebody calls what `ready` was given.
 
     Args:
@@ -78,8 +78,11 @@ def serve(
         limit_s: how long one answer may take (seconds).
         ready: called when requests are answered, with what ends the server.
         meanwhile: done then, in a thread, while a browser starts.
+
+    Returns:
+        Whether a query still runs that could not be stopped.
     """
-    asyncio.run(_serve(recordings, policy, bound, limit_s, ready, meanwhile))
+    return asyncio.run(_serve(recordings, policy, bound, limit_s, ready, meanwhile))
 
 
 async def _serve(
@@ -89,7 +92,7 @@ async def _serve(
     limit_s: float,
     ready: Callable[[Callable[[], object]], None],
     meanwhile: Callable[[], object],
-) -> None:
+) -> bool:
     tasks = Tasks(limit_s)
     server = _Server(
         uvicorn.Config(
@@ -124,4 +127,5 @@ async def _serve(
         done.cancel()
         with contextlib.suppress(Exception, asyncio.CancelledError):  # who asks for it is told
             await done
-        await tasks.close()
+        runs_on = await tasks.close()
+    return runs_on

@@ -102,14 +102,15 @@ class Tasks:
                 self._ending.add(ending)
                 ending.add_done_callback(self._ending.discard)
 
-    async def close(self, patience_s: float = 2.0) -> None:
-        """Ends all that runs, and waits for it so long (seconds)."""
+    async def close(self, patience_s: float = 2.0) -> bool:
+        """Ends all that runs, waits for it so long (seconds), and gives whether something runs on."""
         for _ in range(int(patience_s / _AGAIN_SECONDS)):
             if not self._running:
-                return
+                return False
             for stop in tuple(self._running):
                 stop.now()
             await asyncio.sleep(_AGAIN_SECONDS)
+        return bool(self._running)
 
 
 async def _end(stop: Stop, ended: asyncio.Event) -> None:

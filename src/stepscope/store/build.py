@@ -8,6 +8,7 @@ import contextlib
 import itertools
 import json
 import os
+import shlex
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,9 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.floor.allotted import workers
 from stepscope.floor.chosen_numbers import check_known
-from stepscope.floor.errors import SourceError, StoreError
+from stepscope.floor.errors import SourceError, StoreError, UsageError
 from stepscope.floor.plugins import versions
 from stepscope.floor.quoting import printable
+from stepscope.floor.units import time_text
 from stepscope.store.cache import (
     cache_directory,
     cache_key,
@@ -71,6 +73,7 @@ ERRORS = {
         "without it, and reads its files again the next time. Set `STEPSCOPE_CACHE` to a folder that "
         "can be written, or use `--no-cache` to keep nothing."
     ),
+    "nothing-kept": "`stepscope import --window` names a stretch in which no event of any recording starts.",
 }
 
 
@@ -125,7 +128,7 @@ def import_source(
         if is_store(path):
             raise SourceError(
                 f"{path}: is a store already",
-                hint=f"ask it with: stepscope summary {path}",
+                hint=f"ask it with: stepscope summary {shlex.quote(str(path))}",
                 slug="already-a-store",
             )
     target = place_for(output)
@@ -357,6 +360,12 @@ def _build_of(
         check_known(options.ranks, sorted(known), "rank", of=_named(sources))
     if options.steps is not None:
         check_steps(options.steps, {step for one in done if one for step in one.steps})
+    if options.window is not None and not any(one.kept for one in done if one is not None):
+        raise UsageError(
+            f"{_named(sources)}: nothing starts in the window that opens at {time_text(options.window[0])}",
+            hint="times count from each recording's start; leave --window out to keep all",
+            slug="nothing-kept",
+        )
     facts: dict[str, Any] = {
         "source": _named(sources),
         "skipped": [{"path": path, "reason": reason} for path, reason in run.skipped],

@@ -93,10 +93,12 @@ class Job:
 
 
 class Done(NamedTuple):
-    """What became of a job: the rank, and the numbers of all steps that its recordings have."""
+    """What became of a job: the rank, the numbers of all steps that its recordings have, and whether anything with a
+    time was kept."""
 
     rank: int
     steps: list[int]
+    kept: bool = True
 
 
 Outcome: TypeAlias = "Done | SourceError"
@@ -140,6 +142,7 @@ def _scratch(job: Job) -> AbstractContextManager[object]:
 def _imported(job: Job, progress: Callable[[int], None] | None, listings: Listings) -> Done:
     rank, rule, origin, shift = job.rank, job.rule, None, 0
     steps: set[int] = set()
+    kept = False
     recorded: list[tuple[int, int]] = []
     given = (_capture(job, one, listings, progress) for one in job.captures)
     captures = [one for one in given if one is not None]
@@ -162,6 +165,7 @@ def _imported(job: Job, progress: Callable[[int], None] | None, listings: Listin
         for table in ("step", "phase_step"):
             steps.update(pc.unique(written[table]["step"]).to_pylist())
         written = narrowed(written, job.steps, job.window)
+        kept = kept or any(table.num_rows for table in written.values() if _has_times(table))
         if known.timed and facts.start_epoch_ns is not None:
             recorded.append((facts.start_epoch_ns, facts.start_epoch_ns + lasted))
         if span == 0:
@@ -185,7 +189,11 @@ def _imported(job: Job, progress: Callable[[int], None] | None, listings: Listin
     apart = spans_apart.row(recorded)
     if apart["severity"] != OK:
         add_check(Path(job.directory), rank, apart)
-    return Done(rank, sorted(steps))
+    return Done(rank, sorted(steps), kept)
+
+
+def _has_times(table: pa.Table) -> bool:
+    return not {"start_ns", "time_ns"}.isdisjoint(table.column_names)
 
 
 def _read(member: Member, known: Format, options: ReadOptions) -> RankTables:

@@ -12,7 +12,7 @@ import re
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,6 +38,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from stepscope.store.kept import Kept
+
+ERRORS = {
+    "closed": "A recording that `stepscope.open` gave was closed, by `close` or at the end of its `with`, and then asked.",
+}
 
 _SMALL_BYTES = 2 << 20
 _FEW_RANKS = 8
@@ -131,13 +135,17 @@ class Store:
         """DuckDB, with what is added to the times of each rank.
 
         Raises:
-            StoreError: the files of ranks cannot be read.
+            StoreError: the store is closed, or the files of ranks cannot be read.
         """
         with self._connecting:
+            if self._closed:
+                raise StoreError(
+                    "the recording has been closed",
+                    hint="ask it before it is closed, or open it again: stepscope.open(...)",
+                    slug="closed",
+                )
             if self._connected is None:
                 self._connected = self._connect()
-                if self._closed:
-                    self._connected.close()
             return self._connected
 
     def _connect(self) -> duckdb.DuckDBPyConnection:
@@ -493,7 +501,11 @@ class Store:
         with self._connecting:
             self._closed = True
             if self._connected is not None:
-                self._connected.close()
+                import duckdb
+
+                # A query in another thread that DuckDB does not stop at once keeps it until it ends.
+                with suppress(duckdb.Error):
+                    self._connected.close()
 
     def __enter__(self) -> Store:
         """Itself."""

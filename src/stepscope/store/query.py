@@ -106,6 +106,14 @@ def _kinds(connection: duckdb.DuckDBPyConnection, text: str) -> list[str]:
     import duckdb
 
     try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            f"the SQL has half of a character at {error.start}: {text[error.start]!r}",
+            hint="give it as a text in Unicode",
+            slug="sql-error",
+        ) from None
+    try:
         return [str(statement.type.name) for statement in connection.extract_statements(text)]
     except duckdb.Error as error:
         raise sql_error(error) from None
