@@ -135,6 +135,10 @@ def _names(scope: Scope, kind: str, pattern: str) -> list[str]:
         short = short_names(known) if kind == "kernel" else known
         names = [name for name, text in zip(known, short, strict=True) if text == pattern]
         if not names:
+            if (
+                kind == "operator"
+            ):  # autograd's nodes and operators of extensions cannot be replayed
+                short = [name for name in short if _OWN.fullmatch(name)]
             raise UsageError(
                 f"the recording has no {kind} {printable(pattern)}",
                 hint=did_you_mean(pattern, map(printable, short)) or f"it has no {kind}s at all",

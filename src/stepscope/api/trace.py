@@ -394,7 +394,7 @@ def open_trace(
             hint="give them when the store is made: stepscope import SRC -o DIR",
             slug="filter-on-store",
         )
-    found = [_Kept(kept, one) for one in stores for kept in kept_jobs(one)]
+    found = [_Kept(kept, one, one) for one in stores for kept in kept_jobs(one)]
     if not files:
         return _of_jobs(found, job, ranks=ranks, steps=steps, strict=strict)
     from stepscope.store.build import is_kept, open_source, renew_source
@@ -424,7 +424,7 @@ def open_trace(
     renew = partial(renew_source, files, options, progress) if kept else None
     scratch = None if kept else made
     try:
-        found += [_Kept(kept, made, renew) for kept in kept_jobs(made, renew=renew)]
+        found += [_Kept(kept, made, files[0], renew) for kept in kept_jobs(made, renew=renew)]
         return _of_jobs(found, job, ranks=ranks, steps=steps, strict=strict, scratch=scratch)
     except BaseException:
         if scratch is not None:
@@ -434,10 +434,12 @@ def open_trace(
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """A job with the directory that holds its store, and what makes that again where it is damaged."""
+    """A job with the directory that holds its store, the source that was given, and what makes the store again where it
+    is damaged."""
 
     job: KeptJob
     directory: Path
+    source: Path
     renew: Callable[[], None] | None = None
 
     def open(self) -> Store:
@@ -449,7 +451,7 @@ def _of_jobs(
 ) -> Trace:
     names = [one.job.name for one in found]
     if len(set(names)) < len(names):
-        names = path_names([one.directory.absolute() / one.job.name for one in found])
+        names = path_names([one.source.absolute() / one.job.name for one in found])
     chosen = dict(zip(names, found, strict=True))
     if job is not None:
         chosen = {job: chosen[check_name(job, names, "job", of="these files")]}
