@@ -204,13 +204,13 @@ def test_who_asks_the_same_meanwhile_waits_for_the_answer(monkeypatch):
 
 
 @pytest.mark.parametrize("events", [1, asking.PREPARED_UP_TO + 1])
-def test_the_summary_of_what_is_no_great_recording_is_prepared(monkeypatch, events):
+def test_the_overview_of_what_is_no_great_recording_is_prepared(monkeypatch, events):
     rows = training()
     rows["source"][0]["events_kept"] = events
     recordings, asked = Recordings(opened(rows)), []
     monkeypatch.setattr(asking, "_asked", lambda question, *_: asked.append(question.name))
     recordings.prepare()
-    assert asked == (["summary"] if events == 1 else [])
+    assert asked == (["summary", "steps", "kernels"] if events == 1 else [])
 
 
 def test_the_schema_is_that_of_the_command(on_disk, capsys):

@@ -26,7 +26,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stepscope.analysis.attribution import LABELLED_WORK, NO_OPERATOR
-from stepscope.analysis.operator_calls import Codes, coded, distinct_calls, distinct_rows, operators
+from stepscope.analysis.operator_calls import (
+    Codes,
+    coded,
+    distinct_calls,
+    distinct_rows,
+    numbered,
+    operators,
+)
 from stepscope.analysis.recording import WORK, Array
 from stepscope.answers.rounding import shared_out
 from stepscope.answers.scope import Scope
@@ -57,7 +64,7 @@ _EVENTS = f"""
         work.name, work.id, work.span, work.device, work.dur_ns, coalesce(work.operator_id, -1) AS operator_id,
         CASE WHEN work.captured_id IS NULL THEN -1 ELSE coalesce(work.launch_id, -1) END AS replay,
         work.kind = 'communication' AS communicates, work.kind IN ('copy', 'fill') AS moves,
-        CASE WHEN work.operator_name IS NULL THEN charged_to END AS orphan,
+        CASE WHEN work.operator_name IS NULL THEN charged_to ELSE '{NO_OPERATOR}' END AS orphan,
         collective.operation, collective.dtype, collective.elements_in, collective.elements_out,
         collective.group_size, coalesce(module.path, '') AS module,
         CASE work.direction WHEN 'forward' THEN 1 WHEN 'backward' THEN 2 WHEN 'optimizer' THEN 3
@@ -178,8 +185,6 @@ def charges_of(scope: Scope, rank: int, conventions: Conventions) -> Charges:
 
 
 def _charges_of(scope: Scope, rank: int, conventions: Conventions) -> Charges:
-    import pyarrow.compute as pc
-
     events = scope.rows(_EVENTS, {"rank": rank})
     count = events.num_rows
     kernel, kernel_names = coded(events.column("name"))
@@ -208,7 +213,7 @@ def _charges_of(scope: Scope, rank: int, conventions: Conventions) -> Charges:
     alone = (call < 0) | (collectives >= 0)
     orphan, orphans = np.zeros(count, np.int64), [NO_OPERATOR]
     if (lost := np.flatnonzero(alone)).size:
-        orphan[lost], orphans = coded(pc.fill_null(events.column("orphan").take(lost), NO_OPERATOR))
+        orphan[lost], orphans = numbered(events.column("orphan").to_numpy()[lost])
     call = np.where(alone, len(calls.ids) + np.arange(count), call)
     # Things are numbered: first distinct calls, then what has no operator, then collectives.
     row_of = number[np.where(alone, 0, call)] if len(number) else np.zeros(count, np.int64)

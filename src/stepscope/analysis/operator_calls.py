@@ -16,6 +16,8 @@ from stepscope.answers.scope import Scope
 from stepscope.costs import Row, element_type, model_of, telling_forward
 from stepscope.link.columns import places
 
+_FEW_ROWS = 50_000
+"""Texts that are numbered in Python: Arrow's function for it is in a module that takes longer to load."""
 _WIDEST = 1 << 31
 _RELATIVES = 3
 """Enclosing operators that are asked for what a call does not say."""
@@ -59,11 +61,19 @@ class Codes:
         return np.fromiter((self(thing) for thing in things), dtype=np.int64)
 
 
+def numbered(things: Iterable[Hashable]) -> tuple[Array, list[Any]]:
+    """Things as numbers, and what they stand for in order of appearance."""
+    codes = Codes()
+    return codes.all(things), list(codes.of)
+
+
 def coded(column: Any) -> tuple[Array, list[Any]]:
     """An Arrow column without NULL as numbers, and what they stand for."""
     import pyarrow as pa
 
-    encoded = pa.chunked_array(column.chunks or [pa.array([], column.type)]).combine_chunks()
+    if len(column) <= _FEW_ROWS:
+        return numbered(column.to_pylist())
+    encoded = column.combine_chunks()
     if not pa.types.is_dictionary(encoded.type):
         encoded = encoded.dictionary_encode()
     return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()

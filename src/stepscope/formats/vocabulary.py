@@ -17,6 +17,9 @@ from stepscope.formats.communication import communicating
 
 Side = Literal["host", "device"]
 
+NAMELESS_RANGE = "(range without a name)"
+"""The name of a range that was given none."""
+
 
 @dataclass(frozen=True, slots=True)
 class Category:

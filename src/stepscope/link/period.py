@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.formats.nvtx.texts import NAMELESS
+from stepscope.formats.vocabulary import NAMELESS_RANGE
 from stepscope.link.columns import words
 from stepscope.link.host import (
     ANNOTATION,
@@ -102,7 +102,7 @@ def find_period(
     place = _looked_at(host, tracks)
     if len(place):  # what has no name is not known to recur
         text, texts = words(host.table, "name")
-        named = np.array([one != NAMELESS for one in texts], dtype=bool)
+        named = np.array([one != NAMELESS_RANGE for one in texts], dtype=bool)
         place = place[named[text[host.nesting.row[place]]]]
     if not len(place):
         return None

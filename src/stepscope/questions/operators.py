@@ -26,6 +26,21 @@ _TYPES = {
     "launching": "BIGINT",
 }
 """SQL types of what `operator_delays` gives."""
+_IN_GRAPHS = f"""
+    replayed AS ({REPLAYED_CALLS}),
+    called_in_graphs AS (
+        SELECT {{raw}}, sum(replays) AS calls FROM (
+            SELECT {{raw}}, id, max(replays) AS replays FROM replayed GROUP BY ALL
+        ) GROUP BY ALL
+    ),
+    in_graphs AS (
+        SELECT {{raw}}, sum(dur_ns) AS device_ns FROM (
+            SELECT DISTINCT {{raw}}, call, rank AS of_rank, dur_ns FROM replayed
+        ) GROUP BY ALL
+    ),
+"""
+_WITH_GRAPHS = "UNION ALL BY NAME FROM called_in_graphs UNION ALL BY NAME FROM in_graphs"
+"""What CUDA graphs replayed of captured calls, and their rows beside the others'."""
 _INPUTS = f"SELECT rank, id AS operator_id, input_id, stack_id FROM ({CALLED}) WHERE {_CALLS}"
 
 
@@ -195,8 +210,10 @@ def operators(scope: Scope, by: str = "name") -> pa.Table:
     from stepscope.analysis.operator_delay import operator_delays
 
     form = _FORMS[by]
-    calls = CALLED.format(host="host_event")
-    names = scope.sql(f"SELECT DISTINCT name FROM ({calls}) WHERE {_CALLS}").column("name")
+    # Without captures their tables are left out: planning a query for them takes longer than the answer to it.
+    captured = not scope.has_none("captured_event")
+    calls = f"({CALLED.format(host='host_event')})" if captured else "host_event"
+    names = scope.sql(f"SELECT DISTINCT name FROM {calls} WHERE {_CALLS}").column("name")
     params: dict[str, Any] = kernel_traits(scope)
     params["able"] = [name for name in names.to_pylist() if can_use_tensor_cores(name)]
     del params["told_operators"], params["eligible"]
@@ -232,17 +249,7 @@ def operators(scope: Scope, by: str = "name") -> pa.Table:
                 sum(device_ns) AS device_ns
             FROM host_event WHERE {_CALLS} GROUP BY ALL
         ),
-        replayed AS ({REPLAYED_CALLS}),
-        called_in_graphs AS (
-            SELECT {raw}, sum(replays) AS calls FROM (
-                SELECT {raw}, id, max(replays) AS replays FROM replayed GROUP BY ALL
-            ) GROUP BY ALL
-        ),
-        in_graphs AS (
-            SELECT {raw}, sum(dur_ns) AS device_ns FROM (
-                SELECT DISTINCT {raw}, call, rank AS of_rank, dur_ns FROM replayed
-            ) GROUP BY ALL
-        ),
+        {_IN_GRAPHS.format(raw=raw) if captured else ""}
         inner_call AS (
             SELECT {raw}, sum(dur_ns) AS inner_host_ns, sum(device_ns) AS inner_device_ns
             FROM (SELECT * FROM host_event WHERE {_CALLS}) {inner} GROUP BY ALL
@@ -269,9 +276,8 @@ def operators(scope: Scope, by: str = "name") -> pa.Table:
                 sum(used_ns) AS used_ns, sum(told_ns) AS told_ns,
                 sum(first_ns) AS first_ns, sum(last_ns) AS last_ns, sum(launching) AS launching
             FROM (
-                FROM called UNION ALL BY NAME FROM called_in_graphs
-                UNION ALL BY NAME FROM in_graphs UNION ALL BY NAME FROM inner_call UNION ALL BY NAME FROM launched
-                UNION ALL BY NAME FROM delayed
+                FROM called UNION ALL BY NAME FROM inner_call UNION ALL BY NAME FROM launched
+                UNION ALL BY NAME FROM delayed {_WITH_GRAPHS if captured else ""}
             ) {form.tables}
             GROUP BY ALL
         ),

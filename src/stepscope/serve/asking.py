@@ -34,8 +34,10 @@ ERRORS = {
 
 _FLAGS = {"true": True, "false": False}
 
-PREPARED_UP_TO = 500_000
-"""Events of a recording that is summed up before a page asks for it."""
+PREPARED = ("summary", "steps", "kernels")
+"""What the overview asks, which is the first view of a page."""
+PREPARED_UP_TO = 5_000_000
+"""Events of a recording of which this is answered before a page asks for it: some seconds of one processor."""
 
 
 class _Turn:
@@ -75,13 +77,14 @@ class Recordings:
 
     def prepare(self) -> None:
         """Works out what every page asks first: what is held, the declarations, and, where that is soon done, the
-        summary, which is kept: until a browser has started and read the page, it is there."""
+        overview's answers, which are kept: until a browser has started and read the page, they are there."""
         first = self.for_page()[0]["id"]
         every()
         with self._growing.now() as all_shown, all_shown[first].trace.scope() as scope:
             events = scope.value("SELECT sum(events_kept) FROM source") or 0
         if events <= PREPARED_UP_TO:
-            self.ask("summary", [first], [])
+            for name in PREPARED:
+                self.ask(name, [first], [])
 
     def state(self) -> dict[str, Any]:
         """How often they were opened again because their files changed, and what went wrong with that."""

@@ -29,10 +29,11 @@ from stepscope.formats.nsys.export import (
 from stepscope.formats.nsys.host_rows import Threads
 from stepscope.formats.nsys.payloads import MOST, TYPES, Messages, Payloads
 from stepscope.formats.nvtx.ranges import NONE, Numbering, Ranges
-from stepscope.formats.nvtx.texts import NAMELESS, Texts
+from stepscope.formats.nvtx.texts import Texts
 from stepscope.formats.scratch import kept
 from stepscope.formats.sqlite import Database
 from stepscope.formats.tables import READ, ReadReport
+from stepscope.formats.vocabulary import NAMELESS_RANGE
 from stepscope.schema.arrays import Int32s, Int64s
 
 _KINDS = {
@@ -319,7 +320,7 @@ def _instants(rows: pa.Table, others: _Others) -> pa.Table:
         {
             "time_ns": rows["start"],
             "category": constant("user_annotation", rows.num_rows).cast(pa.string()),
-            "name": mapped(_names(rows).fill_null(NAMELESS), str).cast(pa.string()),
+            "name": mapped(_names(rows).fill_null(NAMELESS_RANGE), str).cast(pa.string()),
             "pid": each([pid for pid, _ in spelled], ids.indices),
             "tid": each([tid for _, tid in spelled], ids.indices),
             "args": each(told, pa.array(number, mask=number < 0)),

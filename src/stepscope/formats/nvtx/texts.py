@@ -12,8 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stepscope.formats.nvtx.markers import Marker, parse_marker
-
-NAMELESS = "(range without a name)"
+from stepscope.formats.vocabulary import NAMELESS_RANGE
 
 _NUMBER = r", (op_id|seq) = [0-9]{1,18}\b"
 _INSIDE = re.compile(r", (?:op_id|seq) = ")
@@ -47,7 +46,7 @@ class Texts:
             of each text `marker`, the number of its marker (int32), and `sequence`, autograd's number
             (int64), NULL where it has none.
         """
-        named = texts.fill_null(NAMELESS)
+        named = texts.fill_null(NAMELESS_RANGE)
         coded = _without_last_number(named).dictionary_encode()
         distinct = coded.dictionary
         alike = distinct

@@ -29,8 +29,8 @@ _OUTERMOST = """
     SELECT own.rank, own.span, own.start_ns, own.start_ns + own.dur_ns AS end_ns
     FROM (SELECT * FROM host_event
         WHERE kind = 'operator' AND device_ns IS {launching} NULL AND {counted}) AS own
-    LEFT JOIN host_event AS above ON above.rank = own.rank AND above.id = own.parent_id
-    WHERE coalesce(above.kind, '') <> 'operator'
+    ANTI JOIN (SELECT rank, id FROM host_event WHERE kind = 'operator') AS above
+        ON above.rank = own.rank AND above.id = own.parent_id
 """
 """Operators that no other operator called: those that launch nothing, or those that launch something."""
 
