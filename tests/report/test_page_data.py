@@ -124,6 +124,21 @@ def test_what_there_is_no_room_for_is_named_with_its_reason(few, shown, monkeypa
     assert len(data["replies"]) + len(data["left_out"]) == 4  # and no two to compare
 
 
+def test_a_timeline_whose_names_leave_no_room_is_left_out_in_words(few, monkeypatch):
+    names = [f"{'x' * 3000}{number}" for number in range(50)]
+    rows = {
+        "host_event": [
+            {"name": name, "start_ns": 10 * at, "dur_ns": 5} for at, name in enumerate(names)
+        ]
+    }
+    rows["thread"] = [{"thread": 0, "thread_name": "y" * 30_000}]
+    monkeypatch.setattr(made, "MOST_TIMELINE_BYTES", 20_000)
+    with Store.from_rows(rows) as store:
+        data = page_data([Shown("run", Trace(store))])
+    assert "`stepscope view` shows it" in data["timelines"]["1"]["missing"]
+    assert len(json.dumps(data["timelines"])) + len(data["timeline_events"]["1"]) < 2_000
+
+
 def test_an_answer_that_cannot_be_given_is_named_with_its_reason(few, shown):
     alone = page_data([shown])
     assert [one for one in alone["left_out"] if one["question"] == "diff"] == []

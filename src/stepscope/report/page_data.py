@@ -26,6 +26,7 @@ from stepscope.floor.errors import StepScopeError
 from stepscope.floor.units import bytes_text
 from stepscope.questions import every
 from stepscope.report.declaration import page_declaration
+from stepscope.report.page import json_in_html
 from stepscope.report.private_names import without_places
 from stepscope.report.said import sentences
 from stepscope.report.timeline_data import MOST_EVENTS, timeline_data
@@ -45,7 +46,12 @@ MOST_BYTES = 14_000_000
 """Of all answers and the timeline together, as they stand in the file, so that script and style leave it
 below 15 MB."""
 MOST_TIMELINE_BYTES = 5_000_000
-"""Of the timelines of all recordings."""
+"""Of the timelines of all recordings, with the names of their tracks."""
+_FEWEST_EVENTS = 100
+"""Of a timeline: one that has no room for so many is left out."""
+_HELD = ("held", "left_out")
+"""What a timeline says of the events that it has."""
+_NO_ROOM = "Its names have no room in this report. `stepscope view` shows it."
 
 TIMELINES: Final = -1
 """The place of the timelines among what a report asks."""
@@ -107,7 +113,7 @@ def page_data(
     with Report(shown, with_places=with_places) as report:
         given = _given(report, helper)
         layouts, events = given.pop(TIMELINES)
-        taken = sum(map(len, events.values()))
+        taken = sum(_taken(layouts[one], events[one]) for one in layouts)
         replies, left_out = _fitting(report, given, MOST_BYTES - taken)
         recordings = [
             {"id": one, "name": report.scrub(recording.name), "holds": holds(scope)}
@@ -244,10 +250,22 @@ def _timelines(
         while True:
             layouts[number], data = timeline_data(timeline, scrub, most)
             events[number] = _packed(data)
-            if len(events[number]) <= room or most < 1000:
+            if _taken(layouts[number], events[number]) <= room:
+                break
+            if most < _FEWEST_EVENTS:
+                kept = {
+                    name: layouts[number][name] for name in layouts[number] if name not in _HELD
+                }
+                layouts[number] = kept | {"missing": _NO_ROOM, "ranks": []}
+                events[number] = _packed({})
                 break
             most //= 2
     return layouts, events
+
+
+def _taken(layout: Mapping[str, Any], events: str) -> int:
+    """The bytes that a timeline takes in the file."""
+    return len(json_in_html(layout).encode("utf-8", "replace")) + len(events)
 
 
 def _fitting(
