@@ -119,6 +119,19 @@ def test_where_no_rank_is_named_it_is_not_said_that_nothing_could_be_saved(answe
     assert even.note.startswith("No rank is a straggler")
 
 
+def test_a_collective_is_done_when_it_woke_the_loop_however_late_its_event_ends(
+    answer: Any,
+) -> None:
+    rows = over_gloo()
+    for row in (*rows["host_event"], *rows["collective"]):
+        if row["rank"] == 0 and row.get("role") == "communication":
+            row["dur_ns"] += 4_000
+        elif row["rank"] == 0 and "match_id" in row:
+            row["end_ns"] += 4_000
+    (row,) = answer("what-if", rows, without="straggler").rows()[1:]
+    assert row["saved_ns"] == 80_000
+
+
 def test_what_was_asked_for_while_the_loop_waited_already_is_not_its_own_time(answer: Any) -> None:
     """A second collective of a thread starts when the first one has ended, which the loop waits for meanwhile."""
     rows = over_gloo()

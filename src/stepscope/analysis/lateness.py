@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stepscope.analysis.gaps import WAITS_FOR_DEVICE
-from stepscope.analysis.held_up import Beside, find_held_up
+from stepscope.analysis.held_up import Beside, find_held_up, until_woken
 from stepscope.analysis.recording import (
     COMMUNICATION,
     COPY,
@@ -405,6 +405,8 @@ class _Waits:
             if not len(rows):
                 continue
             own = {name: self.rows[name][rows] for name in _OF_COLLECTIVES}
+            if of_host:
+                own["end_ns"] = until_woken(own["start_ns"], own["end_ns"], beside.busy)
             held = find_held_up(own, beside)
             self.held[:, rows] = held.since, held.until
             self.stood[rows] = held.stood

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stepscope.analysis.gaps import COMMUNICATES, WAITS_FOR_DEVICE
+from stepscope.analysis.held_up import until_woken
 from stepscope.analysis.recording import NEVER, WORK, Array, Columns, groups, union_of
 from stepscope.answers.scope import Scope
 from stepscope.link import columns
@@ -129,15 +130,21 @@ def read_events(scope: Scope, rank: int, span: int, since: int, until: int) -> E
     work, calls = scope.numpy(_WORK, asked), scope.numpy(_CALLS, asked)
     work["call"] = places(calls["id"], work["launch_id"])
     main = scope.value(_MAIN, asked)
-    busy = groups(scope.numpy(_BUSY, asked), "thread")
+    busy = {
+        thread: union_of(columns)
+        for (thread,), columns in groups(scope.numpy(_BUSY, asked), "thread").items()
+    }
+    exchanges = scope.numpy(_EXCHANGES, asked)
+    if len(exchanges["id"]) and main in busy:
+        exchanges["end_ns"] = until_woken(exchanges["start_ns"], exchanges["end_ns"], busy[main])
     return Events(
         rank,
         span,
         work,
         calls,
         scope.numpy(_WAITS, asked),
-        scope.numpy(_EXCHANGES, asked),
-        {thread: union_of(columns) for (thread,), columns in busy.items()},
+        exchanges,
+        busy,
         scope.numpy(_LOADER, asked),
         main,
         scope.value("SELECT resolution_ns FROM rank WHERE rank = $rank", {"rank": rank}) or 0,
