@@ -178,6 +178,13 @@ def test_copies_and_casts_on_the_device_are_found(findings: Any) -> None:
     assert (row["value"], row["saving_low_ns"], row["saving_high_ns"]) == (100_000, 0, 100_000)
 
 
+def test_a_query_leaves_the_optimizers_copies_out_too(findings: Any) -> None:
+    copy = {"operator": "aten::copy_", "dims": [[64], [64]]}
+    job = Job().kernel(ADD, 100_000, **copy).kernel(ADD, 200_000, direction="optimizer", **copy)
+    (row,) = findings(job.rows(), "copies-and-casts")
+    assert row["value"] == 100_000
+
+
 def test_copies_from_the_host_and_of_the_optimizer_are_not(findings: Any) -> None:
     copy = {"kind": "copy", "copy_kind": "HtoD", "operator": "aten::copy_"}
     job = Job().kernel("Memcpy HtoD (Pinned -> Device)", 60_000, **copy).kernel("work", 800_000)

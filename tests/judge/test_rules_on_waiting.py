@@ -186,16 +186,6 @@ def synchronizing(*, waits: bool) -> dict[str, Any]:
     return rows
 
 
-def test_of_a_long_gap_after_a_short_call_no_more_counts_than_the_call(findings: Any) -> None:
-    rows = synchronizing(waits=True)
-    for row in rows["host_event"]:
-        if "scalar" in row["name"] or row["name"] == "cudaStreamSynchronize":
-            end = row["start_ns"] + row["dur_ns"]
-            row |= {"start_ns": end - 30_000, "dur_ns": 30_000}
-    (row,) = findings(rows, "synchronization")
-    assert (row["value"], row["saving_high_ns"]) == (30_000, 30_000)
-
-
 def test_a_call_during_which_the_device_runs_dry_is_found_with_its_caller(findings: Any) -> None:
     (row,) = findings(synchronizing(waits=True), "synchronization")
     # Without the value the host does without all of the operator that fetches it.

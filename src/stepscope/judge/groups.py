@@ -119,11 +119,13 @@ def reproduce(steps: int, counted: str, groups: Iterable[Group], what: str = "su
         what: what is summed.
     """
     # Work of one name may be of several kinds: a copy kernel of a collective's, say.
-    keys = sorted({(group.kind, group.name, group.operator or "") for group in groups})
+    keys = sorted(
+        {(group.kind, group.name, group.operator or "", group.direction or "") for group in groups}
+    )
     listed = ", ".join(f"({', '.join(map(sql_literal, key))})" for key in keys)
     text = (
         f"SELECT {what} / {steps} {_FROM}"
-        f"WHERE (work.kind, work.name, coalesce(op.name, '')) IN ({listed})"
+        f"WHERE (work.kind, work.name, coalesce(op.name, ''), coalesce(work.direction, '')) IN ({listed})"
     )
     return " ".join(text.replace("{counted}", counted).split())
 

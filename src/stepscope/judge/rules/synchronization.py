@@ -62,9 +62,7 @@ _OF_PROFILER = ["cudaDeviceSynchronize", "hipDeviceSynchronize"]
 def synchronization(facts: Facts) -> Iterator[Finding]:
     """A call that waits for the device returns when all its work is done; until the host has launched
     again the device is idle. These gaps, which start during such a call and end after it with work launched
-    only then, are what counts, and not how long the calls take: waiting for a busy device loses nothing. Of a gap no more
-    counts than its call took, with the operator around it: a host that does not wait is no farther ahead, and what it does
-    for longer (a checkpoint) is `single-gaps`.
+    only then, are what counts, and not how long the calls take: waiting for a busy device loses nothing.
     `cudaMemcpyAsync` from the device into pageable memory is such a call: it returns when all is copied.
     What the host waits for the DataLoader in them is `input-bound`, and a call that goes on for 100 µs
     and more after the device has nothing recorded to do is `unrecorded-work`.
@@ -146,7 +144,7 @@ def _blamed(
         if gap in seen or (call in _OF_PROFILER and not calls["in_operator"][position]):
             continue
         seen.add(gap)
-        idle_ns = min(int(lost_ns[gap]), int(calls["within_ns"][position])) / steps
+        idle_ns = int(lost_ns[gap]) / steps
         rows.append(
             {"caller": caller, "call": call, "calls_per_step": 1 / steps, "idle_ns": idle_ns}
         )
