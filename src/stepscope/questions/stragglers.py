@@ -310,14 +310,14 @@ def _named(lateness: Lateness) -> str:
     found, late = late_in_collectives(lateness), recorded_lateness(lateness)
     rank = max(late, key=lambda one: late[one])
     ratio = late[rank] / lateness.step_ns
+    charged = lateness.by_rank(lateness.charged_ns)[rank]
+    before_ns = lateness.per_step(charged[CAUSES.index("before the recording")])
+    before = (
+        f"; {time_text(before_ns)} more lie before its recording starts, and are not counted"
+        if round(before_ns) > 0
+        else ""
+    )
     if found is not None:
-        charged = lateness.by_rank(lateness.charged_ns)[rank]
-        before_ns = lateness.per_step(charged[CAUSES.index("before the recording")])
-        before = (
-            f"; {time_text(before_ns)} more lie before its recording starts, and are not counted"
-            if round(before_ns) > 0
-            else ""
-        )
         also = (
             f", as {'do' if len(found.ranks) > 2 else 'does'} {ranks_text(found.ranks[1:])} nearly"
             if found.ranks[1:]
@@ -331,4 +331,4 @@ def _named(lateness: Lateness) -> str:
         if ratio < LATE_ABOVE
         else ", and more than half of the ranks nearly as much"
     )
-    return f"No rank is a straggler: rank {rank} costs the others most, {ratio_text(ratio)} of a step{least}."
+    return f"No rank is a straggler: rank {rank} costs the others most, {ratio_text(ratio)} of a step{least}{before}."
