@@ -83,7 +83,7 @@ def test_a_host_that_does_not_wait_hides_what_comes_later(findings: Any) -> None
     assert row["saving_high_ns"] >= 1_000_000 - 610_000
     assert row["saving_high_ns"] <= 460_000  # no kernel computes for so long
     assert row["severity"] == "low"  # by what the gaps themselves lose
-    assert "hide other waits, too" in row["advice"]
+    assert "shorten other waits, too" in row["advice"]
 
 
 def test_a_loader_behind_a_busy_device_costs_the_host_its_lead(findings: Any) -> None:

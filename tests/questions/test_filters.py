@@ -327,7 +327,7 @@ def test_what_the_recording_never_had_is_an_error_and_what_only_the_step_lacks_i
         for narrowed in ({"step": 3}, {"window": (0, 50_000)}):
             empty = trace.operators(**{filter_name: "rare"}, **narrowed)
             assert not len(empty)
-            assert "not in the ranks, the steps and the part asked for" in empty.note
+            assert "not in the ranks, steps or part that were asked for" in empty.note
 
 
 def test_a_comparison_shows_what_one_side_alone_has():

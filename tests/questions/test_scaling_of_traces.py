@@ -92,7 +92,7 @@ def test_ranks_that_were_not_recorded_may_be_the_late_ones(runs, tmp_path):
     simulate(Job(ranks=2, **SMALL)).write(tmp_path, ranks=[1])
     table = scaling([runs[1][0], tmp_path])
     assert "imbalance" not in {row["label"] for row in table.rows()}
-    assert "has the waiting for late ranks" in table.note
+    assert "includes waiting for late ranks" in table.note
 
 
 def test_in_words_the_loss_is_told_part_by_part_and_the_next_doubling_with_its_interval(runs):
@@ -177,4 +177,4 @@ def test_exports_of_nsight_systems_are_runs(shared_traces):
     assert {"iteration", "computation", "exposed communication", "host"} <= labels
     # No file tells the ranks, and each rank's steps are found by what recurs on it.
     assert "imbalance" not in labels
-    assert "has the waiting for late ranks" in table.note
+    assert "includes waiting for late ranks" in table.note

@@ -277,16 +277,18 @@ def _jobs(draw: st.DrawFn) -> Meetings:
 
 @examples(20)
 @given(_jobs())
-def test_charges_add_up_to_all_waits_and_causes_to_charges(job: Meetings) -> None:
+def test_charges_are_within_all_waits_and_causes_add_up_to_charges(job: Meetings) -> None:
     waited = sum(row["wait_ns"] for row in job.tables["collective"])
     with Store.from_rows(job.rows()) as store:
         by_rank, by_step, by_cause = (
             ask(find("stragglers"), store, by=by).rows() for by in ("rank", "step", "cause")
         )
-    assert sum(row["charged_ns"] for row in by_rank) == pytest.approx(waited, abs=50)
+    # A wait beside computation costs nothing, and one lateness that several collectives wait for costs once.
+    charged = sum(row["charged_ns"] for row in by_rank)
+    assert 0 <= charged <= waited + 50
     assert sum(row["waited_by_others_ns"] for row in by_rank) == waited
     assert sum(row["waited_ns"] for row in by_rank) == waited
-    assert sum(row["charged_ns"] for row in by_step) == pytest.approx(waited, abs=50)
+    assert sum(row["charged_ns"] for row in by_step) == pytest.approx(charged, abs=50)
     for row in (*by_rank, *by_step):
         assert sum(row[cause] for cause in CAUSES) == row["charged_ns"]
     assert by_cause or not waited

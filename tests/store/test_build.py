@@ -116,7 +116,7 @@ def test_store_is_replaced_and_anything_else_is_not(file, tmp_path):
     import_source(file, target)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("years of work")
-    with pytest.raises(StoreError, match="no store"):
+    with pytest.raises(StoreError, match="not a store"):
         import_source(file, tmp_path / "mine")
     assert (tmp_path / "mine" / "thesis.tex").exists()
 

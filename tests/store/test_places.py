@@ -62,7 +62,7 @@ def test_a_store_file_of_another_program_makes_no_store(
     shop = tmp_path / "shop"
     shop.mkdir()
     (shop / STORE_FILE).write_text(text)
-    assert "no store" in refused(file, shop) or text == ""
+    assert "not a store" in refused(file, shop) or text == ""
     assert (shop / STORE_FILE).read_text() == text
 
 
@@ -73,7 +73,7 @@ def test_a_file_a_pipe_and_the_working_directory_are_refused(
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "here").mkdir()
     for name in ("file", "pipe"):
-        assert "no store" in refused(file, tmp_path / name)
+        assert "not a store" in refused(file, tmp_path / name)
     assert (tmp_path / "file").read_text() == "mine"
     monkeypatch.chdir(tmp_path / "here")
     assert "working directory" in refused(file, Path())

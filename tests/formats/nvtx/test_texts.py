@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from tests.examples import examples
 
 from stepscope.formats.nvtx.markers import parse_marker
-from stepscope.formats.nvtx.texts import NAMELESS, Texts
+from stepscope.formats.nvtx.texts import Texts
+from stepscope.formats.vocabulary import NAMELESS_RANGE
 
 
 def read(*texts):
@@ -80,4 +81,4 @@ def test_any_texts_are_read_as_each_alone(texts):
 
 
 def test_a_text_that_is_missing_is_a_range_without_a_name():
-    assert read(None)[0][0][0].name == NAMELESS
+    assert read(None)[0][0][0].name == NAMELESS_RANGE
