@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 import json
+from textwrap import fill
 
 from stepscope.answers.declare import Question
 
 _TYPES = {"int": "number", "float": "number", "text": "string", "bool": "boolean"}
+_WIDTH = 110
 _HEAD = """\
 // Made by docs/generate.py. Change the source it names, then run it again.
 
-/** One row of each question's answer, as its JSON has it: null is "not measured", and a form of a question
- * may leave columns out. */
+/** A row as an answer's JSON has it: null is "not measured", and a form of a question may leave columns out. */
+type Row<Columns> = { readonly [Name in keyof Columns]?: Columns[Name] | null };
+
+/** One row of each question's answer; what a column means is in the question's declaration. */
 """
 
 
 def page_types_module(questions: tuple[Question, ...]) -> str:
-    """A module with the type `Rows`: question → row."""
+    """A module with the type `Rows`: question → row. What each column means is in the question's declaration."""
     parts = [_HEAD, "export type Rows = {\n"]
     for question in questions:
-        parts.append(f"  /** {_comment(question.asks)} */\n  {json.dumps(question.name)}: {{\n")
-        for column in question.columns:
-            unit = f" ({column.unit})" if column.unit else ""
-            parts.append(
-                f"    /** {_comment(column.meaning)}{unit} */\n"
-                f"    readonly {column.name}?: {_TYPES[column.type]} | null;\n"
-            )
-        parts.append("  };\n")
+        columns = " ".join(f"{column.name}:\0{_TYPES[column.type]};" for column in question.columns)
+        lines = fill(columns, _WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 4)
+        parts.append(f"  /** {_comment(question.asks)} */\n  {json.dumps(question.name)}: Row<{{\n")
+        parts.append(lines.replace("\0", " ") + "\n  }>;\n")
     return "".join([*parts, "};\n"])
 
 
