@@ -109,9 +109,7 @@ class Simulation:
         named = {"Python parent id": parent, "Python id": number, **args, "Ev Idx": self.record}
         self.add("python_function", name, MAIN, start, self.now, named)
 
-    def launch(
-        self, name: str, duration: int, tid: int = MAIN, stream: int = COMPUTE, **args: Any
-    ) -> None:
+    def launch(self, name: str, duration: int, tid: int = MAIN, stream: int = COMPUTE, **args: Any) -> None:
         """A launch call on the host, the kernel behind it, and the two ends of the arrow between them."""
         self.correlation += 1
         start = self.now + 200
@@ -152,9 +150,7 @@ class Simulation:
         self.add("gpu_memcpy", kind, COMPUTE, begin, begin + duration, {**link, **args}, pid=0)
         self.arrow("ac2g", self.correlation, (PID, MAIN, start), (0, COMPUTE, begin))
 
-    def arrow(
-        self, category: str, number: int, tail: tuple[int, int, int], point: tuple[int, int, int]
-    ) -> None:
+    def arrow(self, category: str, number: int, tail: tuple[int, int, int], point: tuple[int, int, int]) -> None:
         for phase, (pid, tid, ts) in (("s", tail), ("f", point)):
             event = {
                 "ph": phase,
@@ -167,15 +163,11 @@ class Simulation:
             }
             self.events.append({**event, "bp": "e"} if phase == "f" else event)
 
-    def forward_operator(
-        self, name: str, backward: str, kernel: str, duration: int, widths: tuple[int, ...]
-    ) -> None:
+    def forward_operator(self, name: str, backward: str, kernel: str, duration: int, widths: tuple[int, ...]) -> None:
         """An operator under autograd: its backward finds it by sequence number and by arrow."""
         self.sequence += 1
         self.forward_calls.append((backward, self.sequence, self.now + 900))
-        with self.operator_call(
-            name, inputs=widths, **{"Sequence number": self.sequence, "Fwd thread id": 0}
-        ):
+        with self.operator_call(name, inputs=widths, **{"Sequence number": self.sequence, "Fwd thread id": 0}):
             with self.operator_call(name + "_", inputs=widths):
                 self.launch(kernel, duration)
 
@@ -190,9 +182,7 @@ def _layer(run: Simulation, layer: int) -> None:
                 run.module("LayerNorm", 2 * layer + norm),
                 run.frame("torch/nn/modules/normalization.py(217): forward"),
             ):
-                run.forward_operator(
-                    "aten::layer_norm", "NativeLayerNormBackward0", NORM, 21_000, (HIDDEN, HIDDEN)
-                )
+                run.forward_operator("aten::layer_norm", "NativeLayerNormBackward0", NORM, 21_000, (HIDDEN, HIDDEN))
             widths = (3 * HIDDEN, HIDDEN) if norm == 0 else (4 * HIDDEN, HIDDEN)
             for part, width in enumerate(widths):
                 number = 4 * layer + 2 * norm + part
@@ -212,18 +202,14 @@ def _layer(run: Simulation, layer: int) -> None:
                         )
                 if part == 0:
                     with run.frame("torch/nn/functional.py(5893): scaled"):
-                        run.forward_operator(
-                            "aten::softmax", "SoftmaxBackward0", SOFTMAX, 31_000, (HIDDEN,)
-                        )
+                        run.forward_operator("aten::softmax", "SoftmaxBackward0", SOFTMAX, 31_000, (HIDDEN,))
             run.forward_operator("aten::add", "AddBackward0", ELEMENTWISE, 9_500, (HIDDEN, HIDDEN))
 
 
 def _backward(run: Simulation) -> None:
     for count, (name, sequence, forward_ts) in enumerate(reversed(run.forward_calls)):
         numbers = {"Sequence number": sequence, "Fwd thread id": 1}
-        run.arrow(
-            "fwdbwd", 100_000 + sequence, (PID, MAIN, forward_ts), (PID, AUTOGRAD, run.now + 900)
-        )
+        run.arrow("fwdbwd", 100_000 + sequence, (PID, MAIN, forward_ts), (PID, AUTOGRAD, run.now + 900))
         with run.operator_call(f"autograd::engine::evaluate_function: {name}", AUTOGRAD, **numbers):
             with run.operator_call(name, AUTOGRAD, inputs=(HIDDEN,), **numbers):
                 run.launch(
@@ -320,22 +306,16 @@ def builtin_trace() -> str:
         "displayTimeUnit": "ms", "baseTimeNanoseconds": EPOCH_NS,
     }  # fmt: skip
     events = ",\n".join(_text(event) for event in names + run.events + closing)
-    return f'{json.dumps(head, indent=2)[:-2]},\n  "traceEvents": [\n{events}\n  ],\n  "traceName": "builtin.json"\n}}\n'
+    return (
+        f'{json.dumps(head, indent=2)[:-2]},\n  "traceEvents": [\n{events}\n  ],\n  "traceName": "builtin.json"\n}}\n'
+    )
 
 
 def _text(event: dict[str, Any]) -> str:
     """An event as the recorder lays it out, its times in microseconds with three decimals."""
-    times = {
-        key: f"{event[key] // 1000}.{event[key] % 1000:03d}"
-        for key in ("ts", "dur")
-        if key in event
-    }
+    times = {key: f"{event[key] // 1000}.{event[key] % 1000:03d}" for key in ("ts", "dur") if key in event}
     args = event.get("args")
-    plain = [
-        f'"{key}": {json.dumps(value)}'
-        for key, value in event.items()
-        if key not in ("ts", "dur", "args")
-    ]
+    plain = [f'"{key}": {json.dumps(value)}' for key, value in event.items() if key not in ("ts", "dur", "args")]
     lines = [", ".join(plain + [f'"{key}": {value}' for key, value in times.items()])]
     if args is not None:
         inner = ", ".join(f'"{key}": {json.dumps(value)}' for key, value in args.items())

@@ -38,9 +38,7 @@ CODES = frozenset({0, 1, 2, 3})
 UNREAD_CODES = CODES | {141}
 """Also the exit code of a program whose output nobody reads."""
 
-HARMLESS = frozenset(
-    {"no_steps", "no_gpu_events", "unlinked_kernel_fraction", "launch_without_kernel"}
-)
+HARMLESS = frozenset({"no_steps", "no_gpu_events", "unlinked_kernel_fraction", "launch_without_kernel"})
 """Checks that find something in sound inputs of these kinds too."""
 
 LOADED = (
@@ -71,9 +69,7 @@ class Trial:
     wrong: list[str] = field(default_factory=list)
 
 
-def run_kind(
-    kind: Kind, number: int, seed: int, scale: float, folder: Path, *, quick: bool = False
-) -> Trial:
+def run_kind(kind: Kind, number: int, seed: int, scale: float, folder: Path, *, quick: bool = False) -> Trial:
     """Makes the input of a kind and a number, and asks it.
 
     Args:
@@ -173,9 +169,7 @@ def main() -> int:
     for kind, number in sorted(shares(kinds, options.inputs), key=lambda one: KINDS.index(one[0])):
         with tempfile.TemporaryDirectory(prefix="fuzz-", ignore_cleanup_errors=True) as folder:
             try:
-                trial = run_kind(
-                    kind, number, options.seed, options.scale, Path(folder), quick=options.quick
-                )
+                trial = run_kind(kind, number, options.seed, options.scale, Path(folder), quick=options.quick)
             except Exception:
                 trial = Trial(kind.name, number, wrong=["the input could not be made"])
                 traceback.print_exc()

@@ -108,9 +108,7 @@ def rows_of(trace: Original, tables: RankTables) -> Counter[Row]:
     for table in (tables.host_event, tables.device_event):
         columns = (table[name].to_pylist() for name in ("name", "start_ns", "dur_ns"))
         rows += zip(*columns, strict=True)
-    shifts = Counter(
-        starts[name, dur] - start for name, start, dur in rows if names[name, dur] == 1
-    )
+    shifts = Counter(starts[name, dur] - start for name, start, dur in rows if names[name, dur] == 1)
     shift = shifts.most_common(1)[0][0] if shifts else 0
     return Counter((name, start + shift, dur) for name, start, dur in rows)
 
@@ -192,9 +190,7 @@ def run(trace: Original, kind: str, count: int, seed: int, flips: int = 100) -> 
                 continue
             outcome.worst = min(outcome.worst, fraction_before(trace, tables, first))
             if places:
-                outcome.worst_untouched = min(
-                    outcome.worst_untouched, fraction_untouched(trace, tables, places)
-                )
+                outcome.worst_untouched = min(outcome.worst_untouched, fraction_untouched(trace, tables, places))
     return outcome
 
 
@@ -225,9 +221,7 @@ def small_trace() -> bytes:
     for number in range(120):
         ts += Decimal(rng.randrange(1, 90_000)) / 1000
         dur = Decimal(rng.randrange(0, 40_000)) / 1000
-        name = rng.choice(
-            ["aten::mm", "aten::add_", "größe", 'say \\"hi\\"', "C:\\\\train.py(3): f", "autograd"]
-        )
+        name = rng.choice(["aten::mm", "aten::add_", "größe", 'say \\"hi\\"', "C:\\\\train.py(3): f", "autograd"])
         lines.append(
             f'  {{\n    "ph": "X", "cat": "cpu_op", "name": "{name}", "pid": 11, "tid": 11,\n'
             f'    "ts": {ts}, "dur": {dur},\n    "args": {{\n      "External id": {number}, '

@@ -45,9 +45,7 @@ def size_in_bytes(text: str) -> int:
     return int(float(match[1]) * UNITS[match[2] or ""])
 
 
-def write_trace(
-    template: Template, out: BinaryIO, *, size_bytes: int = 0, steps: int = 0
-) -> Generated:
+def write_trace(template: Template, out: BinaryIO, *, size_bytes: int = 0, steps: int = 0) -> Generated:
     """Writes copies until the text has the size and the steps asked for; one copy at least."""
     recording = template.recording
     written = out.write((recording.head + recording.separator.join(recording.once)).encode())
@@ -98,9 +96,7 @@ def generate_job(folder: Path, *, ranks: int, hosts: int, size_bytes: int) -> Ge
         template = make_template(split_recording(simulated.text(rank)), period_us)
         with (folder / simulated.file_name(rank)).open("wb") as out:
             made.append(write_trace(template, out, size_bytes=size_bytes))
-    return Generated(
-        sum(one.size_bytes for one in made), sum(one.events for one in made), made[0].steps
-    )
+    return Generated(sum(one.size_bytes for one in made), sum(one.events for one in made), made[0].steps)
 
 
 def read_text(path: Path) -> str:
@@ -118,13 +114,9 @@ def open_gzip(path: Path) -> BinaryIO:
 
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument(
-        "--from", dest="source", type=Path, metavar="TRACE", help="a Kineto trace to repeat"
-    )
+    source.add_argument("--from", dest="source", type=Path, metavar="TRACE", help="a Kineto trace to repeat")
     source.add_argument(
         "--shape",
         choices=["builtin", "job"],
@@ -132,13 +124,9 @@ def main() -> None:
     )
     parser.add_argument("--ranks", type=int, default=8, help="ranks of the simulated job")
     parser.add_argument("--hosts", type=int, default=1, help="and how many hosts they run on")
-    parser.add_argument(
-        "--size", type=size_in_bytes, default=0, help="at least this much text: 500MB, 2GB"
-    )
+    parser.add_argument("--size", type=size_in_bytes, default=0, help="at least this much text: 500MB, 2GB")
     parser.add_argument("--steps", type=int, default=0, help="at least this many steps")
-    parser.add_argument(
-        "--mark-steps", action="store_true", help="make each copy a step where the trace has none"
-    )
+    parser.add_argument("--mark-steps", action="store_true", help="make each copy a step where the trace has none")
     parser.add_argument("--gzip", action="store_true", help="compress the output")
     parser.add_argument("-o", "--output", type=Path, required=True)
     asked = parser.parse_args()

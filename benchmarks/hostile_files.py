@@ -77,9 +77,7 @@ def _overlapping(place: Place) -> Laid:
     body = bytes(place.size(64 << 20))
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
     packed = packer.compress(body) + packer.flush()
-    local = struct.pack(
-        "<4s5H3I2H", b"PK\x03\x04", 20, 0, 8, 0, 0, zlib.crc32(body), len(packed), len(body), 1, 0
-    )
+    local = struct.pack("<4s5H3I2H", b"PK\x03\x04", 20, 0, 8, 0, 0, zlib.crc32(body), len(packed), len(body), 1, 0)
     entries = [
         struct.pack(
             "<4s6H3I5H2I", b"PK\x01\x02", 20, 20, 0, 8, 0, 0, zlib.crc32(body), len(packed),
@@ -89,9 +87,7 @@ def _overlapping(place: Place) -> Laid:
     ]  # fmt: skip
     data = local + b"a" + packed
     listed = b"".join(entries)
-    end = struct.pack(
-        "<4s4H2IH", b"PK\x05\x06", 0, 0, len(entries), len(entries), len(listed), len(data), 0
-    )
+    end = struct.pack("<4s4H2IH", b"PK\x05\x06", 0, 0, len(entries), len(entries), len(listed), len(data), 0)
     return Laid(place.write("a.zip", data + listed + end))
 
 
@@ -243,9 +239,7 @@ def _sparse(place: Place) -> Laid:
 def _special_files(place: Place) -> Laid:
     fifo = place.folder / "fifo.json"
     os.mkfifo(fifo)
-    return Laid(
-        place.rng.choice([fifo, place.folder, "/dev/null", "/dev/zero", "/dev/full", "", "."])
-    )
+    return Laid(place.rng.choice([fifo, place.folder, "/dev/null", "/dev/zero", "/dev/full", "", "."]))
 
 
 @kind("links in a circle")
@@ -315,9 +309,7 @@ def _database(path: Path, rows: int = 200, odd: Callable[[], Any] | None = None)
             if odd is not None:
                 values[number % 11] = odd()
             marks = ", ".join("?" * 12)
-            connection.execute(
-                f"INSERT INTO CUPTI_ACTIVITY_KIND_{table} VALUES ({marks})", [number, *values]
-            )
+            connection.execute(f"INSERT INTO CUPTI_ACTIVITY_KIND_{table} VALUES ({marks})", [number, *values])
     connection.commit()
     connection.close()
     return path
@@ -490,9 +482,7 @@ def _part_of_store(place: Place) -> Laid:
 def _crafted(place: Place) -> Laid:
     """Rows that no import writes, with the checksums that they would have."""
     store = _store(place)
-    chosen = place.rng.choice(
-        ["host_event", "device_event", "step", "rank", "thread", "data_check"]
-    )
+    chosen = place.rng.choice(["host_event", "device_event", "step", "rank", "thread", "data_check"])
     program = (
         "import sys; sys.path.insert(0, sys.argv[3]); from hostile_files import craft; "
         "craft(sys.argv[1], sys.argv[2], int(sys.argv[4]))"

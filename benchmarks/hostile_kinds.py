@@ -71,9 +71,7 @@ class Kind:
 KINDS: list[Kind] = []
 
 
-def kind(
-    name: str, *, lost: bool | None = None
-) -> Callable[[Callable[[Place], Laid]], Callable[[Place], Laid]]:
+def kind(name: str, *, lost: bool | None = None) -> Callable[[Callable[[Place], Laid]], Callable[[Place], Laid]]:
     """Declares a function as a kind of input."""
 
     def declare(make: Callable[[Place], Laid]) -> Callable[[Place], Laid]:

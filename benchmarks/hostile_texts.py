@@ -59,9 +59,7 @@ def sound(count: int = 60) -> list[Event | str]:
     ]
 
 
-def text(
-    name: str, *, lost: bool | None = None
-) -> Callable[[Callable[[Place], bytes]], Callable[[Place], bytes]]:
+def text(name: str, *, lost: bool | None = None) -> Callable[[Callable[[Place], bytes]], Callable[[Place], bytes]]:
     """Declares a function that makes the bytes of one file."""
 
     def declare(make: Callable[[Place], bytes]) -> Callable[[Place], bytes]:
@@ -89,17 +87,13 @@ text("empty")(lambda _: b"")
 text("only NULs")(lambda place: bytes(place.size(100 << 20)))
 text("NULs behind the end")(lambda place: small_trace() + bytes(place.size(64 << 20)))
 text("NULs before the start")(lambda place: bytes(place.size(1 << 20)) + small_trace())
-text("only spaces")(
-    lambda place: place.rng.choice([b" ", b"\n", b"\t \r\n"]) * place.size(16 << 20)
-)
+text("only spaces")(lambda place: place.rng.choice([b" ", b"\n", b"\t \r\n"]) * place.size(16 << 20))
 text("spaces before the start")(lambda place: b" \n" * place.size(4 << 20) + small_trace())
 text("only commas")(lambda place: b"[" + b"," * place.size(8 << 20))
 text("only quotes")(lambda place: b'{"traceEvents": [' + b'"' * place.size(1 << 20))
 text("only braces")(lambda place: b'{"traceEvents": [' + b"{" * place.size(1 << 20))
 text("random bytes")(lambda place: place.rng.randbytes(place.size(4 << 20)))
-text("random bytes in an array")(
-    lambda place: b'{"traceEvents": [' + place.rng.randbytes(place.size(1 << 20))
-)
+text("random bytes in an array")(lambda place: b'{"traceEvents": [' + place.rng.randbytes(place.size(1 << 20)))
 
 
 @text("a hole of NULs", lost=True)
@@ -178,28 +172,19 @@ text("times far apart")(
 )
 text("long durations")(
     lambda place: trace(
-        *(
-            changed(event, ts=place.rng.randrange(10**6), dur=8.9e15)
-            for event in [OPERATOR, KERNEL, LAUNCH] * 20
-        )
+        *(changed(event, ts=place.rng.randrange(10**6), dur=8.9e15) for event in [OPERATOR, KERNEL, LAUNCH] * 20)
     )
 )
 text("numbers of many digits")(
-    lambda place: trace(
-        *sound(2), json.dumps(OPERATOR).replace("10,", "1" * place.size(100_000) + ",")
-    )
+    lambda place: trace(*sound(2), json.dumps(OPERATOR).replace("10,", "1" * place.size(100_000) + ","))
 )
 text("ids beyond 64 bits")(
     lambda place: trace(
         *sound(3),
-        changed(
-            OPERATOR, args={place.rng.choice(ARGS[:5]): 2 ** place.rng.choice([31, 63, 64, 200])}
-        ),
+        changed(OPERATOR, args={place.rng.choice(ARGS[:5]): 2 ** place.rng.choice([31, 63, 64, 200])}),
     )
 )
-text("zero durations")(
-    lambda _: trace(*(changed(e, dur=0) for e in sound() if isinstance(e, dict)))
-)
+text("zero durations")(lambda _: trace(*(changed(e, dur=0) for e in sound() if isinstance(e, dict))))
 
 
 @text("kernels without duration", lost=True)
@@ -224,9 +209,7 @@ text("events across one another")(
 def _keys_twice(place: Place) -> bytes:
     key = place.rng.choice(KEYS)
     events = [json.dumps(event) for event in sound()]
-    twice = [
-        event[:-1] + f', "{key}": {json.dumps(json.loads(event).get(key, 1))}}}' for event in events
-    ]
+    twice = [event[:-1] + f', "{key}": {json.dumps(json.loads(event).get(key, 1))}}}' for event in events]
     return trace(*twice[::3], *events[1::3])
 
 
@@ -276,17 +259,13 @@ def _endless_event(place: Place) -> bytes:
     return trace(*sound(9))[:-3] + b', {"ph": "X", "name": "' + b"a" * place.size(150 << 20)
 
 
-text("long texts")(
-    lambda place: trace(*sound(3), changed(OPERATOR, name="n" * place.size(20 << 20)))
-)
+text("long texts")(lambda place: trace(*sound(3), changed(OPERATOR, name="n" * place.size(20 << 20))))
 text("events of other things", lost=True)(
     lambda place: trace(*sound(9), *[place.rng.choice(VALUES[-6:] + VALUES[:6]) for _ in range(99)])
 )
 text("empty objects")(lambda place: trace(*sound(9), *["{}"] * place.size(300_000)))
 text("no list of events")(
-    lambda place: (
-        b'{"traceEvents": ' + place.rng.choice([b"{}", b"null", b"7", b'"x"', b"[]"]) + b"}"
-    )
+    lambda place: b'{"traceEvents": ' + place.rng.choice([b"{}", b"null", b"7", b'"x"', b"[]"]) + b"}"
 )
 text("no events, long")(lambda place: b'{"a": [' + b"1," * place.size(16 << 20) + b"1]}")
 
@@ -320,12 +299,7 @@ def _deep_calls(place: Place) -> bytes:
 def _unended(place: Place) -> bytes:
     phases = place.rng.choice(["B", "E", "BBE", "BE"])
     count = place.size(60_000)
-    return trace(
-        *(
-            changed(OPERATOR, ph=phases[n % len(phases)], ts=n, tid=n % 3, dur=0)
-            for n in range(count)
-        )
-    )
+    return trace(*(changed(OPERATOR, ph=phases[n % len(phases)], ts=n, tid=n % 3, dur=0) for n in range(count)))
 
 
 def _modules(count: int, place: Place, parents: Callable[[int], int]) -> Iterator[Event]:
@@ -341,9 +315,7 @@ text("a circle of frames")(
         *_modules(
             count := place.size(20_000),
             place,
-            place.rng.choice(
-                [lambda n: n % count + 1, lambda n: n, lambda n: n ^ 1, lambda n: n // 2]
-            ),
+            place.rng.choice([lambda n: n % count + 1, lambda n: n, lambda n: n ^ 1, lambda n: n // 2]),
         )
     )
 )
@@ -370,9 +342,7 @@ text("paths of modules")(
 def _threads(place: Place) -> bytes:
     count = place.size(100_000)
     pid, tid = place.rng.choice([(1, 0), (0, 1), (1, 1)])
-    return trace(
-        *(changed(OPERATOR, pid=n * pid, tid=n * tid, ts=n % 977) for n in range(count)), KERNEL
-    )
+    return trace(*(changed(OPERATOR, pid=n * pid, tid=n * tid, ts=n % 977) for n in range(count)), KERNEL)
 
 
 @text("many streams")
@@ -380,10 +350,7 @@ def _streams(place: Place) -> bytes:
     count = place.size(50_000)
     device, stream = place.rng.choice([(1, 0), (0, 1), (1, 1)])
     return trace(
-        *(
-            changed(KERNEL, ts=n, args={"device": n * device % 3000, "stream": n * stream})
-            for n in range(count)
-        )
+        *(changed(KERNEL, ts=n, args={"device": n * device % 3000, "stream": n * stream}) for n in range(count))
     )
 
 
@@ -451,9 +418,7 @@ text("odd collectives")(
                 name="ncclDevKernel",
                 args={
                     "Collective name": place.rng.choice(["allreduce", "", "x"]),
-                    "Process Group Ranks": place.rng.choice(
-                        ["[0,", "[]", "[-1]", "[1e99]", "[" * 2000]
-                    ),
+                    "Process Group Ranks": place.rng.choice(["[0,", "[]", "[-1]", "[1e99]", "[" * 2000]),
                     "Group size": place.rng.choice([0, -1, 2**62]),
                     "In msg nelems": place.rng.choice([-1, 2**62]),
                     "dtype": place.rng.choice(["", "Float", "?"]),
@@ -475,9 +440,7 @@ text("odd inputs")(
                         ["x", [[-1, 2]], [[2**62, 2**62], [2**62, 2**62]], [], [[[1]]], [["a"]]]
                     ),
                     "Input type": place.rng.choice(["float", ["float"], [1], []]),
-                    "Concrete Inputs": place.rng.choice(
-                        [[""], ["[9" + "9" * 99], ["[" * 500], "x"]
-                    ),
+                    "Concrete Inputs": place.rng.choice([[""], ["[9" + "9" * 99], ["[" * 500], "x"]),
                 },
             )
             for n in range(60)
@@ -533,25 +496,15 @@ text("halves of characters")(
 )
 text("byte order mark")(lambda _: b"\xef\xbb\xbf" + small_trace())
 text("UTF-16")(
-    lambda place: (
-        small_trace()
-        .decode()
-        .encode(place.rng.choice(["utf-16", "utf-16-le", "utf-16-be", "utf-32"]))
-    )
+    lambda place: small_trace().decode().encode(place.rng.choice(["utf-16", "utf-16-le", "utf-16-be", "utf-32"]))
 )
 text("control characters", lost=True)(
     lambda place: small_trace().replace(b"gemm", bytes([place.rng.randrange(32)]) + b"gemm", 30)
 )
-text("quotes in texts")(
-    lambda place: small_trace().replace(b"aten", b'"at"en"' * place.rng.randrange(1, 30))
-)
+text("quotes in texts")(lambda place: small_trace().replace(b"aten", b'"at"en"' * place.rng.randrange(1, 30)))
 text("backslashes")(lambda place: small_trace().replace(b"aten", b"\\" * place.size(4001)))
-text("no commas", lost=True)(
-    lambda place: small_trace().replace(b"},", b"}", place.rng.choice([1, 99, 9999]))
-)
-text("unclosed texts")(
-    lambda place: small_trace().replace(b'",', b",", place.rng.choice([1, 9, 9999]))
-)
+text("no commas", lost=True)(lambda place: small_trace().replace(b"},", b"}", place.rng.choice([1, 99, 9999])))
+text("unclosed texts")(lambda place: small_trace().replace(b'",', b",", place.rng.choice([1, 9, 9999])))
 text("two traces")(lambda place: small_trace()[: place.rng.choice([10**9, 9000])] + small_trace())
 text("angle brackets")(
     lambda place: trace(

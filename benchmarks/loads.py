@@ -74,9 +74,7 @@ _TEXTS = [
     "kind",
     "Collective name",
 ]
-_ARGS = ", ".join(
-    [f'"{name}" BIGINT' for name in _NUMBERS] + [f'"{name}" VARCHAR' for name in _TEXTS]
-)
+_ARGS = ", ".join([f'"{name}" BIGINT' for name in _NUMBERS] + [f'"{name}" VARCHAR' for name in _TEXTS])
 _COLUMNS = dict.fromkeys(["ph", "cat", "name", "pid", "tid", "id", "bp"], "VARCHAR")
 _COLUMNS |= {"ts": "DOUBLE", "dur": "DOUBLE", "args": f"STRUCT({_ARGS})"}
 

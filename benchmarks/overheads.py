@@ -135,8 +135,7 @@ class Job:
         block.seconds = marks[-1][0] - marks[0][0]
         ran = 1 if not on_device else counted
         block.steps = [
-            ((end[0] - begin[0]) / ran, (end[1] - begin[1]) / ran)
-            for begin, end in itertools.pairwise(marks)
+            ((end[0] - begin[0]) / ran, (end[1] - begin[1]) / ran) for begin, end in itertools.pairwise(marks)
         ]
         block.measured = [any(measured[max(0, at - 1) : at + 2]) for at in range(len(block.steps))]
 
@@ -170,11 +169,7 @@ class Block:
 
     def typical(self, *, resting: bool) -> Timed:
         """Of its steps, or of those that nothing measured, the mean without the longest fifth and the shortest fifth."""
-        kept = [
-            step
-            for step, measured in zip(self.steps, self.measured, strict=True)
-            if not (resting and measured)
-        ]
+        kept = [step for step, measured in zip(self.steps, self.measured, strict=True) if not (resting and measured)]
         cut = len(kept) // 5
         middle = [sorted(one)[cut : len(kept) - cut] for one in zip(*kept, strict=True)]
         return fmean(middle[0]), fmean(middle[1])
@@ -325,9 +320,7 @@ ALL_MEASURED = {"NVTX ranges", PROFILER, TRACEML, "nothing", "off"}
 PATHS = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
 
 
-def turns(
-    name: str, spec: tuple[str, int, int], step_ms: float, block: float, seconds: float, seed: int
-) -> Any:
+def turns(name: str, spec: tuple[str, int, int], step_ms: float, block: float, seconds: float, seed: int) -> Any:
     """A round of one way, in a process of its own, of so many seconds.
 
     Returns:
@@ -438,9 +431,7 @@ def beyond(rounds: list[dict[str, Any]], clock: int) -> tuple[float, float]:
     if len(measured) < FEWEST_PAIRS:
         return 0.0, 0.0
     share = len(measured) / (len(measured) + len(noise))
-    half = math.sqrt(
-        sum((student_t(len(one) - 1) * stdev(one)) ** 2 / len(one) for one in (measured, noise))
-    )
+    half = math.sqrt(sum((student_t(len(one) - 1) * stdev(one)) ** 2 / len(one) for one in (measured, noise)))
     return share * (fmean(measured) - fmean(noise)), share * half
 
 
@@ -471,9 +462,7 @@ def table(rows: list[dict[str, Any]], figure: str) -> str:
     """The rows as a table of Markdown, a line a way and a column a length of step."""
     lengths = list(dict.fromkeys(one["asked_ms"] for one in rows))
     steps = [median(one["step_ms"] for one in rows if one["asked_ms"] == ms) for ms in lengths]
-    lines = [
-        f"| added {FIGURES[figure]} to a step of | {' | '.join(f'{ms:.3g} ms' for ms in steps)} |"
-    ]
+    lines = [f"| added {FIGURES[figure]} to a step of | {' | '.join(f'{ms:.3g} ms' for ms in steps)} |"]
     lines.append(f"| --- |{' --- |' * len(lengths)}")
     for name in dict.fromkeys(one["way"] for one in rows):
         cells = []
@@ -489,9 +478,7 @@ def not_excluded(rows: list[dict[str, Any]], figure: str) -> str:
     """Which intervals of ways of ours reach 2 % or more, in one line."""
     known = "nothing", "NVTX ranges", PROFILER, TRACEML
     reach = [
-        f"{one['way']} at {one['step_ms']:.3g} ms"
-        for one in rows
-        if one["way"] not in known and one[figure][2] >= MOST
+        f"{one['way']} at {one['step_ms']:.3g} ms" for one in rows if one["way"] not in known and one[figure][2] >= MOST
     ]
     return f"Intervals that reach {MOST:.0%}: {', '.join(reach) or 'none'}.".replace("%", " %")
 

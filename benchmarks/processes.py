@@ -100,9 +100,7 @@ def run_measured(
     )
 
 
-def run_forked(
-    run: Callable[[], int], folder: Path, *, stdout: str = "kept", most_s: float
-) -> Measured:
+def run_forked(run: Callable[[], int], folder: Path, *, stdout: str = "kept", most_s: float) -> Measured:
     """Runs a function in a fork of this process, which must have no threads but has loaded what it needs.
 
     Args:
@@ -135,8 +133,7 @@ def run_forked(
             time.sleep(SAMPLE_EVERY_S / 4)
     assert usage is not None
     output, errors = (
-        (folder / name).read_text(errors="replace") if (folder / name).exists() else ""
-        for name in ("out", "err")
+        (folder / name).read_text(errors="replace") if (folder / name).exists() else "" for name in ("out", "err")
     )
     return Measured(
         wall_s=time.perf_counter() - began,

@@ -57,9 +57,7 @@ class Recording:
 
 def split_recording(text: str) -> Recording:
     """Cuts a trace's text into its events; each keeps the text it was written in."""
-    opening = (
-        text.index("[", text.index('"traceEvents"')) if text.lstrip()[0] == "{" else text.index("[")
-    )
+    opening = text.index("[", text.index('"traceEvents"')) if text.lstrip()[0] == "{" else text.index("[")
     decode = json.JSONDecoder().raw_decode
     once, repeated, closing = [], [], []
     position, separator, end = opening + 1, "", opening + 1
@@ -98,15 +96,9 @@ def mark_as_step(recording: Recording) -> None:
     """Puts a `ProfilerStep#0` around the events of the busiest operator thread, if there is no step yet."""
     if any(str(event.get("name")).startswith("ProfilerStep#") for event, _ in recording.repeated):
         return
-    threads = Counter(
-        (e["pid"], e["tid"]) for e, _ in recording.repeated if e.get("cat") == "cpu_op"
-    )
+    threads = Counter((e["pid"], e["tid"]) for e, _ in recording.repeated if e.get("cat") == "cpu_op")
     pid, tid = threads.most_common(1)[0][0]
-    on_thread = [
-        e
-        for e, _ in recording.repeated
-        if e.get("ph") == "X" and (e["pid"], e["tid"]) == (pid, tid)
-    ]
+    on_thread = [e for e, _ in recording.repeated if e.get("ph") == "X" and (e["pid"], e["tid"]) == (pid, tid)]
     start = int(min(e["ts"] for e in on_thread)) - 1
     end = int(max(e["ts"] + e["dur"] for e in on_thread)) + 2
     numbers = [e["args"].get("External id", 0) for e, _ in recording.repeated if e.get("args")]
@@ -175,9 +167,7 @@ def make_template(recording: Recording, period_us: int | None = None) -> Templat
     shifts = [by_group[g] if _moves(g, v) else 0 for g, v in zip(groups, first, strict=True)]
     steps = by_group.get("step", 1)
     text = "".join(parts).encode()
-    return Template(
-        recording, text, first, shifts, period, steps, len(recording.repeated), by_group
-    )
+    return Template(recording, text, first, shifts, period, steps, len(recording.repeated), by_group)
 
 
 def _moves(group: str, value: int) -> bool:

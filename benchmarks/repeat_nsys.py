@@ -26,10 +26,7 @@ UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9}
 def repeated_tables(connection: sqlite3.Connection) -> dict[str, list[str]]:
     """Columns of the tables that are repeated: those of events, and what samples point to."""
     names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
-    columns = {
-        name: [row[1] for row in connection.execute(f'PRAGMA table_info("{name}")')]
-        for (name,) in names
-    }
+    columns = {name: [row[1] for row in connection.execute(f'PRAGMA table_info("{name}")')] for (name,) in names}
     return {
         name: listed
         for name, listed in columns.items()
@@ -57,9 +54,7 @@ def repeat(path: Path, size: int) -> int:
     starts = [smallest(connection, table, column) for table, column in timed]
     period = max(ends) - min(one for one in starts if one is not None) + GAP_NS
     texts = connection.execute(
-        "SELECT text FROM NVTX_EVENTS WHERE text IS NOT NULL"
-        if "NVTX_EVENTS" in tables
-        else "SELECT ''"
+        "SELECT text FROM NVTX_EVENTS WHERE text IS NOT NULL" if "NVTX_EVENTS" in tables else "SELECT ''"
     )
     numbers = [int(number) for (text,) in texts for _, number in NUMBER.findall(text)]
     span = max(numbers, default=0) - min(numbers, default=0) + 1
@@ -76,9 +71,7 @@ def repeat(path: Path, size: int) -> int:
             if column in TIMES:
                 parts.append(f'"{column}" + :copies * {period}')
             elif column in UNIQUE or (column == "id" and table in SAMPLES):
-                step = max(
-                    largest(connection, one, column) for one in tables if column in tables[one]
-                )
+                step = max(largest(connection, one, column) for one in tables if column in tables[one])
                 parts.append(f'"{column}" + :copies * {step + 1}')
             elif column == "text":
                 parts.append("moved(text, :copies)")
@@ -103,9 +96,7 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
     options = parser.parse_args()
     shutil.copyfile(options.source, options.output)
-    copies = repeat(
-        options.output, int(float(options.size[:-2]) * UNITS[options.size[-2:].upper()])
-    )
+    copies = repeat(options.output, int(float(options.size[:-2]) * UNITS[options.size[-2:].upper()]))
     print(f"{options.output}: {options.output.stat().st_size} bytes, {copies} copies")
 
 

@@ -35,9 +35,7 @@ def parts_of(data: bytes) -> tuple[bytes, bytes]:
 
     def bytes_of(start: int, end: int) -> bytes:
         return b"".join(
-            data[operations[at][2] : ends[at]]
-            for at in range(start, end)
-            if operations[at][0].name != "FRAME"
+            data[operations[at][2] : ends[at]] for at in range(start, end) if operations[at][0].name != "FRAME"
         )
 
     return bytes_of(0, first), bytes_of(first, last)

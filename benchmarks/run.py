@@ -86,9 +86,7 @@ class Bench:
         (row,) = self.in_turn({what: (command, before)}, times)
         return row
 
-    def in_turn(
-        self, commands: Mapping[str, tuple[Sequence[str], Callable[[], None]]], times: int
-    ) -> list[Row]:
+    def in_turn(self, commands: Mapping[str, tuple[Sequence[str], Callable[[], None]]], times: int) -> list[Row]:
         """Runs some commands one after the other, and all of them again: what else runs then slows each of them."""
         runs: dict[str, list[Measured]] = {what: [] for what in commands}
         for _ in range(times):
@@ -132,9 +130,7 @@ class Bench:
     def _run(self, command: Sequence[str]) -> Measured:
         measured = run_measured(command, self.environment)
         if measured.exit_code != 0:
-            sys.exit(
-                f"{' '.join(command)[:300]} ended with {measured.exit_code}:\n{measured.errors[-4000:]}"
-            )
+            sys.exit(f"{' '.join(command)[:300]} ended with {measured.exit_code}:\n{measured.errors[-4000:]}")
         return measured
 
 
@@ -288,8 +284,7 @@ def dask(bench: Bench) -> Iterator[Row]:
         with _workers(bench, count) as scheduler:
             row, store = bench.imported(folder, words, 1, options=("--dask", str(scheduler)))
         found = {
-            file.relative_to(store): hashlib.sha256(file.read_bytes()).digest()
-            for file in store.rglob("*.parquet")
+            file.relative_to(store): hashlib.sha256(file.read_bytes()).digest() for file in store.rglob("*.parquet")
         }
         if tables not in (None, found):
             sys.exit(f"{words}: not the tables that one worker made")
@@ -358,9 +353,7 @@ def _rate(row: Row, size: int) -> Row:
 def _has(python: Path, module: str) -> bool:
     found = (
         python.exists()
-        and not subprocess.run(
-            [str(python), "-c", f"import {module}"], check=False, capture_output=True
-        ).returncode
+        and not subprocess.run([str(python), "-c", f"import {module}"], check=False, capture_output=True).returncode
     )
     if not found:
         _say(f"{python} has no {module}: it is left out")
@@ -388,10 +381,7 @@ def as_text(name: str, about: str, rows: Sequence[Row], load: tuple[float, float
         "",
         "| | CPU | by the clock | peak memory | |",
         "| --- | ---: | ---: | ---: | --- |",
-        *(
-            f"| {row.what} | {row.cpu_s:.2f} s | {row.wall_s:.2f} s | {_mb(row)} | {row.beside} |"
-            for row in rows
-        ),
+        *(f"| {row.what} | {row.cpu_s:.2f} s | {row.wall_s:.2f} s | {_mb(row)} | {row.beside} |" for row in rows),
     ]
     return "\n".join(lines) + "\n"
 
@@ -463,9 +453,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--job", default="64x200MB", help="ranks and their size for the part job")
     parser.add_argument("--dask-job", default="8x200MB", help="the same for the part dask")
     parser.add_argument("--hta-ranks", type=int, default=10, help="HTA loads no more of them")
-    parser.add_argument(
-        "--events", type=int, default=20_000_000, help="on the part page's timeline"
-    )
+    parser.add_argument("--events", type=int, default=20_000_000, help="on the part page's timeline")
     parser.add_argument("--repeat", type=int, default=3, help="runs of what takes a short time")
     parser.add_argument("--hta-python", type=Path, help="a Python that has HTA")
     parser.add_argument("--tracelens-python", type=Path, help="a Python that has TraceLens")

@@ -57,9 +57,7 @@ def gpt() -> None:
 
     def get_batch() -> tuple[Any, Any]:
         at = torch.randint(len(text) - 17, (8,))
-        return torch.stack([text[i : i + 16] for i in at]), torch.stack(
-            [text[i + 1 : i + 17] for i in at]
-        )
+        return torch.stack([text[i : i + 16] for i in at]), torch.stack([text[i + 1 : i + 17] for i in at])
 
     for step in range(12):
         for group in optimizer.param_groups:
@@ -84,9 +82,7 @@ def vae() -> None:
     torch.manual_seed(0)
     encoder, decoder = nn.Linear(64, 16), nn.Sequential(nn.Linear(8, 64), nn.Sigmoid())
     optimizer = torch.optim.Adam([*encoder.parameters(), *decoder.parameters()])
-    loader = DataLoader(
-        TensorDataset(torch.rand(256, 64)), batch_size=16, shuffle=True, num_workers=2
-    )
+    loader = DataLoader(TensorDataset(torch.rand(256, 64)), batch_size=16, shuffle=True, num_workers=2)
     for _ in range(2):
         for (x,) in loader:
             mean, spread = encoder(x).chunk(2, dim=1)
@@ -200,9 +196,7 @@ def ddp() -> None:
 
     dist.init_process_group("gloo")
     torch.manual_seed(dist.get_rank())
-    model = DistributedDataParallel(
-        torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.BatchNorm1d(32))
-    )
+    model = DistributedDataParallel(torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.BatchNorm1d(32)))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for _ in range(16):
         loss = model(torch.randn(16, 8)).square().mean()
@@ -287,9 +281,7 @@ JOBS: dict[str, Callable[[], None]] = {
 
 def ran(job: str, way: list[str] | None, out: Path) -> tuple[int, list[str], str]:
     """Exit code, losses and what was printed beside them, of a job alone (None) or recorded."""
-    options = [
-        one.replace("PLAN", str(out / "plan.toml")).replace("OUT", str(out)) for one in way or ()
-    ]
+    options = [one.replace("PLAN", str(out / "plan.toml")).replace("OUT", str(out)) for one in way or ()]
     (out / "plan.toml").write_text(PLAN)
     command = [sys.executable]
     if way is not None:
@@ -320,23 +312,17 @@ def compared(job: str, ways: list[str]) -> Iterator[tuple[str, str]]:
         with tempfile.TemporaryDirectory() as folder:
             found, others, said = ran(job, WAYS[way], Path(folder))
         told_of = [line for line in said.splitlines() if "RecordingWarning" in line]
-        different = (
-            [] if others == losses else [f"{len(others)} losses of {len(losses)}, not the same"]
-        )
+        different = [] if others == losses else [f"{len(others)} losses of {len(losses)}, not the same"]
         different += [] if found == code else [f"exit code {found}, alone {code}"]
         yield (
             way,
-            "; ".join(different + told_of)
-            if different
-            else f"the same {len(losses)} losses, exit code {code}",
+            "; ".join(different + told_of) if different else f"the same {len(losses)} losses, exit code {code}",
         )
 
 
 def main() -> None:
     """Compares the jobs that are asked for, or is one of them."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("jobs", nargs="*", metavar="JOB", help=f"of {', '.join(JOBS)}")
     parser.add_argument("--way", action="append", choices=WAYS)
     if _JOB in os.environ:

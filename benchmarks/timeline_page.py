@@ -65,9 +65,7 @@ def opened(page: Page, server: int, link: str, complete: str) -> dict[str, float
     """From navigation to the painted view: seconds by the clock, and of the processors."""
     before = processor(server)
     page.goto(link)
-    page.wait_for_function(
-        "(view) => document.querySelector(view)", arg=complete, polling="raf", timeout=120_000
-    )
+    page.wait_for_function("(view) => document.querySelector(view)", arg=complete, polling="raf", timeout=120_000)
     painted_s = page.evaluate(PAINTED)
     server_s = processor(server) - before
     return {"picture_s": painted_s, "server_s": server_s, "renderer_s": processor(renderer(page))}

@@ -44,9 +44,7 @@ def write_store(directory: Path, events: int) -> Path:
     rng = np.random.default_rng(7)
     on_device = events // 4
     rows = (events - on_device) // (THREADS * DEPTH)
-    host: dict[str, list[Any]] = {
-        name: [] for name in ("thread", "depth", "start_ns", "dur_ns", "name")
-    }
+    host: dict[str, list[Any]] = {name: [] for name in ("thread", "depth", "start_ns", "dur_ns", "name")}
     for thread in range(THREADS):
         gap = rng.integers(200, 4_000, rows)
         length = rng.integers(DEPTH * 20, 20_000, rows)
@@ -66,9 +64,7 @@ def write_store(directory: Path, events: int) -> Path:
     for stream in range(STREAMS):
         length = rng.integers(500, 9_000, device_rows)
         device["stream"].append(np.full(device_rows, 7 + stream, np.int64))
-        device["start_ns"].append(
-            np.cumsum(rng.integers(0, 3_000, device_rows) + np.concatenate(([0], length[:-1])))
-        )
+        device["start_ns"].append(np.cumsum(rng.integers(0, 3_000, device_rows) + np.concatenate(([0], length[:-1]))))
         device["dur_ns"].append(length)
         device["name"].append(rng.integers(0, len(NAMES), device_rows, np.int32))
     work = {name: np.concatenate(parts) for name, parts in device.items()}
@@ -88,14 +84,10 @@ def write_store(directory: Path, events: int) -> Path:
     return directory
 
 
-def _table(
-    columns: dict[str, Any], rows: int, first: int, words: dict[str, str], **same: int
-) -> pa.Table:
+def _table(columns: dict[str, Any], rows: int, first: int, words: dict[str, str], **same: int) -> pa.Table:
     made: dict[str, Any] = {"id": np.arange(first, first + rows)}
     for name, column in columns.items():
-        made[name] = (
-            pa.DictionaryArray.from_arrays(pa.array(column), NAMES) if name == "name" else column
-        )
+        made[name] = pa.DictionaryArray.from_arrays(pa.array(column), NAMES) if name == "name" else column
     for name, word in words.items():
         made[name] = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), [word])
     for name, value in same.items():
@@ -139,9 +131,7 @@ def measured(store: Path) -> dict[str, Any]:
         processor.append(time.process_time() - began)
         times.append(took)
         sizes.append(size)
-    whole = [
-        ask("tile", level=level, index=0, tracks=tracks)[0] for level in [_widest(layout)] * 20
-    ]
+    whole = [ask("tile", level=level, index=0, tracks=tracks)[0] for level in [_widest(layout)] * 20]
     find_s, found, _ = ask("find", name="*operator_7")
     event_s, _, _ = ask("event", track=found["place"]["track"], id=found["place"]["id"])
     range_s, _, _ = ask("range", start=layout["start_ns"], end=layout["end_ns"], tracks=tracks)
@@ -182,9 +172,7 @@ def main() -> None:
         store = given.store or Path(space) / "store"
         if not store.exists():
             # In a process of its own: what it takes is not the server's.
-            writing = multiprocessing.get_context("spawn").Process(
-                target=write_store, args=(store, given.events)
-            )
+            writing = multiprocessing.get_context("spawn").Process(target=write_store, args=(store, given.events))
             writing.start()
             writing.join()
         told = measured(store)

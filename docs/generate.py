@@ -63,10 +63,7 @@ def all_pages() -> dict[Path, str]:
     of_several = tuple(question for question in questions if question.recordings != "one")
     pages = {
         **{
-            SOURCE / "api" / f"{about.removesuffix('s')}_questions.py": methods_module(
-                about, of_one
-            )
-            for about in ASKED
+            SOURCE / "api" / f"{about.removesuffix('s')}_questions.py": methods_module(about, of_one) for about in ASKED
         },
         SOURCE / "api" / "comparisons.py": comparisons_module(of_several),
         ROOT / "web" / "src" / "questions.generated.ts": page_types_module(questions),
@@ -132,9 +129,7 @@ def index_page(questions: tuple[Question, ...]) -> str:
 def cli_page() -> str:
     root = click.Context(commands, info_name="stepscope")
     listed = {name: commands.get_command(root, name) for name in commands.list_commands(root)}
-    questions = [
-        option_rows(command) for name, command in listed.items() if name in question_names()
-    ]
+    questions = [option_rows(command) for name, command in listed.items() if name in question_names()]
     shared = [row for row in questions[0] if all(row in rows for rows in questions)]
     parts = [
         "# The command line\n",
@@ -165,9 +160,7 @@ def command_section(name: str, command: click.Command, shared: list[list[str]]) 
     """What a command does, and its options but those that it shares; made from click's objects, whose help text
     differs from version to version.
     """
-    arguments = [
-        p.metavar or (p.name or "").upper() for p in command.params if isinstance(p, click.Argument)
-    ]
+    arguments = [p.metavar or (p.name or "").upper() for p in command.params if isinstance(p, click.Argument)]
     rows = option_rows(command)
     own = [row for row in rows if row not in shared]
     words = inspect.cleandoc(command.help or "")
@@ -208,10 +201,7 @@ def schema_page() -> str:
         "them with sizes and CRC-32s, and has a CRC-32 of itself; a file that it does not list is not read.\n",
     ]
     for found in TABLES.values():
-        rows = [
-            [f"`{c.name}`", c.sql_type, "" if c.nullable else "always", c.meaning]
-            for c in found.columns
-        ]
+        rows = [[f"`{c.name}`", c.sql_type, "" if c.nullable else "always", c.meaning] for c in found.columns]
         parts += [
             f"## {found.name}\n",
             f"{found.meaning}\n",
@@ -302,9 +292,7 @@ def checks_page() -> str:
         "the worst rank's figures, and the ranks on which they are others (`--json` has all).\n",
         "## Evidence\n",
         "What questions rest on, and what checks may find damaged.\n",
-        markdown_table(
-            ["kind", "what it is"], [[f"*{kind}*", words] for kind, words in MEANINGS.items()]
-        ),
+        markdown_table(["kind", "what it is"], [[f"*{kind}*", words] for kind, words in MEANINGS.items()]),
         markdown_table(
             ["question", "what its answer rests on, beside *file* and *run*"],
             [evidence_row(question) for question in every() if question.rests_on],
@@ -317,10 +305,7 @@ def checks_page() -> str:
         "With `--strict`, those that lost something or had to be repaired are an error.\n",
         markdown_table(
             ["class", "what it is", "strict"],
-            [
-                [f"`{name}`", damage.line, "ignored" if damage.harmless else "error"]
-                for name, damage in CLASSES.items()
-            ],
+            [[f"`{name}`", damage.line, "ignored" if damage.harmless else "error"] for name, damage in CLASSES.items()],
         ),
         "## Invariants\n",
         "What `stepscope check` requires of the tables of every store; a violation is a bug in "

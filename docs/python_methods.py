@@ -9,7 +9,7 @@ import textwrap
 
 from stepscope.answers.declare import About, Parameter, Question
 
-WIDTH = 100
+WIDTH = 120
 PYTHON_TYPES = {"int": "int", "float": "float", "text": "str", "bool": "bool"}
 ASKED: dict[About, str] = {
     "events": "AskedOfEvents",
@@ -60,9 +60,7 @@ def function(question: Question) -> str:
     given = [name for name, _, _ in sources]
     listed = f"({', '.join(given)})" if len(given) > 1 else given[0]
     lines = [
-        *signature_lines(
-            question, [f"{name}: {kind}" for name, kind, _ in sources], "AskedOfSeveral"
-        ),
+        *signature_lines(question, [f"{name}: {kind}" for name, kind, _ in sources], "AskedOfSeveral"),
         f'    """{question.asks}',
         "",
         "    Beside its own parameters it takes those of `AskedOfSeveral`.",
@@ -129,9 +127,7 @@ def method(question: Question, asked: str) -> str:
     return "".join(f"    {line}".rstrip() + "\n" for line in lines)
 
 
-def signature_lines(
-    question: Question, positional: list[str], asked: str, *, indent: int = 0
-) -> list[str]:
+def signature_lines(question: Question, positional: list[str], asked: str, *, indent: int = 0) -> list[str]:
     """How a function starts, broken as the formatter has it."""
     own = [python_parameter(p) for p in question.parameters]
     given = [*positional, *(["*"] if own else []), *own, f"**asked: Unpack[{asked}]"]
@@ -166,9 +162,7 @@ def argument_lines(positional: list[tuple[str, str]], question: Question) -> lis
     meanings = [*positional, *((p.name, p.meaning) for p in question.parameters)]
     if not meanings:
         return []
-    lines = [
-        line for name, words in meanings for line in wrapped(f"{name}: {words}.", " " * 8, " " * 12)
-    ]
+    lines = [line for name, words in meanings for line in wrapped(f"{name}: {words}.", " " * 8, " " * 12)]
     return ["    Args:", *lines, ""]
 
 
@@ -177,9 +171,7 @@ def column_lines(question: Question) -> list[str]:
     return wrapped(named, " " * 4, " " * 4)
 
 
-def call_lines(
-    called: str, question: Question, positional: list[str], *, indent: int = 0
-) -> list[str]:
+def call_lines(called: str, question: Question, positional: list[str], *, indent: int = 0) -> list[str]:
     """The call that answers, broken as the formatter has it."""
     passed = [f"{p.name}={p.name}" for p in question.parameters]
     arguments = [quoted(question.name), *positional, *passed, "**asked"]

@@ -167,9 +167,7 @@ class Reports:
 
     def samples(self) -> str:
         """An example's samples, of py-spy."""
-        spy = shutil.which("py-spy") or shutil.which(
-            "py-spy", path=str(Path(sys.executable).parent)
-        )
+        spy = shutil.which("py-spy") or shutil.which("py-spy", path=str(Path(sys.executable).parent))
         if spy is None or lacks("torch"):
             return ""
         file = self._space / "gpt.speedscope.json"
@@ -275,10 +273,7 @@ def views(page: Page, address: str) -> list[tuple[str, str, str]]:
         "all => all.map((one) => ['dt', 'dd'].map((part) => one.querySelector(part).textContent))"
     )
     shows = dict(listed)
-    return [
-        (href.partition("#/")[2].partition("?")[0], title, shows.get(title, why))
-        for href, title, why in links
-    ]
+    return [(href.partition("#/")[2].partition("?")[0], title, shows.get(title, why)) for href, title, why in links]
 
 
 def taken(page: Page, address: str, path: Path) -> None:

@@ -29,9 +29,7 @@ def work_page() -> str:
             more = len(formula.operators) - 8
             shown += f" and {more} more" if more > 0 else ""
             text = " ".join(inspect.cleandoc(formula.text).split())
-            parts.append(
-                f"**{formula.formula}**: {text}" + (f" For {shown}." if shown else "") + "\n"
-            )
+            parts.append(f"**{formula.formula}**: {text}" + (f" For {shown}." if shown else "") + "\n")
     parts += [
         "## Devices\n",
         "Peaks are dense. `stepscope calibrate` measures a machine's own, `--limits measured` compares "

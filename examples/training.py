@@ -60,9 +60,7 @@ def arguments(name: str, *, steps: int, plan_steps: int) -> argparse.Namespace:
         default="eager",
         help="the model as it is, through torch.compile, or replayed from CUDA graphs",
     )
-    parser.add_argument(
-        "--deterministic", action="store_true", help="the same numbers in every run"
-    )
+    parser.add_argument("--deterministic", action="store_true", help="the same numbers in every run")
     parser.add_argument("--plan", help='measure these events inline: a file, or "seed" (DLRM)')
     parser.add_argument("--phases", action="store_true", help="time the phases of every step")
     parser.add_argument("--trace", action="store_true", help="record a trace of a few steps")
@@ -119,9 +117,7 @@ def train(
         example = first_arguments(task, model, to_device(task.batches[0], device))
         model = torch.cuda.make_graphed_callables(model, example)
     optimizer = torch.optim.SGD(model.parameters(), lr=task.learning_rate, momentum=0.9)
-    loader = DataLoader(
-        task.batches, batch_size=None, num_workers=options.workers, pin_memory=on_gpu
-    )
+    loader = DataLoader(task.batches, batch_size=None, num_workers=options.workers, pin_memory=on_gpu)
 
     if options.plan or options.phases:
         plan = (plans or {}).get(options.plan, options.plan)

@@ -31,9 +31,7 @@ def say(line):
 
 def run(*command, **options):
     """Runs a program from the repository's root; what it prints is shown."""
-    return subprocess.run(
-        [str(part) for part in command], cwd=str(ROOT), check=False, **options
-    ).returncode
+    return subprocess.run([str(part) for part in command], cwd=str(ROOT), check=False, **options).returncode
 
 
 def ask(python, code):
@@ -53,19 +51,12 @@ def make_environment(venv):
     """Creates the virtual environment unless a working one of this Python's version is there."""
     python = venv / "bin" / "python"
     version = "import sys; print(sys.version_info[:2])"
-    if (
-        python.exists()
-        and ask(python, version) == str(tuple(sys.version_info[:2]))
-        and ask(python, "import pip")
-    ):
+    if python.exists() and ask(python, version) == str(tuple(sys.version_info[:2])) and ask(python, "import pip"):
         return python
     if venv.exists():
         shutil.rmtree(str(venv))
     say("making {} with Python {}.{}".format(venv.name, *sys.version_info[:2]))
-    if (
-        ask(sys.executable, "import ensurepip") is not None
-        and run(sys.executable, "-m", "venv", venv) == 0
-    ):
+    if ask(sys.executable, "import ensurepip") is not None and run(sys.executable, "-m", "venv", venv) == 0:
         return python
     # Debian ships `venv` without what puts pip into it; this Python's own pip can do that.
     if run(sys.executable, "-m", "venv", "--without-pip", "--clear", venv) != 0:
@@ -88,10 +79,7 @@ def install_package(python, dev):
     """Installs this checkout, editable, with its dependencies; with the developers' tools if asked."""
     say("installing stepscope" + (" and the developers' tools" if dev else ""))
     what = ".[dev]" if dev else "."
-    if (
-        run(python, "-m", "pip", "install", "--quiet", "-c", "constraints.txt", "--editable", what)
-        != 0
-    ):
+    if run(python, "-m", "pip", "install", "--quiet", "-c", "constraints.txt", "--editable", what) != 0:
         sys.exit("the dependencies could not be installed; pip says why above")
 
 
@@ -133,24 +121,16 @@ def provide_frameworks(python):
             *("--editable", ".[frameworks]"),
         )
     if done != 0:
-        go_without(
-            "they could not be installed beside torch {}: their tests will be skipped".format(
-                version
-            )
-        )
+        go_without("they could not be installed beside torch {}: their tests will be skipped".format(version))
 
 
 def main():
     """The command line."""
-    parser = argparse.ArgumentParser(
-        description="Makes the environment that the Makefile's commands run in."
-    )
+    parser = argparse.ArgumentParser(description="Makes the environment that the Makefile's commands run in.")
     parser.add_argument("venv")
     parser.add_argument("--dev", action="store_true", help="with the developers' tools")
     parser.add_argument("--torch", choices=["auto", "no"], default="auto")
-    parser.add_argument(
-        "--only", metavar="FILE", help="with these requirements and nothing of ours"
-    )
+    parser.add_argument("--only", metavar="FILE", help="with these requirements and nothing of ours")
     asked = parser.parse_args()
     if sys.version_info[:2] < OLDEST:
         sys.exit(

@@ -51,8 +51,7 @@ def _calls() -> list[tuple[str, list[str]]]:
         for parameter in question.parameters:
             flag = f"--{parameter.name.replace('_', '-')}"
             calls += [
-                (f"{question.name}{flag}={choice}", [question.name, flag, choice])
-                for choice in parameter.choices
+                (f"{question.name}{flag}={choice}", [question.name, flag, choice]) for choice in parameter.choices
             ]
             if parameter.type == "bool":
                 calls.append((f"{question.name}{flag}", [question.name, flag]))
@@ -99,9 +98,7 @@ def compare(before: Path, after: Path) -> int:
 def _differences(one: object, other: object, where: str = "") -> list[str]:
     if isinstance(one, dict) and isinstance(other, dict):
         return [
-            line
-            for key in {**one, **other}
-            for line in _differences(one.get(key), other.get(key), f"{where}.{key}")
+            line for key in {**one, **other} for line in _differences(one.get(key), other.get(key), f"{where}.{key}")
         ]
     if isinstance(one, list) and isinstance(other, list):
         if len(one) != len(other):

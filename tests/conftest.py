@@ -22,9 +22,7 @@ SHARED_TRACES = ROOT.parent / "shared" / "traces"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--gpu", action="store_true", help="also run the tests that need a CUDA device"
-    )
+    parser.addoption("--gpu", action="store_true", help="also run the tests that need a CUDA device")
 
 
 def pytest_configure() -> None:

@@ -54,9 +54,7 @@ class Allocator:
             }
         )
 
-    def reserve(
-        self, address: int, size: int = SEGMENT, device: int = 0, *, seen: bool = True
-    ) -> None:
+    def reserve(self, address: int, size: int = SEGMENT, device: int = 0, *, seen: bool = True) -> None:
         self.segments[device, address] = size
         if seen:
             self.event("segment_alloc", device, FORWARD, addr=address, size=size)
@@ -65,9 +63,7 @@ class Allocator:
         size = self.segments.pop((device, address))
         self.event("segment_free", device, FORWARD, addr=address, size=size)
 
-    def take(
-        self, address: int, size: int, stack: Any = FORWARD, device: int = 0, *, seen: bool = True
-    ) -> None:
+    def take(self, address: int, size: int, stack: Any = FORWARD, device: int = 0, *, seen: bool = True) -> None:
         # A block of before the history was recorded has no stack.
         self.alive[device, address] = size, self.frames(stack) if seen else []
         if seen:
@@ -89,8 +85,7 @@ class Allocator:
         """What `torch.cuda.memory._snapshot()` returns."""
         return {
             "segments": [
-                self._segment(device, address, size)
-                for (device, address), size in sorted(self.segments.items())
+                self._segment(device, address, size) for (device, address), size in sorted(self.segments.items())
             ],
             "device_traces": self.events,
             "allocator_settings": {"PYTORCH_CUDA_ALLOC_CONF": "", "expandable_segments": False},
@@ -100,9 +95,7 @@ class Allocator:
     def _segment(self, device: int, address: int, size: int) -> dict[str, Any]:
         blocks: list[dict[str, Any]] = []
         at = address
-        inside = sorted(
-            place for on, place in self.alive if on == device and address <= place < address + size
-        )
+        inside = sorted(place for on, place in self.alive if on == device and address <= place < address + size)
         for place in [*inside, address + size]:
             if place > at:
                 blocks.append({"address": at, "size": place - at, "requested_size": 0, "state": "inactive", "frames": []})  # fmt: skip

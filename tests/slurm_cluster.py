@@ -75,9 +75,7 @@ def slurm(folder: Path) -> Iterator[dict[str, str]]:
 
 @contextmanager
 def _running(words: list[str], environment: dict[str, str]) -> Iterator[None]:
-    daemon = subprocess.Popen(
-        words, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    daemon = subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         yield
     finally:
@@ -92,9 +90,7 @@ def _running(words: list[str], environment: dict[str, str]) -> Iterator[None]:
 def submitted(script: Path, environment: dict[str, str]) -> int:
     """The exit code of a batch job; `sbatch --wait` looks for it every ten seconds."""
     asked = ["sbatch", "--parsable", f"--output={script}.out", script.name]
-    done = subprocess.run(
-        asked, cwd=script.parent, env=environment, capture_output=True, text=True, check=True
-    )
+    done = subprocess.run(asked, cwd=script.parent, env=environment, capture_output=True, text=True, check=True)
     asked = ["scontrol", "show", "job", "--oneliner", done.stdout.strip()]
     last = time.monotonic() + _LONGEST_JOB_S
     while time.monotonic() < last:

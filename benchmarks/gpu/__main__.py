@@ -61,11 +61,7 @@ def _chosen(only: str | None, patience: float) -> list[Stage]:
 def _other_python() -> str | None:
     """The environment of `make test`, where only that one has a torch."""
     own = ROOT / ".venv" / "bin" / "python"
-    if (
-        importlib.util.find_spec("torch") is None
-        and own.is_file()
-        and "VIRTUAL_ENV" not in os.environ
-    ):
+    if importlib.util.find_spec("torch") is None and own.is_file() and "VIRTUAL_ENV" not in os.environ:
         return str(own)
     return None
 
@@ -78,9 +74,7 @@ def _environment(out: Path, site: Path) -> dict[str, str]:
         **os.environ,
         "PYTHONPATH": os.pathsep.join(path),
         "PYTHONUNBUFFERED": "1",
-        "PATH": os.pathsep.join(
-            [str(site / "bin"), str(Path(sys.executable).parent), os.environ.get("PATH", "")]
-        ),
+        "PATH": os.pathsep.join([str(site / "bin"), str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
         "XDG_CONFIG_HOME": str(scratch / "config"),
         "STEPSCOPE_CACHE": str(scratch / "cache"),
         "TORCHINDUCTOR_CACHE_DIR": str(scratch / "inductor"),

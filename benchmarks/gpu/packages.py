@@ -110,9 +110,7 @@ def how_to_get(lacking: Sequence[str]) -> str:
     names = " ".join(one.partition(">=")[0] for one in lacking if one != TORCH)
     lines = []
     if TORCH in lacking:
-        lines.append(
-            f"Name the Python that has a torch for this GPU: make gpu PYTHON=...; {sys.executable} has none."
-        )
+        lines.append(f"Name the Python that has a torch for this GPU: make gpu PYTHON=...; {sys.executable} has none.")
     if names:
         lines += [
             f"On a machine with a network: make wheels WHEELS='{names}' WHEELS_FOR={version}",
@@ -145,9 +143,7 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("names", nargs="*", help="packages (default: all that `make gpu` imports)")
     here = ".".join(map(str, sys.version_info[:2]))
-    parser.add_argument(
-        "--python-version", default=here, help=f"of the machine with the GPU ({here})"
-    )
+    parser.add_argument("--python-version", default=here, help=f"of the machine with the GPU ({here})")
     parser.add_argument("--machine", default=platform.machine())
     asked = parser.parse_args()
     names = asked.names or [*requirements(), *WANTED_TOO]

@@ -107,9 +107,7 @@ def run_stages(
     return ran
 
 
-def _run(
-    stage: Stage, command: Sequence[str], out: Path, limit: float, environment: Mapping[str, str]
-) -> Ran:
+def _run(stage: Stage, command: Sequence[str], out: Path, limit: float, environment: Mapping[str, str]) -> Ran:
     log = out / "logs" / f"{stage.name}.log"
     mark = f"{stage.name}-{os.getpid()}"
     began = time.monotonic()

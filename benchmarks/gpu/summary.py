@@ -68,9 +68,7 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     lines = [names, *([_text(row.get(name)) for name in names] for row in rows)]
     widths = [max(len(line[at]) for line in lines) for at in range(len(names))]
     for line in lines:
-        yield (
-            "    " + "  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip()
-        )
+        yield ("    " + "  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip())
 
 
 def _text(value: Any) -> str:

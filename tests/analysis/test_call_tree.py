@@ -15,9 +15,9 @@ from stepscope.analysis.call_tree import (
     regrouped,
 )
 
-FORESTS = st.lists(
-    st.tuples(st.integers(0, 2), st.integers(0, 30), st.integers(0, 9)), max_size=25
-).map(lambda rows: [(code, above % (n + 1) - 1, own) for n, (code, above, own) in enumerate(rows)])
+FORESTS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 30), st.integers(0, 9)), max_size=25).map(
+    lambda rows: [(code, above % (n + 1) - 1, own) for n, (code, above, own) in enumerate(rows)]
+)
 """Calls as code, position of the call above (an earlier one, or -1), and own value."""
 
 
@@ -34,10 +34,7 @@ def path(forest: Any, row: int) -> tuple[int, ...]:
 def places(tree: CallTree) -> dict[tuple[int, ...], tuple[int, int, int]]:
     forest = list(zip(tree.code.tolist(), tree.parent.tolist(), tree.parent, strict=True))
     own, totals = tree.own[:, 0].tolist(), tree.totals[:, 0].tolist()
-    return {
-        path(forest, row): (own[row], totals[row], depth)
-        for row, depth in enumerate(tree.depth.tolist())
-    }
+    return {path(forest, row): (own[row], totals[row], depth) for row, depth in enumerate(tree.depth.tolist())}
 
 
 @given(FORESTS)

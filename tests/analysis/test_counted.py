@@ -19,15 +19,10 @@ def recording(*ranks: tuple[int, ...], cut: tuple[int, ...] = ()) -> dict[str, A
         for number, length in enumerate(lengths):
             row = {"rank": rank, "step": number}
             times = {"start_ns": start, "dur_ns": length}
-            step.append(
-                row | {"start_ns": start, "end_ns": start + length, "complete": number not in cut}
-            )
+            step.append(row | {"start_ns": start, "end_ns": start + length, "complete": number not in cut})
             host.append(row | times | {"id": number, "name": "aten::mm", "kind": "operator"})
             device.append(
-                row
-                | times
-                | {"id": 100 + number, "name": "gemm", "operator_id": number}
-                | {"kind": "computation"}
+                row | times | {"id": 100 + number, "name": "gemm", "operator_id": number} | {"kind": "computation"}
             )
             start += length
     return {"step": step, "host_event": host, "device_event": device}
@@ -48,9 +43,7 @@ def test_step_that_is_slow_on_one_rank_is_left_out_on_all():
     assert counted(rows) == [(0, 1), (0, 2), (1, 1), (1, 2)]
 
 
-@pytest.mark.parametrize(
-    ("steps", "left"), [((0,), [(0, 0)]), ((0, 4), [(0, 0)]), ((4,), [(0, 4)])]
-)
+@pytest.mark.parametrize(("steps", "left"), [((0,), [(0, 0)]), ((0, 4), [(0, 0)]), ((4,), [(0, 4)])])
 def test_what_alone_was_asked_for_counts(steps, left):
     assert counted(recording((400, 100, 110, 90, 50), cut=(4,)), steps=steps) == left
 

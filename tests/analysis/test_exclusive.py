@@ -11,9 +11,7 @@ from stepscope.analysis.exclusive import PRECEDENCE, exclusive_shares
 from stepscope.analysis.recording import COMMUNICATION, COMPUTATION, COPY
 
 SPAN = 24
-events = st.lists(
-    st.tuples(st.integers(0, SPAN), st.integers(0, 8), st.sampled_from(PRECEDENCE)), max_size=8
-)
+events = st.lists(st.tuples(st.integers(0, SPAN), st.integers(0, 8), st.sampled_from(PRECEDENCE)), max_size=8)
 windows = st.lists(st.integers(0, SPAN), max_size=6, unique=True).map(sorted)
 
 
@@ -45,9 +43,7 @@ def test_an_event_over_the_edge_of_a_step_has_its_part_in_each():
 def test_every_busy_moment_of_a_window_belongs_to_the_first_in_order(rows, edges):
     if not rows or len(edges) < 2:
         return
-    order = sorted(
-        range(len(rows)), key=lambda row: (PRECEDENCE.index(rows[row][2]), rows[row][0], row)
-    )
+    order = sorted(range(len(rows)), key=lambda row: (PRECEDENCE.index(rows[row][2]), rows[row][0], row))
     expected: dict[tuple[int, int], int] = {}
     for window, (low, high) in enumerate(pairwise(edges)):
         for moment in range(low, high):

@@ -40,9 +40,7 @@ class Run:
         self.computed.append((self.now, self.now + US))
         return self
 
-    def _round(
-        self, buckets: list[Bucket], since: int, *, wait: bool, keep: bool
-    ) -> tuple[int, int]:
+    def _round(self, buckets: list[Bucket], since: int, *, wait: bool, keep: bool) -> tuple[int, int]:
         end = since
         now = since
         for computes, after, transfer in buckets:

@@ -33,27 +33,20 @@ def joined(make_scope):
     def of(kernels, *pairs):
         launches, metrics = zip(*pairs, strict=True)
         return joined_kernels(
-            make_scope(
-                {"device_event": kernels, "measured_kernel": launches, "kernel_metric": metrics}
-            )
+            make_scope({"device_event": kernels, "measured_kernel": launches, "kernel_metric": metrics})
         )
 
     return of
 
 
 def told(found):
-    return [
-        (one.name, one.count, one.device_ns, one.values.get("dram_bytes"), one.rule)
-        for one in found.kernels
-    ]
+    return [(one.name, one.count, one.device_ns, one.values.get("dram_bytes"), one.rule) for one in found.kernels]
 
 
 def test_names_spelled_by_other_tools_are_one():
     assert kernel_key(GEMM) == kernel_key(THEIR_GEMM)
     assert kernel_key(ADD) != kernel_key(MUL)
-    assert kernel_key("f<lambda(float)#1>(T1)") == kernel_key(
-        "void f<[lambda(float) (instance 1)]>(int)"
-    )
+    assert kernel_key("f<lambda(float)#1>(T1)") == kernel_key("void f<[lambda(float) (instance 1)]>(int)")
 
 
 def test_renamed_and_reordered_kernels_are_joined_and_the_rest_is_counted(joined):
@@ -115,9 +108,7 @@ def test_operations_and_bytes_follow_from_what_was_counted():
     }  # fmt: skip
     per_cycle = {"fp32_add_per_cycle": 0, "fp32_mul_per_cycle": 0, "fp32_fma_per_cycle": 2}
     assert derived({**per_cycle, "scheduler_hz": 1e9, "duration": 1000})["flops"] == 4000
-    assert derived({"dram_read_transactions": 3, "dram_write_transactions": 1}) == {
-        "dram_bytes": 128
-    }
+    assert derived({"dram_read_transactions": 3, "dram_write_transactions": 1}) == {"dram_bytes": 128}
     assert derived({"l2_bytes_per_s": 5e9}, 200) == {"l2_bytes": 1000}
     assert derived({"dram_bytes": 7, "dram_read_bytes": 1, "dram_write_bytes": 1}) == {}
     busy = derived({"fp32_add": 1, "fp32_mul": 1, "fp32_fma": 1, "tensor_active": 30})

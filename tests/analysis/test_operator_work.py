@@ -36,9 +36,7 @@ def kernel(operator: int | None, ns: int, name: str = "volta_sgemm_32x32", **mor
 def charged(found) -> dict[str, tuple[int, float]]:
     """Device time and calls by what they are charged to."""
     result: dict[str, tuple[int, float]] = {}
-    for variant, ns, weight in zip(
-        found.rows["variant"], found.rows["device_ns"], found.rows["weight"], strict=True
-    ):
+    for variant, ns, weight in zip(found.rows["variant"], found.rows["device_ns"], found.rows["weight"], strict=True):
         name = found.variants[variant].name
         before = result.get(name, (0, 0.0))
         result[name] = (before[0] + int(ns), before[1] + float(weight))
@@ -121,10 +119,7 @@ def test_kernels_that_multiply_share_the_work_by_duration_and_helpers_have_none(
             }
         )
     )
-    weight = {
-        found.kernels[k]: float(w)
-        for k, w in zip(found.rows["kernel"], found.rows["weight"], strict=True)
-    }
+    weight = {found.kernels[k]: float(w) for k, w in zip(found.rows["kernel"], found.rows["weight"], strict=True)}
     assert weight == {
         "volta_sgemm_32x32": 0.75,
         "volta_sgemm_64x64": 0.25,
@@ -154,9 +149,7 @@ def backward_of_a_convolution(make_scope, mask, *kernels):
     )
     flops = dict.fromkeys((name for name, _ in kernels), 0)
     calls = 0.0
-    for variant, name, weight in zip(
-        found.rows["variant"], found.rows["kernel"], found.rows["weight"], strict=True
-    ):
+    for variant, name, weight in zip(found.rows["variant"], found.rows["kernel"], found.rows["weight"], strict=True):
         one = found.variants[variant]
         flops[found.kernels[name]] += round(weight * one.work.flops)
         calls += weight * one.first
@@ -188,9 +181,7 @@ BIAS = 2 * 8 * 6 * 6
         ([True, True, False], (("x_wgrad", 10), ("copy_kernel", 30)), (2 * GRADIENT, 0)),
     ],
 )  # fmt: skip
-def test_gradients_go_to_the_kernels_named_after_them_and_the_rest_to_the_others(
-    make_scope, mask, kernels, shares
-):
+def test_gradients_go_to_the_kernels_named_after_them_and_the_rest_to_the_others(make_scope, mask, kernels, shares):
     given, whole, calls = backward_of_a_convolution(make_scope, mask, *kernels)
     assert given == list(shares)
     assert whole == GRADIENT * sum(mask[:2]) + BIAS * mask[2]
@@ -331,16 +322,12 @@ def test_a_scope_remembers_what_was_joined(make_scope):
 @examples(60)
 @given(
     rows=st.lists(
-        st.tuples(
-            st.sampled_from([-(1 << 62), -1, 0, 1, 1 << 40]), st.integers(-3, 3), st.integers(0, 2)
-        ),
+        st.tuples(st.sampled_from([-(1 << 62), -1, 0, 1, 1 << 40]), st.integers(-3, 3), st.integers(0, 2)),
         max_size=30,
     )
 )
 def test_distinct_rows_are_those_of_a_set(rows):
-    columns = [np.array(column, np.int64) for column in zip(*rows, strict=True)] or [
-        np.zeros(0, np.int64)
-    ]
+    columns = [np.array(column, np.int64) for column in zip(*rows, strict=True)] or [np.zeros(0, np.int64)]
     distinct, place = distinct_rows(*columns)
     assert distinct == sorted(set(rows))
     assert [distinct[p] for p in place] == rows

@@ -77,9 +77,7 @@ def _transfers(*pairs: tuple[int, int], size: int = 4) -> dict[str, Any]:
     rows = []
     for number, (source, destination) in enumerate(pairs):
         shared = {"group_name": "0", "group_size": size, "start_ns": number, "end_ns": number + 1}
-        rows.append(
-            {"rank": source, "operation": "send", "destination_rank": destination, **shared}
-        )
+        rows.append({"rank": source, "operation": "send", "destination_rank": destination, **shared})
         rows.append({"rank": destination, "operation": "recv", "source_rank": source, **shared})
     return {"collective": rows}
 

@@ -30,9 +30,7 @@ def job(
         phases = {name: usual + (time if phase == name else 0) for name, usual in USUAL.items()}
         waits = latest - time
         phases["backward"] = BACKWARD + waits + (time if phase == "backward" else 0)
-        times[rank] = RankTimes(
-            sum(phases.values()), phases, ALL_REDUCE + waits if timed else None, **options
-        )
+        times[rank] = RankTimes(sum(phases.values()), phases, ALL_REDUCE + waits if timed else None, **options)
     assert len({of.step_ns for of in times.values()}) == 1
     return times
 
@@ -49,9 +47,7 @@ def test_one_of_four_that_is_late_outside_backward_is_named_without_timings(phas
 
 @pytest.mark.parametrize("ranks", [2, 4])
 @pytest.mark.parametrize("phase", [*BEFORE, *AFTER, "backward"])
-def test_whoever_waits_least_in_the_all_reduce_is_late_wherever_it_loses_its_time(
-    ranks: int, phase: str
-) -> None:
+def test_whoever_waits_least_in_the_all_reduce_is_late_wherever_it_loses_its_time(ranks: int, phase: str) -> None:
     late = find_straggler(job(ranks, {1: (phase, 200)}, timed=True))
     assert late == Straggler(
         ranks=(1,),
@@ -123,8 +119,7 @@ def test_timings_that_a_larger_difference_elsewhere_contradicts_are_not_believed
 
 def test_a_slow_network_with_small_differences_needs_a_phase_that_bears_them_out() -> None:
     times = {
-        rank: RankTimes(100, {"forward": 20, "backward": 80}, all_reduce_ns=52 if rank else 46)
-        for rank in range(4)
+        rank: RankTimes(100, {"forward": 20, "backward": 80}, all_reduce_ns=52 if rank else 46) for rank in range(4)
     }
     assert find_straggler(times) is None
 
@@ -146,9 +141,7 @@ def test_a_late_host_whose_device_has_work_left_delays_nobody() -> None:
     assert found({0: rank(1, 60), 1: rank(40, 25)}) == ((1,), "input_wait", 39)
 
 
-@pytest.mark.parametrize(
-    "times", [{}, {0: RankTimes(100, {})}, {0: RankTimes(0, {}), 1: RankTimes(0, {})}]
-)
+@pytest.mark.parametrize("times", [{}, {0: RankTimes(100, {})}, {0: RankTimes(0, {}), 1: RankTimes(0, {})}])
 def test_there_is_nothing_to_compare(times: dict[int, RankTimes]) -> None:
     assert find_straggler(times) is None
 

@@ -76,9 +76,7 @@ def test_the_first_rows_are_those_of_the_order_that_was_asked_for(store):
 def test_top_columns_rank_and_parameters(store):
     assert ask(toy, store, top=1).rows() == [{"name": "gemm", "total_ns": 34}]
     assert ask(toy, store, columns=["total_ns"], ranks=[1]).rows() == [{"total_ns": 4}]
-    assert (
-        ask(toy, store, columns=["total_ns", "name"]).to_csv() == "total_ns,name\n34,gemm\n2,add\n"
-    )
+    assert ask(toy, store, columns=["total_ns", "name"]).to_csv() == "total_ns,name\n34,gemm\n2,add\n"
     assert len(ask(toy, store, by="stream")) == 3
     assert len(ask(toy, store, least=3)) == 1
     assert len(ask(toy, store, least=3, tiny=True)) == 2

@@ -94,9 +94,7 @@ def test_what_was_answered_needs_no_database(directory: Path, made: Callable[...
     assert holds_only_a_store(directory)
 
 
-def test_an_answer_belongs_to_all_that_was_asked(
-    directory: Path, made: Callable[..., bool]
-) -> None:
+def test_an_answer_belongs_to_all_that_was_asked(directory: Path, made: Callable[..., bool]) -> None:
     ways: list[dict[str, Any]] = [
         {},
         {"question": "steps"},
@@ -111,9 +109,7 @@ def test_an_answer_belongs_to_all_that_was_asked(
     assert not made(directory, top=1, sort="name:asc"), "rows are chosen of what is kept"
 
 
-def test_the_users_file_of_devices_is_part_of_an_answer(
-    directory: Path, made: Callable[..., bool]
-) -> None:
+def test_the_users_file_of_devices_is_part_of_an_answer(directory: Path, made: Callable[..., bool]) -> None:
     assert made(directory)
     config = directory.parent / "config" / "stepscope"
     config.mkdir(parents=True)
@@ -147,9 +143,7 @@ def test_another_store_has_other_answers(directory: Path, made: Callable[..., bo
     assert made(other)
 
 
-def test_a_folder_that_nobody_may_write_stays_as_it_is(
-    directory: Path, made: Callable[..., bool]
-) -> None:
+def test_a_folder_that_nobody_may_write_stays_as_it_is(directory: Path, made: Callable[..., bool]) -> None:
     directory.chmod(0o555)  # root may write into it all the same
     try:
         with Store.open(directory) as store:
@@ -209,9 +203,7 @@ def test_a_forged_answer_counts_as_absent(
 
 
 @pytest.mark.parametrize("value", [None, 7, (1, 2, 3, 4), ([], (), ({},), ""), "text"])
-def test_what_is_no_answer_counts_as_absent(
-    directory: Path, monkeypatch: pytest.MonkeyPatch, value: object
-) -> None:
+def test_what_is_no_answer_counts_as_absent(directory: Path, monkeypatch: pytest.MonkeyPatch, value: object) -> None:
     with Store.open(directory) as store:
         right = ask(find("operators"), store)
     monkeypatch.setattr(Kept, "get", lambda *_: value)

@@ -145,14 +145,10 @@ class Recorded:
         window = part.window or (0, 1 << 40)
 
         def named(*names: str | None) -> bool:
-            return part.name is None or any(
-                name is not None and fnmatch.fnmatchcase(name, part.name) for name in names
-            )
+            return part.name is None or any(name is not None and fnmatch.fnmatchcase(name, part.name) for name in names)
 
         def under(row: Row) -> bool:
-            return part.under is None or any(
-                one["name"] == part.under for one in (row, *self.above(row))
-            )
+            return part.under is None or any(one["name"] == part.under for one in (row, *self.above(row)))
 
         inside = [row for row in self.host if under(row) and overlaps(row, window)]
         device = [
@@ -229,9 +225,7 @@ def check(store: Store, part: Part, host: list[Row], device: list[Row]) -> None:
         assert (host, device) == ([], [])
         return
     with scope:
-        columns = (
-            "id, parent_id, depth, recursive, start_ns, dur_ns, self_ns, device_ns, device_self_ns"
-        )
+        columns = "id, parent_id, depth, recursive, start_ns, dur_ns, self_ns, device_ns, device_self_ns"
         assert scope.sql(f"SELECT {columns} FROM host_event ORDER BY id").to_pylist() == host
         columns = "id, start_ns, dur_ns, bytes"
         assert scope.sql(f"SELECT {columns} FROM device_event ORDER BY id").to_pylist() == device
@@ -392,9 +386,7 @@ def test_ranks_steps_and_a_part_narrow_together(make_scope):
     }
     scope = make_scope(rows, ranks=[1], steps=[4], part=Part(name="b"))
     query = "SELECT rank, step, name FROM {} ORDER BY ALL"
-    assert scope.sql(query.format("host_event")).to_pylist() == [
-        {"rank": 1, "step": 4, "name": "b"}
-    ]
+    assert scope.sql(query.format("host_event")).to_pylist() == [{"rank": 1, "step": 4, "name": "b"}]
     assert len(scope.sql(query.format(scope.every("host_event")))) == 2
     assert make_scope(rows).every("host_event") == "host_event"
 
@@ -408,16 +400,12 @@ def test_steps_that_a_window_cuts_are_noted(answer):
         ],
         "host_event": [{"name": "aten::mm", "start_ns": 2, "dur_ns": 26}],
     }
-    table = answer(
-        "steps", rows, part=Part(window=(5, 24)), columns=["step", "total_ns", "complete"]
-    )
+    table = answer("steps", rows, part=Part(window=(5, 24)), columns=["step", "total_ns", "complete"])
     assert table.to_csv() == "step,total_ns,complete\n3,5,False\n4,10,True\n5,4,False\n"
     (check,) = table.checks
     assert check["check"] == "cut_by_window"
     assert "cuts step 3 and 5" in check["explanation"]
     assert not table.unreliable
-    means = answer(
-        "steps", rows, part=Part(window=(5, 24)), by="mean", columns=["steps", "total_ns"]
-    )
+    means = answer("steps", rows, part=Part(window=(5, 24)), by="mean", columns=["steps", "total_ns"])
     assert means.to_csv() == "steps,total_ns\n1,10\n"
     assert answer("steps", rows, part=Part(window=(10, 20))).checks == ()

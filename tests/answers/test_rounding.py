@@ -29,16 +29,10 @@ def test_whole_parts_add_up_and_are_off_by_less_than_one(parts):
     st.randoms(use_true_random=False),
 )
 def test_shares_of_many_groups_are_the_whole_parts_of_each(groups, random):
-    rows = [
-        (amount, weight, place)
-        for place, (amount, weights) in enumerate(groups)
-        for weight in weights
-    ]
+    rows = [(amount, weight, place) for place, (amount, weights) in enumerate(groups) for weight in weights]
     random.shuffle(rows)
     amount, weight, group = (
-        (np.array(c, np.int64) for c in zip(*rows, strict=True))
-        if rows
-        else (np.zeros(0, np.int64) for _ in range(3))
+        (np.array(c, np.int64) for c in zip(*rows, strict=True)) if rows else (np.zeros(0, np.int64) for _ in range(3))
     )
     shares = shared_out(amount, weight, group).tolist()
     for place, (whole, weights) in enumerate(groups):

@@ -31,9 +31,7 @@ def test_numbers_are_made_wide_and_columns_put_in_order(monkeypatch, few, kind):
 
 
 @pytest.mark.parametrize("few", [0, 100])
-@pytest.mark.parametrize(
-    "column", [pa.array([Decimal("0.5")], pa.decimal128(38, 1)), pa.array([2**63], pa.uint64())]
-)
+@pytest.mark.parametrize("column", [pa.array([Decimal("0.5")], pa.decimal128(38, 1)), pa.array([2**63], pa.uint64())])
 def test_no_number_is_changed(monkeypatch, few, column):
     monkeypatch.setattr(rows, "_FEW_ROWS", few)
     with pytest.raises((pa.ArrowInvalid, OverflowError)):

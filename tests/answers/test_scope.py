@@ -100,9 +100,7 @@ def test_what_a_query_found_is_known_to_who_asks_much_but_not_beside_other_table
     assert scope.sql(asked) is not scope.sql(asked)
     scope.hold()
     assert scope.sql(asked) is scope.sql(asked)
-    assert scope.sql(f"{asked} WHERE step = $1", [1]) is not scope.sql(
-        f"{asked} WHERE step = $1", [2]
-    )
+    assert scope.sql(f"{asked} WHERE step = $1", [1]) is not scope.sql(f"{asked} WHERE step = $1", [2])
     for n in (1, 2):
         with scope.beside("other", {"one": pa.table({"n": [n]})}):
             assert scope.sql("SELECT n FROM other.one").column("n").to_pylist() == [n]
@@ -120,15 +118,11 @@ def test_a_rank_is_read_from_its_own_files_unless_all_are_in_memory(tmp_path):
             with own.of_rank(1) as same:
                 assert same is own
         sized = pa.table({"n": [1]})
-        assert scope.remembered("a", lambda: sized.slice(0)) is not scope.remembered(
-            "a", lambda: sized.slice(0)
-        )
+        assert scope.remembered("a", lambda: sized.slice(0)) is not scope.remembered("a", lambda: sized.slice(0))
         scope.hold()
         with scope.of_rank(1) as own:
             assert own is scope
-        assert scope.remembered("a", lambda: sized.slice(0)) is scope.remembered(
-            "a", lambda: sized.slice(0)
-        )
+        assert scope.remembered("a", lambda: sized.slice(0)) is scope.remembered("a", lambda: sized.slice(0))
 
 
 def test_what_is_large_and_was_asked_for_least_lately_is_forgotten_first(make_scope, monkeypatch):
@@ -159,9 +153,7 @@ def test_what_is_large_and_was_asked_for_least_lately_is_forgotten_first(make_sc
     assert made[5:] == ["b", "larger"]
 
 
-def test_a_table_of_too_many_rows_is_read_from_its_files_however_few_bytes_they_take(
-    tmp_path, monkeypatch
-):
+def test_a_table_of_too_many_rows_is_read_from_its_files_however_few_bytes_they_take(tmp_path, monkeypatch):
     (tmp_path / "trace.json").write_text(json.dumps(trace(steps=3)))
     directory = import_source(tmp_path / "trace.json", tmp_path / "store")
     held = "SELECT count(*) FROM duckdb_tables() WHERE temporary AND table_name = 'host_event'"

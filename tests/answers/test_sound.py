@@ -40,9 +40,7 @@ def store() -> Any:
 
 
 def test_rows_of_no_rank_are_of_the_sound_ranks(store: Store) -> None:
-    assert ask(find("kernels"), store, columns=["name", "count"]).to_csv() == (
-        "name,count\ngemm,6\nnccl,6\n"
-    )
+    assert ask(find("kernels"), store, columns=["name", "count"]).to_csv() == ("name,count\ngemm,6\nnccl,6\n")
     assert [one["explanation"] for one in ask(find("kernels"), store).checks] == [OF_THE_OTHERS]
     (row,) = ask(find("communication"), store).rows()
     assert (row["calls"], row["measured"]) == (6, 6)
@@ -71,14 +69,10 @@ def test_one_sound_rank_is_enough(store: Store) -> None:
 
 @pytest.mark.parametrize("name", ["kernels", "steps", "what-if"])
 def test_where_all_ranks_are_damaged_the_figures_are_of_these(name: str) -> None:
-    with Store.from_rows(
-        {**job(), "data_check": [{**CUT, "rank": rank} for rank in range(4)]}
-    ) as all_cut:
+    with Store.from_rows({**job(), "data_check": [{**CUT, "rank": rank} for rank in range(4)]}) as all_cut:
         table = ask(find(name), all_cut)
     assert table.rows()
-    assert {one["explanation"] for one in table.checks} == {
-        "it is cut off. The figures are of damaged ranks alone."
-    }
+    assert {one["explanation"] for one in table.checks} == {"it is cut off. The figures are of damaged ranks alone."}
 
 
 def test_a_step_that_one_rank_lost_is_in_no_mean_of_what_if() -> None:
@@ -102,9 +96,7 @@ def test_counters_of_a_damaged_rank_are_not_compared() -> None:
     }
     rows = {
         "measured_kernel": [launch | {"rank": rank, "measured": rank} for rank in range(2)],
-        "kernel_metric": [
-            value | {"rank": rank, "measured": rank, "value": 1_000.0 + rank} for rank in range(2)
-        ],
+        "kernel_metric": [value | {"rank": rank, "measured": rank, "value": 1_000.0 + rank} for rank in range(2)],
         "data_check": [{**CUT, "rank": 1}],
     }
     with Trace(Store.from_rows(rows)) as trace:

@@ -106,9 +106,7 @@ def test_html_escapes_what_comes_from_files(table):
 def test_html_is_bounded_and_says_units_and_shares(table):
     long = replace(
         table,
-        arrow=pa.table(
-            {"name": ["x" * 10_000] * 500, "total_ns": [BIG] * 500, "share_ratio": [0.25] * 500}
-        ),
+        arrow=pa.table({"name": ["x" * 10_000] * 500, "total_ns": [BIG] * 500, "share_ratio": [0.25] * 500}),
     )
     html = long._repr_html_()
     assert len(html) < 100_000
@@ -180,9 +178,7 @@ def test_rows_of_a_tree_that_were_sorted_are_not_indented():
     assert any(line.text.startswith("  layer") for line in answer.lines(width=80, most=None))
     rows = [line.text.split()[0] for line in answer.sort("depth").lines(width=80, most=None)[2:]]
     assert rows == ["layer", "model"]
-    assert not any(
-        line.text.startswith(" ") for line in answer.sort("depth").lines(width=80, most=None)
-    )
+    assert not any(line.text.startswith(" ") for line in answer.sort("depth").lines(width=80, most=None))
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,7 @@ from stepscope.floor.text_cells import cells
 NAME = Column("name", "text", "name")
 TOTAL = Column("total_ns", "int", "time", "ns")
 HIDDEN = Column("stream", "int", "stream", shown=False)
-QUESTION = Question(
-    name="toy", asks="Which?", answer=lambda scope: None, rests_on=(), columns=(NAME, TOTAL, HIDDEN)
-)
+QUESTION = Question(name="toy", asks="Which?", answer=lambda scope: None, rests_on=(), columns=(NAME, TOTAL, HIDDEN))
 
 
 def table_of(*rows, question=QUESTION, **more) -> Table:
@@ -85,9 +83,7 @@ def test_no_line_is_wider_than_asked():
 
 
 def test_a_long_name_keeps_its_beginning_and_its_end():
-    assert (
-        shortened("void at::native::elementwise_kernel<128, 4>", 24) == "void at::native:…128, 4>"
-    )
+    assert shortened("void at::native::elementwise_kernel<128, 4>", 24) == "void at::native:…128, 4>"
     assert shortened("short", 24) == "short"
 
 
@@ -106,10 +102,7 @@ def test_rows_left_out_are_counted():
 
 
 def test_columns_that_were_asked_for_all_show():
-    text = [
-        line.text
-        for line in grid_lines(table_of(("k" * 100, 1, 7)), width=40, most=None, whole=True)
-    ]
+    text = [line.text for line in grid_lines(table_of(("k" * 100, 1, 7)), width=40, most=None, whole=True)]
     assert text[1].split() == ["name", "total", "stream"]
 
 
@@ -124,10 +117,7 @@ def test_an_answer_that_a_check_bears_on_is_marked_with_the_reason():
 
 
 def test_a_note_alone_marks_nothing():
-    assert (
-        grid_lines(table_of(("k", 1, 1), checks=(check("note"),)), width=80, most=1)[0].text
-        == "Which?"
-    )
+    assert grid_lines(table_of(("k", 1, 1), checks=(check("note"),)), width=80, most=1)[0].text == "Which?"
 
 
 def test_checks_of_several_ranks_say_which():
@@ -137,9 +127,7 @@ def test_checks_of_several_ranks_say_which():
 
 
 def test_an_empty_answer_shows_its_note_and_no_head():
-    assert grid_text(table_of(note="Nothing was recorded."), width=80, most=20) == (
-        "Which?\nNothing was recorded."
-    )
+    assert grid_text(table_of(note="Nothing was recorded."), width=80, most=20) == ("Which?\nNothing was recorded.")
 
 
 def test_a_name_from_a_file_cannot_steer_the_terminal():
@@ -265,9 +253,7 @@ def test_hidden_columns_are_listed_in_full():
 
 def test_kernels_that_differ_in_the_middle_of_their_names_look_different():
     columns = (Column("name", "text", "kernel", kernels=True), TOTAL)
-    names = [
-        f"void cutlass::Kernel2<cutlass_80_{tile}_tn_align8_and_more>(x::Params)" for tile in "ab"
-    ]
+    names = [f"void cutlass::Kernel2<cutlass_80_{tile}_tn_align8_and_more>(x::Params)" for tile in "ab"]
     table = table_of(*((name, 5) for name in names), question=replace(QUESTION, columns=columns))
     shown = grid_text(table, width=40, most=9).splitlines()[2:]
     assert len(set(shown)) == 2
@@ -287,14 +273,8 @@ def test_other_texts_that_differ_in_their_middle_look_different_too():
 def test_a_column_that_is_shown_where_it_varies():
     span = Column("span", "int", "which recording", shown="varying")
     question = replace(QUESTION, columns=(span, TOTAL))
-    assert (
-        grid_text(table_of((0, 5), (0, 6), question=question), width=40, most=9).splitlines()[1]
-        == "total"
-    )
-    assert (
-        grid_text(table_of((0, 5), (1, 6), question=question), width=40, most=9).splitlines()[1]
-        == "span  total"
-    )
+    assert grid_text(table_of((0, 5), (0, 6), question=question), width=40, most=9).splitlines()[1] == "total"
+    assert grid_text(table_of((0, 5), (1, 6), question=question), width=40, most=9).splitlines()[1] == "span  total"
 
 
 def found(rank: int, explanation: str, name: str = "c", count: int = 1, severity: str = "note"):
@@ -327,9 +307,7 @@ def test_what_differs_between_ranks_in_figures_is_said_of_the_worst():
     assert warnings(*[lost(rank, 18 if rank in (5, 9) else rank % 3) for rank in range(64)]) == [
         f"· c (rank 5, 9; other figures on rank 0-4, 6-8, 10-63): {worst}"
     ]
-    assert warnings(lost(0, 50), lost(1, 18, "warning")) == [
-        f"⚠ c (rank 1; other figures on rank 0): {worst}"
-    ]
+    assert warnings(lost(0, 50), lost(1, 18, "warning")) == [f"⚠ c (rank 1; other figures on rank 0): {worst}"]
 
 
 def test_figures_of_several_recordings_of_a_rank_are_counted_by_recording():

@@ -20,9 +20,7 @@ def answered(make_scope):
 
 
 def test_columns_get_a_type_and_the_unit_in_their_name(answered):
-    columns = answered(
-        "SELECT name, dur_ns, 0.5 AS x_ratio, true AS yes, 1 AS n FROM device_event"
-    ).columns
+    columns = answered("SELECT name, dur_ns, 0.5 AS x_ratio, true AS yes, 1 AS n FROM device_event").columns
     assert [(c.name, c.type, c.unit) for c in columns] == [
         ("name", "text", ""),
         ("dur_ns", "int", "ns"),

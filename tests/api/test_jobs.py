@@ -28,9 +28,7 @@ def test_each_job_is_answered_on_its_own_and_named(unlike):
             {"job": "b", "rank": 1, "rank_rule": "distributedInfo"},
         ]
         assert [column.name for column in answer.columns] == ["job", "rank", "rank_rule"]
-        assert answer.note == (
-            f"The files are of 2 jobs: a ({H100}), b ({MI300}). `--job NAME` picks one."
-        )
+        assert answer.note == (f"The files are of 2 jobs: a ({H100}), b ({MI300}). `--job NAME` picks one.")
         assert answer.to_dict()["rows"][0]["job"] == "a"
         assert len(answer.sources) == 3
         assert answer.jobs["b"].rows() == [
@@ -197,9 +195,7 @@ def test_a_list_of_jobs_that_is_none_is_refused(unlike, tmp_path, jobs):
         stepscope.open(kept)
 
 
-def test_a_list_of_jobs_that_was_altered_is_refused_and_in_the_cache_made_again(
-    unlike, tmp_path, own_cache
-):
+def test_a_list_of_jobs_that_was_altered_is_refused_and_in_the_cache_made_again(unlike, tmp_path, own_cache):
     kept = import_source(unlike, tmp_path / "kept")
     with stepscope.open(unlike) as trace:
         expected = trace.sources().rows()

@@ -18,11 +18,7 @@ from stepscope.store.open import Store
 
 ASKED = {f"Unpack[{one.__name__}]": one for one in (AskedOfEvents, AskedOfTime, AskedOfRecording)}
 ROWS = {
-    "step": [
-        {"rank": rank, "step": step, "start_ns": 0, "end_ns": 1}
-        for rank in (0, 1)
-        for step in (3, 4)
-    ],
+    "step": [{"rank": rank, "step": step, "start_ns": 0, "end_ns": 1} for rank in (0, 1) for step in (3, 4)],
     "source": [{"rank": 0, "path": "a.json"}, {"rank": 1, "path": "b.json"}],
 }
 
@@ -224,9 +220,7 @@ def test_strict_takes_a_file_whose_damage_costs_nothing_before_and_after_it_was_
 
 
 @pytest.mark.parametrize("where", ["file", "below a file", "full"])
-def test_cache_that_cannot_be_used_is_noted_and_the_question_answered(
-    where, tmp_path, monkeypatch, caplog
-):
+def test_cache_that_cannot_be_used_is_noted_and_the_question_answered(where, tmp_path, monkeypatch, caplog):
     source = tmp_path / "trace.json"
     event = {"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": 1, "ts": 1, "dur": 2}
     source.write_text(json.dumps({"traceEvents": [event]}))
@@ -241,9 +235,7 @@ def test_cache_that_cannot_be_used_is_noted_and_the_question_answered(
         monkeypatch.setattr(place, "_put_in_place", full)
     else:
         cache.write_text("mine")
-    monkeypatch.setenv(
-        "STEPSCOPE_CACHE", str(cache / "inner" if where == "below a file" else cache)
-    )
+    monkeypatch.setenv("STEPSCOPE_CACHE", str(cache / "inner" if where == "below a file" else cache))
     with stepscope.open(source) as trace:
         assert trace.sql("SELECT name FROM host_event").rows() == [{"name": "aten::add"}]
         scratch = trace._scratch

@@ -187,10 +187,7 @@ class Makes:
 
     def __call__(self, name: str, *sources: Path | dict[str, Any]) -> Made:
         if name not in self.known:
-            opened = [
-                Trace(Store.from_rows(one)) if isinstance(one, dict) else open_trace(one)
-                for one in sources
-            ]
+            opened = [Trace(Store.from_rows(one)) if isinstance(one, dict) else open_trace(one) for one in sources]
             jobs = [one for trace in opened for one in trace.jobs.values()]
             shown = [Shown(f"{name} {n}", trace) for n, trace in enumerate(jobs, 1)]
             for one in shown:
@@ -231,18 +228,14 @@ class Pages:
         opened.page.on(
             "console",
             lambda said: (
-                opened.console.append(said.text)
-                if said.type != "log" and not said.text.startswith(refused)
-                else None
+                opened.console.append(said.text) if said.type != "log" and not said.text.startswith(refused) else None
             ),
         )
         opened.page.on("pageerror", lambda error: opened.console.append(str(error)))
         opened.page.on("dialog", lambda dialog: opened.console.append(dialog.message))
         opened.page.on(
             "request",
-            lambda one: (
-                None if one.url.startswith(opened.address) else opened.requests.append(one.url)
-            ),
+            lambda one: None if one.url.startswith(opened.address) else opened.requests.append(one.url),
         )
         if kind == "server":
             opened.page.goto(server.policy.link)

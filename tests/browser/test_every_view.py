@@ -62,8 +62,7 @@ def as_views_ask(monkeypatch: pytest.MonkeyPatch, made: Any) -> None:
         return [
             form
             for form in every_form()
-            if not form.parameters
-            and (form.question.recordings != "one" or made.answers.has(form.question.name))
+            if not form.parameters and (form.question.recordings != "one" or made.answers.has(form.question.name))
         ]
 
     monkeypatch.setattr(page_data, "forms", asked)

@@ -30,11 +30,7 @@ def test_the_numbers_are_those_of_the_answer(show: Any, question: str) -> None:
     report = show("training", training())
     page = report.show(question)
     answer = reply(report.data, question)["answer"]
-    times = [
-        c["name"]
-        for c in answer["columns"]
-        if c["unit"] == "ns" and not c["name"].startswith("start")
-    ]
+    times = [c["name"] for c in answer["columns"] if c["unit"] == "ns" and not c["name"].startswith("start")]
     shown = page.locator("main .answer-table tbody").inner_text()
     heads = page.locator("main .answer-table thead").inner_text()
     for name in times:
@@ -147,9 +143,7 @@ def test_the_keyboard_reaches_everything(show: Any) -> None:
     assert "module=" not in page.url
 
 
-@pytest.mark.parametrize(
-    ("show", "scheme"), [("report", "light"), ("server", "dark")], indirect=["show"]
-)
+@pytest.mark.parametrize(("show", "scheme"), [("report", "light"), ("server", "dark")], indirect=["show"])
 def test_no_serious_fault_of_accessibility(show: Any, scheme: str) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     report = show("training", training(), color_scheme=scheme)
@@ -222,15 +216,11 @@ def test_a_part_of_the_recording_is_asked_for(show: Any) -> None:
     assert set(cells.all_inner_texts()) == {"1"}
 
 
-def test_a_view_follows_a_job_and_keeps_its_place(
-    browser: Any, served: Any, tmp_path: Any, monkeypatch: Any
-) -> None:
+def test_a_view_follows_a_job_and_keeps_its_place(browser: Any, served: Any, tmp_path: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr(growing, "LEAST_SECONDS", 0)
     file = tmp_path / "run"
     file.write_text("")
-    server = served(
-        opened(training()), follows=([file], lambda _: opened(training(len(file.read_text()))))
-    )
+    server = served(opened(training()), follows=([file], lambda _: opened(training(len(file.read_text())))))
     page = browser.new_page(viewport={"width": 1000, "height": 200})
     page.goto(server.policy.link)
     page.goto(f"{page.url}#/gpu-trace?find=quoted")

@@ -7,9 +7,7 @@ import pytest
 from tests.browser.recordings import HOSTILE, LONG, training
 
 
-def opened(
-    show: Any, kind: str, rows: dict[str, Any], hash_: str = "timeline", **looks: Any
-) -> Any:
+def opened(show: Any, kind: str, rows: dict[str, Any], hash_: str = "timeline", **looks: Any) -> Any:
     opened = show(kind, rows, **looks)
     page = opened.page
     page.goto(f"{opened.address}#/{hash_}")  # whose hash changes as soon as something was found

@@ -26,9 +26,7 @@ def test_every_control_of_every_view_is_reached_and_shows_its_focus(show: Any) -
     report = show("training", training())
     for view in report.views():
         page = report.show(view)
-        page.evaluate(
-            "document.querySelectorAll('main details').forEach((one) => { one.open = true; })"
-        )
+        page.evaluate("document.querySelectorAll('main details').forEach((one) => { one.open = true; })")
         page.keyboard.press("Tab")  # from here on focus is that of a keyboard
         assert page.evaluate(FOCUSED) == [], view
 
@@ -36,7 +34,9 @@ def test_every_control_of_every_view_is_reached_and_shows_its_focus(show: Any) -
 @pytest.mark.parametrize("show", ["server"], indirect=True)
 def test_the_overview_asks_only_for_what_it_shows(show: Any) -> None:
     page = show("training", training()).show("overview")
-    asked = "() => performance.getEntriesByType('resource').flatMap((one) => /answers.([^?]*)/.exec(one.name)?.[1] ?? [])"
+    asked = (
+        "() => performance.getEntriesByType('resource').flatMap((one) => /answers.([^?]*)/.exec(one.name)?.[1] ?? [])"
+    )
     page.wait_for_function(f"() => ({asked})().length >= 3")  # what was answered has an entry
     assert set(page.evaluate(asked)) == {"summary", "steps", "kernels"}
 
@@ -67,9 +67,7 @@ def test_what_is_alive_at_a_moment_and_in_a_stretch_is_listed(show: Any) -> None
     page.wait_for_selector("main:not(:has(.waiting))")
     assert rows.count() == 2
     page.goto(re.sub("window=[^&]*", "window=700ns:900ns", page.url))
-    page.wait_for_selector(
-        "text=No curve of this stretch: no event or sample lies in 700 ns to 900 ns"
-    )
+    page.wait_for_selector("text=No curve of this stretch: no event or sample lies in 700 ns to 900 ns")
     assert page.get_by_role("button", name="Show all, at the peak").is_visible()
 
 

@@ -48,9 +48,7 @@ def write_store(directory: Path, rows) -> Path:
         folder = directory / f"rank={rank:05d}"
         folder.mkdir(parents=True)
         for name, table in tables.items():
-            pq.write_table(
-                table.filter(pc.equal(table["rank"], rank)), folder / f"{name}.0.parquet"
-            )
+            pq.write_table(table.filter(pc.equal(table["rank"], rank)), folder / f"{name}.0.parquet")
     write_store_file(directory, {"source": "made", "ranks": []})
     return directory
 
@@ -95,9 +93,7 @@ def spawn() -> Callable[..., Ran]:
     """Runs the command as a process of its own, as a shell does."""
 
     def run_apart(*arguments: str, **settings: str) -> Ran:
-        done = python(
-            "-m", "stepscope", *arguments, env={**os.environ, "STEPSCOPE_DEBUG": "", **settings}
-        )
+        done = python("-m", "stepscope", *arguments, env={**os.environ, "STEPSCOPE_DEBUG": "", **settings})
         return Ran(done.returncode, done.stdout, done.stderr)
 
     return run_apart

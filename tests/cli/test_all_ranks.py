@@ -79,11 +79,7 @@ def test_few_bytes_are_shown_at_the_end_of_the_job_and_many_are_not(tmp_path):
 
 
 def test_one_ranks_rows_keep_the_words_about_all(wrote):
-    phases = [
-        {"rank": rank, "phase": phase, "mean_ns": 5.0}
-        for rank in range(3)
-        for phase in ("step", "residual")
-    ]
+    phases = [{"rank": rank, "phase": phase, "mean_ns": 5.0} for rank in range(3) for phase in ("step", "residual")]
     rank = {"rank": 0, "world_size": 4}
     with Store.from_rows({"phase": phases, "rank": [rank]}) as store:
         answer = ask(find("phases"), store)

@@ -30,9 +30,7 @@ def test_the_best_run_is_the_limit_and_the_first_does_not_count(monkeypatch):
 
 
 def test_results_stand_beside_the_data_sheet():
-    found = Measured(
-        "NVIDIA H100 80GB HBM3", 132, {}, {"bfloat16": 692.65e12}, 3.015e12, 57.6e9, "by hand"
-    )
+    found = Measured("NVIDIA H100 80GB HBM3", 132, {}, {"bfloat16": 692.65e12}, 3.015e12, 57.6e9, "by hand")
     lines = list(result_lines(found, builtin().find(found.device, 132)))
     assert lines[0] == "NVIDIA H100 80GB HBM3"
     assert [line.split() for line in lines[1:]] == [

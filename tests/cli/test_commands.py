@@ -44,9 +44,7 @@ def test_sql_answers_in_every_form(run, store, tmp_path):
     assert run("sql", store, query).out == "name  total\nadd   40 ns\ngemm  40 ns\n"
     assert json.loads(run("sql", store, query, "--json").out)["columns"][1]["unit"] == "ns"
     assert run("sql", store, query, "--parquet", str(tmp_path / "x.parquet")).code == 0
-    assert (
-        run("sql", store, query, "--csv", "--rank", "1").out == "name,total_ns\nadd,20\ngemm,20\n"
-    )
+    assert run("sql", store, query, "--csv", "--rank", "1").out == "name,total_ns\nadd,20\ngemm,20\n"
 
 
 @pytest.mark.parametrize(

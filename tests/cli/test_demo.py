@@ -79,9 +79,7 @@ def test_a_gpu_that_is_not_there_is_a_wrong_call_and_leaves_nothing(
     assert list((elsewhere / "temporary").iterdir()) == []
 
 
-def test_a_folder_that_cannot_be_written_is_named(
-    elsewhere: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_that_cannot_be_written_is_named(elsewhere: Path, capfd: pytest.CaptureFixture[str]) -> None:
     occupied = elsewhere / "file"
     occupied.write_text("")
     assert main(["demo", "--output", str(occupied / "below")]) == 1

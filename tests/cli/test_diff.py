@@ -16,12 +16,8 @@ def pair(make_store):
     def rows(gemm, **more):
         return {
             "source": [{"path": "a.json"}],
-            "step": [
-                {"step": n, "start_ns": 2000 * n, "end_ns": 2000 * n + 1000 + gemm} for n in (0, 1)
-            ],
-            "device_event": [
-                {"step": n, "name": "gemm", "start_ns": 2000 * n, "dur_ns": gemm} for n in (0, 1)
-            ],
+            "step": [{"step": n, "start_ns": 2000 * n, "end_ns": 2000 * n + 1000 + gemm} for n in (0, 1)],
+            "device_event": [{"step": n, "name": "gemm", "start_ns": 2000 * n, "dur_ns": gemm} for n in (0, 1)],
             **more,
         }
 
@@ -84,9 +80,7 @@ def test_gates_that_hold_are_told_and_are_exit_code_0(run, pair):
 
 
 def test_json_has_what_became_of_the_gates(run, pair):
-    done = run(
-        "diff", *pair, "--json", "--fail-if", "step_time > +2%", "--fail-if", "kernel:gemm < -9%"
-    )
+    done = run("diff", *pair, "--json", "--fail-if", "step_time > +2%", "--fail-if", "kernel:gemm < -9%")
     assert done.code == 3
     gates = json.loads(done.out)["gates"]
     assert [(gate["gate"], gate["outcome"], gate["change_ns"]) for gate in gates] == [

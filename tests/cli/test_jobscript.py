@@ -91,14 +91,10 @@ def test_the_script_runs_under_slurm(run, tmp_path: Path) -> None:
     path = f"{tmp_path / 'bin'}:{Path(sys.executable).parent}"
     setup = ("--setup", f"export PATH='{path}':$PATH", "--partition", "all")
     command = ("--tool", "vtune", "--ranks", "local:0", "--", sys.executable, str(program), "$5")
-    assert (
-        run("jobscript", "slurm", *size, *setup, "-o", str(tmp_path / "job.sh"), *command).code == 0
-    )
+    assert run("jobscript", "slurm", *size, *setup, "-o", str(tmp_path / "job.sh"), *command).code == 0
     (tmp_path / "slurm").mkdir()
     with slurm(tmp_path / "slurm") as environment:
-        code = submitted(
-            tmp_path / "job.sh", {**environment, "PYTHONPATH": os.pathsep.join(sys.path)}
-        )
+        code = submitted(tmp_path / "job.sh", {**environment, "PYTHONPATH": os.pathsep.join(sys.path)})
     out = (tmp_path / "job.sh.out").read_text()
     # What a rank ends with is what the job ends with, after all is finished.
     assert code == 7, out

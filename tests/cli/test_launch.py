@@ -103,8 +103,6 @@ def test_a_tool_whose_output_another_question_reads_shows_that(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = tmp_path / "rank0.onednn.txt"
-    log.write_text(
-        "onednn_verbose,exec,cpu,matmul,brgemm,undef,src_f32::blocked:ab:f0,,,2x3:3x4,0.5\n"
-    )
+    log.write_text("onednn_verbose,exec,cpu,matmul,brgemm,undef,src_f32::blocked:ab:f0,,,2x3:3x4,0.5\n")
     show([log], "onednn")
     assert "matmul" in capsys.readouterr().out

@@ -71,9 +71,7 @@ def test_perf_samples_each_rank(tmp_path: Path) -> None:
     printed = ran(perf, "script", "-i", files[0], "-F", "comm,period", check=True)  # fmt: skip
     samples = [line.split() for line in printed.stdout.splitlines() if line.strip()]
     with stepscope.open(files[0], cache=False) as read:
-        (sums,) = read.sql(
-            "SELECT sum(weight) AS n, sum(sampled_ns) AS ns FROM stack_sample"
-        ).rows()
+        (sums,) = read.sql("SELECT sum(weight) AS n, sum(sampled_ns) AS ns FROM stack_sample").rows()
         threads = {row["thread_name"] for row in read.sql("SELECT thread_name FROM thread").rows()}
     assert (sums["n"], sums["ns"]) == (len(samples), sum(int(one[-1]) for one in samples))
     assert threads == {" ".join(one[:-1]) for one in samples}

@@ -89,9 +89,7 @@ def test_metrics_are_listed_by_the_tool_that_records_them(spawn, tmp_path: Path)
 def recording(path: Path, *kernels: tuple[str, int]) -> str:
     """A trace of torch.profiler with these kernels, each with its time in µs."""
     one = {"ph": "X", "cat": "kernel", "pid": 0, "tid": 7, "args": {"device": 0, "stream": 7}}
-    events = [
-        {**one, "name": name, "ts": 1000 * at, "dur": dur} for at, (name, dur) in enumerate(kernels)
-    ]
+    events = [{**one, "name": name, "ts": 1000 * at, "dur": dur} for at, (name, dur) in enumerate(kernels)]
     path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
     return str(path)
 

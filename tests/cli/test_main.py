@@ -160,9 +160,7 @@ def test_what_the_system_refuses_is_no_bug(run, monkeypatch):
     assert ran.err.startswith("stepscope: secret.json: Permission denied")
 
 
-@pytest.mark.parametrize(
-    "error", [MemoryError("Unable to allocate 37.3 GiB"), duckdb.OutOfMemoryException("full")]
-)
+@pytest.mark.parametrize("error", [MemoryError("Unable to allocate 37.3 GiB"), duckdb.OutOfMemoryException("full")])
 def test_memory_that_ran_out_is_no_bug(run, monkeypatch, error):
     failing(monkeypatch, error)
     ran = run("kernels", "x")

@@ -137,9 +137,7 @@ def test_the_commented_operators_can_be_measured_too(fork, job):
     script = str(job / "train.py")
     assert fork("plan", "--operators", "--repetitions", "1", "-o", str(plan), script).code == 0
     assert f"stepscope record --inline {plan} -- {script}\n" in plan.read_text()
-    operators = [
-        line.split('"')[1] for line in plan.read_text().splitlines() if line.startswith('    # "')
-    ]
+    operators = [line.split('"')[1] for line in plan.read_text().splitlines() if line.startswith('    # "')]
     assert "fc1.forward.aten::addmm" in operators
     assert any("#" in operator for operator in operators)
     (job / "operators.json").write_text(json.dumps({"repetitions": 1, "events": operators}))
@@ -222,10 +220,7 @@ def test_a_script_that_ends_early_gives_what_was_watched_until_then(fork, job):
     assert '    "forward",' in done.out
     assert "iterations; this run had 5.\n" in done.out
     assert "raised ValueError" in done.err
-    assert (
-        "ended after 5 of the 15 iterations that a plan takes: its times are of 1 watched"
-        in done.err
-    )
+    assert "ended after 5 of the 15 iterations that a plan takes: its times are of 1 watched" in done.err
     assert "it names no operators" in done.err
 
 

@@ -20,9 +20,7 @@ def recording(tmp_path: Path) -> str:
 def test_all_rows_are_drawn_where_one_column_of_one_is_shown(recording, tmp_path, capsys):
     pytest.importorskip("matplotlib")
     target = tmp_path / "roof.svg"
-    code = main(
-        ["roofline", recording, "--csv", "--top", "1", "--columns", "bound", "--plot", str(target)]
-    )
+    code = main(["roofline", recording, "--csv", "--top", "1", "--columns", "bound", "--plot", str(target)])
     told = capsys.readouterr()
     assert (code, told.out) == (0, "bound\ncompute\n")
     assert "roof.svg: drawn" in told.err

@@ -34,10 +34,7 @@ def test_json_is_one_object_and_nothing_else(run, store):
 
 
 def test_csv(run, store):
-    assert (
-        run("kernels", store, "--csv", "--columns", "name,count").out
-        == "name,count\nadd,4\ngemm,4\n"
-    )
+    assert run("kernels", store, "--csv", "--columns", "name,count").out == "name,count\nadd,4\ngemm,4\n"
 
 
 def test_parquet_goes_to_a_file_and_stdout_stays_empty(run, store, tmp_path):
@@ -96,9 +93,7 @@ def test_sort_orders_every_form_alike(run, store):
         names = [run("kernels", store, "--sort", by, *form).out for by in ("name", "name:desc")]
         assert names[0].index("add") < names[0].index("gemm")
         assert names[1].index("gemm") < names[1].index("add")
-    assert run(
-        "kernels", store, "--sort", "name:desc", "--top", "1", "-c", "name", "--csv"
-    ).out == ("name\ngemm\n")
+    assert run("kernels", store, "--sort", "name:desc", "--top", "1", "-c", "name", "--csv").out == ("name\ngemm\n")
 
 
 def test_an_answer_under_doubt_is_marked_in_every_form(run, make_store):

@@ -58,10 +58,7 @@ def test_an_imported_store_answers_like_its_source(run, traces, tmp_path):
 def test_a_rank_that_the_user_knows_is_taken(run, traces, tmp_path):
     store = str(tmp_path / "store")
     assert run("import", str(traces / "trace.json"), "-o", store, "--as-rank", "5").code == 0
-    assert (
-        run("sources", store, "--csv", "--columns", "rank,rank_rule").out
-        == "rank,rank_rule\n5,flag\n"
-    )
+    assert run("sources", store, "--csv", "--columns", "rank,rank_rule").out == "rank,rank_rule\n5,flag\n"
 
 
 def test_only_a_store_is_replaced(run, traces, tmp_path):
@@ -146,9 +143,7 @@ def test_a_cut_file_is_answered_from_what_is_left_and_refused_when_strict(run, t
 
 @pytest.mark.parametrize("name", ["empty.json", "folder", "picture.png", "nowhere"])
 @pytest.mark.parametrize("command", ["summary", "import"])
-def test_what_is_no_recording_is_two_lines_and_leaves_nothing(
-    run, tmp_path, own_cache, name, command
-):
+def test_what_is_no_recording_is_two_lines_and_leaves_nothing(run, tmp_path, own_cache, name, command):
     source = tmp_path / "in" / name
     source.parent.mkdir()
     if name == "empty.json":

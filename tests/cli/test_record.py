@@ -43,9 +43,7 @@ def job(tmp_path, monkeypatch):
     for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
         monkeypatch.delenv(name, raising=False)
     (tmp_path / "train.py").write_text(TRAINING)
-    (tmp_path / "plan.toml").write_text(
-        'warmup = 3\nrepetitions = 3\nevents = ["forward", "backward"]\n'
-    )
+    (tmp_path / "plan.toml").write_text('warmup = 3\nrepetitions = 3\nevents = ["forward", "backward"]\n')
     return tmp_path
 
 
@@ -129,9 +127,7 @@ def test_a_trace_alone_is_asked_for_by_name(fork, job):
 
 def test_a_plan_and_a_trace_of_one_run(fork, job):
     plan = str(job / "plan.toml")
-    done = _recorded(
-        fork, job, "--inline", plan, "--trace", "--active", "2", "--", str(job / "train.py")
-    )
+    done = _recorded(fork, job, "--inline", plan, "--trace", "--active", "2", "--", str(job / "train.py"))
     assert done.code == 0, done.err
     (profile,) = (job / "out").glob("*.prof.json")
     assert json.loads(profile.read_text())["complete"] is True
@@ -149,9 +145,7 @@ def test_a_script_that_exits_keeps_its_code_and_its_recording(fork, job):
 
 def test_a_script_that_raises_shows_its_own_traceback_alone(fork, job):
     script = job / "raises.py"
-    train = TRAINING.replace(
-        "print(", "def inner():\n    raise ValueError('mine')\ninner()\nprint("
-    )
+    train = TRAINING.replace("print(", "def inner():\n    raise ValueError('mine')\ninner()\nprint(")
     script.write_text(train)
     done = _recorded(fork, job, "--active", "99", "--", str(script))
     assert done.code == 1
@@ -203,9 +197,7 @@ def test_what_the_script_recorded_by_itself_is_said_to_be_elsewhere(fork, job):
 
 
 @pytest.mark.parametrize("way", [(), ("--phases",)])
-def test_a_script_that_starts_a_recording_and_has_no_loop_of_ours_is_recorded_in_the_loop_that_is_found(
-    fork, job, way
-):
+def test_a_script_that_starts_a_recording_and_has_no_loop_of_ours_is_recorded_in_the_loop_that_is_found(fork, job, way):
     own = job / "own"
     (job / "train.py").write_text(
         f"import torch\nfrom stepscope import inline\ninline.start(out={str(own)!r})\n{TRAINING}"
@@ -226,8 +218,7 @@ def test_a_script_with_a_trace_of_its_own_is_traced_after_it(fork, job):
         "import torch\nfrom stepscope import trace\n"
         "def batches():\n"
         f"    with trace({str(own)!r}, active=2) as tracer:\n"
-        "        yield from tracer.iterate(torch.utils.data.DataLoader(data, batch_size=4))\n"
-        + loop
+        "        yield from tracer.iterate(torch.utils.data.DataLoader(data, batch_size=4))\n" + loop
     )
     done = _recorded(fork, job, "--trace", "--active", "2", "--", str(job / "train.py"))
     assert done.code == 0, done.err
@@ -296,8 +287,7 @@ def test_the_script_is_named_with_a_placeholder_for_its_arguments(fork, job):
 
 def test_a_scripts_own_hook_shows_what_it_raised(spawn, job):
     (job / "hooked.py").write_text(
-        "import sys\nsys.excepthook = lambda kind, error, place: print('hook', kind.__name__)\n"
-        "raise KeyError\n"
+        "import sys\nsys.excepthook = lambda kind, error, place: print('hook', kind.__name__)\nraise KeyError\n"
     )
     done = _recorded(spawn, job, "--no-summary", "--", str(job / "hooked.py"))
     assert (done.code, done.out, done.err) == (1, "hook KeyError\n", "")
@@ -405,8 +395,7 @@ def test_a_script_that_profiles_its_first_steps_is_traced_after_them(fork, job):
         "        for batch in torch.utils.data.DataLoader(data, batch_size=4):\n"
         "            yield batch\n"
         "            profiler.step()\n"
-        "    print('own', sum(event.key.startswith('ProfilerStep') for event in profiler.events()))\n"
-        + loop
+        "    print('own', sum(event.key.startswith('ProfilerStep') for event in profiler.events()))\n" + loop
     )
     done = _recorded(fork, job, "--trace", "--active", "2", "--", str(job / "train.py"))
     assert done.code == 0, done.err
@@ -449,9 +438,7 @@ def _ended_by(asked, job, *way, after):
         f"        time.sleep({0.0 if '--phases' in way else 0.3})\n"
     )
     command = [sys.executable, "-m", "stepscope", "record", *way, "-o", str(job / "out")]
-    process = subprocess.Popen(
-        [*command, "--", str(job / "train.py")], stdout=subprocess.PIPE, text=True
-    )
+    process = subprocess.Popen([*command, "--", str(job / "train.py")], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout.readline() == "ready\n"
         if asked == signal.SIGKILL:

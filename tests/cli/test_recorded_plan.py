@@ -81,9 +81,7 @@ def test_of_several_outermost_modules_none_is_the_model(planned):
     ],
 )
 def test_a_recording_that_names_no_modules_of_the_model_gives_no_plan(run, make_store, paths, says):
-    modules = [
-        {"module_id": key, "path": path, "depth": path.count(".")} for key, path in enumerate(paths)
-    ]
+    modules = [{"module_id": key, "path": path, "depth": path.count(".")} for key, path in enumerate(paths)]
     done = run("plan", make_store({"module": modules, "device_event": [{"dur_ns": 1}]}))
     assert done.code == 1
     assert says in done.err

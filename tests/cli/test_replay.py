@@ -22,10 +22,7 @@ def test_what_is_wrong_is_said_and_nothing_is_written(run, make_store, tmp_path)
     store, out = make_store(ROWS), tmp_path / "one.py"
     ran = run("replay", store, "--operator", "bmm", "-o", str(out))
     assert ran.code == 2
-    assert (
-        "the recording has no operator aten::bmm [nothing-to-replay]\n  did you mean aten::mm?"
-        in ran.err
-    )
+    assert "the recording has no operator aten::bmm [nothing-to-replay]\n  did you mean aten::mm?" in ran.err
     assert run("replay", store, "-o", str(out)).code == 2
     assert run("replay", store, "--operator", "mm", "--kernel", "gemm", "-o", str(out)).code == 2
     assert not out.exists()

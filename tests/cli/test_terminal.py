@@ -25,14 +25,9 @@ def in_terminal(width: int, *commands: list[str], **environment: str) -> str:
     """What commands write, in one process, to a terminal so wide."""
     leader, follower = pty.openpty()
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
-    program = (
-        "import sys; from stepscope.cli.main import main\n"
-        f"for words in {commands!r}: main(words); print('=====')"
-    )
+    program = f"import sys; from stepscope.cli.main import main\nfor words in {commands!r}: main(words); print('=====')"
     surroundings = {
-        key: value
-        for key, value in os.environ.items()
-        if key not in ("COLUMNS", "NO_COLOR", "FORCE_COLOR")
+        key: value for key, value in os.environ.items() if key not in ("COLUMNS", "NO_COLOR", "FORCE_COLOR")
     }
     process = subprocess.Popen(
         [sys.executable, "-c", program],

@@ -13,9 +13,7 @@ from stepscope.record.on_demand.request import Answer
         ("skipped", "it was in step 9 already", "a longer --lead"),
     ],
 )
-def test_a_rank_that_did_not_record_is_named_with_what_helps(
-    run, tmp_path, monkeypatch, state, why, hint
-):
+def test_a_rank_that_did_not_record_is_named_with_what_helps(run, tmp_path, monkeypatch, state, why, hint):
     def agreed(_directory, request, **_options):
         return request
 

@@ -133,9 +133,7 @@ def test_a_browser_opens_a_file_that_leads_to_the_link(run, store, monkeypatch):
     opened = []
     monkeypatch.setattr(view, "_has_browser", lambda: True)
     monkeypatch.setattr(webbrowser, "open", opened.append)
-    monkeypatch.setattr(
-        "stepscope.serve.running.serve", lambda *_, ready, **__: ready(lambda: None)
-    )
+    monkeypatch.setattr("stepscope.serve.running.serve", lambda *_, ready, **__: ready(lambda: None))
     monkeypatch.setattr(view.threading.Thread, "start", lambda thread: thread.run())
     texts = []
     monkeypatch.setattr(webbrowser, "open", lambda uri: texts.append((uri, open(uri[7:]).read())))  # noqa: PTH123, SIM115

@@ -20,9 +20,7 @@ def failed():
             for name, samples in {"step": whole, **durations}.items():
                 mean = sum(samples) / len(samples)
                 phase.append({"phase": name, "steps": len(samples), "mean_ns": mean})
-                kept += [
-                    {"step": n, "phase": name, "dur_ns": dur} for n, dur in enumerate(samples, 1)
-                ]
+                kept += [{"step": n, "phase": name, "dur_ns": dur} for n, dur in enumerate(samples, 1)]
             return Trace(Store.from_rows({"phase": phase, "phase_step": kept}))
 
         with run(before) as one, run(after) as two:

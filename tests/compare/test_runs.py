@@ -80,9 +80,7 @@ def test_the_interval_of_an_efficiency_is_that_of_the_change_as_diff_has_it():
 
 
 def test_an_average_that_may_be_nothing_bounds_no_efficiency_from_above():
-    row = of(
-        compare([run(1, half=1, fc=100), run(2, half=200, fc=150)], mode="weak", below=0.8), "fc", 2
-    )
+    row = of(compare([run(1, half=1, fc=100), run(2, half=200, fc=150)], mode="weak", below=0.8), "fc", 2)
     assert row["efficiency_high_ratio"] == math.inf
     assert row["stops_at_ranks"] is None
 
@@ -103,9 +101,7 @@ def test_parts_beyond_ideal_add_up_to_the_iterations():
         run(4, iteration=45, computation=23, communication=12, idle=10),
     ]
     rows = compare(runs, mode="strong", below=0.8)
-    parts = [
-        of(rows, label, 4)["over_ideal_ns"] for label in ("computation", "communication", "idle")
-    ]
+    parts = [of(rows, label, 4)["over_ideal_ns"] for label in ("computation", "communication", "idle")]
     assert sum(parts) == of(rows, "iteration", 4)["over_ideal_ns"] == 20
 
 

@@ -98,9 +98,7 @@ def seen_operators() -> Callable[[Callable[[], Any]], list[Seen]]:
             super().__init__()
             self.seen: list[Seen] = []
 
-        def __torch_dispatch__(
-            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-        ) -> Any:
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             given = dict(kwargs or {})
             schema = func._schema
             arguments = []

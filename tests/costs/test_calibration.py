@@ -41,9 +41,7 @@ def test_what_is_written_is_read_back():
 def test_measuring_again_replaces_the_device_and_keeps_others():
     assert store_measured(GPU) == measured_path()
     store_measured(CPU)
-    store_measured(
-        Measured("Some CPU", None, {"float32": 0.7e12}, {}, 40e9, None, "measured again")
-    )
+    store_measured(Measured("Some CPU", None, {"float32": 0.7e12}, {}, 40e9, None, "measured again"))
     found = known_devices("measured")
     assert [device.name for device in found.devices] == [
         "Some CPU (measured)",
@@ -61,9 +59,7 @@ def test_measured_limits_that_nobody_measured_are_an_error():
 def test_a_file_of_the_users_own_comes_before_the_data_sheets():
     own = config_folder() / "hardware.toml"
     own.parent.mkdir()
-    own.write_text(
-        '[[device]]\nname = "mine"\nmatch = ["h100 80gb hbm3"]\nmatrix = { float16 = 1 }\nsource = "me"\n'
-    )
+    own.write_text('[[device]]\nname = "mine"\nmatch = ["h100 80gb hbm3"]\nmatrix = { float16 = 1 }\nsource = "me"\n')
     limits = known_devices("datasheet").find("NVIDIA H100 80GB HBM3")
     assert limits is not None
     assert limits.name == "mine"

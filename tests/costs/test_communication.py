@@ -54,8 +54,6 @@ def test_collectives_go_by_many_names(name, operation) -> None:
 
 
 def test_an_operator_gives_its_output_first() -> None:
-    found = work(
-        "c10d::_allgather_base_", "[[65536, 64], [8192, 64], []]", '["float", "float", ""]'
-    )
+    found = work("c10d::_allgather_base_", "[[65536, 64], [8192, 64], []]", '["float", "float", ""]')
     assert (found.bytes_written, found.bytes_read) == (65536 * 64 * 4, 8192 * 64 * 4)
     assert found.formula == "communication.all_gather"

@@ -62,13 +62,8 @@ def test_answers_are_those_of_walking_upwards(forest, random) -> None:
             yield row
 
     enclosing = {over for row in range(len(parent)) if modelled[row] for over in above(row)}
-    counts = [
-        modelled[row] and not (composite[row] and row in enclosing) for row in range(len(parent))
-    ]
-    expected = [
-        next((over for over in [row, *above(row)] if counts[over]), -1)
-        for row in range(len(parent))
-    ]
+    counts = [modelled[row] and not (composite[row] and row in enclosing) for row in range(len(parent))]
+    expected = [next((over for over in [row, *above(row)] if counts[over]), -1) for row in range(len(parent))]
     assert _answers(parent, modelled, composite) == expected
 
 
@@ -94,18 +89,12 @@ def test_every_modelled_operator_that_torch_composes_is_known_as_composite() -> 
             if full.endswith(("out", "Dimname", "names")):
                 continue
             try:
-                found.append(
-                    torch._C._dispatch_has_kernel_for_dispatch_key(
-                        full, "CompositeImplicitAutograd"
-                    )
-                )
+                found.append(torch._C._dispatch_has_kernel_for_dispatch_key(full, "CompositeImplicitAutograd"))
             except RuntimeError:
                 continue
         return bool(found) and all(found)
 
-    modelled = {
-        name for name, model in BY_NAME.items() if name in schemas and model.family != "view"
-    }
+    modelled = {name for name, model in BY_NAME.items() if name in schemas and model.family != "view"}
     assert len(modelled) > 500
     missing = sorted(name for name in modelled if composed(name) and not is_composite(name))
     assert missing == []

@@ -87,9 +87,7 @@ CONVOLUTIONS = [
 
 
 def _convolution(case):
-    rank, batch, channels, out_channels, groups, kernel, stride, padding, dilation, transposed = (
-        case
-    )
+    rank, batch, channels, out_channels, groups, kernel, stride, padding, dilation, transposed = case
     shape = (channels, out_channels // groups) if transposed else (out_channels, channels // groups)
     x = torch.empty((batch, channels, *range(9, 9 + rank)), device="meta", requires_grad=True)
     w = torch.empty((*shape, *[kernel] * rank), device="meta", requires_grad=True)
@@ -215,9 +213,7 @@ def test_attention_counts_what_the_counter_counts(shape, causal) -> None:
     def turned(size: list[int]) -> list[int]:
         return [size[0], size[2], size[1], size[3]]
 
-    direct = _texts(
-        turned(q), turned(k), turned(v), more=["", "", "9", "9", "0.", causal, "False", ""]
-    )
+    direct = _texts(turned(q), turned(k), turned(v), more=["", "", "9", "9", "0.", causal, "False", ""])
     found = work("aten::_flash_attention_forward", *direct, conventions=FULL)
     assert found is not None
     assert found.flops == forward

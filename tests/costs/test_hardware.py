@@ -155,9 +155,7 @@ def test_peaks_are_dense() -> None:
         ),
     ],
 )  # fmt: skip
-def test_peaks_are_units_times_operations_a_clock_times_clock(
-    name, units, ghz, vector, matrix
-) -> None:
+def test_peaks_are_units_times_operations_a_clock_times_clock(name, units, ghz, vector, matrix) -> None:
     found = builtin().find(name)
     for peaks, operations in ((found.vector, vector), (found.matrix, matrix)):
         for dtype, per_clock in operations.items():
@@ -166,9 +164,7 @@ def test_peaks_are_units_times_operations_a_clock_times_clock(
 
 def test_a_type_the_matrix_units_do_not_take_runs_on_the_others() -> None:
     device = builtin().find("Tesla V100-SXM2-16GB")
-    assert (
-        device.peak("float32", "matrix") == device.peak("float32", "vector") == 15_700_000_000_000
-    )
+    assert device.peak("float32", "matrix") == device.peak("float32", "vector") == 15_700_000_000_000
     assert device.peak("float16", "matrix") == 125_000_000_000_000
     assert device.peak("bfloat16", "matrix") is None
     assert device.peak(None, "matrix") is None

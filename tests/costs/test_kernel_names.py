@@ -110,9 +110,7 @@ def test_names_that_tell_nothing(name) -> None:
     assert tensor_core_use(name).used is None
 
 
-@pytest.mark.parametrize(
-    "name", ["triton_tem_fused_mm_3", "attn_fwd", "kernel_unified_attention_2d"]
-)
+@pytest.mark.parametrize("name", ["triton_tem_fused_mm_3", "attn_fwd", "kernel_unified_attention_2d"])
 def test_a_product_in_triton_depends_on_its_type(name) -> None:
     assert tensor_core_use(name).used is None
     assert tensor_core_use(name, "bfloat16").used is True
@@ -146,21 +144,15 @@ BF16 = '["c10::BFloat16", "c10::BFloat16"]'
 
 def test_odd_sequence_lengths_are_named() -> None:
     """The batched products of attention over 5185 tokens."""
-    assert misaligned("aten::bmm", "[[16, 64, 5185], [16, 5185, 64]]", BF16) == [
-        Misaligned("K", 5185, 8)
-    ]
+    assert misaligned("aten::bmm", "[[16, 64, 5185], [16, 5185, 64]]", BF16) == [Misaligned("K", 5185, 8)]
     assert misaligned("aten::bmm", "[[16, 5184, 64], [16, 64, 5184]]", BF16) == []
-    assert misaligned("aten::bmm", "[[16, 5185, 64], [16, 64, 5185]]", BF16) == [
-        Misaligned("N", 5185, 8)
-    ]
+    assert misaligned("aten::bmm", "[[16, 5185, 64], [16, 64, 5185]]", BF16) == [Misaligned("N", 5185, 8)]
 
 
 def test_what_must_be_aligned_is_what_is_contiguous() -> None:
     """A transposed first matrix is contiguous along M."""
     strides = "[[1, 100], [8, 1]]"
-    assert misaligned("aten::mm", "[[100, 33], [33, 8]]", BF16, strides) == [
-        Misaligned("M", 100, 8)
-    ]
+    assert misaligned("aten::mm", "[[100, 33], [33, 8]]", BF16, strides) == [Misaligned("M", 100, 8)]
     assert misaligned("aten::mm", "[[100, 33], [33, 8]]", BF16) == [Misaligned("K", 33, 8)]
 
 

@@ -130,16 +130,12 @@ def test_resnet50_forward_is_four_billion_multiply_adds_an_image(shared_traces) 
     """The published 4.1 GMACs of ResNet-50 at 224 x 224, for 32 images; shapes only, no values."""
     path = min((shared_traces / "kineto" / "resnet50_v100").glob("*.json.gz"))
     operators = _operators(_events(path))
-    gradients = tuple(
-        {_row(e) for e in operators if e["name"] == "aten::cudnn_convolution_backward"}
-    )
+    gradients = tuple({_row(e) for e in operators if e["name"] == "aten::cudnn_convolution_backward"})
     assert gradients
     steps = [e for e in operators if e["name"].startswith("ProfilerStep")]
     rows = [
         Row(row.name, row.dims, row.types, related=gradients)
-        for row in (
-            _row(e) for e in operators if e["name"] in ("aten::cudnn_convolution", "aten::addmm")
-        )
+        for row in (_row(e) for e in operators if e["name"] in ("aten::cudnn_convolution", "aten::addmm"))
     ]
     found = [of_row(row) for row in rows]
     assert None not in found

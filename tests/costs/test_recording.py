@@ -61,15 +61,11 @@ def recorded(tmp_path_factory) -> tuple[list[Row], list[int], int]:
     with FlopCounterMode(display=False) as counter:
         _step(network, optimizer)
     path = tmp_path_factory.mktemp("trace") / "trace.json"
-    with torch.profiler.profile(
-        activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True
-    ) as profiler:
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True) as profiler:
         _step(network, optimizer)
     profiler.export_chrome_trace(str(path))
     events = [
-        event
-        for event in json.loads(path.read_text(encoding="utf-8"))["traceEvents"]
-        if event.get("cat") == "cpu_op"
+        event for event in json.loads(path.read_text(encoding="utf-8"))["traceEvents"] if event.get("cat") == "cpu_op"
     ]
     events.sort(key=lambda event: (event["tid"], event["ts"], -event["dur"]))
     rows, parents, open_rows = [], [], []

@@ -19,8 +19,7 @@ from torch.nn import functional  # noqa: E402
 def _places(tensor) -> int:
     """Different elements in memory, one by one."""
     steps = [
-        [index * stride for index in range(size)]
-        for size, stride in zip(tensor.shape, tensor.stride(), strict=True)
+        [index * stride for index in range(size)] for size, stride in zip(tensor.shape, tensor.stride(), strict=True)
     ]
     return len({sum(place) for place in itertools.product(*steps)})
 
@@ -70,9 +69,7 @@ CALLS = {
     "transposed convolution": lambda: functional.conv_transpose2d(
         _x(2, 4, 5, 5), _x(4, 3, 3, 3), _x(6), stride=2, groups=2, output_padding=1
     ),
-    "batch norm": lambda: functional.batch_norm(
-        _x(3, 4, 5), _x(4), _x(4), _x(4), _x(4), training=True
-    ),
+    "batch norm": lambda: functional.batch_norm(_x(3, 4, 5), _x(4), _x(4), _x(4), _x(4), training=True),
     "group norm": lambda: functional.group_norm(_x(2, 6, 5), 3, _x(6), _x(6)),
     "layer norm": lambda: functional.layer_norm(_x(3, 4, 5), (5,), _x(5), _x(5)),
     "layer norm without weight": lambda: functional.layer_norm(_x(3, 4, 5), (4, 5)),
@@ -261,9 +258,7 @@ def test_fused_adam_reads_four_and_writes_three_values_a_parameter(seen_operator
     optimizer = torch.optim.AdamW(parameters, fused=True, weight_decay=0.1)
     for parameter in parameters:
         parameter.grad = torch.ones_like(parameter)
-    operators = [
-        operator for operator in seen_operators(optimizer.step) if "fused" in operator.name
-    ]
+    operators = [operator for operator in seen_operators(optimizer.step) if "fused" in operator.name]
     found = operators[0].work(list_dtype="float32")
     assert found is not None
     assert found.flops == 37 * 14

@@ -87,9 +87,7 @@ def test_a_complex_product_is_four_real_ones() -> None:
 def test_scaled_products_write_the_type_that_is_asked_for() -> None:
     e4m3 = "c10::Float8_e4m3fn"
     scale = ("float", [])
-    asked = _call(
-        "aten::_scaled_mm", (e4m3, [16, 32]), (e4m3, [32, 48]), scale, scale, None, None, "15"
-    )
+    asked = _call("aten::_scaled_mm", (e4m3, [16, 32]), (e4m3, [32, 48]), scale, scale, None, None, "15")
     assert (asked.flops, asked.bytes_read) == (2 * 16 * 32 * 48, 16 * 32 + 32 * 48 + 8)
     assert asked.bytes_written == 16 * 48 * 2
     assert asked.dtype == "float8_e4m3fn"
@@ -104,9 +102,7 @@ def test_scaled_products_write_the_type_that_is_asked_for() -> None:
 
 def test_packed_numbers_of_four_bits_count_twice_along_the_inner_dimension() -> None:
     fp4 = "c10::Float4_e2m1fn_x2"
-    found = _call(
-        "aten::_scaled_mm", (fp4, [16, 32]), (fp4, [32, 48]), None, None, None, None, "15"
-    )
+    found = _call("aten::_scaled_mm", (fp4, [16, 32]), (fp4, [32, 48]), None, None, None, None, "15")
     assert found.flops == 2 * 16 * 64 * 48
 
 
@@ -131,9 +127,7 @@ def test_library_convolutions_have_their_arguments_elsewhere() -> None:
         "False", "[0, 0]", "1",
     )  # fmt: skip
     assert plain.flops == 2 * 2 * 6 * 5 * 5 * 4 * 9
-    cudnn = _call(
-        "aten::cudnn_convolution", [2, 4, 9, 9], [6, 4, 3, 3], "[1, 1]", "[2, 2]", "[1, 1]", "1"
-    )
+    cudnn = _call("aten::cudnn_convolution", [2, 4, 9, 9], [6, 4, 3, 3], "[1, 1]", "[2, 2]", "[1, 1]", "1")
     mkldnn = _call(
         "aten::mkldnn_convolution", [2, 4, 9, 9], [6, 4, 3, 3], None, "[1, 1]", "[2, 2]", "[1, 1]",
         "1",
@@ -177,9 +171,7 @@ def test_a_convolution_without_values_takes_its_extent_from_its_gradient() -> No
     found = work("aten::cudnn_convolution", *arguments, related=[gradient])
     assert found.flops == 2 * 2 * 6 * 5 * 5 * 4 * 9
     assert found.notes == ("extent of the result taken from its gradient",)
-    other = Row(
-        gradient.name, gradient.dims.replace("[6, 4, 3, 3]", "[6, 4, 5, 5]"), gradient.types
-    )
+    other = Row(gradient.name, gradient.dims.replace("[6, 4, 3, 3]", "[6, 4, 5, 5]"), gradient.types)
     assert work("aten::cudnn_convolution", *arguments, related=[other]) is None
 
     weight = ("[[], [2, 6, 5, 5], [2, 4, 9, 9], []]", '["GenericList", "float", "float", "Int"]')
@@ -192,9 +184,7 @@ def test_gradients_without_a_recorded_mask_are_a_lower_bound() -> None:
     found = work(
         "aten::convolution_backward",
         "[[2, 6, 5, 5], [2, 4, 9, 9], [6, 4, 3, 3], [], [], [], [], [], [], [], []]",
-        json.dumps(
-            ["float"] * 3 + ["GenericList"] * 4 + ["Bool", "GenericList", "Int", "BoolList"]
-        ),
+        json.dumps(["float"] * 3 + ["GenericList"] * 4 + ["Bool", "GenericList", "Int", "BoolList"]),
     )
     assert found.bound == "lower"
     assert found.flops == 2 * 2 * 6 * 5 * 5 * 4 * 9
@@ -213,9 +203,7 @@ def test_causal_attention_counts_the_pairs_that_the_mask_leaves() -> None:
 def test_causal_attention_with_more_keys_than_queries_is_counted() -> None:
     """TraceLens raises ValueError here."""
     shapes = ([1, 1, 2, 8], [1, 1, 5, 8], [1, 1, 5, 8])
-    found = _call(
-        "aten::_scaled_dot_product_efficient_attention", *shapes, None, "False", "0.", "True", None
-    )
+    found = _call("aten::_scaled_dot_product_efficient_attention", *shapes, None, "False", "0.", "True", None)
     assert found.flops == 32 * (1 + 2)
     ends_together = _call(
         "flash_attn::_flash_attn_forward", *([1, 2, 1, 8], [1, 5, 1, 8], [1, 5, 1, 8]), "0.", "1.",
@@ -362,10 +350,7 @@ def test_lists_of_tensors_need_their_type_from_elsewhere() -> None:
 
 
 def test_a_list_too_long_to_be_recorded_is_not_taken_for_an_empty_one() -> None:
-    assert (
-        work("aten::_foreach_add_", "[[], [], []]", '["TensorList", "TensorList", "Scalar"]')
-        is None
-    )
+    assert work("aten::_foreach_add_", "[[], [], []]", '["TensorList", "TensorList", "Scalar"]') is None
     assert work("aten::cat", "[[], []]", '["TensorList", "Scalar"]') is None
 
 
@@ -373,12 +358,8 @@ def test_the_options_of_fused_optimizers_count() -> None:
     lists = [[[10]]] * 4
     rest = ("0.001", "0.9", "0.999")
     adam = _call("aten::_fused_adam_", *lists, None, [[]], *rest, "0.", "1e-08", "False", "False")
-    decayed = _call(
-        "aten::_fused_adam_", *lists, None, [[]], *rest, "0.1", "1e-08", "True", "False"
-    )
-    sgd = _call(
-        "aten::_fused_sgd_", *lists[:3], "0.", "0.9", "0.001", "0.", "False", "False", "False"
-    )
+    decayed = _call("aten::_fused_adam_", *lists, None, [[]], *rest, "0.1", "1e-08", "True", "False")
+    sgd = _call("aten::_fused_sgd_", *lists[:3], "0.", "0.9", "0.001", "0.", "False", "False", "False")
     assert (adam.flops, decayed.flops, sgd.flops) == (130, 160, 40)
 
 

@@ -30,10 +30,7 @@ def _work(name, dims, values=None, types=None):
 def test_a_product_dealt_out_over_its_rows_is_the_sum_of_its_parts(m1, m2, k, n, b) -> None:
     whole = _work("aten::mm", [[m1 + m2, k], [k, n]]).flops
     assert whole == sum(_work("aten::mm", [[m, k], [k, n]]).flops for m in (m1, m2))
-    assert (
-        _work("aten::bmm", [[b, m1, k], [b, k, n]]).flops
-        == b * _work("aten::mm", [[m1, k], [k, n]]).flops
-    )
+    assert _work("aten::bmm", [[b, m1, k], [b, k, n]]).flops == b * _work("aten::mm", [[m1, k], [k, n]]).flops
 
 
 @few
@@ -61,17 +58,13 @@ def test_matmul_counts_every_pair_of_rows_and_columns(left, right) -> None:
              min_size=1, max_size=2),
     st.integers(1, 2),
 )  # fmt: skip
-def test_a_convolution_counts_every_weight_at_every_position(
-    batch, groups, channels, outs, axes, dilation
-) -> None:
+def test_a_convolution_counts_every_weight_at_every_position(batch, groups, channels, outs, axes, dilation) -> None:
     """The oracle lays the kernel on the padded line and counts where it fits."""
     rank = len(axes)
     extent = []
     for size, kernel, stride, padding in axes:
         reach = dilation * (kernel - 1)
-        starts = [
-            at for at in range(0, size + 2 * padding, stride) if at + reach < size + 2 * padding
-        ]
+        starts = [at for at in range(0, size + 2 * padding, stride) if at + reach < size + 2 * padding]
         extent.append(len(starts))
     dims = [
         [batch, channels * groups, *(axis[0] for axis in axes)],
@@ -137,9 +130,7 @@ def test_a_norm_of_rows_is_the_sum_over_its_rows(shape, rows) -> None:
     types = ["float", "Scalar", "float", "float", "Scalar"]
 
     def flops(dims):
-        return _work(
-            "aten::native_layer_norm", [dims, [], [width], [width], []], values, types
-        ).flops
+        return _work("aten::native_layer_norm", [dims, [], [width], [width], []], values, types).flops
 
     assert flops([rows, *shape]) == rows * flops(shape)
 
@@ -222,9 +213,7 @@ def test_pooling_counts_every_window(extent, kernel, stride, padding, ceil) -> N
     types = ["float", *["Scalar"] * 5, ""]
     found = _work("aten::avg_pool2d", [[1, 1, *extent], *[[]] * 6], values, types)
     if windows == 0:
-        assert found is None or any(
-            k > n + 2 * padding for n, k in zip(extent, kernel, strict=True)
-        )
+        assert found is None or any(k > n + 2 * padding for n, k in zip(extent, kernel, strict=True))
         return
     assert found.bytes_written == 4 * windows
     assert found.flops == windows * (math.prod(kernel) + 1)
@@ -278,10 +267,7 @@ def test_moving_and_filling_count_their_bytes_only(shape, name) -> None:
 def test_stored_elements_bound_the_different_places(axes) -> None:
     """Equal to the different places where windows do not overlap, never fewer."""
     tensor = Tensor(tuple(n for n, _ in axes), "float32", tuple(step for _, step in axes))
-    places = {
-        sum(place)
-        for place in itertools.product(*([at * step for at in range(n)] for n, step in axes))
-    }
+    places = {sum(place) for place in itertools.product(*([at * step for at in range(n)] for n, step in axes))}
     assert len(places) <= tensor.stored_elements <= max(1, tensor.elements)
     contiguous = Tensor((3, 4, 5), "float32", (20, 5, 1))
     repeated = Tensor((3, 4, 5), "float32", (0, 5, 1))
@@ -348,7 +334,4 @@ def test_shapes_that_are_none_give_no_call(text) -> None:
 
 
 def test_numbers_too_large_for_a_table_are_no_work() -> None:
-    assert (
-        work("aten::mm", "[[100000000, 100000000], [100000000, 100000000]]", '["float", "float"]')
-        is None
-    )
+    assert work("aten::mm", "[[100000000, 100000000], [100000000, 100000000]]", '["float", "float"]') is None

@@ -13,9 +13,7 @@ from stepscope.floor.chosen_ranks import chosen, may_be_chosen, parse_ranks
 from stepscope.floor.errors import StepScopeError, UsageError
 from stepscope.floor.ranks import Process
 
-PROCESS = Process(
-    rank=3, local_rank=1, world_size=8, host="a", pid=1, rule="Slurm", node=1, local_world_size=2
-)
+PROCESS = Process(rank=3, local_rank=1, world_size=8, host="a", pid=1, rule="Slurm", node=1, local_world_size=2)
 
 
 @pytest.mark.parametrize(
@@ -62,21 +60,14 @@ TERMS = some.lists(
 
 
 def _text(terms: list[tuple[str, list[Any]]]) -> str:
-    lists = [
-        prefix + ",".join(f"{a}" if a == b else f"{a}-{b}" for a, b in ranges)
-        for prefix, ranges in terms
-    ]
+    lists = [prefix + ",".join(f"{a}" if a == b else f"{a}-{b}" for a, b in ranges) for prefix, ranges in terms]
     return "+".join(lists)
 
 
 @examples(100)
 @given(terms=TERMS, nodes=some.integers(1, 4), on_node=some.integers(1, 5))
-def test_a_choice_is_the_same_as_that_of_sets(
-    terms: list[tuple[str, list[Any]]], nodes: int, on_node: int
-) -> None:
-    world = {
-        node * on_node + local: (node, local) for node in range(nodes) for local in range(on_node)
-    }
+def test_a_choice_is_the_same_as_that_of_sets(terms: list[tuple[str, list[Any]]], nodes: int, on_node: int) -> None:
+    world = {node * on_node + local: (node, local) for node in range(nodes) for local in range(on_node)}
     wanted = set(world)
     for prefix, ranges in terms:
         named = {number for first, last in ranges for number in range(first, last + 1)}
@@ -142,9 +133,7 @@ def test_a_text_can_go_on_from_where_it_could_not_be_read(text: str) -> None:
         ("0;" + "x" * 50, f'character 2, ";{"x" * 19}…"'),
     ],
 )
-def test_what_cannot_be_read_is_named_with_its_character_and_an_example(
-    ranks: str, said: str
-) -> None:
+def test_what_cannot_be_read_is_named_with_its_character_and_an_example(ranks: str, said: str) -> None:
     with pytest.raises(UsageError) as told:
         chosen(ranks, PROCESS)
     assert said in told.value.message
@@ -162,9 +151,7 @@ def test_ranks_that_are_no_text_are_refused(ranks: Any) -> None:
         chosen(ranks, PROCESS)
 
 
-@pytest.mark.parametrize(
-    ("ranks", "missing"), [("local:0", "local rank"), ("node:1", "node"), ("node:1+0-7", "node")]
-)
+@pytest.mark.parametrize(("ranks", "missing"), [("local:0", "local rank"), ("node:1", "node"), ("node:1+0-7", "node")])
 def test_what_the_launcher_does_not_say_is_not_guessed(ranks: str, missing: str) -> None:
     unknown = Process(rank=3, local_rank=None, world_size=8, host="a", pid=1, rule="ALPS")
     with pytest.raises(StepScopeError) as told:

@@ -186,9 +186,7 @@ def test_a_new_file_has_the_permissions_of_the_umask(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "a.txt").stat().st_mode) == 0o640
 
 
-def test_a_file_that_must_not_be_written_is_not_replaced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_must_not_be_written_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.txt").write_text("before")
     # As it is to all but root, who runs tests in containers.
     monkeypatch.setattr(os, "access", lambda place, _: Path(place).name != "a.txt")

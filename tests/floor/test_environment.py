@@ -111,9 +111,7 @@ def test_variables_that_bear_on_speed_are_kept(name: str) -> None:
         ("CartPole-v1", "CartPole-v1"),
     ],
 )
-def test_of_an_environment_in_any_form_the_listed_variables_stay(
-    name: str, written: Any, kept: Any
-) -> None:
+def test_of_an_environment_in_any_form_the_listed_variables_stay(name: str, written: Any, kept: Any) -> None:
     assert without_secrets({"a": [{name: written}]}) == {"a": [{name: kept}]}
 
 
@@ -208,9 +206,7 @@ def test_what_is_not_suspect_is_left_as_it_was_and_cleaning_twice_changes_nothin
     assert without_secrets(cleaned) == cleaned
 
 
-@pytest.mark.parametrize(
-    "text", ["a" * 200_000, "-a" * 100_000, "--key" + "x" * 200_000, "_" * 200_000 + "="]
-)
+@pytest.mark.parametrize("text", ["a" * 200_000, "-a" * 100_000, "--key" + "x" * 200_000, "_" * 200_000 + "="])
 def test_long_words_are_looked_through_once(text: str) -> None:
     """From each of their letters to the end of the word it took hours."""
     assert without_secrets(text) == text

@@ -20,9 +20,7 @@ def test_what_steers_a_terminal_or_cannot_be_seen_is_replaced(letter: str) -> No
         assert shown in ("a\N{REPLACEMENT CHARACTER}b", "a b")
 
 
-@pytest.mark.parametrize(
-    "text", ["", "plain", "größer", "测试", "a😀b", "e\u0301", "(a,  b)", "µs – …"]
-)
+@pytest.mark.parametrize("text", ["", "plain", "größer", "测试", "a😀b", "e\u0301", "(a,  b)", "µs – …"])
 def test_what_can_be_seen_is_left_alone(text: str) -> None:
     assert printable(text) == text
 

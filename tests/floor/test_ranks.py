@@ -42,9 +42,7 @@ def test_nothing_set_is_rank_0_of_1() -> None:
         ({"RANK": "1", "WORLD_SIZE": "2"}, ("RANK", 1, None, 2)),
     ],
 )
-def test_each_launcher_is_understood(
-    environment: dict[str, str], expected: tuple[str, int, int | None, int]
-) -> None:
+def test_each_launcher_is_understood(environment: dict[str, str], expected: tuple[str, int, int | None, int]) -> None:
     process = process_from(environment)
     assert (process.rule, process.rank, process.local_rank, process.world_size) == expected
 

@@ -41,9 +41,7 @@ def test_four_ranks_on_one_node(command: list[str], rule: str, tmp_path: Path) -
     script.write_text(FOUND)
     environment = {name: text for name, text in os.environ.items() if not name.startswith(ALONE)}
     as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    done = ran(
-        *command, "-n", "4", sys.executable, str(script), env=environment | as_root, check=True
-    )
+    done = ran(*command, "-n", "4", sys.executable, str(script), env=environment | as_root, check=True)
     assert sorted(done.stdout.split("\n")) == [
         "",
         f"{rule}:0/4:0/4:0:['0', 'local:0', 'node:0+every:2']",

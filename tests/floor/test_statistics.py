@@ -84,9 +84,7 @@ def test_the_median_interval_holds_95_per_cent(n: int) -> None:
 
 def test_overhead_is_armed_minus_the_unarmed_beside_it_whatever_the_drift() -> None:
     # The job gets slower by 1 per iteration; measuring costs 3.
-    iterations = [
-        (index, index % 3 > 0, 1000 + index + 3 * (index % 3 > 0)) for index in range(1, 62)
-    ]
+    iterations = [(index, index % 3 > 0, 1000 + index + 3 * (index % 3 > 0)) for index in range(1, 62)]
     found = overhead(iterations)
     assert found.pairs == 20
     assert (found.median_ns, found.ci95_low_ns, found.ci95_high_ns) == (3.0, 2.0, 4.0)
@@ -101,9 +99,7 @@ def test_the_interval_of_overhead_holds_the_truth_where_times_are_skewed(every: 
     for _ in range(100):
         iterations = [
             (index, armed, round(1000 + 300 * random.lognormvariate(0, 1)) + 5 * armed)
-            for index, armed in (
-                (index, index % (every + 1) > 0) for index in range(150 * (every + 1))
-            )
+            for index, armed in ((index, index % (every + 1) > 0) for index in range(150 * (every + 1)))
         ]
         found = overhead(iterations)
         assert found.ci95_low_ns is not None

@@ -89,9 +89,7 @@ def test_older_summaries_have_bars_before_what_was_run(tmp_path):
     assert rows[-1] == ("CPU Utilization", 6.5, None)
 
 
-@pytest.mark.parametrize(
-    "head", [b"", b"| Summary information\n", b"Elapsed Time: 3 s\n", b"see Summary information"]
-)
+@pytest.mark.parametrize("head", [b"", b"| Summary information\n", b"Elapsed Time: 3 s\n", b"see Summary information"])
 def test_other_text_is_none(head):
     assert not looks_like(head)
 
@@ -113,9 +111,7 @@ def test_a_real_summary_is_read_in_full(shared_traces):
     by_name = {row["metric"]: row for row in listed}
     for one in valued:
         name, _, value = one.partition(":")
-        row = next(
-            row for metric, row in by_name.items() if f" / {metric}".endswith(f" / {name.strip()}")
-        )
+        row = next(row for metric, row in by_name.items() if f" / {metric}".endswith(f" / {name.strip()}"))
         number = value.split()[0].rstrip("%")
         if row["value"] is not None and metric_is_single(name, valued):
             assert row["value"] == float(number)

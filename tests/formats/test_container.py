@@ -302,9 +302,7 @@ def test_sizes_that_an_archive_claims_are_not_believed(lay):
 
 def test_archives_inside_archives_are_not_opened(lay):
     assert [name for name, _, _ in read(lay(zipped({"inner.zip": zipped(TWO)})))] == ["inner.zip"]
-    assert [name for name, _, _ in read(lay(tarred({"inner.tar.gz": tarred(TWO, "w:gz")})))] == [
-        "inner.tar.gz"
-    ]
+    assert [name for name, _, _ in read(lay(tarred({"inner.tar.gz": tarred(TWO, "w:gz")})))] == ["inner.tar.gz"]
 
 
 def test_sparse_files_in_a_tar_are_passed_over(lay):
@@ -449,16 +447,12 @@ def test_unknown_zip_method_is_refused_when_it_is_opened(lay):
 
 @examples(60)
 @given(
-    st.sampled_from(
-        [zipped(TWO), tarred(TWO), tarred(TWO, "w:gz"), gzip.compress(TEXT), zstd(TEXT)]
-    ),
+    st.sampled_from([zipped(TWO), tarred(TWO), tarred(TWO, "w:gz"), gzip.compress(TEXT), zstd(TEXT)]),
     st.data(),
 )
 def test_no_damage_makes_it_raise_anything_else(tmp_path_factory, archive, data):
     broken = bytearray(archive[: data.draw(st.integers(0, len(archive)))])
-    for at in (
-        data.draw(st.lists(st.integers(0, max(0, len(broken) - 1)), max_size=8)) if broken else []
-    ):
+    for at in data.draw(st.lists(st.integers(0, max(0, len(broken) - 1)), max_size=8)) if broken else []:
         broken[at] = data.draw(st.integers(0, 255))
     path = tmp_path_factory.mktemp("broken") / "file"
     path.write_bytes(bytes(broken))
@@ -474,9 +468,7 @@ def test_no_damage_makes_it_raise_anything_else(tmp_path_factory, archive, data)
 def test_members_of_a_compressed_archive_are_read_in_two_passes_together(lay, monkeypatch):
     opened = []
     open_again = container._Forwards._open
-    monkeypatch.setattr(
-        container._Forwards, "_open", lambda self: (opened.append(1), open_again(self))[1]
-    )
+    monkeypatch.setattr(container._Forwards, "_open", lambda self: (opened.append(1), open_again(self))[1])
     names = [f"rank{n}.json" for n in range(12)]
     path = lay(tarred(dict.fromkeys(names, TEXT * 2000), "w:gz"))
     listings = container.Listings()

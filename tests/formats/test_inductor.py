@@ -11,10 +11,7 @@ from stepscope.formats.inductor import Origin, is_provenance, origins
 FIRST = "net.py:6 in forward: return torch.relu(self.norm(self.lin(x))) + 1"
 SECOND = "net.py:11 in forward: return self.head(torch.sin(self.a(x)))"
 STACK = '  File "net.py", line 11, in forward\n    return self.head(torch.sin(self.a(x)))\n         ^^^^^^^\n'
-INNER = (
-    STACK
-    + '  File "net.py", line 6, in forward\n    return torch.relu(self.norm(self.lin(x))) + 1\n'
-)
+INNER = STACK + '  File "net.py", line 6, in forward\n    return torch.relu(self.norm(self.lin(x))) + 1\n'
 MAPPINGS = {
     "preToPost": {},
     "postToPre": {"addmm": ["linear"], "rsqrt": ["layer_norm"], "sin": ["sin"]},

@@ -75,9 +75,7 @@ def test_a_member_of_an_archive_lies_in_it_whatever_its_name_would_lead_to(tmp_p
 
 
 @pytest.mark.parametrize(("capability", "number"), [("7.5", 2), ("9.0", 1), ("n/a", 1)])
-def test_counters_of_a_device_of_another_compute_capability_are_of_another_job(
-    tmp_path, capability, number
-):
+def test_counters_of_a_device_of_another_compute_capability_are_of_another_job(tmp_path, capability, number):
     listed = [{"id": 0, "name": H100, "computeMajor": 9, "computeMinor": 0}]
     write(tmp_path / "trace.json", device=None, deviceProperties=listed)
     (tmp_path / "counted.csv").write_text(

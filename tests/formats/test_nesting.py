@@ -27,16 +27,13 @@ def nested(rows):
 def parents_by_row(nesting):
     rows = nesting.row.tolist()
     return {
-        row: rows[parent] if parent >= 0 else None
-        for row, parent in zip(rows, nesting.parent.tolist(), strict=True)
+        row: rows[parent] if parent >= 0 else None for row, parent in zip(rows, nesting.parent.tolist(), strict=True)
     }
 
 
 def parent_by_search(rows, row):
     """The innermost event that encloses `row`: the last in order of which it lies within."""
-    order = sorted(
-        range(len(rows)), key=lambda r: (rows[r][0], rows[r][1], -rows[r][2], rows[r][3], r)
-    )
+    order = sorted(range(len(rows)), key=lambda r: (rows[r][0], rows[r][1], -rows[r][2], rows[r][3], r))
     thread, start, dur, rank = rows[row]
     best = None
     for other in order[: order.index(row)]:
@@ -58,9 +55,7 @@ def far_apart(rows):
 @given(events)
 def test_parent_is_the_innermost_event_that_encloses_wholly(rows):
     rows = far_apart(rows)
-    assert parents_by_row(nested(rows)) == {
-        row: parent_by_search(rows, row) for row in range(len(rows))
-    }
+    assert parents_by_row(nested(rows)) == {row: parent_by_search(rows, row) for row in range(len(rows))}
 
 
 @examples(60)
@@ -137,9 +132,7 @@ def test_event_that_crosses_its_neighbour_belongs_to_what_holds_it_wholly():
     # 1     |--------|
     # 2          |--------|             crosses 1
     # 3            |-|                  lies in both: in the later one
-    parents = parents_by_row(
-        nested([(0, 0, 300, 0), (0, 40, 90, 0), (0, 90, 90, 0), (0, 110, 10, 0)])
-    )
+    parents = parents_by_row(nested([(0, 0, 300, 0), (0, 40, 90, 0), (0, 90, 90, 0), (0, 110, 10, 0)]))
     assert parents == {0: None, 1: 0, 2: 0, 3: 2}
 
 
@@ -148,9 +141,7 @@ def test_siblings_that_overlap_take_their_parents_time_once():
     assert dict(zip(nesting.row.tolist(), nesting.self_ns.tolist(), strict=True))[0] == 0
 
 
-@pytest.mark.parametrize(
-    ("child_end", "parent"), [(1000, 0), (1002, 0), (1003, None)], ids=["equal", "2 ns", "3 ns"]
-)
+@pytest.mark.parametrize(("child_end", "parent"), [(1000, 0), (1002, 0), (1003, None)], ids=["equal", "2 ns", "3 ns"])
 def test_end_that_is_two_nanoseconds_late_still_nests(child_end, parent):
     nesting = nested([(0, 0, 1000, 0), (0, 500, child_end - 500, 1)])
     assert parents_by_row(nesting)[1] == parent

@@ -16,7 +16,9 @@ from stepscope.formats import onednn
 from stepscope.formats.container import members
 from stepscope.formats.onednn import looks_like, read
 
-MATMUL = "cpu,matmul,brgemm:avx512_core,undef,src:f32::blocked:ab::f0 wei:f32::blocked:ab::f0,attr-scratchpad:user,,2x3:3x4"
+MATMUL = (
+    "cpu,matmul,brgemm:avx512_core,undef,src:f32::blocked:ab::f0 wei:f32::blocked:ab::f0,attr-scratchpad:user,,2x3:3x4"
+)
 KEPT = ("primitive", "implementation", "propagation", "types", "shape", "executions", "total_ns")
 
 
@@ -69,9 +71,7 @@ def test_creations_are_apart_and_what_the_library_says_is_kept(tmp_path):
     columns = ("executions", "total_ns", "min_ns", "creations", "created_ns")
     assert rows(tables, *columns) == [(1, 2_000_000, 2_000_000, 2, 750_000)]
     assert (tables.facts.tool, tables.facts.tool_version) == ("oneDNN", "3.2.0")
-    assert tables.facts.metadata == {
-        "oneDNN": ["oneDNN v3.2.0 (commit 2a3f)", "cpu,runtime:OpenMP,nthr:4"]
-    }
+    assert tables.facts.metadata == {"oneDNN": ["oneDNN v3.2.0 (commit 2a3f)", "cpu,runtime:OpenMP,nthr:4"]}
 
 
 def test_partitions_of_the_graph_component_are_counted_and_not_added(tmp_path):
@@ -93,9 +93,7 @@ def test_a_log_without_a_primitive_says_so(tmp_path):
         read_text(tmp_path, "onednn_verbose,info,cpu,runtime:OpenMP\n")
 
 
-@pytest.mark.parametrize(
-    "head", [b"", b"see onednn_verbose=1\n", b"x,onednn_verbose,exec\n", b"\0onednn_verbose,"]
-)
+@pytest.mark.parametrize("head", [b"", b"see onednn_verbose=1\n", b"x,onednn_verbose,exec\n", b"\0onednn_verbose,"])
 def test_other_text_is_none(head):
     assert not looks_like(head)
 
@@ -120,9 +118,7 @@ def test_times_add_up_to_a_plain_sum(tmp_path_factory, calls):
 def test_a_long_log_takes_the_memory_of_its_distinct_primitives(tmp_path, monkeypatch):
     monkeypatch.setattr(onednn, "_BLOCK", 1000)
     monkeypatch.setattr(onednn, "_MOST_ROWS", 8)
-    lines = [
-        f"onednn_verbose,exec,{MATMUL.replace('2x3', f'{n % 3}x3')},0.5\n" for n in range(3000)
-    ]
+    lines = [f"onednn_verbose,exec,{MATMUL.replace('2x3', f'{n % 3}x3')},0.5\n" for n in range(3000)]
     _, tables = read_text(tmp_path, "".join(lines))
     assert sorted(rows(tables, "shape", "executions", "total_ns")) == [
         (f"{n}x3:3x4", 1000, 500_000_000) for n in range(3)
@@ -133,9 +129,7 @@ def test_a_long_log_takes_the_memory_of_its_distinct_primitives(tmp_path, monkey
 def test_the_logs_of_others_are_read_to_the_last_line(shared_traces):
     for file in sorted((shared_traces / "onednn").iterdir()):
         lines = [one.split(",") for one in file.read_text().splitlines() if "_verbose," in one]
-        timed = [
-            one for one in lines if one[1].startswith(("exec", "create")) and _is_number(one[-1])
-        ]
+        timed = [one for one in lines if one[1].startswith(("exec", "create")) and _is_number(one[-1])]
         (member,) = members(file)
         tables = read(member)
         report = tables.report
@@ -167,9 +161,7 @@ for _ in range(2):
 
 @pytest.mark.torch
 def test_the_log_of_a_training_is_a_plain_sum(tmp_path):
-    done = python(
-        "-c", TRAINING, env=os.environ | {"ONEDNN_VERBOSE": "1", "OMP_NUM_THREADS": "1"}, check=True
-    )
+    done = python("-c", TRAINING, env=os.environ | {"ONEDNN_VERBOSE": "1", "OMP_NUM_THREADS": "1"}, check=True)
     if "_verbose," not in done.stdout:
         pytest.skip("this torch has no oneDNN, or does not use it on this processor")
     file = tmp_path / "rank0.onednn.txt"

@@ -25,16 +25,8 @@ def load(data: bytes, take=lambda found: found):
 
 
 VALUES = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**62), 2**63)
-    | st.floats(allow_nan=False)
-    | st.text(),
-    lambda inner: (
-        st.lists(inner)
-        | st.lists(inner).map(tuple)
-        | st.dictionaries(st.text() | st.integers(0, 9), inner)
-    ),
+    st.none() | st.booleans() | st.integers(-(2**62), 2**63) | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner) | st.lists(inner).map(tuple) | st.dictionaries(st.text() | st.integers(0, 9), inner),
     max_leaves=30,
 )
 

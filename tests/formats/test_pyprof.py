@@ -95,9 +95,7 @@ def test_an_operator_that_pyprof_left_out_is_the_one_its_function_stands_for(tab
 
 
 def test_the_stack_and_the_layers_of_a_launch_are_kept(tables):
-    made = tables(
-        kernel(operators=["mm, seq = 1"], trace=["a.py:1", "b.py:2"], layer=["layer:head"])
-    )
+    made = tables(kernel(operators=["mm, seq = 1"], trace=["a.py:1", "b.py:2"], layer=["layer:head"]))
     assert names(made) == ["layer:head", "aten::mm"]
     assert made.call_stack.to_pylist() == [{"stack_id": 0, "frames": "b.py:2;a.py:1"}]
 
@@ -161,9 +159,7 @@ def test_answers_that_rest_on_when_things_ran_are_marked(tmp_path):
         ("-c idx,dir,kernel,params,sil", None),
     ],
 )
-def test_the_command_lines_of_pyprofs_manual_work_on_its_own_file(
-    shared_traces, capsys, line, head
-):
+def test_the_command_lines_of_pyprofs_manual_work_on_its_own_file(shared_traces, capsys, line, head):
     file = shared_traces / "nvprof" / "v100_language_model.pyprof.dict"
     assert main(["prof", *shlex.split(line), str(file)]) == 0
     out = capsys.readouterr().out
@@ -187,8 +183,7 @@ def test_the_list_says_what_the_database_says_that_it_was_made_of(shared_traces)
     alike = ("idx", "seq", "altseq", "tid", "layer", "dir", "sub", "kernel", "sil", "device",
              "stream", "grid", "block")  # fmt: skip
     differing = [
-        {name for name in one if one[name] != other[name]}
-        for one, other in zip(database, listed, strict=True)
+        {name for name in one if one[name] != other[name]} for one, other in zip(database, listed, strict=True)
     ]
     assert not any(names & set(alike) for names in differing)
     # The gradient of `chunk`, whose forward launched nothing, and sums and additions between nodes

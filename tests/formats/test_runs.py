@@ -71,9 +71,7 @@ def test_rank_beside_collectives_comes_second(tmp_path):
 def test_rank_in_the_name_comes_third(tmp_path, names):
     for name in names:
         write(tmp_path / name)
-    assert ranks(tmp_path) == [
-        (name, rank, 0, "file name") for name, rank in zip(names, (0, 1, 10), strict=True)
-    ]
+    assert ranks(tmp_path) == [(name, rank, 0, "file name") for name, rank in zip(names, (0, 1, 10), strict=True)]
 
 
 def test_order_of_names_comes_last(tmp_path):

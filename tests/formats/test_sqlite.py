@@ -13,9 +13,7 @@ from stepscope.formats.sqlite_files import opened
 SHARED_TRACES = Path(__file__).resolve().parents[3] / "shared" / "traces"
 
 NAMES = Layout("a tool", lambda head: head.startswith(MAGIC), strings=("Names", "number", "text"))
-NSIGHT_SYSTEMS = Layout(
-    "Nsight Systems", lambda head: b"StringIds" in head, strings=("StringIds", "id", "value")
-)
+NSIGHT_SYSTEMS = Layout("Nsight Systems", lambda head: b"StringIds" in head, strings=("StringIds", "id", "value"))
 
 
 @pytest.fixture
@@ -35,9 +33,7 @@ def read(path, table, columns, **types):
 
 def test_columns_are_read_by_their_type_and_others_are_none(made, tmp_path):
     made.execute("CREATE TABLE event(start, share, note, key)")
-    made.execute(
-        "INSERT INTO event VALUES (1, 0.5, 'a', x'01'), ('1', 1, 2, 'b'), (2.5, 'x', x'00', NULL)"
-    )
+    made.execute("INSERT INTO event VALUES (1, 0.5, 'a', x'01'), ('1', 1, 2, 'b'), (2.5, 'x', x'00', NULL)")
     rows = read(
         tmp_path / "made.sqlite",
         "event",

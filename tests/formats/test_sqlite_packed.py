@@ -40,11 +40,7 @@ def expected(rows):
     for one, name, text, real, amount in rows:
         yield {
             "id": one if type(one) is int else None,
-            "name": name
-            if isinstance(name, str)
-            else names.get(name)
-            if type(name) is int
-            else None,
+            "name": name if isinstance(name, str) else names.get(name) if type(name) is int else None,
             "text": text if isinstance(text, str) else None,
             "real": real if isinstance(real, float) else None,
             "amount": float(amount) if isinstance(amount, (int, float)) else None,
@@ -86,9 +82,7 @@ def test_columns_of_declared_types_are_read_as_row_by_row(rows, tmp_path_factory
         found = columns(database)
     names = {1: "one", 2: "two"}
     assert [row["id"] for row in found] == [one for one, _ in stored]
-    assert [row["name"] for row in found] == [
-        name if isinstance(name, str) else names.get(name) for _, name in stored
-    ]
+    assert [row["name"] for row in found] == [name if isinstance(name, str) else names.get(name) for _, name in stored]
 
 
 ROWS = [(n, 1 + n % 2, f"text {n}", n / 2, n) for n in range(5)]
@@ -110,10 +104,7 @@ def test_tables_of_every_kind_are_read_complete(made, tmp_path, monkeypatch):
 
 def test_row_ids_far_apart_and_below_zero_are_read(tmp_path, monkeypatch):
     monkeypatch.setattr(database_of, "_CHUNK", 2)
-    far = [
-        (number, *row[1:])
-        for number, row in zip((-(2**62), -1, 5, 2**40, 2**62), ROWS, strict=True)
-    ]
+    far = [(number, *row[1:]) for number, row in zip((-(2**62), -1, 5, 2**40, 2**62), ROWS, strict=True)]
     made = "CREATE TABLE events(id INTEGER PRIMARY KEY, name, text, real, amount)"
     with opened(tmp_path / "report.sqlite", far, made) as database:
         assert columns(database) == list(expected(far))

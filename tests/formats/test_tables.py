@@ -24,9 +24,7 @@ def test_whole_numbers_have_32_bits_where_they_fit(values, kind):
     assert found.to_pylist() == values
 
 
-@pytest.mark.parametrize(
-    ("words", "index"), [(127, pa.int8()), (128, pa.int16()), (1 << 15, pa.int32())]
-)
+@pytest.mark.parametrize(("words", "index"), [(127, pa.int8()), (128, pa.int16()), (1 << 15, pa.int32())])
 def test_words_are_told_by_numbers_as_small_as_there_are_words(words, index):
     texts = pa.array([f"word {n}" for n in range(words)])
     coded = pa.DictionaryArray.from_arrays(pa.array(range(words), pa.int32()), texts)

@@ -24,10 +24,7 @@ Total\t100.0%\t0s\t
 
 
 def metrics(tables):
-    return [
-        (row["subject"], row["metric"], row["value"], row["unit"])
-        for row in tables.host_metric.to_pylist()
-    ]
+    return [(row["subject"], row["metric"], row["value"], row["unit"]) for row in tables.host_metric.to_pylist()]
 
 
 def test_functions_have_time_instructions_and_cycles_and_other_metrics_of_their_own(tmp_path):
@@ -94,9 +91,7 @@ def test_the_report_of_a_real_run(shared_traces):
             expected[row["Function"], module, source] += round(float(row["CPU Time"]) * 1e9)
     with stepscope.open(file) as trace:
         found = trace.ask("hotspots", least_ratio=0.0).rows()
-        metric = trace.sql(
-            "SELECT value FROM host_metric WHERE subject = 'max' AND metric = 'Loads'"
-        )
+        metric = trace.sql("SELECT value FROM host_metric WHERE subject = 'max' AND metric = 'Loads'")
     times = {(row["function"], row["library"], row["file"]): row["self_ns"] for row in found}
     assert times == expected
     assert {row["total_ns"] for row in found} == {None}

@@ -66,9 +66,7 @@ def run(gpu: Any, tmp_path: Path) -> Any:
             gpu.summary.write_summary(tmp_path, ran, {"device": "none"})
 
         ends_at = time.monotonic() + seconds
-        found: list[Any] = gpu.runner.run_stages(
-            listed, command, tmp_path, ends_at, os.environ, after_each, least
-        )
+        found: list[Any] = gpu.runner.run_stages(listed, command, tmp_path, ends_at, os.environ, after_each, least)
         return found
 
     return run_these
@@ -117,17 +115,12 @@ def test_nothing_of_a_stage_runs_on(run: Any, tmp_path: Path) -> None:
     )
     assert ran.outcome == "done"
     pid = int(left.read_text())
-    assert (
-        not Path(f"/proc/{pid}").exists()
-        or b"\nState:\tZ" in Path(f"/proc/{pid}/status").read_bytes()
-    )
+    assert not Path(f"/proc/{pid}").exists() or b"\nState:\tZ" in Path(f"/proc/{pid}/status").read_bytes()
 
 
 def test_with_the_time_over_the_rest_is_named_and_not_run(run: Any, tmp_path: Path) -> None:
     began = time.monotonic()
-    hung, *rest = run(
-        {"hangs": "import time; time.sleep(60)", "second": "", "third": ""}, seconds=0.5, least=0.2
-    )
+    hung, *rest = run({"hangs": "import time; time.sleep(60)", "second": "", "third": ""}, seconds=0.5, least=0.2)
     assert time.monotonic() - began < 5
     assert hung.outcome.startswith("stopped after")
     assert [one.outcome for one in rest] == ["not run: no time left"] * 2

@@ -29,9 +29,7 @@ class Job:
         self.lengths: dict[int, int] = {}
         self.more: dict[str, list[Row]] = {}
 
-    def kernel(
-        self, name: str, dur_ns: int, *, count: int = 1, gap_ns: int = 0, **columns: Any
-    ) -> Job:
+    def kernel(self, name: str, dur_ns: int, *, count: int = 1, gap_ns: int = 0, **columns: Any) -> Job:
         """Work in every step: columns of device_event, and `operator`, `dims`, `types`, `late`."""
         self.work += [{"name": name, "dur_ns": dur_ns, "gap_ns": gap_ns, **columns}] * count
         return self
@@ -83,13 +81,10 @@ class Job:
                 )  # fmt: skip
                 row = {"kind": "computation", **row, "launch_id": number}
                 number += 1
-                tables["device_event"].append(
-                    {**row, "id": number, "start_ns": cursor, "step": step, "stream": 7}
-                )
+                tables["device_event"].append({**row, "id": number, "start_ns": cursor, "step": step, "stream": 7})
                 cursor += row["dur_ns"]
             begin += length
         tables["operator_input"] = [
-            {"input_id": number, "dims": dims, "types": types}
-            for (dims, types), number in inputs.items()
+            {"input_id": number, "dims": dims, "types": types} for (dims, types), number in inputs.items()
         ]
         return tables

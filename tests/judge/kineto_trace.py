@@ -91,9 +91,7 @@ class Recorder:
         self._open.pop()
         event["dur"] = self.now - event["ts"]
 
-    def call(
-        self, name: str, us: int = _LAUNCH, category: str = "cuda_runtime", **args: Any
-    ) -> None:
+    def call(self, name: str, us: int = _LAUNCH, category: str = "cuda_runtime", **args: Any) -> None:
         """A call of the runtime."""
         event = self._event(category, name, self.now, dur=us)
         event["args"] = {"External id": self._open[-1] if self._open else 0, "cbid": 0, **args}

@@ -38,9 +38,7 @@ def job(device: Any, *, trains: bool, **more: Any) -> Job:
          "device's tensor cores have no bfloat16."),
     ],
 )  # fmt: skip
-def test_mixed_precision_in_a_type_that_the_device_has(
-    findings: Any, device: Any, trains: bool, advice: str
-) -> None:
+def test_mixed_precision_in_a_type_that_the_device_has(findings: Any, device: Any, trains: bool, advice: str) -> None:
     made = job(device, trains=trains).kernel(SGEMM, 600_000, operator="aten::mm", types=FLOATS)
     (row,) = findings(made.rows(), "amp-off")
     assert row["advice"] == advice
@@ -174,9 +172,7 @@ def test_of_matched_collectives_it_says_what_was_waiting(
         )
     ]  # fmt: skip
     (row,) = [one for one in findings(rows) if one["id"] == "communication-bound"]
-    assert (
-        "; all_reduce of group mesh_dp has 62.5 % of the collectives' exposed time" in row["title"]
-    )
+    assert "; all_reduce of group mesh_dp has 62.5 % of the collectives' exposed time" in row["title"]
     assert row["title"].endswith(ends)
     assert advice in row["advice"]
 
@@ -195,9 +191,7 @@ class Known:
         ("rocm", ("HIP graphs", "matrix cores", "compute units", "amd-smi")),
     ],
 )
-def test_things_have_the_names_that_the_vendor_gives_them(
-    platform: str, named: tuple[str, ...]
-) -> None:
+def test_things_have_the_names_that_the_vendor_gives_them(platform: str, named: tuple[str, ...]) -> None:
     known: Any = Known(platform)
     assert (graphs(known), matrix_units(known), processors(known), device_tool(known)) == named
     assert graphs(known) in launch_less(known)
@@ -215,9 +209,7 @@ def test_pytorch_is_named_to_programs_of_pytorch_alone(findings: Any, named: str
     made = Job(device={**A100, "memory_bytes": 1 << 36}, step_ns=4_000_000)
     made.more["source"] = [{"path": "solver.sqlite", "format": "nsys"}]
     made.kernel(named, 5_000, count=60, blocks_per_sm=0.5, late=True)
-    made.kernel(
-        "Memcpy HtoD", 900_000, kind="copy", copy_kind="HtoD", memory_kind="pageable", bytes=1 << 24
-    )
+    made.kernel("Memcpy HtoD", 900_000, kind="copy", copy_kind="HtoD", memory_kind="pageable", bytes=1 << 24)
     made.kernel(named, 9_000, count=10, gap_ns=100_000, late=True)
     made.event("cudaStreamSynchronize", 1_500_000, 2_000_000, kind="runtime", role="synchronize")
     rows = findings(made.rows())

@@ -69,9 +69,7 @@ def test_unreliable_data_comes_first_then_the_verdict_then_the_larger_saving(fin
     job = Job(steps=3, device=V100).kernel("volta_sgemm_128x64_nn", 850_000, operator="aten::mm")
     job.event("enumerate(DataLoader)#_Iter.__next__", 850_000, 100_000, role="dataloader")
     rows = job.rows()
-    rows["data_check"] = [
-        {"check": "zero_ts", "severity": "error", "count": 3, "affects": "device-times"}
-    ]
+    rows["data_check"] = [{"check": "zero_ts", "severity": "error", "count": 3, "affects": "device-times"}]
     found = findings(rows)
     ids = ["data-quality", "device-bound", "amp-off", "input-bound"]
     assert [row["id"] for row in found] == ids
@@ -80,9 +78,7 @@ def test_unreliable_data_comes_first_then_the_verdict_then_the_larger_saving(fin
 
 
 def test_device_work_alone_is_enough_for_rules_about_kernels(findings: Any) -> None:
-    rows = (
-        Job(steps=1, device=V100).kernel("volta_scudnn_128x64_relu_interior_nn_v1", 600_000).rows()
-    )
+    rows = Job(steps=1, device=V100).kernel("volta_scudnn_128x64_relu_interior_nn_v1", 600_000).rows()
     rows["host_event"], rows["step"] = [], []
     for row in rows["device_event"]:
         for name in ("step", "launch_id"):
@@ -94,11 +90,7 @@ def test_device_work_alone_is_enough_for_rules_about_kernels(findings: Any) -> N
 
 
 def test_incomplete_steps_do_not_count(findings: Any) -> None:
-    rows = (
-        Job(steps=3, device=V100)
-        .kernel("volta_sgemm_128x64_nn", 600_000, operator="aten::mm")
-        .rows()
-    )
+    rows = Job(steps=3, device=V100).kernel("volta_sgemm_128x64_nn", 600_000, operator="aten::mm").rows()
     for row in rows["device_event"]:
         if row["step"] == 2:
             row["dur_ns"] *= 2
@@ -110,14 +102,8 @@ def test_incomplete_steps_do_not_count(findings: Any) -> None:
 
 
 def test_chosen_steps_alone_are_looked_at(findings: Any) -> None:
-    rows = (
-        Job(steps=2, device=V100)
-        .kernel("volta_sgemm_128x64_nn", 600_000, operator="aten::mm")
-        .rows()
-    )
-    rows["device_event"] = [
-        r for r in rows["device_event"] if r["step"] == 0 or r["name"] == "filler"
-    ]
+    rows = Job(steps=2, device=V100).kernel("volta_sgemm_128x64_nn", 600_000, operator="aten::mm").rows()
+    rows["device_event"] = [r for r in rows["device_event"] if r["step"] == 0 or r["name"] == "filler"]
     assert findings(rows, "amp-off", steps=[1]) == []
     (row,) = findings(rows, "amp-off", steps=[0])
     assert row["value"] == 600_000

@@ -106,13 +106,9 @@ GOLDEN = {
             "small-grids": "reductions of a few blocks on 80 multiprocessors",
             "synchronization": "eight blocking copies a step",
         },
-        {
-            "straggling-rank": "four fifths of what rank 7 costs the others lie before its recording; the rest is 4.6 %"
-        },
+        {"straggling-rank": "four fifths of what rank 7 costs the others lie before its recording; the rest is 4.6 %"},
     ),
-    "kineto/eager_b200_rank0of8": Golden(
-        "host-bound", "767 launches; the five largest gaps hold 13 % of the wait"
-    ),
+    "kineto/eager_b200_rank0of8": Golden("host-bound", "767 launches; the five largest gaps hold 13 % of the wait"),
     "kineto/event_sync": Golden(
         "single-gaps",
         "of 3.1 ms the device waits 2.8 in one gap, most of it in aten::empty",
@@ -214,9 +210,7 @@ def test_the_list_has_every_trace_and_names_rules() -> None:
 
 
 @pytest.mark.parametrize("name", GOLDEN)
-def test_the_findings_are_those_that_an_engineer_accepts(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_findings_are_those_that_an_engineer_accepts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with stepscope.open(TRACES / name) as trace:
         told = trace.ask("summary").rows()
     monkeypatch.setattr("stepscope.store.open._SMALL_BYTES", -1)
@@ -245,9 +239,7 @@ def test_the_findings_are_those_that_an_engineer_accepts(
     assert len(found) == len(set(found))
     assert not set(found) & set(golden.never)
     lost = [row["severity"] for row in rows[1:] if row["saving_high_ns"] is not None]
-    assert lost == sorted(lost, key=("high", "medium", "low", "note").index), (
-        "the larger loss first"
-    )
+    assert lost == sorted(lost, key=("high", "medium", "low", "note").index), "the larger loss first"
 
 
 def test_the_first_recording_of_resnet50_waits_for_input_a_third_of_the_step() -> None:

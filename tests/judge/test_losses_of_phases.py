@@ -33,9 +33,7 @@ def names(findings: Any) -> Any:
     return lambda *ranks: [row["id"] for row in findings({"phase": [*chain(*ranks)]})]
 
 
-@pytest.mark.parametrize(
-    ("device_ms", "name"), [(90, "compute-bound"), (30, "phases-only"), (None, "phases-only")]
-)
+@pytest.mark.parametrize(("device_ms", "name"), [(90, "compute-bound"), (30, "phases-only"), (None, "phases-only")])
 def test_only_a_device_that_is_timed_makes_a_step_of_its_phases_compute_bound(
     findings: Any, device_ms: float | None, name: str
 ) -> None:
@@ -122,9 +120,7 @@ def test_a_device_that_is_slower_than_the_host_is_not_host_bound_when_the_job_wa
 
 
 def memory(*samples: int) -> list[dict[str, Any]]:
-    return [
-        {"step": 10 * k, "dur_ns": 1, "memory_bytes": size} for k, size in enumerate(samples, 1)
-    ]
+    return [{"step": 10 * k, "dur_ns": 1, "memory_bytes": size} for k, size in enumerate(samples, 1)]
 
 
 def test_memory_that_grows_on_is_found_with_its_rate(findings: Any) -> None:
@@ -173,9 +169,7 @@ def traced(dataloader_ms: int, *, kernel_ms: int = 0) -> dict[str, Any]:
             "name": "enumerate(DataLoader)#_Iter.__next__",
             "role": "dataloader",
         }
-        loads.append(
-            {**loader, "start_ns": start, "dur_ns": dataloader_ms * MS, "id": 2 * at, "span": 1}
-        )
+        loads.append({**loader, "start_ns": start, "dur_ns": dataloader_ms * MS, "id": 2 * at, "span": 1})
         rest = (100 - dataloader_ms) * MS
         mm = {
             "kind": "operator",
@@ -209,14 +203,10 @@ def test_a_loader_that_the_profiler_slows_is_judged_by_the_steps_without_it(find
         "DataLoader"
     )
     assert (row["saving_high_ns"], row["query"]) == (30 * MS, "stepscope phases SRC")
-    assert row["evidence"] == [
-        {"rank": 0, "steps": 100, "dataloader_ns": 30 * MS, "step_ns": 100 * MS}
-    ]
+    assert row["evidence"] == [{"rank": 0, "steps": 100, "dataloader_ns": 30 * MS, "step_ns": 100 * MS}]
 
 
-def test_what_rests_on_steps_that_are_not_traced_is_a_part_of_these(
-    findings: Any, answer: Any
-) -> None:
+def test_what_rests_on_steps_that_are_not_traced_is_a_part_of_these(findings: Any, answer: Any) -> None:
     """The traced steps, of 100 ms, are shorter than the loss in the others."""
     own = [{"rank": 0, "steps": 100, "phase": name, "mean_ns": ms * MS}
            for name, ms in (("step", 400.0), ("input_wait", 300.0), ("residual", 100.0))]  # fmt: skip
@@ -311,10 +301,7 @@ STACKS = {
 
 def test_the_residual_names_the_lines_that_samples_fell_in(findings: Any) -> None:
     (row, *_) = findings({"phase": phases(residual=40), **STACKS}, "residual")
-    assert (
-        "of 24 samples of it 75.0 % in get_batch (data.py:6), 25.0 % in main (train.py:33)"
-        in (row["title"])
-    )
+    assert "of 24 samples of it 75.0 % in get_batch (data.py:6), 25.0 % in main (train.py:33)" in (row["title"])
     assert row["title"].endswith("in clip_grad_norm_")
     assert "logging" not in row["title"].lower()
     assert {"text": "get_batch (data.py:6)", "samples": 18} in row["evidence"]
@@ -326,7 +313,9 @@ def test_the_residual_names_hooks_of_frameworks_in_place_of_the_line_that_calls_
 ) -> None:
     lightning = "lightning/pytorch/trainer/call.py(227): _call_callback_hooks;lightning/pytorch/loops/training_epoch_loop.py(3): "
     lightning += "_TrainingEpochLoop.advance;lightning/pytorch/trainer/trainer.py(5): Trainer.fit;train.py(30): main"
-    trainer = "transformers/trainer.py(9): Trainer._run_epoch;transformers/trainer.py(7): Trainer.train;train.py(30): main"
+    trainer = (
+        "transformers/trainer.py(9): Trainer._run_epoch;transformers/trainer.py(7): Trainer.train;train.py(30): main"
+    )
     hooks = {
         f"json/encoder.py(4): dumps;lightning/pytorch/callbacks/timer.py(9): Timer.on_train_batch_end;{lightning}":
             "Timer.on_train_batch_end (lightning/pytorch/callbacks/timer.py)",
@@ -336,10 +325,7 @@ def test_the_residual_names_hooks_of_frameworks_in_place_of_the_line_that_calls_
         "accelerate/accelerator.py(6): Accelerator.gather;train.py(30): main": "main (train.py:30), in Accelerator.gather",
     }  # fmt: skip
     rows = {
-        "stack_sample": [
-            {"stack_id": at, "phase": "residual", "weight": 30, "thread": 0}
-            for at in range(len(hooks))
-        ],
+        "stack_sample": [{"stack_id": at, "phase": "residual", "weight": 30, "thread": 0} for at in range(len(hooks))],
         "call_stack": [{"stack_id": at, "frames": text} for at, text in enumerate(hooks)],
     }
     (row, *_) = findings({"phase": phases(residual=40), **rows}, "residual")
@@ -354,9 +340,7 @@ def test_few_samples_name_nothing(findings: Any) -> None:
 
 
 def test_what_recorded_stacks_is_not_advised_where_there_are_some(findings: Any) -> None:
-    frame = [
-        {"kind": "python", "name": "a.py(9): main", "start_ns": 0, "dur_ns": 10, "id": 0, "span": 1}
-    ]
+    frame = [{"kind": "python", "name": "a.py(9): main", "start_ns": 0, "dur_ns": 10, "id": 0, "span": 1}]
     (row,) = findings({"phase": phases(residual=40), "host_event": frame}, "residual")
     assert "hotspots" in row["advice"]
     assert "--stack" not in row["advice"]

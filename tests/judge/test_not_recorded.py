@@ -16,9 +16,7 @@ def asked(path: Path, events: list[dict[str, Any]], **more: Any) -> tuple[list[s
         rows = trace.ask("findings").rows()
         verdict = [row["text"] or "" for row in trace.ask("summary").rows()
                    if row["section"] in ("verdict", "device", "findings")]  # fmt: skip
-    return [row["id"] for row in rows], " ".join(
-        [*verdict, *(row["title"] + row["advice"] for row in rows)]
-    )
+    return [row["id"] for row in rows], " ".join([*verdict, *(row["title"] + row["advice"] for row in rows)])
 
 
 def test_of_what_jax_writes_on_a_cpu_nothing_is_said_of_a_device(tmp_path: Path) -> None:
@@ -35,11 +33,7 @@ def test_of_what_jax_writes_on_a_cpu_nothing_is_said_of_a_device(tmp_path: Path)
          "args": {"device_ordinal": "0", "hlo_module": "jit_f", "hlo_op": "dot.3"}},
         {"pid": 701, "tid": 3, "ts": 70.0, "dur": 0.0, "name": "ThreadpoolListener::StartRegion"},
     ]  # fmt: skip
-    steps = [
-        {"ph": "X", **event, "ts": event["ts"] + 1_000 * step}
-        for step in range(3)
-        for event in of_step
-    ]
+    steps = [{"ph": "X", **event, "ts": event["ts"] + 1_000 * step} for step in range(3) for event in of_step]
     events = [process, *threads, *steps, {}]
     ids, words = asked(tmp_path / "vm.trace.json", events, displayTimeUnit="ns")
     assert ids == ["nothing-recorded"]

@@ -69,18 +69,11 @@ def test_a_loss_of_many_ranks_is_their_mean_with_the_worst_rank(answer):
     ranks = [row for rank in range(64) for row in _rank(rank, residual=15 + (rank == 7))]
     table, kinds = _ask(answer, ranks)
     assert kinds == [("residual", 7, 64)]
-    assert (
-        "20.0 % of the step (20.02 ms) is none of the phases, 21.0 % on rank 7"
-        in (table.rows()[0]["evidence"])
-    )
+    assert "20.0 % of the step (20.02 ms) is none of the phases, 21.0 % on rank 7" in (table.rows()[0]["evidence"])
 
 
 def test_waiting_for_a_late_rank_is_not_said_to_be_communication_or_its_own_loss(answer):
-    ranks = [
-        row
-        for rank in range(4)
-        for row in _rank(rank, 5 + 30 * (rank != 1), residual=30 * (rank == 1))
-    ]
+    ranks = [row for rank in range(4) for row in _rank(rank, 5 + 30 * (rank != 1), residual=30 * (rank == 1))]
     _, kinds = _ask(answer, ranks)
     assert kinds == [("straggling-rank", 1, 1)]
 
@@ -108,9 +101,7 @@ def test_ranks_without_a_recording_are_said(answer):
 def test_the_wait_for_the_first_batch_of_an_epoch_is_told(answer):
     whole = {"phase": "step", "steps": 5, "mean_ns": 100.0, "first_batch_ns": 2e9}
     table = answer("phases", {"phase": [{**whole, "first_batches": 1}]})
-    assert table.note == (
-        "The first batch of an epoch, which is in no step, took 2.000 s on average (1 counted)."
-    )
+    assert table.note == ("The first batch of an epoch, which is in no step, took 2.000 s on average (1 counted).")
     assert table.rows()[0]["first_batch_ns"] == 2e9
 
 
@@ -120,9 +111,7 @@ def test_where_there_is_a_device_its_times_are_compared_and_not_the_hosts(answer
     def rank(rank, host_forward, device_forward):
         times = {"forward": device_forward, "backward": 90 - device_forward}
         device = {name: {"device_mean_ns": time * MS} for name, time in times.items()}
-        return [
-            {**row, **device.get(row["phase"], {})} for row in _rank(rank, forward=host_forward)
-        ]
+        return [{**row, **device.get(row["phase"], {})} for row in _rank(rank, forward=host_forward)]
 
     busy = [row for n in range(4) for row in rank(n, 20 * (n == 1), 30)]
     assert [kind for kind, _, _ in _ask(answer, busy)[1]] == ["compute-bound"]
@@ -133,9 +122,7 @@ def test_where_there_is_a_device_its_times_are_compared_and_not_the_hosts(answer
 def test_spans_of_a_rank_count_by_their_steps(answer):
     first = [{**row, "steps": 10} for rank in range(4) for row in _rank(rank)]
     second = [
-        {**row, "span": 1, "steps": 90}
-        for rank in range(4)
-        for row in _rank(rank, forward=20 if rank == 0 else 0)
+        {**row, "span": 1, "steps": 90} for rank in range(4) for row in _rank(rank, forward=20 if rank == 0 else 0)
     ]
     table, kinds = _ask(answer, [*first, *second])
     assert kinds == [("straggling-rank", 0, 1)]

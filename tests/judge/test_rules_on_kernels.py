@@ -115,9 +115,7 @@ def test_products_of_the_backward_are_not(findings: Any) -> None:
 
 
 def test_many_short_kernels_and_their_gaps_are_found(findings: Any) -> None:
-    rows = (
-        Job(steps=1).kernel("tiny", 2_000, gap_ns=1_000, count=100).kernel("work", 600_000).rows()
-    )
+    rows = Job(steps=1).kernel("tiny", 2_000, gap_ns=1_000, count=100).kernel("work", 600_000).rows()
     (row,) = findings(rows, "small-kernels")
     assert (row["value"], row["saving_low_ns"], row["saving_high_ns"]) == (300_000, 0, 300_000)
 
@@ -162,9 +160,7 @@ def test_what_is_no_chain_is_not_found(findings: Any, rows: Any) -> None:
 
 def test_layout_conversions_are_found_by_name(findings: Any) -> None:
     name = "void cudnn::ops::nchwToNhwcKernel<float, float, float, false, true>"
-    (row,) = findings(
-        Job().kernel(name, 50_000).kernel("work", 900_000).rows(), "layout-conversions"
-    )
+    (row,) = findings(Job().kernel(name, 50_000).kernel("work", 900_000).rows(), "layout-conversions")
     assert (row["value"], row["saving_low_ns"], row["saving_high_ns"]) == (50_000, 0, 50_000)
     other = Job().kernel("void at::native::transpose_readwrite", 50_000).kernel("work", 900_000)
     assert findings(other.rows(), "layout-conversions") == []
@@ -206,24 +202,17 @@ def test_an_optimizer_that_steps_once_in_four_steps_is_found(findings: Any) -> N
     own = {"direction": "optimizer", "operator": "aten::add_"}
     job = Job(steps=8).kernel("work", 600_000).kernel(ADD, 2_000, gap_ns=400, count=100, **own)
     rows = job.rows()
-    rows["device_event"] = [
-        row for row in rows["device_event"] if row["name"] != ADD or row["step"] % 4 == 3
-    ]
+    rows["device_event"] = [row for row in rows["device_event"] if row["name"] != ADD or row["step"] % 4 == 3]
     (row,) = findings(rows, "unfused-optimizer")
     assert row["value"] == (100 * 2_000 + 99 * 400) / 4
-    assert (
-        "100 kernels, parameter by parameter, in 25.0 % of the steps: 6.0 % of the step"
-        in row["title"]
-    )
+    assert "100 kernels, parameter by parameter, in 25.0 % of the steps: 6.0 % of the step" in row["title"]
 
 
 @pytest.mark.parametrize(
     ("kernel", "operator"),
     [("multi_tensor_apply_kernel<AdamFunctor>", None), (ADD, "aten::_foreach_add_")],
 )
-def test_an_optimizer_over_many_tensors_at_once_is_not(
-    findings: Any, kernel: str, operator: str | None
-) -> None:
+def test_an_optimizer_over_many_tensors_at_once_is_not(findings: Any, kernel: str, operator: str | None) -> None:
     own = {"direction": "optimizer", "operator": operator}
     rows = Job().kernel("work", 600_000).kernel(kernel, 600, gap_ns=400, count=60, **own).rows()
     assert findings(rows, "unfused-optimizer") == []
@@ -271,9 +260,7 @@ def backward(*, again_ns: int, rest_ns: int) -> dict[str, Any]:
 def test_numbered_operators_in_backward_are_a_forward_that_runs_again(findings: Any) -> None:
     (row,) = findings(backward(again_ns=100_000, rest_ns=400_000), "recomputation")
     assert (row["value"], row["saving_low_ns"], row["saving_high_ns"]) == (100_000, 0, 100_000)
-    assert row["evidence"] == [
-        {"operator": "aten::addmm", "kernels_per_step": 1.0, "time_ns": 100_000.0}
-    ]
+    assert row["evidence"] == [{"operator": "aten::addmm", "kernels_per_step": 1.0, "time_ns": 100_000.0}]
 
 
 def test_a_little_and_gradients_of_gradients_are_not(findings: Any) -> None:
@@ -310,9 +297,7 @@ def test_what_a_checkpoints_backward_node_calls_runs_again(findings: Any) -> Non
     for row in [row for row in rows["host_event"] if row["direction"] == "backward"]:
         again = row["name"] == "aten::addmm"
         node = "CheckpointFunctionBackward" if again else "AddmmBackward0"
-        rows["host_event"].append(
-            {**row, "id": row["id"] + 10_000, "name": node, "role": "backward"}
-        )
+        rows["host_event"].append({**row, "id": row["id"] + 10_000, "name": node, "role": "backward"})
         row |= {"parent_id": row["id"] + 10_000, "sequence_number": None}
     (row,) = findings(rows, "recomputation")
     assert row["value"] == 100_000

@@ -10,17 +10,14 @@ SYNC = {"kind": "runtime", "role": "synchronize"}
 
 
 def input_bound(wait_ns: int) -> dict[str, Any]:
-    job = Job().event(
-        "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 0, wait_ns, **LOADING
-    )
+    job = Job().event("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 0, wait_ns, **LOADING)
     return job.kernel("work", 500_000, gap_ns=wait_ns).rows()
 
 
 def test_a_loader_that_the_device_waits_for_is_found(findings: Any) -> None:
     (row,) = findings(input_bound(300_000), "input-bound")
     assert row["title"] == (
-        "Input-bound: for 30.0 % of the step (300.0 µs) the device waits for the next batch of the "
-        "DataLoader"
+        "Input-bound: for 30.0 % of the step (300.0 µs) the device waits for the next batch of the DataLoader"
     )
     assert (row["value"], row["unit"], row["severity"]) == (0.3, "ratio", "high")
     assert (row["window_start_ns"], row["window_end_ns"]) == (0, 2_000_000)
@@ -85,9 +82,7 @@ def test_missing_kernels_silence_what_would_blame_the_host(findings: Any) -> Non
     assert findings(rows, "host-bound") + findings(rows, "low-utilization") == []
     (first,) = findings(rows)
     assert (first["id"], first["severity"]) == ("data-quality", "note")
-    assert first["title"].startswith(
-        "Unreliable data (launch_without_kernel): device work is missing"
-    )
+    assert first["title"].startswith("Unreliable data (launch_without_kernel): device work is missing")
 
 
 def test_one_rank_whose_kernels_are_missing_is_named_and_the_others_are_judged(
@@ -95,22 +90,13 @@ def test_one_rank_whose_kernels_are_missing_is_named_and_the_others_are_judged(
 ) -> None:
     one = host_bound(5_000, late=True)
     alone = findings(one)
-    job = {
-        table: [row | {"rank": rank} for rank in range(3) for row in rows]
-        for table, rows in one.items()
-    }
+    job = {table: [row | {"rank": rank} for rank in range(3) for row in rows] for table, rows in one.items()}
     # Of rank 1 the device was recorded in part: it looks idle all the time.
-    job["device_event"] = [
-        row for place, row in enumerate(job["device_event"]) if row["rank"] != 1 or place % 50 == 0
-    ]
-    job["data_check"] = [
-        {"rank": 1, "check": "launch_without_kernel", "affects": "device-work", "explanation": ""}
-    ]
+    job["device_event"] = [row for place, row in enumerate(job["device_event"]) if row["rank"] != 1 or place % 50 == 0]
+    job["data_check"] = [{"rank": 1, "check": "launch_without_kernel", "affects": "device-work", "explanation": ""}]
     first, *others = findings(job)
     assert (first["id"], first["value"]) == (alone[0]["id"], alone[0]["value"])
-    assert first["title"].endswith(
-        ". Not judged with the others: rank 1, whose recording is damaged"
-    )
+    assert first["title"].endswith(". Not judged with the others: rank 1, whose recording is damaged")
     cut = [row | {"check": "truncated", "affects": "file"} for row in job["data_check"]]
     assert findings(job | {"data_check": cut})[0]["title"] == first["title"]
     (mark,) = (row for row in others if row["id"] == "data-quality")
@@ -155,9 +141,7 @@ def test_utilization_that_input_explains_is_not_called_low(findings: Any) -> Non
 
 
 @pytest.mark.parametrize("launches", [True, False])
-def test_a_larger_batch_is_not_advised_where_samples_are_prepared_one_by_one(
-    findings: Any, launches: bool
-) -> None:
+def test_a_larger_batch_is_not_advised_where_samples_are_prepared_one_by_one(findings: Any, launches: bool) -> None:
     rows = host_bound(5_000, late=True)
     prepares = [
         {"id": 10_000 + n, "name": "aten::div", "kind": "operator", "step": n // 20, "dur_ns": 40_000,
@@ -197,9 +181,7 @@ def test_a_call_during_which_the_device_runs_dry_is_found_with_its_caller(findin
 
 
 @pytest.mark.parametrize(("memory", "blamed"), [("pageable", True), ("pinned", False)])
-def test_a_copy_into_pageable_memory_waits_for_the_device(
-    memory: str, blamed: bool, findings: Any
-) -> None:
+def test_a_copy_into_pageable_memory_waits_for_the_device(memory: str, blamed: bool, findings: Any) -> None:
     copy = {"kind": "copy", "copy_kind": "DtoH", "memory_kind": memory, "bytes": 4}
     job = Job().kernel("work", 300_000).kernel("Memcpy DtoH", 2_000, **copy)
     job.kernel("next", 300_000, gap_ns=100_000, late=True)
@@ -250,9 +232,7 @@ def test_pinned_and_small_copies_are_not(findings: Any) -> None:
 
 
 def communicating(hidden: bool) -> dict[str, Any]:
-    job = (
-        Job().kernel("ncclKernel_AllReduce", 200_000, kind="communication").kernel("work", 700_000)
-    )
+    job = Job().kernel("ncclKernel_AllReduce", 200_000, kind="communication").kernel("work", 700_000)
     rows = job.rows()
     if hidden:
         for row in rows["device_event"]:
@@ -351,9 +331,7 @@ def paced_by_its_host(*, late: bool) -> dict[str, Any]:
     return job.kernel("volta_sgemm_128x64_nn", 400_000, gap_ns=500_000, late=late, **floats).rows()
 
 
-def test_where_the_host_sets_the_pace_it_is_said_what_shorter_kernels_save(
-    findings: Any, answer: Any
-) -> None:
+def test_where_the_host_sets_the_pace_it_is_said_what_shorter_kernels_save(findings: Any, answer: Any) -> None:
     (row,) = findings(paced_by_its_host(late=True), "amp-off")
     assert row["advice"].endswith(
         " But the host sets the pace of every step here and waits at most 20.00 µs for the device: "

@@ -54,9 +54,7 @@ def test_damaged_evidence_shows_no_lower_bound(make_store: Any) -> None:
     assert bounds(make_store, rows, 100_000) == (0, 400_000)
 
 
-def test_bounds_and_the_trade_off_are_in_the_words(
-    make_store: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bounds_and_the_trade_off_are_in_the_words(make_store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     finding = replace(FINDING, at_least=(100_000, "half of the steps are so"))
     monkeypatch.setattr("stepscope.judge.rules.every", lambda: (of(finding),))
     table = ask(find("findings"), make_store(Job().kernel("work", 900_000).rows()))
@@ -98,9 +96,7 @@ def test_a_loader_behind_a_busy_device_costs_the_host_its_lead(findings: Any) ->
 
 def test_work_that_is_no_longer_launched_takes_no_time_of_the_host_either(findings: Any) -> None:
     # 20 small casts take 60 µs on the device and 600 µs on the host, which the device waits for.
-    job = Job().kernel(
-        "direct_copy_kernel", 3_000, gap_ns=27_000, late=True, count=20, operator="aten::copy_"
-    )
+    job = Job().kernel("direct_copy_kernel", 3_000, gap_ns=27_000, late=True, count=20, operator="aten::copy_")
     rows = job.rows()
     for row in rows["host_event"]:
         if row["name"] == "aten::copy_":

@@ -75,9 +75,7 @@ def freed(steps: tuple[int, ...], of: int) -> Any:
     rows = job.rows()
     for name, events in rows.items():
         if name == "host_event":
-            rows[name] = [
-                row for row in events if row["name"] != "cudaFree" or row["step"] in steps
-            ]
+            rows[name] = [row for row in events if row["name"] != "cudaFree" or row["step"] in steps]
     empty = {row["step"]: row["id"] for row in rows["host_event"] if row["name"] == "aten::empty"}
     for row in rows["host_event"]:
         if row["name"] == "cudaFree":
@@ -147,10 +145,7 @@ def test_a_gap_of_one_step_in_several_is_told_as_such(findings: Any) -> None:
         if row["name"] == "work" and row["step"]:  # all but the first step are full of work
             row |= {"start_ns": 7 * S * row["step"], "dur_ns": 7 * S, "launch_id": None}
     title = waits(findings, rows)["single-gaps"]["title"]
-    assert (
-        "waits for the host in 1 long gap in 3 steps, of 6.000 s: `save checkpoint` 2.000 s"
-        in title
-    )
+    assert "waits for the host in 1 long gap in 3 steps, of 6.000 s: `save checkpoint` 2.000 s" in title
 
 
 def test_a_gap_in_which_nothing_is_recorded_is_not_explained(findings: Any) -> None:
@@ -199,12 +194,8 @@ def copying(call: str, blocked_ns: int, role: str = "copy") -> Any:
     return job.rows()
 
 
-@pytest.mark.parametrize(
-    ("call", "role"), [("cudaMemcpy", "copy"), ("cudaStreamSynchronize", "synchronize")]
-)
-def test_a_host_that_waits_for_an_idle_device_is_not_what_it_waits_for(
-    findings: Any, call: str, role: str
-) -> None:
+@pytest.mark.parametrize(("call", "role"), [("cudaMemcpy", "copy"), ("cudaStreamSynchronize", "synchronize")])
+def test_a_host_that_waits_for_an_idle_device_is_not_what_it_waits_for(findings: Any, call: str, role: str) -> None:
     rows = copying(call, 90 * MS, role)
     found = waits(findings, rows)
     assert set(found) == {"unrecorded-work"}
@@ -230,7 +221,5 @@ def test_a_range_in_which_nothing_was_recorded_is_not_called_operators(findings:
         if row["name"] == "aten::mm":
             row["parent_id"] = ranges[row["step"]]
     (row,) = findings(rows, "host-bound")
-    assert (
-        "(operators and Python 22.5 %, ranges with nothing recorded in them 67.5 %)" in row["title"]
-    )
+    assert "(operators and Python 22.5 %, ranges with nothing recorded in them 67.5 %)" in row["title"]
     assert row["advice"].startswith("Record with_stack=True")

@@ -65,9 +65,7 @@ def known(**more: Any) -> Facts:
 def facts(unmeasured: tuple[str, ...] = (), more: Any = (), **parts: float) -> Facts:
     """Facts of a step of 1 ms with these parts of it; the kernels have the rest."""
     parts.setdefault("kernel", 1 - sum(parts.values()))
-    mean = {
-        part: None if part in unmeasured else round(parts.get(part, 0) * STEP) for part in PARTS
-    }
+    mean = {part: None if part in unmeasured else round(parts.get(part, 0) * STEP) for part in PARTS}
     idle = {cause: dict.fromkeys((*PARTS, *IDLE_PARTS), 0) for cause in CAUSES}
     idle["host wait"] |= {part: ns for part, ns in mean.items() if ns}
     return known(parts=mean, _idle_ns=idle, **dict(more))
@@ -80,8 +78,7 @@ def waiting(more: Any = (), **shares: int) -> Facts:
     """Facts of a step of 100 ns in which the device waited so many percent for each cause, while
     operators ran on the host; kernels have the rest."""
     idle = {
-        cause: dict.fromkeys(IDLE_PARTS, 0) | {"cpu_exec": shares.get(cause.replace(" ", "_"), 0)}
-        for cause in CAUSES
+        cause: dict.fromkeys(IDLE_PARTS, 0) | {"cpu_exec": shares.get(cause.replace(" ", "_"), 0)} for cause in CAUSES
     }
     parts = {"kernel": 100 - sum(shares.values()), "cpu_exec": sum(shares.values())}
     return known(parts=dict.fromkeys(PARTS, 0) | parts, _idle_ns=idle, **dict(more))
@@ -118,9 +115,7 @@ def names(facts: Facts) -> list[str]:
         ({"cpu_exec": 0.5, "dataloader": 0.3}, ["host-bound", "input-bound"]),
     ],
 )
-def test_the_largest_loss_above_its_threshold_leads(
-    parts: dict[str, float], expected: list[str]
-) -> None:
+def test_the_largest_loss_above_its_threshold_leads(parts: dict[str, float], expected: list[str]) -> None:
     assert names(facts(**parts)) == expected
 
 
@@ -151,9 +146,7 @@ def test_low_utilisation_is_named_where_the_host_is_the_limit() -> None:
         ({"host_wait": 3, "other": 12}, {"device-bound": 85, "dependency-bound": 12}),
     ],
 )
-def test_idle_time_is_named_by_what_the_device_waits_for(
-    idle: dict[str, int], expected: dict[str, int]
-) -> None:
+def test_idle_time_is_named_by_what_the_device_waits_for(idle: dict[str, int], expected: dict[str, int]) -> None:
     found = verdict(waiting(**idle))
     assert {one.rule.id: round(100 * (one.finding.share or 0)) for one in found} == expected
 

@@ -38,9 +38,7 @@ def of(*ns: float | None, together: bool = True) -> Waiting:
         (of(), "ranks", 10),
     ],
 )
-def test_a_loss_counts_with_what_others_wait_for_it(
-    waiting: Waiting, lost_on: object, most: float
-) -> None:
+def test_a_loss_counts_with_what_others_wait_for_it(waiting: Waiting, lost_on: object, most: float) -> None:
     assert waiting.saved_by_job(10, lost_on) == most  # type: ignore[arg-type]
 
 

@@ -31,9 +31,7 @@ LAUNCHERS = (
 def bare_environment() -> dict[str, str]:
     """Our environment without anything of a launcher."""
     return {
-        name: text
-        for name, text in os.environ.items()
-        if name not in RANK_VARIABLES and not name.startswith(LAUNCHERS)
+        name: text for name, text in os.environ.items() if name not in RANK_VARIABLES and not name.startswith(LAUNCHERS)
     }
 
 

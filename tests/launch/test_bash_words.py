@@ -18,9 +18,7 @@ ODD = [
 
 
 def through_bash(words: list[str]) -> list[str]:
-    done = subprocess.run(
-        ["bash", "-c", f"printf '%s\\0' {bash_words(words)}"], capture_output=True, check=True
-    )
+    done = subprocess.run(["bash", "-c", f"printf '%s\\0' {bash_words(words)}"], capture_output=True, check=True)
     return [os.fsdecode(word) for word in done.stdout.split(b"\0")[:-1]]
 
 

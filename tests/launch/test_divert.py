@@ -33,9 +33,7 @@ LINES = st.lists(
 def parted(pieces: list[bytes]) -> tuple[bytes, bytes]:
     sieve = Sieve(PREFIXES)
     parts = [sieve.part(piece) for piece in pieces]
-    return b"".join(ours for ours, _ in parts) + sieve.let_go(), b"".join(
-        theirs for _, theirs in parts
-    )
+    return b"".join(ours for ours, _ in parts) + sieve.let_go(), b"".join(theirs for _, theirs in parts)
 
 
 @examples(200)
@@ -74,9 +72,7 @@ sys.exit(3)
 
 
 def test_lines_of_onednn_go_into_a_file_of_the_rank(launch, tmp_path) -> None:
-    with launch(
-        "--", sys.executable, "-c", VERBOSE, tool="onednn", PMI_RANK="2", PMI_SIZE="4"
-    ) as process:
+    with launch("--", sys.executable, "-c", VERBOSE, tool="onednn", PMI_RANK="2", PMI_SIZE="4") as process:
         output = process.stdout.buffer
         assert output.readline() == b"pipe\n"
         process.stdin.write("typed\n")

@@ -100,9 +100,7 @@ def test_the_right_ranks_are_profiled_into_files_of_their_own(launcher: str, as_
     profiled = {}
     for rank in range(4):
         as_rank(LAUNCHERS[launcher](rank))
-        line = dry_line(
-            Asked(TOOLS["nvprof"], ("./app", "a b"), Request(Path("/out")), ranks=local)
-        )
+        line = dry_line(Asked(TOOLS["nvprof"], ("./app", "a b"), Request(Path("/out")), ranks=local))
         assert line.endswith("./app 'a b'")
         assert f"by {launcher}: " in about_process("all")
         if line != "./app 'a b'":
@@ -191,9 +189,7 @@ def test_steps_of_what_is_no_python_script_cost_the_job_one_warning(launch) -> N
     assert "with stepscope.capture()" in warnings
 
 
-def test_a_node_without_room_for_temporary_files_uses_a_folder_below_the_output(
-    launch, tmp_path
-) -> None:
+def test_a_node_without_room_for_temporary_files_uses_a_folder_below_the_output(launch, tmp_path) -> None:
     with launch("--", "sh", "-c", "echo $TMPDIR", TMPDIR="/nowhere") as process:
         out, warnings = process.communicate(timeout=20)
     assert out.startswith(f"{tmp_path}/out/.rank0.")

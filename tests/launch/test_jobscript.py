@@ -192,9 +192,7 @@ def test_a_preset_of_your_own(tmp_path: Path) -> None:
         (("about", "about = "), "Invalid"),
     ],
 )
-def test_a_preset_that_cannot_be_used_says_why(
-    tmp_path: Path, change: tuple[str, str], words: str
-) -> None:
+def test_a_preset_that_cannot_be_used_says_why(tmp_path: Path, change: tuple[str, str], words: str) -> None:
     file = tmp_path / "ours.toml"
     file.write_text(OWN.replace(*change))
     with pytest.raises(UsageError) as raised:

@@ -65,9 +65,7 @@ KERNELS = (MUL, COPY, FLASH, SOFTMAX, GEMM, CUTLASS, NORM, PLAIN)
 
 @pytest.mark.parametrize("wanted", KERNELS, ids=lambda pair: pair[0][:40])
 @pytest.mark.parametrize("spelling", [0, 1], ids=["Kineto's", "NVIDIA's"])
-def test_a_kernel_is_found_under_either_name_and_no_other_is(
-    wanted: tuple[str, str], spelling: int
-) -> None:
+def test_a_kernel_is_found_under_either_name_and_no_other_is(wanted: tuple[str, str], spelling: int) -> None:
     found = re.compile(kernel_filter([wanted[spelling]]))
     for either in (0, 1):
         assert [kernel for kernel in KERNELS if found.search(kernel[either])] == [wanted]
@@ -91,9 +89,7 @@ def typed(**asked) -> str:
 
 
 def test_command_line_for_the_heaviest_kernels() -> None:
-    assert typed(
-        kernels=("sgemm_nt", "f(int)"), wanted="roofline", metrics=("ipc", "a__b.sum")
-    ) == (
+    assert typed(kernels=("sgemm_nt", "f(int)"), wanted="roofline", metrics=("ipc", "a__b.sum")) == (
         "ncu --target-processes=all --launch-count=200 --kernel-name-base=demangled "
         r"'--kernel-name=regex:(^|[ :])(sgemm_nt(\(|$)|f(\(|$))' "
         "--metrics=smsp__inst_executed.avg.per_cycle_active,a__b.sum --set=roofline "
@@ -150,9 +146,7 @@ def test_every_name_is_a_metric_of_volta_ampere_and_hopper() -> None:
         (["blocktiling"], []),
     ],
 )
-def test_ncu_finds_them_in_a_report(
-    names: list[str], found: list[str], shared_traces: Path
-) -> None:
+def test_ncu_finds_them_in_a_report(names: list[str], found: list[str], shared_traces: Path) -> None:
     report = shared_traces / "ncu" / "a10g_5_kernels.ncu-rep"
     asked = ["--kernel-name-base=demangled", f"--kernel-name=regex:{kernel_filter(names)}"]
     done = ran(

@@ -16,9 +16,7 @@ STEM = Path("/runs/rank3.node07")
 
 def typed(name: str, **asked) -> str:
     tool = TOOLS[name]
-    return tool_line(
-        tool, name, Request(STEM, steps=StepRange(3, 4), **asked), ("./app", "-x")
-    ).typed()
+    return tool_line(tool, name, Request(STEM, steps=StepRange(3, 4), **asked), ("./app", "-x")).typed()
 
 
 @pytest.mark.parametrize(
@@ -80,8 +78,7 @@ def typed(name: str, **asked) -> str:
         (
             "py-spy",
             {},
-            "py-spy record --subprocesses --format=speedscope "
-            "--output=/runs/rank3.node07.speedscope.json -- ./app -x",
+            "py-spy record --subprocesses --format=speedscope --output=/runs/rank3.node07.speedscope.json -- ./app -x",
         ),
         (
             "py-spy",
@@ -92,8 +89,7 @@ def typed(name: str, **asked) -> str:
         (
             "perf",
             {"version": (5, 10), "delay_s": 1.5},
-            "perf record --call-graph=fp --freq=99 --delay=1500 "
-            "--output=/runs/rank3.node07.perf.data -- ./app -x",
+            "perf record --call-graph=fp --freq=99 --delay=1500 --output=/runs/rank3.node07.perf.data -- ./app -x",
         ),
         (
             "perf",
@@ -103,8 +99,7 @@ def typed(name: str, **asked) -> str:
                 "duration_s": 10.0,
                 "options": ("-g", "-F", "999"),
             },
-            "perf record --delay=60000-70000 -g -F 999 "
-            "--output=/runs/rank3.node07.perf.data -- ./app -x",
+            "perf record --delay=60000-70000 -g -F 999 --output=/runs/rank3.node07.perf.data -- ./app -x",
         ),
         (
             "perf",
@@ -177,9 +172,7 @@ def header(data_size: int) -> bytes:
         ("rocprofv3", "a.7_results.pftrace", b"x", ""),
     ],
 )
-def test_a_file_that_is_not_complete_is_known(
-    tmp_path: Path, tool: str, name: str, content: bytes, lacks: str
-) -> None:
+def test_a_file_that_is_not_complete_is_known(tmp_path: Path, tool: str, name: str, content: bytes, lacks: str) -> None:
     (tmp_path / name).write_bytes(content)
     (kind,) = TOOLS[tool].written
     (found,) = kind.found(tmp_path / "a")

@@ -13,9 +13,7 @@ from stepscope.launch.tool import Tool
 from stepscope.launch.tools.ncu import NCU
 from stepscope.launch.tools.vtune import VTUNE
 
-NEEDS = frozenset(
-    {"gpu-counters", "perf-events", "temporary-space", "one-cupti", "ptrace", "ncu-lock"}
-)
+NEEDS = frozenset({"gpu-counters", "perf-events", "temporary-space", "one-cupti", "ptrace", "ncu-lock"})
 TOOL = Tool("tool", "records", "around", needs=NEEDS, oldest=(2020, 1))
 
 
@@ -78,9 +76,7 @@ def test_processes_that_may_not_be_looked_into_are_named(
             assert all(f"kernel.yama.ptrace_scope is {scope}" in line for line in found)
 
 
-def test_the_lock_that_another_user_of_ncu_has_left_is_a_failure(
-    node, tmp_path, monkeypatch
-) -> None:
+def test_the_lock_that_another_user_of_ncu_has_left_is_a_failure(node, tmp_path, monkeypatch) -> None:
     lock = tmp_path / "nsight-compute-lock"
     lock.touch()
     assert said(node(), tmp_path) == []
@@ -93,9 +89,7 @@ def test_a_node_without_a_driver_records_no_cuda(node, tmp_path) -> None:
     bare = node()
     (bare.proc / "driver/nvidia/version").unlink()
     (bare.proc / "driver/nvidia/params").unlink()
-    assert said(bare, tmp_path) == [
-        "note: this node has no NVIDIA driver, so no CUDA activity is recorded"
-    ]
+    assert said(bare, tmp_path) == ["note: this node has no NVIDIA driver, so no CUDA activity is recorded"]
 
 
 def test_a_tool_that_is_too_old_is_named_with_its_version(node, tmp_path) -> None:
@@ -154,9 +148,7 @@ def test_hardware_events_of_vtune_need_perf_or_its_driver(node, tmp_path, wanted
 
 def test_several_ranks_of_a_node_under_ncu_are_warned_of_once(node, tmp_path) -> None:
     (found,) = problems(NCU, (2024, 1), tmp_path, (), node(), together=4)
-    assert found.what.startswith(
-        "4 processes of this node run under ncu, and ncu lets one at a time"
-    )
+    assert found.what.startswith("4 processes of this node run under ncu, and ncu lets one at a time")
     assert problems(NCU, (2024, 1), tmp_path, (), node(), together=1) == []
 
 

@@ -35,9 +35,7 @@ def needed(name: str) -> None:
 
 def ran(words: list[str], **variables: str) -> subprocess.CompletedProcess[str]:
     environment = bare_environment() | AS_ROOT | variables
-    return subprocess.run(
-        words, env=environment, capture_output=True, text=True, timeout=90, check=False
-    )
+    return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=90, check=False)
 
 
 def assert_both_ranks_are_read_back(folder: Path) -> None:
@@ -112,9 +110,7 @@ def test_the_exit_code_is_the_commands_whatever_the_tools_is(tool: str, tmp_path
 
 
 @pytest.mark.parametrize("what", [signal.SIGTERM, signal.SIGKILL])
-def test_nsys_that_is_told_to_end_or_killed_leaves_the_command_running(
-    what, tmp_path: Path
-) -> None:
+def test_nsys_that_is_told_to_end_or_killed_leaves_the_command_running(what, tmp_path: Path) -> None:
     needed("nsys")
     script = (
         "import os, signal, sys\n"
@@ -131,15 +127,9 @@ def test_nsys_that_is_told_to_end_or_killed_leaves_the_command_running(
         text=True,
     ) as process:
         command = int(next(line for line in process.stdout if line.strip().isdecimal()))
-        listed = subprocess.run(
-            ["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True
-        )
+        listed = subprocess.run(["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True)
         rows = [line.split(None, 2) for line in listed.stdout.splitlines()]
-        (nsys,) = (
-            int(pid)
-            for pid, parent, args in rows
-            if int(parent) == process.pid and " profile " in args
-        )
+        (nsys,) = (int(pid) for pid, parent, args in rows if int(parent) == process.pid and " profile " in args)
         os.kill(nsys, what)
         os.kill(command, signal.SIGUSR1)
         _, warnings = process.communicate(timeout=60)

@@ -110,9 +110,7 @@ def test_temporary_files_that_fill_the_disk_do_not_cost_the_exit_code(launch, tm
 @pytest.mark.parametrize("words", [(), ("--stats",)])
 def test_warnings_that_cannot_be_written_cost_nothing(launch, tmp_path, how, words) -> None:
     # The launcher of the test has its stderr in a pipe; a shell puts a full disk in its place.
-    with launch(
-        *words, *COMMAND, STAND_IN=how, started_by='exec "$@" 2> /dev/full > /dev/full'
-    ) as process:
+    with launch(*words, *COMMAND, STAND_IN=how, started_by='exec "$@" 2> /dev/full > /dev/full') as process:
         process.communicate(timeout=30)
     assert (tmp_path / "ran").read_text() == "ran\n"
     assert process.returncode == 7
@@ -139,9 +137,7 @@ def test_any_number_of_seconds_can_be_waited(launch, tmp_path) -> None:
     assert code == 7, warnings
 
 
-@pytest.mark.parametrize(
-    "words", [("--wait", "inf"), ("--delay", "nan"), ("--delay", "inf"), ("--duration", "0")]
-)
+@pytest.mark.parametrize("words", [("--wait", "inf"), ("--delay", "nan"), ("--delay", "inf"), ("--duration", "0")])
 def test_what_is_no_time_is_refused_before_anything_runs(run_launch, words) -> None:
     assert run_launch(*words, "--print-rank").code == 2
 
@@ -221,9 +217,7 @@ def test_a_tool_that_hangs_before_the_command_can_be_told_to_end(launch, tmp_pat
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_tool_that_hangs_after_the_command_is_ended_by_the_second_signal(
-    launch, tmp_path
-) -> None:
+def test_a_tool_that_hangs_after_the_command_is_ended_by_the_second_signal(launch, tmp_path) -> None:
     with launch("--", "sh", "-c", "echo ran; exit 7", STAND_IN="hangs at the end") as process:
         assert process.stdout.readline() == "ran\n"
         while not any("stand_in" in line for line in left_running(tmp_path)) or any(
@@ -240,9 +234,7 @@ def test_a_tool_that_hangs_after_the_command_is_ended_by_the_second_signal(
 
 
 def test_the_commands_input_output_and_environment_are_its_own(launch) -> None:
-    with launch(
-        "--", "sh", "-c", "cat; echo $MINE $LC_CTYPE; echo oh >&2", MINE="a", LC_ALL="C"
-    ) as process:
+    with launch("--", "sh", "-c", "cat; echo $MINE $LC_CTYPE; echo oh >&2", MINE="a", LC_ALL="C") as process:
         out, warnings = process.communicate("typed\n", timeout=20)
     assert out == "typed\na\n"
     assert warnings.startswith("oh\n")
@@ -289,9 +281,7 @@ def test_a_tool_that_does_not_start_the_command_is_given_up(stand_ins, tmp_path)
     )
     environment = bare_environment() | {"STAND_IN": "hangs at the start"}
     environment["PATH"] = f"{stand_ins}{os.pathsep}{environment['PATH']}"
-    done = python(
-        "-c", impatient, "launch", "--tool", "nsys", *COMMAND, cwd=tmp_path, env=environment
-    )
+    done = python("-c", impatient, "launch", "--tool", "nsys", *COMMAND, cwd=tmp_path, env=environment)
     assert done.returncode == 7
     assert "runs unprofiled: nsys did not start the command within 0.3 s" in done.stderr
     assert (tmp_path / "ran").read_text() == "ran\n"

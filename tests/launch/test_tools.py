@@ -31,9 +31,7 @@ def test_nsys_traces_what_deep_learning_needs_and_leaves_the_command_alone() -> 
 
 
 def test_an_old_nsys_gets_only_what_it_knows() -> None:
-    assert typed(
-        "nsys", version=(2020, 3), capture="cuda-profiler", delay_s=60, duration_s=2.5
-    ) == (
+    assert typed("nsys", version=(2020, 3), capture="cuda-profiler", delay_s=60, duration_s=2.5) == (
         "nsys profile --trace=cuda,nvtx,cublas,cudnn --sample=none --kill=none --wait=primary "
         "--capture-range=cudaProfilerApi --stop-on-range-end=true --delay=60 --duration=2.5 "
         "--output=/runs/rank3.node07 ./app"
@@ -131,12 +129,8 @@ def test_a_module_runs_under_record_too() -> None:
 
 
 def test_a_trace_starts_when_the_loop_was_found() -> None:
-    assert "--wait=1 --warmup=0 --active=1 " in " ".join(
-        recorded("torch", "a.py", steps=StepRange(2, 2))
-    )
-    assert "--wait=1 --warmup=1 --active=2 " in " ".join(
-        recorded("torch", "a.py", steps=StepRange(3, 4))
-    )
+    assert "--wait=1 --warmup=0 --active=1 " in " ".join(recorded("torch", "a.py", steps=StepRange(2, 2)))
+    assert "--wait=1 --warmup=1 --active=2 " in " ".join(recorded("torch", "a.py", steps=StepRange(3, 4)))
     with pytest.raises(UsageError, match="torch records from step 2 on"):
         recorded("torch", "a.py", steps=StepRange(1, 2))
 

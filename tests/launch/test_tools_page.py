@@ -7,11 +7,7 @@ from stepscope.launch.tools import TOOLS
 from stepscope.launch.tools.nvprof_metrics import NCU_NAMES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tools.md").read_text(encoding="utf-8")
-ROWS = [
-    [cell.strip() for cell in line.split("|")[1:-1]]
-    for line in PAGE.splitlines()
-    if line[:1] == "|"
-]
+ROWS = [[cell.strip() for cell in line.split("|")[1:-1]] for line in PAGE.splitlines() if line[:1] == "|"]
 
 
 def words(cell: str) -> list[str]:
@@ -35,7 +31,5 @@ def test_every_tool_says_whether_it_was_run() -> None:
 
 
 def test_the_names_of_metrics_are_those_that_are_used() -> None:
-    rows = {
-        words(row[0])[0]: tuple(words(row[1])) for row in ROWS if len(row) == 2 and words(row[0])
-    }
+    rows = {words(row[0])[0]: tuple(words(row[1])) for row in ROWS if len(row) == 2 and words(row[0])}
     assert rows == NCU_NAMES

@@ -9,12 +9,8 @@ def test_backward_belongs_to_the_last_forward_operator_of_its_number(recording):
     recording.operator("aten::t", 5, 10, sequence_number=7, forward_thread=0)
     addmm = recording.operator("aten::addmm", 20, 40, sequence_number=7, forward_thread=0)
     recording.operator("aten::sum", 60, 70, sequence_number=8, forward_thread=0)
-    backward = recording.operator(
-        ENGINE + "AddmmBackward0", 100, 190, thread=1, sequence_number=7, forward_thread=1
-    )
-    node = recording.operator(
-        "AddmmBackward0", 110, 180, thread=1, sequence_number=7, forward_thread=1
-    )
+    backward = recording.operator(ENGINE + "AddmmBackward0", 100, 190, thread=1, sequence_number=7, forward_thread=1)
+    node = recording.operator("AddmmBackward0", 110, 180, thread=1, sequence_number=7, forward_thread=1)
     mm = recording.operator("aten::mm", 120, 150, thread=1)
     linked = recording.link()
     assert [linked.host(row)["forward_id"] for row in (backward, node, mm)] == [addmm] * 3
@@ -91,9 +87,7 @@ def test_operator_between_two_forward_ones_is_forward_too(recording):
     recording.operator("aten::relu", 150, 160, sequence_number=2)
     after = recording.operator("aten::ones_like", 170, 180)
     for start, number in ((200, 2), (210, 1)):
-        recording.operator(
-            "ReluBackward0", start, start + 5, 1, sequence_number=number, forward_thread=1
-        )
+        recording.operator("ReluBackward0", start, start + 5, 1, sequence_number=number, forward_thread=1)
     linked = recording.link()
     assert linked.host(counting)["direction"] == "forward"
     assert [linked.host(row)["direction"] for row in (loading, copying, after)] == [None] * 3
@@ -101,9 +95,7 @@ def test_operator_between_two_forward_ones_is_forward_too(recording):
 
 def test_forward_computed_anew_within_backward_is_backward(recording):
     recording.operator("aten::mul", 0, 10, sequence_number=7)
-    recording.operator(
-        "CheckpointFunctionBackward", 100, 200, 1, sequence_number=7, forward_thread=1
-    )
+    recording.operator("CheckpointFunctionBackward", 100, 200, 1, sequence_number=7, forward_thread=1)
     module = recording.python("nn.Module: Block_0", 110, 150, 1)
     again = recording.operator("aten::mul", 120, 130, 1, sequence_number=9)
     linked = recording.link()
@@ -123,9 +115,7 @@ def test_operator_that_encloses_a_forward_operator_is_forward(recording):
 def test_what_autograds_own_thread_does_between_and_after_is_backward(recording):
     recording.operator("aten::mul", 0, 10, sequence_number=7)
     for start in (100, 300):
-        recording.operator(
-            "MulBackward0", start, start + 10, 1, sequence_number=7, forward_thread=1
-        )
+        recording.operator("MulBackward0", start, start + 10, 1, sequence_number=7, forward_thread=1)
     between = recording.operator("aten::copy_", 200, 210, 1)
     after = recording.operator("torch.distributed.ddp.reducer::copy_bucket_to_grad", 400, 410, 1)
     before = recording.operator("aten::empty", 50, 60, 1)

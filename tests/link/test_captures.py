@@ -9,9 +9,7 @@ LARGE = (("aten::mm", "gemm_64"), ("aten::relu", "relu"), ("aten::copy_", None))
 BATCHES = [{"input_id": 0, "dims": "[[32]]"}, {"input_id": 1, "dims": "[[64]]"}]
 
 
-def capture(
-    recording, at, layers, *, around="capture", named=True, thread=0, module="mlp", inputs=None
-):
+def capture(recording, at, layers, *, around="capture", named=True, thread=0, module="mlp", inputs=None):
     """A capture: an operator, in a range of its module, for each piece; None is a copy."""
     recording.annotation(around, at, at + 900, thread)
     recording.host("runtime", "cudaStreamBeginCapture_v10000", at + 1, at + 2, thread)
@@ -21,9 +19,7 @@ def capture(
         recording.operator(operator, start + 1, start + 14, thread, input_id=inputs)
         more = {"launched_kernel": kernel} if named and kernel else {}
         name = "cudaLaunchKernel" if kernel else "cudaMemcpyAsync"
-        recording.host(
-            "runtime", name, start + 2, start + 6, thread, correlation=at + place, **more
-        )
+        recording.host("runtime", name, start + 2, start + 6, thread, correlation=at + place, **more)
     recording.host("runtime", "cudaStreamEndCapture", at + 800, at + 801, thread)
 
 
@@ -52,10 +48,7 @@ def operators(linked, rows):
 
 
 def summary(linked):
-    return [
-        (row["name"], row["launches"], row["replays"], row["confidence"])
-        for row in linked.rows("capture")
-    ]
+    return [(row["name"], row["launches"], row["replays"], row["confidence"]) for row in linked.rows("capture")]
 
 
 def why(linked):
@@ -66,8 +59,7 @@ def test_replays_have_operators_and_modules_of_the_capture_in_their_recording(re
     capture(recording, 1000, SMALL, around="batch 32")
     capture(recording, 2000, LARGE, around="batch 64")
     first, other, again = (
-        replay(recording, at, names(layers))
-        for at, layers in ((3000, SMALL), (4000, LARGE), (5000, SMALL))
+        replay(recording, at, names(layers)) for at, layers in ((3000, SMALL), (4000, LARGE), (5000, SMALL))
     )
     linked = recording.link()
     for rows in (first, other, again):
@@ -100,9 +92,7 @@ def test_replays_have_operators_and_modules_of_the_capture_in_their_recording(re
     ],
     ids=["another name", "another order", "another kind", "one missing", "one too many"],
 )
-def test_what_does_not_agree_in_order_count_and_names_is_refused_and_counted(
-    recording, pieces, reason
-):
+def test_what_does_not_agree_in_order_count_and_names_is_refused_and_counted(recording, pieces, reason):
     capture(recording, 1000, SMALL)
     rows = replay(recording, 3000, pieces)
     linked = recording.link()
@@ -225,9 +215,7 @@ def test_a_capture_in_another_recording_brings_what_it_speaks_of(recording):
     assert linked["operator_input"].to_pylist()[0]["dims"] == "[[64]]"
     inputs = {row["id"]: row["input_id"] for row in linked["captured_event"].to_pylist()}
     assert [inputs[row["operator_id"]] for row in device] == [0, 0, 0]
-    assert [(row["rule"], row["path"]) for row in linked["capture"].to_pylist()] == [
-        ("file", "capture.json")
-    ]
+    assert [(row["rule"], row["path"]) for row in linked["capture"].to_pylist()] == [("file", "capture.json")]
 
 
 def test_a_capture_of_another_version_of_the_program_is_refused(recording):

@@ -62,9 +62,7 @@ def findings(recording):
         assert set(filter(None, row["affects"].split(","))) <= DECLARED[row["check"]]
         assert (row["severity"] == "ok") == (row["count"] == 0)
     return {
-        row["check"]: (row["severity"], row["count"])
-        for row in linked.rows("data_check")
-        if row["severity"] != "ok"
+        row["check"]: (row["severity"], row["count"]) for row in linked.rows("data_check") if row["severity"] != "ok"
     }
 
 
@@ -111,10 +109,7 @@ def test_kernels_of_graph_replays_are_told_apart(recording):
     for n in range(3):
         recording.kernel(3820 + 10 * n, 3825 + 10 * n, 99)
     assert findings(recording) == {"graph_replay_unattributed": ("note", 3)}
-    assert (
-        recording.link().check("graph_replay_unattributed")["affects"]
-        == "own-launches,replayed-operators"
-    )
+    assert recording.link().check("graph_replay_unattributed")["affects"] == "own-launches,replayed-operators"
 
 
 def test_graph_launch_without_any_kernel_makes_idle_time_doubtful(recording):
@@ -218,9 +213,7 @@ def test_kernels_without_a_name_may_be_communication(recording, number, severity
     ("launches", "severity", "affects"),
     [(0, "note", "devices"), (3, "error", "devices,device-work")],
 )
-def test_recording_without_device_events_says_whether_they_were_lost(
-    recording, launches, severity, affects
-):
+def test_recording_without_device_events_says_whether_they_were_lost(recording, launches, severity, affects):
     recording.annotation("ProfilerStep#1", 0, 100)
     for n in range(launches):
         recording.launch(10 * n, 10 * n + 5, n + 1)
@@ -285,9 +278,7 @@ def test_events_that_were_repaired_damage_nothing_and_lost_ones_the_file(recordi
     assert (found["affects"], found["explanation"]) == ("file", "1 event could not be read.")
     recording.report.damage["no_time"] = 1
     found = recording.link().check("repaired")
-    assert found["explanation"] == (
-        "1 event could not be read; no_time (1): events without a time were left out."
-    )
+    assert found["explanation"] == ("1 event could not be read; no_time (1): events without a time were left out.")
 
 
 @pytest.mark.parametrize("damage", CLASSES)
@@ -399,9 +390,7 @@ def test_copies_of_a_recording_are_said():
     assert identical_files.row([])["severity"] == "ok"
     found = identical_files.row([("runs/b.json", "runs/a.json"), ("old/a.json", "runs/a.json")])
     assert (found["severity"], found["affects"], found["count"]) == ("note", "run", 2)
-    assert (
-        "(b.json is a copy of a.json, old/a.json is a copy of runs/a.json)" in found["explanation"]
-    )
+    assert "(b.json is a copy of a.json, old/a.json is a copy of runs/a.json)" in found["explanation"]
 
 
 def test_collectives_without_a_counterpart_are_counted():
@@ -427,9 +416,7 @@ def test_ranks_whose_clocks_nothing_can_align_are_named():
     assert clocks_contradict.row(([], []))["severity"] == "ok"
     found = clocks_contradict.row(([3], []))
     assert (found["severity"], found["count"]) == ("warning", 1)
-    assert (
-        "the collectives of rank 3 do not end when those of the others do" in found["explanation"]
-    )
+    assert "the collectives of rank 3 do not end when those of the others do" in found["explanation"]
     found = clocks_contradict.row(([], [0, 1, 2, 3, 4]))
     assert (found["severity"], found["count"]) == ("note", 5)
     assert "ranks 0, 1, 2, 3 and 1 more were guessed" in found["explanation"]

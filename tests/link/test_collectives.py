@@ -138,9 +138,7 @@ def test_names_of_every_era_tell_the_operation(name, operation):
         ("all_reduce", "Float", 2**62, 10, None),
     ],
 )
-def test_message_is_counted_as_nccl_tests_counts_it(
-    operation, dtype, elements_in, elements_out, size
-):
+def test_message_is_counted_as_nccl_tests_counts_it(operation, dtype, elements_in, elements_out, size):
     assert message_bytes(operation, dtype, elements_in, elements_out) == size
 
 
@@ -176,9 +174,7 @@ def test_a_list_of_tensors_has_its_type_from_the_range_below(recording):
 
 
 def test_of_several_kernels_of_one_call_no_size_is_told(recording):
-    recording.annotation(
-        "nccl:all_reduce", 0, 60, input_id=with_inputs(recording, [[10]], ["float"])
-    )
+    recording.annotation("nccl:all_reduce", 0, 60, input_id=with_inputs(recording, [[10]], ["float"]))
     recording.launch(10, 20, 1)
     recording.launch(25, 30, 2)
     communicate(recording, 30, 90, 1)
@@ -188,9 +184,7 @@ def test_of_several_kernels_of_one_call_no_size_is_told(recording):
 
 def test_splits_are_those_of_the_call_or_of_its_arguments(recording):
     values = ["", "", "", "[5, 1]", "[2, 4]", "False"]
-    inputs = with_inputs(
-        recording, [[6, 8], [6, 8]], ["float", "float", "", "ScalarList", "ScalarList"], values
-    )
+    inputs = with_inputs(recording, [[6, 8], [6, 8]], ["float", "float", "", "ScalarList", "ScalarList"], values)
     recording.operator("c10d::alltoall_base_", 0, 40, input_id=inputs)
     recording.launch(10, 20, 1)
     communicate(recording, 30, 50, 1, name="ncclDevKernel_SendRecv(x)")
@@ -270,9 +264,7 @@ def test_exposed_parts_add_up_to_the_time_in_which_only_collectives_ran(collecti
             {t for start, length, on in rows if on == device for t in range(start, start + length)}
             for rows in (collectives, kernels)
         )
-        own = [
-            part for part, row in zip(parts.tolist(), collectives, strict=True) if row[2] == device
-        ]
+        own = [part for part, row in zip(parts.tolist(), collectives, strict=True) if row[2] == device]
         assert sum(own) == len(ran - computed)
         assert all(0 <= part <= row[1] for part, row in zip(parts, collectives, strict=True))
 

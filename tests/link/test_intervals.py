@@ -44,9 +44,7 @@ def moments_of(intervals: Intervals):
 
 
 def is_merged(intervals: Intervals):
-    return bool(
-        (intervals.start < intervals.end).all() and (intervals.start[1:] > intervals.end[:-1]).all()
-    )
+    return bool((intervals.start < intervals.end).all() and (intervals.start[1:] > intervals.end[:-1]).all())
 
 
 @examples(60)

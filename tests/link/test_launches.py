@@ -169,9 +169,7 @@ def test_calls_of_a_number_that_have_started_are_those_that_counting_finds(calls
         np.array([group for group, _ in asked], dtype=np.int64),
         np.array([moment for _, moment in asked], dtype=np.int64),
     )
-    assert begun.tolist() == [
-        sum(start <= moment for start in calls[group]) for group, moment in asked
-    ]
+    assert begun.tolist() == [sum(start <= moment for start in calls[group]) for group, moment in asked]
 
 
 def test_one_number_for_all_calls_takes_no_memory_for_each_pair():

@@ -93,9 +93,7 @@ def test_backward_belongs_to_the_module_of_its_forward(recording):
                        sequence_number=7, forward_thread=1)  # fmt: skip
     inner = recording.operator("aten::mm", 210, 250, 1)
     recording.launch(220, 230, 2, thread=1)
-    gradient = recording.operator(
-        "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", 300, 340, 1
-    )
+    gradient = recording.operator("autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", 300, 340, 1)
     reduction = recording.operator("c10d::allreduce_", 310, 330, 1)
     other = recording.operator("aten::zero_", 400, 410, 1)
     recording.kernel(1000, 1010, 1)
@@ -112,10 +110,7 @@ def test_hierarchy_of_a_scripted_model_makes_the_tree(recording):
         "TOP(Net)::forward.",
         "TOP()::<forward op>.SELF(Net)::call_b.body(Block)::forward.lin(Linear)::forward.",
     )
-    rows = [
-        recording.operator("aten::add", 10 * n, 10 * n + 5, module_hierarchy=text)
-        for n, text in enumerate(texts)
-    ]
+    rows = [recording.operator("aten::add", 10 * n, 10 * n + 5, module_hierarchy=text) for n, text in enumerate(texts)]
     recording.operator("aten::mm", 12, 14)
     linked = recording.link()
     assert tree(linked) == {
@@ -222,16 +217,12 @@ def test_hierarchy_names_its_innermost_module(text, module):
     assert hierarchy_module(text) == module
 
 
-@pytest.mark.parametrize(
-    "name", ["nn.Module: layers.0.attn", "module:layers.0.attn", "layer:layers.0.attn"]
-)
+@pytest.mark.parametrize("name", ["nn.Module: layers.0.attn", "module:layers.0.attn", "layer:layers.0.attn"])
 def test_paths_of_our_own_recordings_are_understood(name):
     assert range_module(name) == ModuleName(("layers", "0", "attn"), None)
 
 
-@pytest.mark.parametrize(
-    "name", ["## forward ##", "nccl:all_reduce", "[pl][profile]run", "module:"]
-)
+@pytest.mark.parametrize("name", ["## forward ##", "nccl:all_reduce", "[pl][profile]run", "module:"])
 def test_other_ranges_name_no_module(name):
     assert range_module(name) is None
 
@@ -311,9 +302,7 @@ def test_checkpointed_model_of_torch_is_one_tree_whose_parts_add_up(tmp_path, re
         net(torch.ones(2, 8)).sum().backward()
     profiler.export_chrome_trace(str(tmp_path / "trace.json"))
     with stepscope.open(tmp_path / "trace.json", cache=False) as trace:
-        rows = {
-            row["path"].partition(".")[2] or row["path"]: row for row in trace.ask("modules").rows()
-        }
+        rows = {row["path"].partition(".")[2] or row["path"]: row for row in trace.ask("modules").rows()}
     assert {path: row["calls"] for path, row in rows.items()} == {
         "Net_0": 1, "Linear_0": 1, "Sequential_0": 1, "Sequential_0.Linear_1": 1, "Sequential_0.ReLU_0": 1,
     }  # fmt: skip
@@ -391,9 +380,7 @@ def test_compiled_code_is_one_piece_below_the_module_that_runs_it_and_no_layer(r
         recording.python("nn.Module: Linear_0", start + 12, start + 14)
     recording.python("nn.Module: GraphModule_1", 85, 95)
     linked = recording.link()
-    assert [
-        (row["path"], row["class"], row["compiled"], row["calls"]) for row in linked.rows("module")
-    ] == [
+    assert [(row["path"], row["class"], row["compiled"], row["calls"]) for row in linked.rows("module")] == [
         ("Net_0", "Net", False, 1),
         ("Net_0.(compiled code)", "GraphModule", True, 3),
         ("Net_0.(compiled code).Linear_0", "Linear", False, 2),

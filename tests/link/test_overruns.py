@@ -10,10 +10,7 @@ from stepscope.link.overruns import clip_overruns
 
 
 def back_to_back(recording, count, length=10):
-    return [
-        recording.kernel(n * length, (n + 1) * length, n + 1, name=f"kernel{n % 3}")
-        for n in range(count)
-    ]
+    return [recording.kernel(n * length, (n + 1) * length, n + 1, name=f"kernel{n % 3}") for n in range(count)]
 
 
 def test_row_that_runs_over_the_work_after_it_is_cut_to_the_next_begin(recording):

@@ -151,13 +151,10 @@ def test_any_recording_links_and_keeps_its_invariants(host_events, device_events
     attributed = {row["link"]: row for row in linked["attribution"].to_pylist()}
     assert {row["device_ns"] for row in attributed.values()} == {work_ns}
     assert roots_ns == sum(
-        row["dur_ns"]
-        for row in devices
-        if row["launch_id"] is not None or row["operator_id"] is not None
+        row["dur_ns"] for row in devices if row["launch_id"] is not None or row["operator_id"] is not None
     )
     assert (
-        sum(row["dur_ns"] for row in devices if row["launch_id"] is not None)
-        == attributed["launch"]["attributed_ns"]
+        sum(row["dur_ns"] for row in devices if row["launch_id"] is not None) == attributed["launch"]["attributed_ns"]
     )
     steps = linked["step"].to_pylist()
     for before, after in itertools.pairwise(steps):

@@ -38,7 +38,5 @@ def test_recursive_is_what_has_an_alike_ancestor(recording, events):
 
     for row in rows:
         alike = [(above["kind"], above["name"]) for above in ancestors(row)]
-        expected = row["kind"] in ("operator", "annotation") and (
-            (row["kind"], row["name"]) in alike
-        )
+        expected = row["kind"] in ("operator", "annotation") and ((row["kind"], row["name"]) in alike)
         assert row["recursive"] is expected

@@ -41,9 +41,7 @@ def test_without_a_frame_of_the_program_the_libraries_frames_count(recording):
     alone = recording.operator("aten::stack", 30, 290)
     bare = recording.operator("aten::empty", 2000, 2010)
     linked = recording.link()
-    assert stack_of(linked, alone) == (
-        "torch/utils/data/worker.py(5): _loop;threading.py(1032): _bootstrap"
-    )
+    assert stack_of(linked, alone) == ("torch/utils/data/worker.py(5): _loop;threading.py(1032): _bootstrap")
     assert stack_of(linked, bare) is None
 
 
@@ -56,11 +54,7 @@ def test_backward_has_the_stack_of_its_forward(recording):
     beside = recording.operator("aten::sum", 700, 710, 1)
     linked = recording.link()
     assert linked.host(node)["forward_id"] is not None
-    assert (
-        stack_of(linked, node)
-        == stack_of(linked, inner)
-        == ("net.py(3): forward;train.py(9): main")
-    )
+    assert stack_of(linked, node) == stack_of(linked, inner) == ("net.py(3): forward;train.py(9): main")
     assert stack_of(linked, beside) is None
 
 
@@ -93,9 +87,7 @@ def test_long_names_in_many_stacks_do_not_multiply(recording, monkeypatch):
         recording.python(f"part.py({number}): step", start, start + 40)
         operators.append(recording.operator("aten::add", start + 10, start + 20))
     linked = recording.link()
-    assert [stack_of(linked, row) for row in operators] == [
-        f"part.py({number}): step" for number in range(10)
-    ]
+    assert [stack_of(linked, row) for row in operators] == [f"part.py({number}): step" for number in range(10)]
 
 
 NAMES = [
@@ -122,9 +114,7 @@ def test_stacks_are_those_of_a_walk_over_the_events(recording, events):
     while open_frames:
         spans[open_frames.pop()][2] = now = now + 1
     rows = [
-        recording.operator("aten::add", start, end)
-        if name == "op"
-        else recording.python(name, start, end)
+        recording.operator("aten::add", start, end) if name == "op" else recording.python(name, start, end)
         for name, start, end, _ in spans
     ]
     if not rows:
@@ -134,7 +124,5 @@ def test_stacks_are_those_of_a_walk_over_the_events(recording, events):
         if name != "op":
             continue
         frames = [one for one in above if one != "op"][::-1]
-        kept = [one for one in frames if is_program_frame(one)] or [
-            one for one in frames if lies_in_file(one)
-        ]
+        kept = [one for one in frames if is_program_frame(one)] or [one for one in frames if lies_in_file(one)]
         assert stack_of(linked, row) == (";".join(kept) or None)

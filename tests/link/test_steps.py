@@ -61,9 +61,7 @@ def test_last_steps_without_their_device_work_are_kept_and_marked(recording):
 
 
 @pytest.mark.parametrize("truncated", [True, False])
-def test_step_of_a_cut_file_that_lacks_events_is_not_complete_wherever_it_lies(
-    recording, truncated
-):
+def test_step_of_a_cut_file_that_lacks_events_is_not_complete_wherever_it_lies(recording, truncated):
     recording.report.truncated = truncated
     correlation = 0
     for step, count in enumerate([100, 98, 100, 99, 90]):
@@ -100,9 +98,7 @@ def test_no_step_of_a_file_cut_before_its_launches_is_complete(recording):
         ([(20, 30)], []),  # a lone complete step has nothing on either side that shows it
     ],
 )
-def test_step_of_a_cut_file_is_complete_where_blocks_show_both_its_ends(
-    recording, blocks, complete
-):
+def test_step_of_a_cut_file_is_complete_where_blocks_show_both_its_ends(recording, blocks, complete):
     recording.report.truncated = True
     for step in range(6):
         recording.annotation(f"ProfilerStep#{step}", 1000 * step, 1000 * step + 990)
@@ -126,9 +122,7 @@ def test_last_step_whose_launches_lack_their_work_is_cut(recording, lost):
         for n in range(10 if lost or step < 2 else 9):
             recording.launch(1000 * step + 9 * n, 1000 * step + 9 * n + 3, 100 * step + n + 1)
             if step < 2 or n < 9:
-                recording.kernel(
-                    1000 * step + 9 * n + 4, 1000 * step + 9 * n + 8, 100 * step + n + 1
-                )
+                recording.kernel(1000 * step + 9 * n + 4, 1000 * step + 9 * n + 8, 100 * step + n + 1)
     assert [row[6] for row in steps(recording.link())] == [True, True, not lost]
 
 
@@ -159,9 +153,7 @@ def test_work_beside_several_steps_leaves_each_its_time(recording):
         recording.launch(100 * step, 100 * step + 5, step + 1)
         recording.kernel(100 * step + 5, 100 * step + 95, step + 1)
     recording.launch(10, 15, 9)
-    recording.kernel(
-        20, 280, 9, stream=8
-    )  # an all-reduce of the first step runs beside the next two
+    recording.kernel(20, 280, 9, stream=8)  # an all-reduce of the first step runs beside the next two
     assert [row[1:3] for row in steps(recording.link())] == [
         (0, 95), (100, 195), (200, 295), (300, 395)
     ]  # fmt: skip

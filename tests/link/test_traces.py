@@ -50,9 +50,7 @@ def columns(table, *names):
 def test_every_trace_links_as_far_as_it_allows(linked, folder):
     tables = linked(folder)
     reached = {row["link"]: row for row in tables["attribution"].to_pylist()}
-    for link, least in zip(
-        ("launch", "operator", "direction", "module"), LINKED[folder], strict=True
-    ):
+    for link, least in zip(("launch", "operator", "direction", "module"), LINKED[folder], strict=True):
         row = reached[link]
         assert row["attributed_ns"] >= least * row["device_ns"], link
 
@@ -76,9 +74,7 @@ def test_device_time_of_the_roots_is_what_was_attributed(linked, folder):
     tables = linked(folder)
     parent, device_ns = columns(tables["host_event"], "parent_id", "device_ns")
     dur, launch, operator = columns(tables["device_event"], "dur_ns", "launch_id", "operator_id")
-    work = np.isin(
-        tables["device_event"]["kind"].to_pylist(), ["computation", "communication", "copy", "fill"]
-    )
+    work = np.isin(tables["device_event"]["kind"].to_pylist(), ["computation", "communication", "copy", "fill"])
     reached = dur[work & ((launch >= 0) | (operator >= 0))].sum() if len(dur) else 0
     assert np.maximum(device_ns, 0)[parent < 0].sum() == reached
 
@@ -108,9 +104,7 @@ def test_steps_of_the_plugins_sample_are_as_long_as_the_plugin_says(linked, numb
 def test_launch_phases_are_those_of_nsight_systems(linked, folder, phases):
     tables = linked(folder)
     start, dur = columns(tables["host_event"], "start_ns", "dur_ns")
-    kernel_start, kernel_dur, launch = columns(
-        tables["device_event"], "start_ns", "dur_ns", "launch_id"
-    )
+    kernel_start, kernel_dur, launch = columns(tables["device_event"], "start_ns", "dur_ns", "launch_id")
     kernel = np.isin(tables["device_event"]["kind"].to_pylist(), ["computation", "communication"])
     kernel &= launch >= 0
     call_start = start[launch[kernel]]
@@ -162,12 +156,8 @@ def test_module_tree_is_that_of_the_model(linked):
     module = linked("bert_small_h100")["module"]
     assert module.num_rows == 84
     assert module["path"][0].as_py() == "BertLMHeadModel_0"
-    layers = [
-        path for path in module["path"].to_pylist() if path.split(".")[-1].startswith("BertLayer_")
-    ]
-    assert layers == [
-        f"BertLMHeadModel_0.BertModel_0.BertEncoder_0.BertLayer_{n}" for n in range(4)
-    ]
+    layers = [path for path in module["path"].to_pylist() if path.split(".")[-1].startswith("BertLayer_")]
+    assert layers == [f"BertLMHeadModel_0.BertModel_0.BertEncoder_0.BertLayer_{n}" for n in range(4)]
 
 
 def test_flows_say_the_same_as_correlations(linked, shared_traces):
@@ -182,22 +172,13 @@ def test_flows_say_the_same_as_correlations(linked, shared_traces):
     tables.device_event = tables.device_event.set_column(
         external, "external_id", pc.multiply(tables.device_event["external_id"], 0)
     )
-    assert (
-        link_rank(tables).tables["device_event"]["launch_id"].to_pylist()
-        == by_correlation.to_pylist()
-    )
+    assert link_rank(tables).tables["device_event"]["launch_id"].to_pylist() == by_correlation.to_pylist()
 
 
-@pytest.mark.parametrize(
-    ("folder", "replayed"), [("vllm_decode_graph", 421), ("ddp_v100_rank1of2", 5046)]
-)
+@pytest.mark.parametrize(("folder", "replayed"), [("vllm_decode_graph", 421), ("ddp_v100_rank1of2", 5046)])
 def test_replays_whose_capture_is_not_recorded_are_counted_as_such(linked, folder, replayed):
     tables = linked(folder)
-    (row,) = (
-        row
-        for row in tables["data_check"].to_pylist()
-        if row["check"] == "graph_replay_unattributed"
-    )
+    (row,) = (row for row in tables["data_check"].to_pylist() if row["check"] == "graph_replay_unattributed")
     assert row["count"] == replayed
     assert f"({replayed}: no capture is recorded)" in row["explanation"]
     assert tables["device_event"]["captured_id"].null_count == tables["device_event"].num_rows

@@ -45,9 +45,7 @@ def install(target: Path, project: Path) -> Path:
     return write_metadata(target, declared["name"], declared["version"], declared["entry-points"])
 
 
-def write_metadata(
-    target: Path, name: str, version: str, groups: dict[str, dict[str, str]]
-) -> Path:
+def write_metadata(target: Path, name: str, version: str, groups: dict[str, dict[str, str]]) -> Path:
     info = target / f"{name.replace('-', '_')}-{version}.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
@@ -95,10 +93,7 @@ def broken(tmp_path: Path, use) -> Callable[..., Path]:
         target = tmp_path / "packages"
         target.mkdir(exist_ok=True)
         (target / "broken_example.py").write_text(source)
-        groups = {
-            f"stepscope.{kind}": {"it": f"broken_example:{value}"}
-            for kind, value in entries.items()
-        }
+        groups = {f"stepscope.{kind}": {"it": f"broken_example:{value}"} for kind, value in entries.items()}
         write_metadata(target, "broken-example", version, groups)
         use(target)
         return target
@@ -107,9 +102,7 @@ def broken(tmp_path: Path, use) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def spawn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., subprocess.CompletedProcess[str]]:
+def spawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs Python as a process of its own, with packages on its path."""
     monkeypatch.setenv("STEPSCOPE_CACHE", str(tmp_path / "cache"))
 

@@ -69,9 +69,7 @@ def test_a_question_has_a_method_and_a_place_in_sql(trace):
     assert trace.waits().rows() == [WAITS]
     assert trace.waits(at_least_ns=100_000, columns=["events"]).rows() == [{"events": 1}]
     assert trace.ask("waits").rows() == [WAITS]
-    assert trace.sql("SELECT largest_wait_ns FROM answer.waits").rows() == [
-        {"largest_wait_ns": 560_000}
-    ]
+    assert trace.sql("SELECT largest_wait_ns FROM answer.waits").rows() == [{"largest_wait_ns": 560_000}]
     assert "waits" in dir(trace)
 
 
@@ -99,17 +97,13 @@ def test_an_unknown_method_says_what_there_is(trace):
 def test_a_question_is_marked_by_the_checks_on_its_evidence(trace):
     declared = find("waits")
     assert set(declared.rests_on) == {"launches", "device-times", "clocks"}
-    assert str(declared.added_by) == (
-        "plug-in waits (stepscope.questions) of stepscope-example 1.0"
-    )
+    assert str(declared.added_by) == ("plug-in waits (stepscope.questions) of stepscope-example 1.0")
 
 
 def test_a_format_is_read_with_its_damage_counted(example, use, tmp_path):
     use(example)
     damaged = tmp_path / "damaged.klog"
-    damaged.write_text(
-        SAMPLE.read_text() + "kernel,gemm,7,soon,5,3,,\nkernel,gemm,7,1,-5,3,,\nghost,g,7,1,5,3,,\n"
-    )
+    damaged.write_text(SAMPLE.read_text() + "kernel,gemm,7,soon,5,3,,\nkernel,gemm,7,1,-5,3,,\nghost,g,7,1,5,3,,\n")
     with stepscope.open(damaged, cache=False) as trace:
         (source,) = trace.sources().rows()
         assert (source["format"], source["events_kept"], source["events_dropped"]) == ("klog", 7, 3)
@@ -203,9 +197,7 @@ def test_the_command_line_has_it_all(example, use, run, tmp_path):
     use(example)
     assert "mean_wait" in run("waits", str(SAMPLE))
     assert json.loads(run("waits", str(SAMPLE), "--json"))["rows"] == [WAITS]
-    assert (
-        run("waits", str(SAMPLE), "--csv", "--columns", "stream,events") == "stream,events\n7,2\n"
-    )
+    assert run("waits", str(SAMPLE), "--csv", "--columns", "stream,events") == "stream,events\n7,2\n"
     run("waits", str(SAMPLE), "--parquet", str(tmp_path / "waits.parquet"))
     assert pq.read_table(tmp_path / "waits.parquet").to_pylist() == [WAITS]
     assert "How long does work wait in the queue" in run("--help")
@@ -317,9 +309,7 @@ def test_recording_never_loads_them(spawn, broken, tmp_path):
 def test_a_command_that_ran_a_job_finds_none(example, spawn, tmp_path):
     script = tmp_path / "train.py"
     script.write_text("from stepscope.floor import plugins\nprint(plugins.found('rules'))\n")
-    done = spawn(
-        example, "-m", "stepscope", "record", "-o", str(tmp_path / "out"), "--", str(script)
-    )
+    done = spawn(example, "-m", "stepscope", "record", "-o", str(tmp_path / "out"), "--", str(script))
     assert (done.returncode, done.stdout) == (0, "()\n")
 
 
@@ -345,9 +335,7 @@ def test_the_example_imports_what_is_documented():
         assert hasattr(importlib.import_module(module), name), f"{module}.{name}"
     used = set()
     for path in (EXAMPLE / "src").rglob("*.py"):
-        used |= {
-            (module, name) for module, name in _imports(path) if module.startswith("stepscope.")
-        }
+        used |= {(module, name) for module, name in _imports(path) if module.startswith("stepscope.")}
     assert used <= documented
     assert documented
 

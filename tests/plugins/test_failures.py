@@ -65,9 +65,7 @@ def test_one_that_cannot_be_loaded_is_left_out(broken, capsys, source, reason):
     assert names() == OURS
     assert names() == OURS
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(
-        "stepscope: plug-in it (stepscope.questions) of broken-example 1.0 is left out: " + reason
-    )
+    assert line.startswith("stepscope: plug-in it (stepscope.questions) of broken-example 1.0 is left out: " + reason)
 
 
 def test_of_two_with_one_name_the_first_is_kept(broken, use, example, capsys, tmp_path):
@@ -225,9 +223,7 @@ MODEL = Model({formula!r}, ({operator!r},), count)
     ],
 )
 def test_a_model_that_fails_counts_nothing(broken, capsys, body, reason):
-    broken(
-        MODEL.format(body=body, formula="elementwise.odd", operator="mylib::odd"), operators="MODEL"
-    )
+    broken(MODEL.format(body=body, formula="elementwise.odd", operator="mylib::odd"), operators="MODEL")
     assert work("mylib::odd", "[[4]]", '["float"]') is None
     assert work("mylib::odd", "[[5]]", '["float"]') is None
     assert capsys.readouterr().err.count(f"is left out: {reason}") == 1
@@ -243,9 +239,7 @@ def test_a_model_of_our_operators_or_of_no_family_is_left_out(broken, capsys):
 
 
 def test_a_model_cannot_replace_ours(broken, capsys):
-    broken(
-        MODEL.format(body="return None", formula="gemm.odd", operator="aten::mm"), operators="MODEL"
-    )
+    broken(MODEL.format(body="return None", formula="gemm.odd", operator="aten::mm"), operators="MODEL")
     assert model_of("mylib::other") is None
     assert "'aten::mm' is taken by StepScope" in capsys.readouterr().err
 
@@ -294,20 +288,15 @@ def test_a_rule_cannot_replace_ours(broken, capsys):
 
 
 def test_a_rule_on_evidence_that_no_check_knows_is_left_out(broken, capsys):
-    source = RULE.format(id="odd", body="yield").replace(
-        '"Nothing."', '"Nothing.", rests_on=("luck",)'
-    )
+    source = RULE.format(id="odd", body="yield").replace('"Nothing."', '"Nothing.", rests_on=("luck",)')
     broken(source, rules="odd")
     assert [rule.id for rule in rules.every()] == list(rules.OURS)
-    assert (
-        "ValueError: odd rests on luck, which is not a kind of evidence" in capsys.readouterr().err
-    )
+    assert "ValueError: odd rests on luck, which is not a kind of evidence" in capsys.readouterr().err
 
 
 def test_a_device_file_that_is_wrong_is_left_out(broken, capsys):
     broken(
-        "from stepscope.costs.hardware import parse_hardware\n"
-        "DEVICES = parse_hardware('[[device]]\\nname = 3')",
+        "from stepscope.costs.hardware import parse_hardware\nDEVICES = parse_hardware('[[device]]\\nname = 3')",
         devices="DEVICES",
     )
     assert known_devices().find("Some New Device") is None

@@ -11,9 +11,7 @@ SGEMM = "volta_sgemm_128x64_nn"
 HGEMM = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize64x64x64_cublas"
 
 
-def product(
-    ns: int, size: int = 1024, dtype: str = "c10::BFloat16", **more: Any
-) -> dict[str, list[dict[str, Any]]]:
+def product(ns: int, size: int = 1024, dtype: str = "c10::BFloat16", **more: Any) -> dict[str, list[dict[str, Any]]]:
     """One `aten::mm` of square matrices and its kernel; `more` goes to the kernel."""
     return calls([("aten::mm", [[size, size], [size, size]], [dtype, dtype], ns, more)])
 
@@ -37,9 +35,7 @@ def calls(listed: list[tuple[Any, ...]], **tables: Any) -> dict[str, list[dict[s
             }
         )
         host = {key: more.pop(key) for key in ("module_id", "direction") if key in more}
-        rows["host_event"].append(
-            {"id": number, "name": name, "input_id": number, "device_ns": ns, **host}
-        )
+        rows["host_event"].append({"id": number, "name": name, "input_id": number, "device_ns": ns, **host})
         rows["device_event"].append(
             {
                 "id": 1000 + number,

@@ -49,9 +49,7 @@ def test_what_a_rank_sent_that_was_not_recorded_is_told_by_who_received_it(diff:
 def test_uneven_ranks_stand_out(diff: Any) -> None:
     diff(
         "all-to-all",
-        recording(
-            exchange(2, None, None, elements_out=50), exchange(5, None, None, elements_out=150)
-        ),
+        recording(exchange(2, None, None, elements_out=50), exchange(5, None, None, elements_out=150)),
         """
         rank,calls,sent_bytes,sent_over_mean,received_bytes,received_over_mean
         2,1,200,1.0,100,0.5

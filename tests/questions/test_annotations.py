@@ -88,9 +88,7 @@ def test_a_range_around_backward_is_said_to_lack_its_work(answer):
             {"id": 0, "kind": "annotation", "name": "backward", "start_ns": 0, "dur_ns": 40},
             launch(1, 10, thread=1),
         ],
-        "device_event": [
-            {"id": 10, "launch_id": 1, "start_ns": 50, "dur_ns": 10, "direction": "backward"}
-        ],
+        "device_event": [{"id": 10, "launch_id": 1, "start_ns": 50, "dur_ns": 10, "direction": "backward"}],
     }
     found = answer("annotations", rows)
     assert found.rows()[0]["device_busy_ns"] == 0
@@ -290,10 +288,7 @@ INTERVALS = st.lists(
 @examples(60)
 def test_busy_time_is_the_count_of_moments_with_work(monkeypatch, intervals, origin):
     monkeypatch.setattr(annotations, "_FARTHEST", 40)  # so that few groups fit at once
-    expected = [
-        len({(p, t) for n, p, s, d in intervals if n == name for t in range(s, s + d)})
-        for name in range(3)
-    ]
+    expected = [len({(p, t) for n, p, s, d in intervals if n == name for t in range(s, s + d)}) for name in range(3)]
     name, place, start, duration = np.array(intervals, dtype=np.int64).reshape(-1, 4).T
     busy = annotations._busy(name, place, start + origin, start + duration + origin, 3)
     assert busy.tolist() == expected

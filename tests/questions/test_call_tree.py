@@ -53,9 +53,7 @@ def test_from_the_bottom_a_function_stands_above_its_callers(diff):
 
 
 def test_threads_and_ranks_stand_apart_where_asked(diff):
-    rows = [
-        {"rank": rank, "name": "mm", "dur_ns": 5 + rank, "self_ns": 5 + rank} for rank in (0, 1)
-    ]
+    rows = [{"rank": rank, "name": "mm", "dur_ns": 5 + rank, "self_ns": 5 + rank} for rank in (0, 1)]
     threads = [{"rank": rank, "thread": 0, "tid": "7", "kind": "thread"} for rank in (0, 1)]
     recorded = {"host_event": rows, "thread": threads}
     diff(

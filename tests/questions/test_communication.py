@@ -244,9 +244,7 @@ def test_exposed_times_add_up_to_those_of_device_time(shared_traces: Any, trace:
         own = opened.communication(by="rank").rows()
         devices = opened.device_time().rows()
         kernels = [row for row in opened.kernels().rows() if row["kind"] == "communication"]
-    assert sum(row["exposed_ns"] for row in own) == sum(
-        row["exposed_communication_ns"] for row in devices
-    )
+    assert sum(row["exposed_ns"] for row in own) == sum(row["exposed_communication_ns"] for row in devices)
     assert sum(row["total_ns"] for row in own) == sum(row["total_ns"] for row in kernels)
 
 
@@ -261,9 +259,7 @@ def test_bandwidth_of_recorded_arguments_by_hand_and_by_the_roofline(shared_trac
     assert (row["calls"], row["dtype"], row["total_ns"]) == (3, "Float", 11_081_355)
     assert row["algorithm_bytes_per_s"] == pytest.approx(3 * 31_502_336 / 11_081_355e-9)
     assert row["bus_bytes_per_s"] == row["algorithm_bytes_per_s"]
-    assert min(row["message_bytes"] for row in sizes if row["operation"] == "all_reduce") == (
-        4 * 2_049_000
-    )
+    assert min(row["message_bytes"] for row in sizes if row["operation"] == "all_reduce") == (4 * 2_049_000)
     assert (reduce["parallelism"], broadcast["parallelism"]) == ("data", "data")
     carried = sum(row["attainable_ns"] * row["peak_bytes_per_s"] for row in roofline) / 1e9
     assert carried == pytest.approx(reduce["bus_bytes_per_s"] * reduce["total_ns"] / 1e9, rel=1e-3)
@@ -273,24 +269,18 @@ def test_of_a_simulated_job_waits_bandwidths_reach_and_parallelism_are_its_own(
     tmp_path: Any,
 ) -> None:
     # What a link of the simulation carries: 40 GB/s within a node and 10 GB/s between them, without latency.
-    job = simulate(
-        Job(ranks=4, hosts=2, tensor_parallel=2, steps=3, layers=2, latency_ns=0, jitter=0.0)
-    )
+    job = simulate(Job(ranks=4, hosts=2, tensor_parallel=2, steps=3, layers=2, latency_ns=0, jitter=0.0))
     job.write(tmp_path / "traces")
     with Store.open(import_source(tmp_path / "traces", tmp_path / "store")) as store:
         rows = {row["parallelism"]: row for row in ask(communication, store).rows()}
-    assert {
-        kind: (row["reach"], row["group_size"], row["told_by"]) for kind, row in rows.items()
-    } == {
+    assert {kind: (row["reach"], row["group_size"], row["told_by"]) for kind, row in rows.items()} == {
         "tensor": ("intra_node", 2, "description"),
         "data": ("inter_node", 2, "description"),
     }
     for kind, speed in (("tensor", 40e9), ("data", 10e9)):
         known = {group.name for group in job.groups if group.description == kind}
         of_kind = [one for one in job.collectives if one.group in known]
-        waits = sum(
-            max(one.arrivals_ns.values()) - at for one in of_kind for at in one.arrivals_ns.values()
-        )
+        waits = sum(max(one.arrivals_ns.values()) - at for one in of_kind for at in one.arrivals_ns.values())
         assert rows[kind]["calls"] == rows[kind]["measured"] == 2 * len(of_kind)
         assert rows[kind]["wait_ns"] == pytest.approx(waits, abs=100 * len(of_kind))
         assert rows[kind]["bus_bytes_per_s"] == pytest.approx(speed, rel=0.02)

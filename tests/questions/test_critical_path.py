@@ -16,9 +16,7 @@ def operator(number: int, name: str, start: int, end: int, **more: Any) -> dict[
     return {"id": number, "kind": "operator", "name": name, "start_ns": start, "dur_ns": end - start} | more  # fmt: skip
 
 
-def kernel(
-    number: int, name: str, launch: int, start: int, end: int, **more: Any
-) -> dict[str, Any]:
+def kernel(number: int, name: str, launch: int, start: int, end: int, **more: Any) -> dict[str, Any]:
     return {"id": number, "kind": "computation", "name": name, "launch_id": launch, "start_ns": start, "dur_ns": end - start, "stream": 7, "step": 0} | more  # fmt: skip
 
 
@@ -87,9 +85,7 @@ def test_the_parts_of_a_step_are_its_time(diff: Any) -> None:
 
 
 def test_what_a_loader_does_within_the_loop_is_input(diff: Any) -> None:
-    loader = operator(
-        0, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 10_000, 60_000
-    )
+    loader = operator(0, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 10_000, 60_000)
     rows = {
         "host_event": [
             loader | {"kind": "annotation", "role": "dataloader"},
@@ -277,9 +273,7 @@ def matched(uncertainty: int | None = 0, last: int | None = 1) -> dict[str, Any]
         both["device_event"].append(
             kernel(10, "ncclAllReduce", 1, 30_000 + late, 100_000, kind="communication", rank=rank)
         )
-        both["step"].append(
-            {"rank": rank, "step": 0, "end_ns": 100_000, "host_end_ns": 24_000 + late}
-        )
+        both["step"].append({"rank": rank, "step": 0, "end_ns": 100_000, "host_end_ns": 24_000 + late})
         both["collective"].append({"rank": rank, "id": 10, "match_id": 5, "last_rank": last, "start_ns": 30_000 + late,
                                    "end_ns": 100_000, "wait_ns": 40_000 - late, "transfer_ns": 30_000})  # fmt: skip
     return both
@@ -351,9 +345,7 @@ def test_of_one_rank_the_wait_for_others_is_told_apart(diff: Any) -> None:
 
 
 @pytest.mark.parametrize(("uncertainty", "last"), [(50_000, 1), (0, None)])
-def test_where_clocks_do_not_tell_who_was_last_the_path_stays(
-    uncertainty: int, last: int | None, diff: Any
-) -> None:
+def test_where_clocks_do_not_tell_who_was_last_the_path_stays(uncertainty: int, last: int | None, diff: Any) -> None:
     diff(
         "critical-path",
         matched(uncertainty, last),

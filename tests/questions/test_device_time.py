@@ -10,10 +10,7 @@ from stepscope.answers.ask import ask
 from stepscope.questions import find
 from stepscope.store.open import Store
 
-COLUMNS = (
-    "span_ns,computation_ns,communication_ns,exposed_communication_ns,copy_ns,exposed_copy_ns,"
-    "busy_ns,idle_ns"
-)
+COLUMNS = "span_ns,computation_ns,communication_ns,exposed_communication_ns,copy_ns,exposed_copy_ns,busy_ns,idle_ns"
 
 
 def test_overlapping_streams_count_once(diff: Any) -> None:
@@ -175,6 +172,4 @@ def check_against_moments(row: dict[str, Any], work: list[Any], begin: int, end:
     assert row["exposed_copy_ns"] == count(lambda running: running == {"copy"})
     assert row["busy_ns"] == count(bool)
     assert row["idle_ns"] == row["span_ns"] - row["busy_ns"]
-    assert row["unlinked_ns"] == sum(
-        max(0, min(s + d, end) - max(s, begin)) for _, s, d, linked in work if not linked
-    )
+    assert row["unlinked_ns"] == sum(max(0, min(s + d, end) - max(s, begin)) for _, s, d, linked in work if not linked)

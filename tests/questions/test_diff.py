@@ -36,8 +36,7 @@ def phases(ranks):
             mean = sum(durations) / len(durations)
             phase.append({"rank": rank, "phase": name, "steps": len(durations), "mean_ns": mean})
             phase_step += [
-                {"rank": rank, "step": number, "phase": name, "dur_ns": dur}
-                for number, dur in enumerate(durations, 1)
+                {"rank": rank, "step": number, "phase": name, "dur_ns": dur} for number, dur in enumerate(durations, 1)
             ]
     return {"phase": phase, "phase_step": phase_step}
 
@@ -48,15 +47,10 @@ def kernels(steps, *, rank=0, work=()):
     for number, of_step in enumerate(steps):
         at = 1000 * number
         for name, dur in of_step.items():
-            events.append(
-                {"rank": rank, "step": number, "name": name, "start_ns": at, "dur_ns": dur}
-            )
+            events.append({"rank": rank, "step": number, "name": name, "start_ns": at, "dur_ns": dur})
             at += dur
     return {
-        "step": [
-            {"rank": rank, "step": n, "start_ns": 1000 * n, "end_ns": 1000 * n + 1000}
-            for n in range(len(steps))
-        ],
+        "step": [{"rank": rank, "step": n, "start_ns": 1000 * n, "end_ns": 1000 * n + 1000} for n in range(len(steps))],
         "device_event": [*events, *work],
     }
 
@@ -118,10 +112,7 @@ def test_a_step_that_stands_for_many_counts_as_many_and_is_still_one_measurement
     errors = []
 
     def run(timed):
-        rows = [
-            {"step": at, "phase": "step", "dur_ns": ns, "stands_for": of}
-            for at, (ns, of) in enumerate(timed, 1)
-        ]
+        rows = [{"step": at, "phase": "step", "dur_ns": ns, "stands_for": of} for at, (ns, of) in enumerate(timed, 1)]
         each = [ns for ns, of in timed for _ in range(of)]
         mean = {"phase": "step", "steps": len(each), "mean_ns": sum(each) / len(each)}
         off = sum((of * (ns - sum(each) / len(each))) ** 2 for ns, of in timed)
@@ -130,8 +121,7 @@ def test_a_step_that_stands_for_many_counts_as_many_and_is_still_one_measurement
 
     slow = [(3_000 + 10 * place, 1) for place in range(40)]
     (before, one), (after, other) = (
-        run(slow + [(ns + 5 * place, of) for place in range(20)])
-        for ns, of in ((2_000, 64), (2_500, 16))
+        run(slow + [(ns + 5 * place, of) for place in range(20)]) for ns, of in ((2_000, 64), (2_500, 16))
     )
     (row,) = [row for row in diff(one, other, by="phase").rows() if row["name"] == "step"]
     assert (row["before_ns"], row["after_ns"]) == (round(before), round(after))
@@ -218,8 +208,7 @@ def test_operators_line_up_where_kernels_are_called_otherwise(opened):
     def run(kernel, dur):
         rows = kernels([{kernel: dur}, {kernel: dur}])
         rows["host_event"] = [
-            {"id": 10 + n, "step": n, "name": "aten::mm", "start_ns": 1000 * n, "dur_ns": 9}
-            for n in (0, 1)
+            {"id": 10 + n, "step": n, "name": "aten::mm", "start_ns": 1000 * n, "dur_ns": 9} for n in (0, 1)
         ]
         for n, event in enumerate(rows["device_event"]):
             event["operator_id"] = 10 + n
@@ -378,8 +367,7 @@ def test_a_rank_that_is_damaged_on_one_side_is_left_out_on_both(opened):
     def job(last, checks=()):
         ranks = [kernels([{"gemm": dur}] * 2, rank=rank) for rank, dur in enumerate((8, 8, last))]
         return opened(
-            {"data_check": list(checks)}
-            | {name: [row for own in ranks for row in own[name]] for name in ranks[0]}
+            {"data_check": list(checks)} | {name: [row for own in ranks for row in own[name]] for name in ranks[0]}
         )
 
     cut = {"rank": 2, "check": "truncated", "severity": "warning", "affects": "file"}
@@ -431,9 +419,7 @@ def test_a_call_that_cannot_be_meant_is_refused(opened, options):
         diff(trace, trace, **options)
 
 
-_runs = st.lists(
-    st.dictionaries(st.sampled_from("abc"), st.integers(0, 300), max_size=3), min_size=1, max_size=4
-)
+_runs = st.lists(st.dictionaries(st.sampled_from("abc"), st.integers(0, 300), max_size=3), min_size=1, max_size=4)
 
 
 @examples(10)
@@ -452,9 +438,7 @@ def test_parts_add_up_to_the_whole_whatever_ran(before, after):
                 assert whole[column] == sum(part[column] or 0 for part in parts)
 
 
-_sides = st.dictionaries(
-    st.sampled_from("abcdef"), st.lists(st.integers(0, 10**12), min_size=1, max_size=4)
-)
+_sides = st.dictionaries(st.sampled_from("abcdef"), st.lists(st.integers(0, 10**12), min_size=1, max_size=4))
 
 
 @examples(50)
@@ -481,10 +465,7 @@ def test_parts_that_are_not_their_whole_are_a_defect_and_no_answer():
 
 _phases = st.lists(
     st.fixed_dictionaries(
-        {
-            name: st.lists(st.integers(0, 10**9), min_size=3, max_size=3)
-            for name in ("forward", "rest")
-        }
+        {name: st.lists(st.integers(0, 10**9), min_size=3, max_size=3) for name in ("forward", "rest")}
     ),
     min_size=1,
     max_size=3,
@@ -558,9 +539,7 @@ def test_steps_without_the_profiler_are_compared_where_both_have_them(opened):
     assert of(table, "name")[1:] == [("input_wait",)]
     assert "without the profiler" in table.note
     for by in ("category", "tree"):
-        gate = judge(
-            parse_gate("step_time > +3%"), lambda by: diff(before, after, by=by).rows(), by
-        )
+        gate = judge(parse_gate("step_time > +3%"), lambda by: diff(before, after, by=by).rows(), by)
         assert gate.outcome == "failed"
     table = diff(before, after, by="category")
     assert verdict_sentence(table.rows()) == "Profiled step: no change."

@@ -24,8 +24,7 @@ def recording(*work, steps=2, modules=(), host=(), **more):
     """Steps that are all alike: work is (name, start, duration, operator id, module id, direction)."""
     rows = {
         "step": [
-            {"step": n, "start_ns": STEP * n, "end_ns": STEP * (n + 1), "rule": "ProfilerStep"}
-            for n in range(steps)
+            {"step": n, "start_ns": STEP * n, "end_ns": STEP * (n + 1), "rule": "ProfilerStep"} for n in range(steps)
         ],
         "module": list(modules),
         "host_event": [],
@@ -54,9 +53,7 @@ def tree(before, after):
     """path → (before, after, verdict), and that each node is what its parts are together."""
     table = diff(before, after, by="tree")
     check_sums(table)
-    return {
-        row["path"]: (row["before_ns"], row["after_ns"], row["verdict"]) for row in table.rows()
-    }
+    return {row["path"]: (row["before_ns"], row["after_ns"], row["verdict"]) for row in table.rows()}
 
 
 def check_sums(table):
@@ -105,9 +102,7 @@ def test_what_a_compiler_merged_is_compared_where_the_modules_were(opened):
     eager = opened(recording(("gemm", 0, 400, 2, 1, "forward"), modules=MODULES, host=HOST))
     region = {"id": 1, "name": "Torch-Compiled Region: 0/0", "start_ns": 0, "dur_ns": 90,
               "kind": "annotation", "role": "compiled", "module_id": 0, "direction": "forward"}  # fmt: skip
-    compiled = opened(
-        recording(("triton_0", 0, 250, 1, 0, "forward"), modules=MODULES[:1], host=(region,))
-    )
+    compiled = opened(recording(("triton_0", 0, 250, 1, 0, "forward"), modules=MODULES[:1], host=(region,)))
     found = tree(eager, compiled)
     assert found["forward / Net"] == (400, 250, "faster")
     assert found["forward / Net / fc"] == (400, 0, "removed")
@@ -146,9 +141,7 @@ def test_recordings_of_other_tools_line_up_where_ranges_of_one_are_none_of_the_o
 
 def test_work_that_other_work_hides_takes_no_time_of_the_step(opened):
     def run(dur):
-        rows = recording(
-            ("gemm", 0, 500, None, None, None), ("ncclAllReduce", 100, dur, None, None, None)
-        )
+        rows = recording(("gemm", 0, 500, None, None, None), ("ncclAllReduce", 100, dur, None, None, None))
         for event in rows["device_event"]:
             event["kind"] = "communication" if "nccl" in event["name"] else "computation"
         return opened(rows)
@@ -169,9 +162,7 @@ def test_parts_that_round_still_add_up(opened):
 
 def test_a_recording_beside_itself_has_no_difference_in_any_node(opened):
     trace = opened(recording(("gemm", 10, 400, 2, 1, "forward"), modules=MODULES, host=HOST))
-    assert {(row["change_ns"], row["verdict"]) for row in diff(trace, trace, by="tree").rows()} == {
-        (0, "same")
-    }
+    assert {(row["change_ns"], row["verdict"]) for row in diff(trace, trace, by="tree").rows()} == {(0, "same")}
 
 
 def test_without_a_device_the_tree_is_of_the_hosts_self_times(opened):
@@ -195,10 +186,7 @@ def test_without_a_device_the_tree_is_of_the_hosts_self_times(opened):
 def test_ranks_are_averaged_so_that_eight_can_be_compared_with_two(opened):
     def run(*durations):
         rows = recording()
-        rows["step"] = [
-            {"rank": rank, "step": 0, "start_ns": 0, "end_ns": STEP}
-            for rank in range(len(durations))
-        ]
+        rows["step"] = [{"rank": rank, "step": 0, "start_ns": 0, "end_ns": STEP} for rank in range(len(durations))]
         rows["device_event"] = [
             {"rank": rank, "step": 0, "name": "gemm", "start_ns": 0, "dur_ns": dur}
             for rank, dur in enumerate(durations)
@@ -274,9 +262,7 @@ def test_parts_add_up_on_recordings_of_others(shared_traces, before, after):
 def test_kernels_of_two_spans_of_one_job_differ_by_noise_and_the_loader_does_not(shared_traces):
     first, second = sorted((shared_traces / "kineto" / "resnet50_v100").glob("*.json.gz"))
     rows = diff(first, second, by="tree").rows()
-    sure = [
-        row for row in rows if row["kind"] == "kernel" and row["verdict"] in ("slower", "faster")
-    ]
+    sure = [row for row in rows if row["kind"] == "kernel" and row["verdict"] in ("slower", "faster")]
     assert all(abs(row["change_ratio"]) < 0.1 for row in sure)
     assert sum(abs(row["change_ns"]) for row in sure) < 0.005 * rows[0]["before_ns"]
     (loader,) = (row for row in rows if row["name"] == "dataloader")

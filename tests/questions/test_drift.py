@@ -10,10 +10,7 @@ def job(steps: int = 20, *, slowdown: int = 0, rank: int = 0) -> dict[str, Any]:
     many ns a step."""
     kernels = [("gemm", 1, 3_000), ("gemm", 8, 1_000), ("relu", 1, 2_000)]
     return {
-        "step": [
-            {"rank": rank, "step": n, "start_ns": n * 10_000, "end_ns": (n + 1) * 10_000}
-            for n in range(steps)
-        ],
+        "step": [{"rank": rank, "step": n, "start_ns": n * 10_000, "end_ns": (n + 1) * 10_000} for n in range(steps)],
         "device_event": [
             {
                 "rank": rank,
@@ -84,14 +81,9 @@ def test_few_steps_say_nothing(answer: Any) -> None:
 
 def test_what_ran_in_few_steps_has_no_row_and_is_counted(diff: Any, answer: Any) -> None:
     rows = job()
-    rows["device_event"] += [
-        {"step": 3, "name": name, "start_ns": 35_000, "dur_ns": 90} for name in ("a", "b")
-    ]
+    rows["device_event"] += [{"step": 3, "name": name, "start_ns": 35_000, "dur_ns": 90} for name in ("a", "b")]
     diff("drift", rows, "name,trend\nall kernels,steady\ngemm,steady\nrelu,steady")
-    assert (
-        answer("drift", rows).note
-        == "2 more kernels ran in fewer than 10 steps, too few to tell a trend."
-    )
+    assert answer("drift", rows).note == "2 more kernels ran in fewer than 10 steps, too few to tell a trend."
 
 
 def test_communication_that_waits_longer_is_not_a_slower_device(diff: Any) -> None:
@@ -104,13 +96,9 @@ def test_communication_that_waits_longer_is_not_a_slower_device(diff: Any) -> No
 
 def test_steps_and_operators_are_looked_at_alike(diff: Any) -> None:
     rows = {
-        "step": [
-            {"step": n, "start_ns": n * 1_000, "end_ns": n * 1_000 + 500 + 10 * n}
-            for n in range(12)
-        ],
+        "step": [{"step": n, "start_ns": n * 1_000, "end_ns": n * 1_000 + 500 + 10 * n} for n in range(12)],
         "host_event": [
-            {"step": n, "name": "aten::mm", "kind": "operator", "start_ns": n * 1_000, "dur_ns": 90}
-            for n in range(12)
+            {"step": n, "name": "aten::mm", "kind": "operator", "start_ns": n * 1_000, "dur_ns": 90} for n in range(12)
         ],
     }
     diff("drift", rows, "name,trend,events,first_ns,last_ns\nstep,slower,12,505.0,605.0", of="step")
@@ -119,9 +107,7 @@ def test_steps_and_operators_are_looked_at_alike(diff: Any) -> None:
 
 def test_a_histogram_has_a_last_bin_for_what_is_far_out(diff: Any) -> None:
     rows = {
-        "device_event": [
-            {"name": "gemm", "start_ns": n * 100, "dur_ns": 10 + n % 20} for n in range(1_000)
-        ]
+        "device_event": [{"name": "gemm", "start_ns": n * 100, "dur_ns": 10 + n % 20} for n in range(1_000)]
         + [{"name": "gemm", "start_ns": 0, "dur_ns": 5_000}]
     }
     expected = "name,from_ns,to_ns,events\n"

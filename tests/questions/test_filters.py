@@ -24,9 +24,7 @@ def step(number: int, start: int) -> dict[str, list[dict]]:
         times = {"start_ns": start + begin * us, "dur_ns": length * us, "self_ns": length * us}
         return {"id": k + place, "name": name, "step": number, **times, **more}
 
-    def work(
-        place: int, name: str, begin: int, length: int, launch: int, operator: int, **more
-    ) -> dict:
+    def work(place: int, name: str, begin: int, length: int, launch: int, operator: int, **more) -> dict:
         called = {0: "aten::copy_", 3: "aten::addmm", 6: "MmBackward0"}[operator]
         return {
             "id": k + place, "name": name, "step": number, "start_ns": start + begin * us,
@@ -101,9 +99,7 @@ def store():
         yield opened
 
 
-@pytest.mark.parametrize(
-    ("question", "by"), ASKED, ids=[f"{q.name}-{by}" if by else q.name for q, by in ASKED]
-)
+@pytest.mark.parametrize(("question", "by"), ASKED, ids=[f"{q.name}-{by}" if by else q.name for q, by in ASKED])
 def test_every_question_takes_a_filter_or_refuses_it(store, question, by):
     form = {} if by is None else {"by": by}
     about = question.about if isinstance(question.about, str) else question.about[by]
@@ -274,14 +270,10 @@ def test_comparing_takes_the_filters_of_what_is_compared():
     fewer = {**ROWS, "device_event": [row for row in ROWS["device_event"] if row["name"] != ADD]}
     with Trace(Store.from_rows(ROWS)) as before, Trace(Store.from_rows(fewer)) as after:
         rows = stepscope.diff(before, after, by="kernel", name="add*").rows()
-        assert [(row["name"], row["before_ns"], row["after_ns"]) for row in rows[1:]] == [
-            (ADD, 5000, 0)
-        ]
+        assert [(row["name"], row["before_ns"], row["after_ns"]) for row in rows[1:]] == [(ADD, 5000, 0)]
         rows = stepscope.diff(before, after, by="operator", under="net.fc").rows()
         assert {row["name"] for row in rows[1:]} == {"aten::addmm", "MmBackward0"}
-        rows = stepscope.diff(
-            before, after, window="0:0.00012", columns=["before_ns"], top=1
-        ).rows()
+        rows = stepscope.diff(before, after, window="0:0.00012", columns=["before_ns"], top=1).rows()
         assert rows == [{"before_ns": 100_000}]  # of the one complete step
         with pytest.raises(UsageError, match="diff is about all that went on"):
             stepscope.diff(before, after, name="add*")

@@ -97,8 +97,7 @@ def test_nvprof_itself_has_the_same_table(tmp_path):
     columns = ("count", "total_ns", "min_ns", "max_ns")
     with stepscope.open(vendor_tools.NVPROF) as trace:
         ours = [
-            (vendor_tools.plain(row["name"]), *(row[name] for name in columns))
-            for row in trace.gpu_summary().rows()
+            (vendor_tools.plain(row["name"]), *(row[name] for name in columns)) for row in trace.gpu_summary().rows()
         ]
     assert sorted(ours) == sorted(theirs)
 
@@ -109,10 +108,7 @@ def test_nsys_stats_has_the_same_table(tmp_path, name):
     recording = getattr(vendor_tools, name)
     export = vendor_tools.unpacked(recording, tmp_path, "x.sqlite")
     columns = ("Instances", "Total Time (ns)", "Med (ns)", "Min (ns)", "Max (ns)", "StdDev (ns)")
-    theirs = [
-        tuple(float(row[column]) for column in columns)
-        for row in vendor_tools.nsys_stats(export, "gpusum")
-    ]
+    theirs = [tuple(float(row[column]) for column in columns) for row in vendor_tools.nsys_stats(export, "gpusum")]
     ours_of = ("count", "total_ns", "median_ns", "min_ns", "max_ns", "std_ns")
     with stepscope.open(recording) as trace:
         ours = [

@@ -169,10 +169,7 @@ def test_a_trace_of_cloverleaf_is_nsights_own_table_row_by_row():
     assert len(theirs) == 1591
     with stepscope.open(vendor_tools.CLOVERLEAF) as trace:
         rows = trace.gpu_trace().rows()
-    ours = [
-        (row["start_ns"], row["dur_ns"], _short(row["name"]), row["stream"], row["bytes"])
-        for row in rows
-    ]
+    ours = [(row["start_ns"], row["dur_ns"], _short(row["name"]), row["stream"], row["bytes"]) for row in rows]
     assert _moved(ours) == _moved(theirs)
     named = ("dur_ns", "grid", "block", "registers_per_thread", "context", "stream", "correlation")
     assert [rows[0][name] for name in named] == [1_367_644, "115426,1,1", "256,1,1", 32, 1, 7, 452]

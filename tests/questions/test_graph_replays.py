@@ -81,9 +81,7 @@ def test_kernels_have_stack_and_compiled_graph_of_the_capture(answer):
 
 def test_prof_says_what_was_captured(answer):
     rows = answer("prof", ROWS).rows()
-    assert [(row["op"], row["params"]) for row in rows] == [
-        ("linear", "(16)float,(4,8)float,(8,16)float")
-    ] * 2
+    assert [(row["op"], row["params"]) for row in rows] == [("linear", "(16)float,(4,8)float,(8,16)float")] * 2
 
 
 @pytest.mark.parametrize("under", ["aten::linear", "operator:aten::addmm", "range:## Call*"])

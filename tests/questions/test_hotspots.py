@@ -110,8 +110,7 @@ def test_imports_are_one_row_below_what_imports(diff: Any) -> None:
             {"stack_id": 2, "frames": "a.py(5): step;a.py(9): main"},
         ],
         "stack_sample": [
-            {"stack_id": stack, "weight": weight, "clock": "cpu"}
-            for stack, weight in ((0, 3), (1, 2), (2, 1))
+            {"stack_id": stack, "weight": weight, "clock": "cpu"} for stack, weight in ((0, 3), (1, 2), (2, 1))
         ],
     }
     diff(
@@ -252,8 +251,7 @@ def test_samples_of_own_threads_beside_the_job_are_left_out_and_counted(answer: 
         "thread": [{"thread": at, "tid": str(at)} for at in range(3)],
         "call_stack": [{"stack_id": at, "frames": one} for at, one in enumerate(stacks)],
         "stack_sample": [
-            {"stack_id": at, "thread": at, "weight": 1, "sampled_ns": 100, "clock": "running"}
-            for at in range(3)
+            {"stack_id": at, "thread": at, "weight": 1, "sampled_ns": 100, "clock": "running"} for at in range(3)
         ],
     }
     table = answer("hotspots", rows)
@@ -290,9 +288,7 @@ def test_threads_that_only_wait_are_left_out_while_another_works(diff: Any, answ
         wait,15,0.1875,15
         """
     diff("hotspots", recorded(0, 1), expected)
-    assert answer("hotspots", recorded(0, 1)).note == (
-        "Left out: 1 thread that only waited (--by thread has them)."
-    )
+    assert answer("hotspots", recorded(0, 1)).note == ("Left out: 1 thread that only waited (--by thread has them).")
     diff(
         "hotspots",
         recorded(0, 1),

@@ -11,9 +11,7 @@ from stepscope.questions import find
 from stepscope.store.open import Store
 
 
-def launched(
-    launch: int, start: int, dur: int, **more: Any
-) -> tuple[dict[str, Any], dict[str, Any]]:
+def launched(launch: int, start: int, dur: int, **more: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """A launch call and the kernel that it launched."""
     call = {"id": launch, "kind": "runtime", "role": "launch", "start_ns": launch, "dur_ns": 1}
     return call, {"start_ns": start, "dur_ns": dur, "launch_id": launch, **more}
@@ -172,18 +170,14 @@ def test_gaps_are_cut_to_chosen_steps(diff: Any) -> None:
 
 
 WORK = st.lists(
-    st.tuples(
-        st.integers(0, 40), st.integers(0, 12), st.integers(0, 1), st.none() | st.integers(0, 45)
-    ),
+    st.tuples(st.integers(0, 40), st.integers(0, 12), st.integers(0, 1), st.none() | st.integers(0, 45)),
     max_size=7,
 )
 
 
 @given(WORK, st.integers(0, 30), st.integers(0, 30))
 @examples(12)
-def test_gaps_add_up_to_the_idle_time_of_device_time(
-    work: list[Any], first: int, length: int
-) -> None:
+def test_gaps_add_up_to_the_idle_time_of_device_time(work: list[Any], first: int, length: int) -> None:
     calls = [
         {"id": 100 + i, "kind": "runtime", "start_ns": launch, "dur_ns": 2}
         for i, (_, _, _, launch) in enumerate(work)
@@ -215,8 +209,6 @@ def test_gaps_add_up_to_the_idle_time_of_device_time(
         own = [(s, s + d) for s, d, on, _ in work if on == stream]
         free = sum(
             not any(s <= at < e for s, e in own)
-            for at in range(
-                min((s for s, _ in own), default=0), max((e for _, e in own), default=0)
-            )
+            for at in range(min((s for s, _ in own), default=0), max((e for _, e in own), default=0))
         )
         assert sum(row["idle_ns"] for row in gaps if row["stream"] == stream) == free

@@ -22,11 +22,7 @@ def _iteration(dur_ns, **columns):
 def test_mean_median_and_percentiles_are_of_the_measurements(diff):
     diff(
         "inline",
-        {
-            "inline_timing": [
-                {**FC, "dur_ns": dur, "start_offset_ns": 7} for dur in (*range(0, 200, 10), 410)
-            ]
-        },
+        {"inline_timing": [{**FC, "dur_ns": dur, "start_offset_ns": 7} for dur in (*range(0, 200, 10), 410)]},
         """
         label,rank,n,mean_ns,median_ns,p5_ns,p95_ns,start_offset_ns
         fc1.forward,0,21,110.0,100.0,10.0,190.0,7.0
@@ -280,17 +276,11 @@ def test_a_trace_without_measurements_says_how_to_get_them(answer):
 
 
 @examples(25)
-@given(
-    st.lists(
-        st.tuples(st.integers(1, 10**9), st.sampled_from([1, 2, 16, 256])), min_size=2, max_size=40
-    )
-)
+@given(st.lists(st.tuples(st.integers(1, 10**9), st.sampled_from([1, 2, 16, 256])), min_size=2, max_size=40))
 def test_statistics_are_those_of_the_recorder(measured):
     """Two implementations, one in SQL and one in the recorded job, of the same definitions; and each counts as often as
     the iterations that it stands for."""
-    rows = [
-        {**FC, "dur_ns": ns, "start_offset_ns": 2 * ns, "stands_for": of} for ns, of in measured
-    ]
+    rows = [{**FC, "dur_ns": ns, "start_offset_ns": 2 * ns, "stands_for": of} for ns, of in measured]
     with Store.from_rows({"inline_timing": rows}) as store:
         (row,) = ask(find("inline"), store).rows()
     expected = describe(*zip(*measured, strict=True))

@@ -82,8 +82,7 @@ def test_a_sound_store_breaks_nothing():
         ("recursion_is_inside", changed("host_event", 1, recursive=True, name="aten::mm")),
         (
             "steps_cover_operators",
-            changed("host_event", 1, step=4)
-            | {"step": [*SOUND["step"], {"step": 4, "start_ns": 60, "end_ns": 90}]},
+            changed("host_event", 1, step=4) | {"step": [*SOUND["step"], {"step": 4, "start_ns": 60, "end_ns": 90}]},
         ),
         ("steps_exist", changed("device_event", 0, step=9)),
         ("attribution_covers_device_time", changed("attribution", 0, attributed_ns=15)),
@@ -105,9 +104,7 @@ def test_an_empty_required_value_is_found(tmp_path):
     with Store.from_rows({}) as store:
         count = {name: text for name, _, text in INVARIANTS}["required_values_present"]
         cursor = store.cursor()
-        cursor.execute(
-            "CREATE TEMP VIEW stream AS SELECT NULL::INTEGER AS rank, 0 AS device, 0 AS stream"
-        )
+        cursor.execute("CREATE TEMP VIEW stream AS SELECT NULL::INTEGER AS rank, 0 AS device, 0 AS stream")
         assert cursor.execute(count).fetchall() == [(1,)]
         cursor.close()
 

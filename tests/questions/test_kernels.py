@@ -29,10 +29,7 @@ def test_kernels_are_summed_by_name_and_copies_are_none(diff):
 
 def test_deviation_is_exact_and_so_the_same_in_every_run(answer):
     durations = [2**59, 2**59 + 1, 2**59 + 7]
-    events = [
-        {"name": "gemm", "dur_ns": one, "start_ns": 0, "stream": n}
-        for n, one in enumerate(durations)
-    ]
+    events = [{"name": "gemm", "dur_ns": one, "start_ns": 0, "stream": n} for n, one in enumerate(durations)]
     (row,) = answer("kernels", {"device_event": events}).rows()
     assert row["std_ns"] == statistics.stdev([0, 1, 7])
 

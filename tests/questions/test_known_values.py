@@ -74,9 +74,7 @@ def test_device_time_to_the_nanosecond(name: str, values: tuple[int, ...]) -> No
 
 def test_symmetric_memory_is_communication_in_every_answer() -> None:
     classes = {row["class"]: row for row in ask("eager_b200_rank0of8", "classes")}
-    kernels = [
-        row for row in ask("eager_b200_rank0of8", "kernels") if row["kind"] == "communication"
-    ]
+    kernels = [row for row in ask("eager_b200_rank0of8", "kernels") if row["kind"] == "communication"]
     (step,) = ask("eager_b200_rank0of8", "steps")
     assert classes["communication"]["device_ns"] == sum(row["total_ns"] for row in kernels)
     assert (sum(row["count"] for row in kernels), classes["communication"]["count"]) == (74, 74)

@@ -46,9 +46,7 @@ def test_means_and_medians_by_call_leave_out_launches_that_did_not_queue(diff: A
 
 def test_a_launch_of_many_kernels_counts_once(diff: Any) -> None:
     rows = {
-        "host_event": [
-            {"id": 1, "kind": "runtime", "name": "cudaGraphLaunch", "start_ns": 0, "dur_ns": 10}
-        ],
+        "host_event": [{"id": 1, "kind": "runtime", "name": "cudaGraphLaunch", "start_ns": 0, "dur_ns": 10}],
         "device_event": [
             {"name": "b", "start_ns": 30, "dur_ns": 10, "launch_id": 1},
             {"name": "a", "start_ns": 50, "dur_ns": 10, "launch_id": 1},

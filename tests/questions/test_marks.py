@@ -27,8 +27,7 @@ RESTS_ON = {
     "launches": "host-times devices device-work device-times launches own-launches clocks",
     "idle": f"{SUMS} host-times launches own-launches clocks",
     "queue": "devices device-work device-times launches own-launches clocks steps",
-    "critical-path what-if": "host-times device-work device-times launches own-launches clocks steps "
-    "across-ranks",
+    "critical-path what-if": "host-times device-work device-times launches own-launches clocks steps across-ranks",
     "utilization": "devices device-work device-times steps",
     "rank-overview rank-map": "devices device-work device-times kernel-names clocks steps across-ranks",
     "stragglers": "host-times devices device-work device-times kernel-names clocks steps across-ranks",
@@ -70,10 +69,7 @@ def test_each_kind_of_evidence_marks_what_rests_on_it():
         for names, kinds in RESTS_ON.items()
         for name in names.split()
     }
-    found = {
-        name: {kind for kind in EVERYTHING if name in affected(kind).split(",")}
-        for name in OF_ONE_RECORDING
-    }
+    found = {name: {kind for kind in EVERYTHING if name in affected(kind).split(",")} for name in OF_ONE_RECORDING}
     assert found == expected
     assert affected("file") == affected("file,clocks") == "all"
     assert affected("") == ""

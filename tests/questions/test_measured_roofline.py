@@ -34,9 +34,7 @@ def test_counted_work_stands_beside_that_of_the_formula(answer):
     assert (row["moved_bytes"], row["counted_dram_bytes"]) == (LEAST, 3 * LEAST)
     assert (row["counted_l2_bytes"], row["counted_l1_bytes"]) == (32 * LEAST, 40 * LEAST)
     assert (row["flops_of_model"], row["bytes_of_model"], row["measured_ratio"]) == (1.0, 3.0, 1.0)
-    assert row["note"] == (
-        "3.0 times the least bytes of device memory: read again, spilled, or sectors in part unused"
-    )
+    assert row["note"] == ("3.0 times the least bytes of device memory: read again, spilled, or sectors in part unused")
 
 
 @pytest.mark.parametrize(
@@ -95,9 +93,7 @@ def test_priorities_say_what_counters_show_where_no_limit_is_known(answer):
 
 
 def test_efficiency_counts_what_counters_did_where_no_formula_does(answer):
-    rows = calls(
-        [("my::own", [[4]], ["float"], 300, {"name": OWN}), (*MM, 100_000, {"name": SGEMM})]
-    )
+    rows = calls([("my::own", [[4]], ["float"], 300, {"name": OWN}), (*MM, 100_000, {"name": SGEMM})])
     plain = answer("efficiency", rows | {"device": [V100]}, by="module").rows()[0]
     asked = answer("efficiency", rows | {"device": [V100]} | counters(OWN, **COUNTED), by="module")
     (row,) = asked.rows()
@@ -107,10 +103,7 @@ def test_efficiency_counts_what_counters_did_where_no_formula_does(answer):
         1.0,
         None,
     )
-    assert (
-        "Operations of 0.3 % of the device time are those that hardware counters counted"
-        in asked.note
-    )
+    assert "Operations of 0.3 % of the device time are those that hardware counters counted" in asked.note
 
 
 @pytest.mark.traces

@@ -111,10 +111,7 @@ def test_parts_add_up_to_the_peak_with_what_was_there_before(diff):
 
 
 def test_what_was_there_before_is_said_beside_the_categories(answer):
-    assert (
-        "Of what is unknown, 100 B was there before"
-        in answer("memory", RECORDING, by="category").note
-    )
+    assert "Of what is unknown, 100 B was there before" in answer("memory", RECORDING, by="category").note
     assert "before" not in answer("memory", RECORDING, by="operator").note
 
 
@@ -306,11 +303,7 @@ def replayed(snapshot: dict[str, Any]) -> tuple[int, Counter[str], int, int]:
     peak, at_peak = held, dict(alive)
     for one in events:
         if one["action"] == "alloc":
-            own = [
-                f
-                for f in one["frames"]
-                if "/home/lin/" in f["filename"] and "site-packages" not in f["filename"]
-            ]
+            own = [f for f in one["frames"] if "/home/lin/" in f["filename"] and "site-packages" not in f["filename"]]
             alive[one["addr"]] = (
                 one["size"],
                 f"{own[0]['filename']}({own[0]['line']})" if own else "none",
@@ -363,9 +356,7 @@ def test_peak_of_shared_traces_equals_a_replay_of_their_memory_events(shared_tra
 
     path = shared_traces / "kineto" / name
     events = [
-        one
-        for one in json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
-        if one.get("name") == "[memory]"
+        one for one in json.loads(gzip.decompress(path.read_bytes()))["traceEvents"] if one.get("name") == "[memory]"
     ]
     with stepscope.open(path) as trace:
         for row in trace.memory().rows():
@@ -403,8 +394,7 @@ def test_memory_is_never_below_nothing(answer):
     """Without totals and addresses, what is given back and was not seen to be taken was there before."""
     rows = {
         "memory_event": [
-            {**EVENT, "time_ns": time, "sequence": time, "bytes": size}
-            for time, size in ((1, 10), (2, -40), (3, 25))
+            {**EVENT, "time_ns": time, "sequence": time, "bytes": size} for time, size in ((1, 10), (2, -40), (3, 25))
         ]
     }
     (row,) = answer("memory", rows).rows()

@@ -39,9 +39,7 @@ def test_a_row_is_what_was_in_use_from_then_on(diff):
 
 
 def test_memory_of_the_host_has_no_reserved(diff):
-    rows = {
-        "memory_event": [event(1, 1, 4, 4, device=None, device_kind="cpu", total_reserved_bytes=0)]
-    }
+    rows = {"memory_event": [event(1, 1, 4, 4, device=None, device_kind="cpu", total_reserved_bytes=0)]}
     diff("memory-curve", rows, "kind,device,allocated_bytes,reserved_bytes\ncpu,,0,\ncpu,,4,")
 
 

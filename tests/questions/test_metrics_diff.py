@@ -48,7 +48,4 @@ def test_recordings_without_counters_have_no_row(compared, tmp_path):
     (tmp_path / "trace.json").write_text(
         '{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "a", "ts": 1, "dur": 2, "pid": 1, "tid": 1}]}'
     )
-    assert (
-        stepscope.metrics_diff(tmp_path / "trace.json", tmp_path / "trace.json", cache=False).rows()
-        == []
-    )
+    assert stepscope.metrics_diff(tmp_path / "trace.json", tmp_path / "trace.json", cache=False).rows() == []

@@ -57,8 +57,7 @@ def test_a_peak_is_compared_with_where_the_processor_is_known(
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     (tmp_path / "stepscope").mkdir()
     (tmp_path / "stepscope" / "hardware.toml").write_text(
-        '[[device]]\nname = "Model 9"\nmatch = ["model 9"]\nsource = "a sheet"\n'
-        "vector = { float32 = 0.002 }\n"
+        '[[device]]\nname = "Model 9"\nmatch = ["model 9"]\nsource = "a sheet"\nvector = { float32 = 0.002 }\n'
     )
     beside = {
         "report": "StepScope",

@@ -117,9 +117,7 @@ def test_replays_of_a_graph_are_told_apart_from_other_work_without_operator(diff
     diff(
         "operators",
         {
-            "host_event": [
-                {"id": 0, "kind": "runtime", "role": "graph_launch", "name": "cudaGraphLaunch"}
-            ],
+            "host_event": [{"id": 0, "kind": "runtime", "role": "graph_launch", "name": "cudaGraphLaunch"}],
             "device_event": [
                 {"id": 1, "dur_ns": 9, "graph_id": 3, "launch_id": 0},
                 {"id": 2, "dur_ns": 8, "launch_id": 0},

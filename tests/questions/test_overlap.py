@@ -52,8 +52,7 @@ def test_a_step_has_what_runs_in_its_time(diff: Any) -> None:
 
 def runs(name: str, lengths: list[int], start: int, **more: Any) -> list[dict[str, Any]]:
     return [
-        work("computation", start + 100 * n, start + 100 * n + ns, name=name, **more)
-        for n, ns in enumerate(lengths)
+        work("computation", start + 100 * n, start + 100 * n + ns, name=name, **more) for n, ns in enumerate(lengths)
     ]
 
 

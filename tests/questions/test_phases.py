@@ -161,18 +161,14 @@ def test_long_steps_that_were_not_timed_are_other_steps(answer):
 @examples(40)
 @given(
     st.lists(
-        st.tuples(
-            st.integers(0, 10**6), st.integers(0, 10**9), st.integers(1, 256), st.integers(0, 10**6)
-        ),
+        st.tuples(st.integers(0, 10**6), st.integers(0, 10**9), st.integers(1, 256), st.integers(0, 10**6)),
         min_size=1,
         max_size=12,
     )
 )
 def test_phases_add_up_to_the_mean_step_and_none_is_below_nothing(answer, steps):
     """Whatever the steps between the timed ones took."""
-    tables, mean = _timed(
-        [(own, rest, of, own + rest + (of - 1) * each) for own, rest, of, each in steps]
-    )
+    tables, mean = _timed([(own, rest, of, own + rest + (of - 1) * each) for own, rest, of, each in steps])
     for asked in (None, tuple(range(len(steps)))):
         means = _means(answer("phases", tables, steps=asked))
         assert means.pop("step") == pytest.approx(mean)

@@ -49,9 +49,7 @@ def test_a_kernel_that_only_prepares_a_product_has_none_of_its_work(diff):
     diff(
         "prof",
         {
-            "host_event": [
-                {"id": 1, "name": "aten::mm", "dur_ns": 50, "input_id": 0, "device_ns": 90}
-            ],
+            "host_event": [{"id": 1, "name": "aten::mm", "dur_ns": 50, "input_id": 0, "device_ns": 90}],
             "device_event": [
                 GEMM | {"name": "nchwToNhwcKernel", "dur_ns": 50, "operator_id": 1},
                 GEMM | {"start_ns": 160, "operator_id": 1},
@@ -92,9 +90,7 @@ def test_unknown_kernels_of_a_product_do_its_work_and_not_its_fill(diff):
     diff(
         "prof",
         {
-            "host_event": [
-                {"id": 1, "name": "aten::mm", "dur_ns": 50, "input_id": 0, "device_ns": 90}
-            ],
+            "host_event": [{"id": 1, "name": "aten::mm", "dur_ns": 50, "input_id": 0, "device_ns": 90}],
             "device_event": [
                 {"name": "my_kernel", "dur_ns": 20, "operator_id": 1},
                 {"name": "Memset", "kind": "fill", "start_ns": 90, "dur_ns": 9, "operator_id": 1},

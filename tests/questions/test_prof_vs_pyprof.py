@@ -55,9 +55,7 @@ def test_every_kernel_is_there_with_its_time_to_the_nanosecond(ours, theirs):
 
 def test_operations_differ_only_where_pyprof_lost_them(ours, theirs):
     pairs = Counter(
-        (other["Op"], own["op"])
-        for own, other in zip(ours, theirs, strict=True)
-        if own["op"] != other["Op"]
+        (other["Op"], own["op"]) for own, other in zip(ours, theirs, strict=True) if own["op"] != other["Op"]
     )
     assert pairs == {("bias", "linear"): 3, ("Split", ATTENTION): 3}
 
@@ -121,11 +119,7 @@ def test_every_difference_in_flops_has_a_reason(ours, theirs):
 
 
 def test_the_flops_of_what_pyprof_counts_agree_within_2_percent(ours, theirs):
-    counted = [
-        (own["flops"], other["FLOPs"])
-        for own, other in zip(ours, theirs, strict=True)
-        if other["FLOPs"] > 0
-    ]
+    counted = [(own["flops"], other["FLOPs"]) for own, other in zip(ours, theirs, strict=True) if other["FLOPs"] > 0]
     own, other = (sum(values) for values in zip(*counted, strict=True))
     assert other == 28_380_988_767
     assert abs(own - other) / other < 0.001

@@ -22,17 +22,14 @@ def recording(*work: tuple[int | None, int, int, int], **tables: Any) -> dict[st
             if launch is not None
         ],
         "device_event": [
-            {"start_ns": start, "dur_ns": dur, "stream": stream}
-            | ({} if launch is None else {"launch_id": number})
+            {"start_ns": start, "dur_ns": dur, "stream": stream} | ({} if launch is None else {"launch_id": number})
             for number, (launch, start, dur, stream) in enumerate(work)
         ],
         **tables,
     }
 
 
-QUEUE = (
-    "stream,window_ns,started,mean_queued,max_queued,queued_ns,running_ns,starved_ns,empty_ratio"
-)
+QUEUE = "stream,window_ns,started,mean_queued,max_queued,queued_ns,running_ns,starved_ns,empty_ratio"
 
 
 def test_work_is_queued_from_its_launch_until_it_starts(diff: Any) -> None:
@@ -152,9 +149,7 @@ def test_a_queue_at_its_limit_is_blocked_and_a_graph_is_one_launch(diff: Any) ->
 
 
 WORK = st.lists(
-    st.tuples(
-        st.none() | st.integers(0, 45), st.integers(0, 40), st.integers(0, 12), st.integers(0, 1)
-    ),
+    st.tuples(st.none() | st.integers(0, 45), st.integers(0, 40), st.integers(0, 12), st.integers(0, 1)),
     min_size=1,
     max_size=7,
 )
@@ -162,9 +157,7 @@ WORK = st.lists(
 
 @examples(15)
 @given(WORK, st.integers(0, 30), st.integers(1, 30))
-def test_it_is_what_counting_at_every_nanosecond_gives(
-    work: list[Any], first: int, length: int
-) -> None:
+def test_it_is_what_counting_at_every_nanosecond_gives(work: list[Any], first: int, length: int) -> None:
     edges = [first, first + 9, first + 9 + length]
     steps = [{"step": n + 1, "start_ns": edges[n], "end_ns": edges[n + 1]} for n in (0, 1)]
     with Store.from_rows(recording(*work, step=steps)) as store:
@@ -181,13 +174,8 @@ def test_it_is_what_counting_at_every_nanosecond_gives(
             if all(launch is None for launch, *_ in own):
                 assert row["queued_ns"] is None
                 continue
-            waiting = [
-                sum(launch is not None and launch <= at < start for launch, start, *_ in own)
-                for at in at_times
-            ]
-            running = [
-                any(start <= at < start + dur for _, start, dur, _ in own) for at in at_times
-            ]
+            waiting = [sum(launch is not None and launch <= at < start for launch, start, *_ in own) for at in at_times]
+            running = [any(start <= at < start + dur for _, start, dur, _ in own) for at in at_times]
             empty = [not count for count in waiting]
             assert row["mean_queued"] == pytest.approx(sum(waiting) / len(at_times))
             assert row["max_queued"] == max(waiting)
@@ -196,11 +184,7 @@ def test_it_is_what_counting_at_every_nanosecond_gives(
             assert row["queued_ns"] + row["running_ns"] + row["starved_ns"] == row["window_ns"]
             assert row["started"] == sum(start in at_times for _, start, *_ in own)
     for step in (1, 2):
-        same = [
-            {k: v for k, v in row.items() if k in answers[step][0]}
-            for row in by_step
-            if row["step"] == step
-        ]
+        same = [{k: v for k, v in row.items() if k in answers[step][0]} for row in by_step if row["step"] == step]
         assert same == answers[step]
 
 

@@ -68,9 +68,7 @@ def test_an_unknown_measure_is_refused(answer: Any) -> None:
 def test_eight_ranks_and_thirty_steps_fit_eighty_columns(answer: Any) -> None:
     lines = text(answer("rank-map", job(8, 30)))
     assert lines[1].startswith("rank  0   2   4")
-    assert lines[2:10] == [
-        f"{rank:>4}  " + ("·" * 20 + "█" * 40 if rank == 5 else "·" * 60) for rank in range(8)
-    ]
+    assert lines[2:10] == [f"{rank:>4}  " + ("·" * 20 + "█" * 40 if rank == 5 else "·" * 60) for rank in range(8)]
     assert max(map(len, lines)) <= 80
     assert not [line for line in lines if "Folded" in line]
 

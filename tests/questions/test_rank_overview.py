@@ -17,9 +17,7 @@ def job(*computes: list[int], step_ms: int = 100) -> dict[str, Any]:
     for rank, steps in enumerate(computes):
         for step, compute in enumerate(steps):
             start = step * step_ms * MS
-            rows["step"].append(
-                {"rank": rank, "step": step, "start_ns": start, "end_ns": start + step_ms * MS}
-            )
+            rows["step"].append({"rank": rank, "step": step, "start_ns": start, "end_ns": start + step_ms * MS})
             work = {"rank": rank, "start_ns": start, "dur_ns": compute * MS}
             rows["device_event"].append(work)
     return rows

@@ -80,9 +80,7 @@ def test_winograd_in_several_kernels_is_known_by_any_of_them(answer):
     rows = calls([conv]) | {"device": [V100]}
     for number, part in enumerate(("Filter", "Data")):
         name = f"void cudnn::winograd_nonfused::winogradForward{part}4x4<float, float>"
-        rows["device_event"].append(
-            {"id": 2000 + number, "name": name, "dur_ns": 10, "operator_id": 0}
-        )
+        rows["device_event"].append({"id": 2000 + number, "name": name, "dur_ns": 10, "operator_id": 0})
     (row,) = answer("roofline", rows).rows()
     assert row["count"] == 1
     assert "Winograd" in row["note"]
@@ -146,9 +144,7 @@ def test_a_copy_to_the_host_is_bound_by_the_hosts_link(answer):
 
 def test_by_kernel_a_helper_has_no_work_of_its_own(answer):
     rows = product(4000)
-    rows["device_event"].append(
-        {"id": 2000, "name": "nchwToNhwcKernel", "dur_ns": 500, "operator_id": 0}
-    )
+    rows["device_event"].append({"id": 2000, "name": "nchwToNhwcKernel", "dur_ns": 500, "operator_id": 0})
     main, helper = answer("roofline", rows, by="kernel").rows()
     assert (main["name"], main["flops"], main["device_ns"]) == (HGEMM, FLOPS, 4000)
     assert (helper["flops"], helper["bound"]) == (None, None)
@@ -162,9 +158,7 @@ def test_rows_add_up_to_all_device_work(answer, by):
         [(*mm, 30, {"module_id": 0}), (*mm, 50, {}), ("my::own", [[4]], ["float"], 7, {})],
         module=[{"module_id": 0, "path": "net"}],
     )
-    rows["device_event"].append(
-        {"id": 2000, "name": "Memset (Device)", "kind": "fill", "dur_ns": 3}
-    )
+    rows["device_event"].append({"id": 2000, "name": "Memset (Device)", "kind": "fill", "dur_ns": 3})
     found = answer("roofline", rows, by=by).rows()
     assert sum(row["device_ns"] for row in found) == 90
     assert sum(row["flops"] or 0 for row in found) == 2 * 2 * 8**3

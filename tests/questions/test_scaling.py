@@ -98,9 +98,7 @@ def test_what_may_be_below_the_limit_is_undecided_although_its_mean_is_above(run
     table = scaling(runs)
     assert table.rows()[1]["efficiency_ratio"] > 0.8 > table.rows()[1]["efficiency_low_ratio"]
     words = " ".join(line.text for line in scaling_lines(table, width=200))
-    assert (
-        "Undecided (weak-scaling efficiency, 80.0 % lies within its interval): fc 90.9 %" in words
-    )
+    assert "Undecided (weak-scaling efficiency, 80.0 % lies within its interval): fc 90.9 %" in words
     assert "No label stops scaling" not in words
 
 
@@ -154,9 +152,7 @@ def test_several_events_of_one_label_are_told_apart(run):
 def test_a_run_without_measurements_is_named():
     with (
         Trace(Store.from_rows({"host_event": [{"name": "aten::mm"}]})) as trace,
-        pytest.raises(
-            SourceError, match="before: no inline measurements, phases or traced steps"
-        ) as refused,
+        pytest.raises(SourceError, match="before: no inline measurements, phases or traced steps") as refused,
     ):
         scaling([trace], names=["before"])
     assert "--nvtx, whose ranges mark steps" in refused.value.hint
@@ -229,11 +225,8 @@ def test_runs_of_one_size_are_told_from_scaling_and_others_have_a_base(run):
 
 def test_runs_on_different_devices_are_said_to_be(run):
     runs = [
-        run({"fc": [[100]] * ranks}, device=[{"device": 0, "name": name}])
-        for ranks, name in ((1, "V100"), (2, "A100"))
+        run({"fc": [[100]] * ranks}, device=[{"device": 0, "name": name}]) for ranks, name in ((1, "V100"), (2, "A100"))
     ]
     assert "different devices (V100, A100)" in scaling(runs).note
-    same = [
-        run({"fc": [[100]] * ranks}, device=[{"device": 0, "name": "V100"}]) for ranks in (1, 2)
-    ]
+    same = [run({"fc": [[100]] * ranks}, device=[{"device": 0, "name": "V100"}]) for ranks in (1, 2)]
     assert "different devices" not in scaling(same).note

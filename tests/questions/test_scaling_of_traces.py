@@ -43,9 +43,7 @@ def of(table, label, ranks):
 def check_sums(table):
     for ranks in SIZES:
         whole = of(table, "iteration", ranks)
-        parts = [
-            row for row in table.rows() if row["ranks"] == ranks and row["label"] != "iteration"
-        ]
+        parts = [row for row in table.rows() if row["ranks"] == ranks and row["label"] != "iteration"]
         for column in ("average_ns", "over_ideal_ns"):
             assert sum(part[column] for part in parts) == pytest.approx(whole[column], abs=1)
 
@@ -81,9 +79,7 @@ def test_waiting_for_a_late_rank_is_imbalance_and_no_communication(runs):
     for ranks in SIZES[1:]:
         imbalance = of(table, "imbalance", ranks)
         assert 0.3 * LATE < imbalance["max_ns"] <= LATE
-        assert imbalance["average_ns"] == pytest.approx(
-            imbalance["max_ns"] * (ranks - 1) / ranks, rel=0.05
-        )
+        assert imbalance["average_ns"] == pytest.approx(imbalance["max_ns"] * (ranks - 1) / ranks, rel=0.05)
         assert of(table, "host", ranks)["slowest_rank"] == 0
     assert of(table, "computation", 4)["efficiency_ratio"] == pytest.approx(1, abs=0.01)
 
@@ -99,9 +95,7 @@ def test_in_words_the_loss_is_told_part_by_part_and_the_next_doubling_with_its_i
     table = scaling(runs[0], mode="strong")
     lines = [line.text for line in scaling_lines(table, width=120)]
     assert any(line.startswith("On 4 ranks the iteration takes ") for line in lines)
-    (place,) = (
-        n for n, line in enumerate(lines) if line.startswith("On 8 ranks, by t = a + b / ranks")
-    )
+    (place,) = (n for n, line in enumerate(lines) if line.startswith("On 8 ranks, by t = a + b / ranks"))
     assert "; iteration " in lines[place]
     figure = scaling_chart(table)
     assert len(figure.axes) == 2
@@ -113,17 +107,11 @@ def phases(ranks, ns, samples=None):
     every = [(rank, step) for rank in range(ranks) for step in (1, 2, 3)]
     rows = {
         "rank": [{"rank": rank} for rank in range(ranks)],
-        "phase": [
-            {"rank": rank, "phase": "step", "steps": 3, "mean_ns": float(ns)}
-            for rank in range(ranks)
-        ],
+        "phase": [{"rank": rank, "phase": "step", "steps": 3, "mean_ns": float(ns)} for rank in range(ranks)],
         "phase_step": [{"rank": rank, "step": step, "dur_ns": ns} for rank, step in every],
     }
     if samples is not None:
-        rows["step_value"] = [
-            {"rank": rank, "step": step, "name": "samples", "value": samples}
-            for rank, step in every
-        ]
+        rows["step_value"] = [{"rank": rank, "step": step, "name": "samples", "value": samples} for rank, step in every]
     return Trace(Store.from_rows(rows))
 
 
@@ -157,10 +145,7 @@ def test_a_mode_that_the_batches_contradict_is_cautioned():
 
 def test_samples_per_second_are_set_beside_linear_scaling():
     note = asked(phases(1, 1_000_000, 16), phases(2, 1_250_000, 16)).note
-    assert (
-        "Samples per second: 16\u202f000 ± 0 on 1 rank; 25\u202f600 ± 0 on 2 ranks, 80.0 % of linear."
-        in note
-    )
+    assert "Samples per second: 16\u202f000 ± 0 on 1 rank; 25\u202f600 ± 0 on 2 ranks, 80.0 % of linear." in note
 
 
 def test_runs_that_were_recorded_differently_are_refused_and_each_is_named(runs):

@@ -3,9 +3,7 @@
 from typing import Any
 
 
-def metric(
-    kind: str, value: float | None = None, unit: str | None = None, **more: Any
-) -> dict[str, Any]:
+def metric(kind: str, value: float | None = None, unit: str | None = None, **more: Any) -> dict[str, Any]:
     return {
         "report": "StepScope",
         "metric": kind,
@@ -52,9 +50,7 @@ def test_processors_of_a_job_with_a_device_are_not_judged(diff: Any) -> None:
 
 
 def test_ranks_are_one_row_with_their_extremes(diff: Any) -> None:
-    rows = [
-        metric("cpu_utilization", value, "%", rank=rank) for rank, value in enumerate((60.0, 100.0))
-    ]
+    rows = [metric("cpu_utilization", value, "%", rank=rank) for rank, value in enumerate((60.0, 100.0))]
     diff(
         "snapshot",
         {"rank": [{"rank": 0}, {"rank": 1}], "host_metric": rows},

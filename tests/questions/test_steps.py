@@ -263,9 +263,7 @@ def test_a_step_that_no_mean_counts_is_told_whatever_the_reason(diff: Any) -> No
             for step, (start, end) in enumerate(pairwise(ends), 1)
         ]
     }
-    expected = (
-        "step,complete,counted\n1,True,False\n2,True,True\n3,True,True\n4,True,True\n5,False,False"
-    )
+    expected = "step,complete,counted\n1,True,False\n2,True,True\n3,True,True\n4,True,True\n5,False,False"
     diff("steps", rows, expected)
 
 
@@ -280,11 +278,7 @@ def test_no_steps_give_no_rows_and_say_what_would(answer: Any) -> None:
     assert "profiler.step()" in table.note
 
 
-@given(
-    st.lists(
-        st.lists(st.integers(0, 1000), min_size=8, max_size=8).map(tuple), min_size=1, max_size=9
-    )
-)
+@given(st.lists(st.lists(st.integers(0, 1000), min_size=8, max_size=8).map(tuple), min_size=1, max_size=9))
 @examples(60)
 def test_means_are_whole_and_add_up(rows: list[tuple[int, ...]]) -> None:
     parts = np.array(rows, dtype=np.int64)
@@ -340,22 +334,16 @@ def owner_of(moment: int, host: list[Any], device: list[Any]) -> str:
     st.lists(st.integers(0, 25), min_size=2, max_size=4),
 )
 @examples(30)
-def test_parts_equal_a_moment_by_moment_count(
-    host: list[Any], device: list[Any], lengths: list[int]
-) -> None:
+def test_parts_equal_a_moment_by_moment_count(host: list[Any], device: list[Any], lengths: list[int]) -> None:
     edges = np.cumsum(lengths).tolist()
     rows = {
-        "step": [
-            {"step": n, "start_ns": start, "end_ns": end}
-            for n, (start, end) in enumerate(pairwise(edges))
-        ],
+        "step": [{"step": n, "start_ns": start, "end_ns": end} for n, (start, end) in enumerate(pairwise(edges))],
         "host_event": [
             {"kind": kind, "role": role, "name": "gloo:x", "start_ns": start, "dur_ns": dur}
             for (kind, role), start, dur in host
         ],
         "device_event": [
-            {"kind": kind, "start_ns": start, "dur_ns": dur, "device": index}
-            for kind, start, dur, index in device
+            {"kind": kind, "start_ns": start, "dur_ns": dur, "device": index} for kind, start, dur, index in device
         ],
     }
     with Store.from_rows(rows) as store:

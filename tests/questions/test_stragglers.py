@@ -280,9 +280,7 @@ def _jobs(draw: st.DrawFn) -> Meetings:
 def test_charges_are_within_all_waits_and_causes_add_up_to_charges(job: Meetings) -> None:
     waited = sum(row["wait_ns"] for row in job.tables["collective"])
     with Store.from_rows(job.rows()) as store:
-        by_rank, by_step, by_cause = (
-            ask(find("stragglers"), store, by=by).rows() for by in ("rank", "step", "cause")
-        )
+        by_rank, by_step, by_cause = (ask(find("stragglers"), store, by=by).rows() for by in ("rank", "step", "cause"))
     # A wait beside computation costs nothing, and one lateness that several collectives wait for costs once.
     charged = sum(row["charged_ns"] for row in by_rank)
     assert 0 <= charged <= waited + 50

@@ -45,9 +45,7 @@ def test_a_delay_in_backward_is_pinned_on_its_rank_whoever_passes_it_on(tmp_path
         (Delay(rank=1, ns=20 * MS, phase="input"), "input_ns"),
     ],
 )
-def test_slow_kernels_and_slow_input_are_told_apart(
-    tmp_path: Path, delay: Delay, cause: str
-) -> None:
+def test_slow_kernels_and_slow_input_are_told_apart(tmp_path: Path, delay: Delay, cause: str) -> None:
     simulate(Job(ranks=3, steps=4, delays=(delay,))).write(tmp_path / "job")
     with stepscope.open(tmp_path / "job") as trace:
         late, *others = trace.ask("stragglers").rows()
@@ -68,9 +66,7 @@ def test_rank_7_of_a_recommender_is_late_from_before_its_recording(shared_traces
     """Its profiler starts 7.5 ms after rank 1's, and from there to its first all-to-all it takes as long."""
     with stepscope.open(shared_traces / "kineto" / "dlrm_8rank_v100") as trace:
         rows = trace.ask("stragglers").rows()
-        (longest,) = trace.sql(
-            "SELECT rank, wait_ns, last_rank FROM collective ORDER BY wait_ns DESC LIMIT 1"
-        ).rows()
+        (longest,) = trace.sql("SELECT rank, wait_ns, last_rank FROM collective ORDER BY wait_ns DESC LIMIT 1").rows()
     assert (longest["rank"], longest["last_rank"]) == (1, 7)
     assert longest["wait_ns"] == pytest.approx(7_624_000, abs=10_000)
     late = rows[0]

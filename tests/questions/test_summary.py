@@ -109,9 +109,7 @@ def test_step_times_are_of_complete_steps_of_all_ranks(answer: Any) -> None:
 def test_all_figures_are_of_the_ranks_that_are_not_damaged(answer: Any) -> None:
     ranks = (0, 1, 2)
     job = {
-        "source": [
-            TRAINING["source"][0] | {"rank": rank, "truncated": rank == 1} for rank in ranks
-        ],
+        "source": [TRAINING["source"][0] | {"rank": rank, "truncated": rank == 1} for rank in ranks],
         "step": [{"rank": rank, "step": 1, "end_ns": (100, 900, 140)[rank]} for rank in ranks],
         "data_check": [
             {"rank": 1, "check": "truncated", "severity": "warning", "affects": "file"},
@@ -165,9 +163,9 @@ def test_the_device_is_that_of_the_other_questions(answer: Any) -> None:
 def test_what_takes_most(answer: Any) -> None:
     table = answer("summary", TRAINING)
     operators = answer("operators", TRAINING).rows()
-    assert [
-        (row["item"], row["time_ns"], row["count"]) for row in rows_of(table, "operators").values()
-    ] == [(row["name"], row["device_self_ns"], row["calls"]) for row in operators]
+    assert [(row["item"], row["time_ns"], row["count"]) for row in rows_of(table, "operators").values()] == [
+        (row["name"], row["device_self_ns"], row["calls"]) for row in operators
+    ]
     kernels = rows_of(table, "kernels")
     assert [(item, row["time_ns"], row["count"]) for item, row in kernels.items()] == [
         ("nccl", 140, 1),
@@ -185,9 +183,10 @@ def test_without_a_device_operators_are_ranked_by_host_self_time(answer: Any) ->
         ],
     }
     table = answer("summary", rows)
-    assert [
-        (row["item"], row["time_ns"], row["text"]) for row in rows_of(table, "operators").values()
-    ] == [("inner", 40, "host self time"), ("outer", 10, "host self time")]
+    assert [(row["item"], row["time_ns"], row["text"]) for row in rows_of(table, "operators").values()] == [
+        ("inner", 40, "host self time"),
+        ("outer", 10, "host self time"),
+    ]
     assert rows_of(table, "device") == {}
     verdict = table.rows()[0]
     assert verdict["item"] == "host-only"
@@ -366,9 +365,7 @@ def test_of_phases_alone_the_steps_are_those_that_the_job_timed(answer):
     recorded, times = rows_of(table, "recorded"), rows_of(table, "step time")
     assert (recorded["steps"]["count"], recorded["duration"]["time_ns"]) == (4, None)
     assert recorded["steps"]["text"] == "their phases timed by the job itself"
-    assert {name: (row["time_ns"], row["count"]) for name, row in times.items()} == {
-        "mean": (100, 4)
-    }
+    assert {name: (row["time_ns"], row["count"]) for name, row in times.items()} == {"mean": (100, 4)}
     words = "\n".join(line.text for line in answer_lines(table, width=80))
     assert "Steps      4 (their phases timed by the job itself)\n" in words
     assert "no device" not in words

@@ -135,7 +135,5 @@ def test_a_product_of_an_operator_of_which_nothing_is_known_is_judged_by_its_nam
         60,
         "float32: neither TF32 nor mixed precision (100.0 %)",
     )
-    eligible = {
-        of["operator"]: of["tensor_core_eligible_ratio"] for of in answer("kernels", rows).rows()
-    }
+    eligible = {of["operator"]: of["tensor_core_eligible_ratio"] for of in answer("kernels", rows).rows()}
     assert eligible == {"CompiledFunction": 1, "aten::embedding": 0}

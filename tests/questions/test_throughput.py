@@ -129,9 +129,7 @@ def test_recordings_with_other_batches_are_compared_per_sample():
         "Batches differ (16 and 32 samples of a rank in a step), and so does the work of a step: per "
         "sample a rank's step takes 625.0 µs → 468.8 µs (-25.0 % ± 0.0 %).",
     ]
-    assert compared(before, before) == [
-        "samples/s: 1\u202f600 ± 0 → 1\u202f600 ± 0 (0.0 % ± 0.0 %, no clear change)."
-    ]
+    assert compared(before, before) == ["samples/s: 1\u202f600 ± 0 → 1\u202f600 ± 0 (0.0 % ± 0.0 %, no clear change)."]
 
 
 def test_settings_that_differ_are_listed_and_a_variable_that_is_not_set_is_one():
@@ -147,8 +145,7 @@ def test_settings_that_differ_are_listed_and_a_variable_that_is_not_set_is_one()
     before = run(benchmark="false", NCCL_ALGO="Ring", NCCL_DEBUG="WARN")
     after = run(benchmark="true", NCCL_ALGO="Tree")
     assert compared(before, after) == [
-        "Recorded with other settings: NCCL_ALGO Ring → Tree, NCCL_DEBUG WARN → not set, "
-        "cudnn.benchmark off → on."
+        "Recorded with other settings: NCCL_ALGO Ring → Tree, NCCL_DEBUG WARN → not set, cudnn.benchmark off → on."
     ]
     assert compared(before, before) == ["Their settings, as far as recorded, are the same."]
 
@@ -161,8 +158,7 @@ def test_how_batches_are_loaded_is_a_setting():
     before = run(num_workers=0, persistent_workers=False, prefetch_factor=None)
     after = run(num_workers=2, persistent_workers=True, prefetch_factor=4)
     assert compared(before, after) == [
-        "Recorded with other settings: num_workers 0 → 2, persistent_workers off → on, "
-        "prefetch_factor None → 4."
+        "Recorded with other settings: num_workers 0 → 2, persistent_workers off → on, prefetch_factor None → 4."
     ]
 
 

@@ -7,9 +7,7 @@ import pytest
 from stepscope.analysis.windows import buckets
 
 
-def kernel(
-    start: int, dur: int, blocks: float | None = None, occupancy: float | None = None
-) -> Any:
+def kernel(start: int, dur: int, blocks: float | None = None, occupancy: float | None = None) -> Any:
     return {
         "start_ns": start,
         "dur_ns": dur,
@@ -31,9 +29,7 @@ def test_kernels_side_by_side_add_their_blocks_up_to_one(answer: Any) -> None:
     }
     (row,) = answer("utilization", rows).rows()
     assert (row["window_ns"], row["kernel_ns"], row["utilization_ratio"]) == (100, 40, 0.4)
-    assert row["sm_efficiency_ratio"] == pytest.approx(
-        (10 * 0.25 + 10 * 0.75 + 10 * 0.5 + 10) / 100
-    )
+    assert row["sm_efficiency_ratio"] == pytest.approx((10 * 0.25 + 10 * 0.75 + 10 * 0.5 + 10) / 100)
     assert row["occupancy_ratio"] == pytest.approx((20 * 0.1 + 20 * 0.4 + 10 * 1.0) / 50)
     assert row["described_ratio"] == 1
 

@@ -34,9 +34,7 @@ def test_a_faster_kernel_wins_what_it_does_not_hide(diff: Any) -> None:
 def test_host_of_which_nothing_more_is_recorded_holds_nothing_up(diff: Any) -> None:
     # The step is the complete recording, and ends with the device; the host was last seen at 50 000.
     rows = {**ONE_STREAM, "host_event": ONE_STREAM["host_event"][:-1]}
-    rows["step"] = [
-        {"step": 0, "end_ns": 200_000, "host_end_ns": 200_000, "rule": "whole recording"}
-    ]
+    rows["step"] = [{"step": 0, "end_ns": 200_000, "host_end_ns": 200_000, "rule": "whole recording"}]
     diff(
         "what-if",
         rows,
@@ -164,9 +162,7 @@ def test_a_report_makes_the_graph_once(make_store: Any, monkeypatch: pytest.Monk
 
 def test_alone_a_rank_does_not_tell_what_was_transfer(diff: Any) -> None:
     rows = matched()
-    rows["device_event"].append(
-        kernel(11, "ncclAllReduce", 1, 100_000, 110_000, kind="communication", rank=0)
-    )
+    rows["device_event"].append(kernel(11, "ncclAllReduce", 1, 100_000, 110_000, kind="communication", rank=0))
     rows["step"][0]["end_ns"] = 110_000
     diff(
         "what-if",
@@ -207,9 +203,7 @@ def test_what_cannot_be_changed_is_said(asked: dict[str, str], says: str, answer
 def test_a_recording_in_which_nothing_can_be_changed_says_so(answer: Any) -> None:
     """One of the host alone, which waits for no batch."""
     rows = {
-        "host_event": [
-            {"id": 0, "kind": "operator", "name": "aten::mm", "start_ns": 0, "dur_ns": 90}
-        ],
+        "host_event": [{"id": 0, "kind": "operator", "name": "aten::mm", "start_ns": 0, "dur_ns": 90}],
         "step": [{"step": 1, "start_ns": 0, "end_ns": 100, "rule": "ProfilerStep"}],
     }
     table = answer("what-if", rows)

@@ -36,15 +36,11 @@ def test_a_step_of_resnet50_is_three_times_the_forward_of_32_images() -> None:
     for row in rows:
         assert row["matrix_flops"] == pytest.approx(4.09e9 * 2 * 3 * 32, rel=0.01)
         assert row["coverage_ratio"] == 1
-        assert row["mfu_ratio"] * 15.7e12 == pytest.approx(
-            row["matrix_flops"] / row["time_ns"] * 1e9
-        )
+        assert row["mfu_ratio"] * 15.7e12 == pytest.approx(row["matrix_flops"] / row["time_ns"] * 1e9)
         assert row["finding"] is None
 
 
-@pytest.mark.parametrize(
-    "trace", ["bert_small_h100", "bert_small_mi300", "eager_b200_rank0of8", "gpu_only_mi210"]
-)
+@pytest.mark.parametrize("trace", ["bert_small_h100", "bert_small_mi300", "eager_b200_rank0of8", "gpu_only_mi210"])
 def test_tensor_core_kernels_are_recognised(trace: str) -> None:
     """At least 95 % of the products' time is classified, on H100, MI300X, B200 and MI210."""
     (row,) = ask(trace, "tensor-cores")
@@ -60,9 +56,7 @@ def test_tensor_core_kernels_are_recognised(trace: str) -> None:
 def test_every_answer_adds_up_to_all_device_work(trace: str, device_ns: int | None) -> None:
     with stepscope.open(TRACES / trace) as opened:
         kinds = "('computation', 'communication', 'copy', 'fill')"
-        (whole,) = opened.sql(
-            f"SELECT sum(dur_ns)::BIGINT AS ns FROM device_event WHERE kind IN {kinds}"
-        ).rows()
+        (whole,) = opened.sql(f"SELECT sum(dur_ns)::BIGINT AS ns FROM device_event WHERE kind IN {kinds}").rows()
         if device_ns is not None:
             assert whole["ns"] == device_ns
         for question, forms in (
@@ -84,12 +78,8 @@ def test_prof_and_roofline_charge_each_kernel_with_the_same_work(trace: str) -> 
                 sums[0] += row["flops"] or 0
                 sums[1] += row["moved_bytes"] or 0
         rows = opened.ask("prof").rows()
-    assert sum(row["flops"] or 0 for row in rows) == pytest.approx(
-        sum(flops for flops, _ in by_kernel.values())
-    )
-    assert sum(row["bytes"] or 0 for row in rows) == pytest.approx(
-        sum(moved for _, moved in by_kernel.values())
-    )
+    assert sum(row["flops"] or 0 for row in rows) == pytest.approx(sum(flops for flops, _ in by_kernel.values()))
+    assert sum(row["bytes"] or 0 for row in rows) == pytest.approx(sum(moved for _, moved in by_kernel.values()))
 
 
 def test_bert_agrees_with_the_tables_beside_it() -> None:
@@ -103,16 +93,12 @@ def test_bert_agrees_with_the_tables_beside_it() -> None:
         dims = line["Input Dims"].replace("(", "[").replace(",)", "]").replace(")", "]")
         name, dims = _INNER.get(line["name"], line["name"]), dims.replace(" ", "")
         row = next(
-            row
-            for (own, shapes), row in ours.items()
-            if own == name and (own != line["name"] or shapes == dims)
+            row for (own, shapes), row in ours.items() if own == name and (own != line["name"] or shapes == dims)
         )
         calls = int(line["operation_count"])
         assert row["count"] == calls
         # Kernel times are doubles there; they are exact to the nanosecond here.
-        assert row["device_ns"] == pytest.approx(
-            float(line["Kernel Time (µs)_sum"]) * 1000, rel=1e-4
-        )
+        assert row["device_ns"] == pytest.approx(float(line["Kernel Time (µs)_sum"]) * 1000, rel=1e-4)
         flops, moved = float(line["GFLOPS"]) * 1e9, float(line["Data Moved (MB)"]) * 2**20
         if name == "aten::addmm":  # they count the bias apart, here it is part of the product
             flops -= 141 * float(dims.split("]")[0].strip("["))

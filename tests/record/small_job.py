@@ -81,9 +81,4 @@ def untouched(model: Any) -> bool:
 def events_in(out: Path) -> list[dict[str, Any]]:
     """The events of the one inline profile in a directory."""
     (profile,) = parse_result(out)
-    return [
-        event
-        for streams in profile["timeline"].values()
-        for events in streams.values()
-        for event in events
-    ]
+    return [event for streams in profile["timeline"].values() for events in streams.values() for event in events]

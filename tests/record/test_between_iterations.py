@@ -18,9 +18,7 @@ def test_what_runs_between_two_iterations_is_no_part_of_them(tmp_path: Path) -> 
 
     model = make_model()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    inline.start(
-        {"warmup": 1, "repetitions": 8, "events": ["0.forward"]}, model=model, out=tmp_path
-    )
+    inline.start({"warmup": 1, "repetitions": 8, "events": ["0.forward"]}, model=model, out=tmp_path)
     while not inline.done():
         with inline.iteration():
             optimizer.zero_grad()
@@ -69,9 +67,7 @@ def test_between_two_iterations_a_module_is_as_it_is(tmp_path: Path, event: str)
 def test_a_backward_through_an_earlier_iterations_graph_is_not_measured(tmp_path: Path) -> None:
     model = make_model()
     kept: list[Any] = []
-    inline.start(
-        {"warmup": 1, "repetitions": 4, "events": ["0.backward"]}, model=model, out=tmp_path
-    )
+    inline.start({"warmup": 1, "repetitions": 4, "events": ["0.backward"]}, model=model, out=tmp_path)
     while not inline.done():
         with inline.iteration():
             for loss in kept:

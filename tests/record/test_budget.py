@@ -25,9 +25,7 @@ def test_after_32_measured_steps_k_follows_what_they_took() -> None:
     for step in range(200):
         if budget.due(step):
             measured.append(step)
-            budget.spent(
-                12_000, 1_000_000
-            )  # 1.2 %, and as much again that is not timed from inside
+            budget.spent(12_000, 1_000_000)  # 1.2 %, and as much again that is not timed from inside
     assert measured[:32] == [*range(32)]
     assert [step // 8 for step in measured[32:]] == [*range(4, 25)]  # one of each block of eight
     assert (budget.every, budget.cost_ns) == (8, 24_000)
@@ -119,9 +117,7 @@ def test_a_scatter_of_the_steps_is_no_cost_of_measuring() -> None:
 
 def test_an_event_that_costs_much_is_armed_in_every_kth_iteration_and_each_counts() -> None:
     every = {0: 1, 1: 8}
-    schedule = Schedule(
-        warmup=0, repetitions=2, unarmed_every=2, every=lambda event: every[event or 0]
-    )
+    schedule = Schedule(warmup=0, repetitions=2, unarmed_every=2, every=lambda event: every[event or 0])
     schedule.observed(2)
     armed = []
     for number in range(40):
@@ -170,9 +166,7 @@ def test_between_timed_steps_no_hook_is_left_in_the_job(tmp_path: Path) -> None:
 
     inline.start(None, model=model, out=tmp_path)
     losses = train(model, inline.iterate(batches(100)), inside=inside)
-    losses += train(
-        model, inline.iterate(batches(50))
-    )  # an epoch that starts between two timed steps
+    losses += train(model, inline.iterate(batches(50)))  # an epoch that starts between two timed steps
     inline.stop()
     assert losses[:100] == plain[:100]
     assert untouched(model)

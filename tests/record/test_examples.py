@@ -113,9 +113,7 @@ def test_the_recommender_with_hugectrs_plan_measures_every_planned_event(tmp_pat
     assert profile["complete"] is True
     assert profile["not_measured"] == []
     assert sorted(event["label"] for event in events) == sorted(_planned())
-    assert [event["start_index"] for event in events] == sorted(
-        event["start_index"] for event in events
-    )
+    assert [event["start_index"] for event in events] == sorted(event["start_index"] for event in events)
     for event in events:
         assert event["end_index"] > event["start_index"]
         assert event["avg_measured_time_ms"] > 0
@@ -130,9 +128,7 @@ def test_the_recommender_with_hugectrs_plan_measures_every_planned_event(tmp_pat
 
 def test_two_processes_over_gloo_write_one_profile_each(tmp_path: Path) -> None:
     plan = tmp_path / "plan.json"
-    plan.write_text(
-        '{"warmup": 2, "repetitions": 2, "events": ["forward", "fc1.forward", "fc1.backward"]}'
-    )
+    plan.write_text('{"warmup": 2, "repetitions": 2, "events": ["forward", "fc1.forward", "fc1.backward"]}')
     out = tmp_path / "out"
     said = _train_in_processes(
         2,

@@ -72,9 +72,7 @@ def test_an_exception_of_ours(
     assert "training goes on without it: RuntimeError: injected" in message
 
 
-def test_an_exception_in_the_phases(
-    tmp_path: Path, expected: list[float], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_exception_in_the_phases(tmp_path: Path, expected: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stepscope.record.phases.phases.Phases.open", _fails)
     losses, said = _losses_and_warnings(tmp_path)
     assert losses == expected
@@ -106,9 +104,7 @@ def test_what_was_measured_before_an_exception_is_kept(
 
 def test_a_directory_that_cannot_be_made(tmp_path: Path, expected: list[float]) -> None:
     (tmp_path / "file").write_text("")
-    losses, (first, *said) = _losses_and_warnings(
-        tmp_path / "file" / "out", {**PLAN, "repetitions": 2}
-    )
+    losses, (first, *said) = _losses_and_warnings(tmp_path / "file" / "out", {**PLAN, "repetitions": 2})
     assert losses == expected
     assert first.startswith(f"nothing can be written to {tmp_path / 'file' / 'out'}")
     assert all("could not be written to" in message for message in said)
@@ -266,9 +262,7 @@ def test_warnings_as_errors_do_not_reach_the_job(
 
 
 def _run(code: str, *arguments: str, expect: int = 0) -> str:
-    done = python(
-        "-c", textwrap.dedent(code), *arguments, env={**os.environ, "OMP_NUM_THREADS": "1"}
-    )
+    done = python("-c", textwrap.dedent(code), *arguments, env={**os.environ, "OMP_NUM_THREADS": "1"})
     assert done.returncode == expect, done.stderr
     return done.stdout
 

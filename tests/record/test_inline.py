@@ -114,8 +114,7 @@ def test_a_known_delay_is_measured_and_its_neighbour_does_not_move(tmp_path: Pat
     for event in profile["timeline"]["device_0"]["stream_0"]:
         # A loaded machine takes the processor away now and then: the median of nine is robust.
         ratios = sorted(
-            duration_ns / 1e9 / real[event["label"]][iteration]
-            for iteration, duration_ns, *_ in event["samples"]
+            duration_ns / 1e9 / real[event["label"]][iteration] for iteration, duration_ns, *_ in event["samples"]
         )
         assert ratios[4] == pytest.approx(1.0, abs=0.05)
 
@@ -168,10 +167,7 @@ def test_an_operator_with_a_known_delay_is_measured_within_5_per_cent(tmp_path: 
     events = {event["label"]: event for event in (inline.stop(), events_in(tmp_path))[1]}
     for label, took in real.items():
         assert min(took) > 0.006
-        ratios = sorted(
-            duration_ns / 1e9 / took[iteration]
-            for iteration, duration_ns, *_ in events[label]["samples"]
-        )
+        ratios = sorted(duration_ns / 1e9 / took[iteration] for iteration, duration_ns, *_ in events[label]["samples"])
         assert ratios[4] == pytest.approx(1.0, abs=0.05)
     assert events["2.forward"]["statistics"]["median_ns"] < 3e6
 
@@ -216,9 +212,7 @@ def test_disjoint_events_do_not_add_up_to_more_than_the_iteration(tmp_path: Path
     profile = _record(tmp_path, labels, inside=inside, repetitions=7, mode="one_shot")
     events = profile["timeline"]["device_0"]["stream_0"]
     assert [event["label"] for event in events] == labels
-    took_ns = {
-        iteration: time_ns for iteration, armed, time_ns, *_ in profile["iterations"] if armed
-    }
+    took_ns = {iteration: time_ns for iteration, armed, time_ns, *_ in profile["iterations"] if armed}
     spent_ns = dict.fromkeys(took_ns, 0)
     for event in events:
         for iteration, duration_ns, *_ in event["samples"]:
@@ -378,9 +372,7 @@ def test_a_loop_ends_when_the_plan_says_so(tmp_path: Path, phases: bool) -> None
     assert train(model, inline.iterate(batches(100))) == []
 
 
-def test_all_ranks_end_after_the_same_number_of_iterations(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_ranks_end_after_the_same_number_of_iterations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLURM_PROCID", "0")
     monkeypatch.setenv("SLURM_NTASKS", "2")
     model = make_model()
@@ -392,9 +384,7 @@ def test_all_ranks_end_after_the_same_number_of_iterations(
     assert len(train(model, inline.iterate(batches(30)))) == 9
 
 
-def test_a_job_can_be_switched_on_from_its_environment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_can_be_switched_on_from_its_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = tmp_path / "plan.json"
     plan.write_text('{"warmup": 1, "repetitions": 2, "events": ["forward"]}')
     monkeypatch.setenv("STEPSCOPE_INLINE", str(plan))
@@ -545,9 +535,7 @@ def test_regions_inside_a_captured_graph_are_measured_at_its_replays(
         (10, ["0.forward", "backward"]),
     ],
 )
-def test_what_a_job_was_too_short_for_is_named(
-    tmp_path: Path, steps: int, unmeasured: list[str]
-) -> None:
+def test_what_a_job_was_too_short_for_is_named(tmp_path: Path, steps: int, unmeasured: list[str]) -> None:
     events = ["forward", "0.forward", "backward", "7.forward"]
     model = make_model()
     with warnings.catch_warnings():

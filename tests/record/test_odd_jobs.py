@@ -64,9 +64,7 @@ def _mlp() -> Any:
     return nn.Sequential(nn.Linear(8, 8), nn.ReLU(inplace=True), nn.Linear(8, 8))
 
 
-def _steps(
-    model: Any, iterate: Any, loss_of: Callable[[Any], Any], **options: Any
-) -> Iterator[Any]:
+def _steps(model: Any, iterate: Any, loss_of: Callable[[Any], Any], **options: Any) -> Iterator[Any]:
     import torch
 
     make = options.pop("optimizer", lambda parameters: torch.optim.SGD(parameters, lr=0.01))
@@ -185,9 +183,7 @@ def outputs_of_every_shape(iterate: Any) -> Iterator[Any]:
             return self.inner(Bag(self.front(x)), scale=2.0)
 
     model = Outer()
-    yield from _steps(
-        model, iterate, lambda batch: sum(x.mean() for x in model(batch).hidden["both"][::2])
-    )
+    yield from _steps(model, iterate, lambda batch: sum(x.mean() for x in model(batch).hidden["both"][::2]))
 
 
 @job("optimizer.step#1", "zero_grad#1", "backward#1")

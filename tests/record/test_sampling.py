@@ -33,9 +33,7 @@ sys.exit(7)
 """
 
 
-def record(
-    script: Path, out: Path, *options: str, **variables: str
-) -> subprocess.CompletedProcess[str]:
+def record(script: Path, out: Path, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
     words = [
         sys.executable,
         "-m",
@@ -100,9 +98,7 @@ def test_without_py_spy_there_is_one_warning_and_the_script_runs(tmp_path, optio
     done = record(script, tmp_path / "out", *options, PATH=stand_in(tmp_path, "exit 1"))
     assert (done.returncode, done.stdout.splitlines()[0]) == (3, "ran")
     assert done.stderr.count("RecordingWarning") == 1, done.stderr
-    assert (
-        "note: no stacks, or not all, were sampled: py-spy ended early" in done.stdout + done.stderr
-    )
+    assert "note: no stacks, or not all, were sampled: py-spy ended early" in done.stdout + done.stderr
 
 
 def test_py_spy_that_is_not_there_is_one_warning(tmp_path, monkeypatch):

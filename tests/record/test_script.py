@@ -129,9 +129,7 @@ def test_events_phases_and_the_same_loss(script: Path, alone: str, tmp_path: Pat
     assert summary["phases"]["input_wait"]["mean_ns"] > 0
 
 
-def test_gradient_accumulation_is_one_iteration_for_several_batches(
-    script: Path, tmp_path: Path
-) -> None:
+def test_gradient_accumulation_is_one_iteration_for_several_batches(script: Path, tmp_path: Path) -> None:
     plan = {"warmup": 2, "repetitions": 3, "unarmed_every": 0, "events": ["forward", "backward"]}
     _record_here(script.read_text().replace("assert", "#"), tmp_path, plan, "4")
     (profile,) = parse_result(tmp_path / "out")
@@ -185,9 +183,7 @@ def _recorded_steps(tmp_path: Path, loop: str, **options: Any) -> list[str]:
     ("options", "first"),
     [({}, 3), ({"wait": 0, "warmup": 0}, 2), ({"wait": 0}, 3), ({"start_step": 1000}, 1003)],
 )
-def test_recorded_steps_have_the_jobs_own_numbers(
-    options: dict[str, Any], first: int, tmp_path: Path
-) -> None:
+def test_recorded_steps_have_the_jobs_own_numbers(options: dict[str, Any], first: int, tmp_path: Path) -> None:
     steps = _recorded_steps(tmp_path, "for _ in range(8): step(first)", active=2, **options)
     true = first - options.get("start_step", 0)
     assert steps == [
@@ -217,9 +213,7 @@ for _ in range(6):
     for _ in range(5): step(second)
 """
     steps = _recorded_steps(tmp_path, loop, active=1)
-    assert [name for name in steps if "true" in name][:6] == [
-        f"true step {n}" for n in range(13, 19)
-    ]
+    assert [name for name in steps if "true" in name][:6] == [f"true step {n}" for n in range(13, 19)]
 
 
 def test_a_script_that_changes_its_directory_does_not_move_its_files(
@@ -274,9 +268,7 @@ def test_a_module_is_run_as_python_runs_it(script: Path, tmp_path: Path) -> None
 
 
 def test_a_script_without_torch_runs_and_torch_is_not_loaded(tmp_path: Path) -> None:
-    (tmp_path / "plain.py").write_text(
-        "import sys\nprint('torch' in sys.modules, sys.path[0], sys.argv)"
-    )
+    (tmp_path / "plain.py").write_text("import sys\nprint('torch' in sys.modules, sys.path[0], sys.argv)")
     said, files = _record("inline", tmp_path / "out", None, "plain.py", "--flag")
     assert said == f"False {tmp_path} ['plain.py', '--flag']"
     assert files == ""

@@ -171,10 +171,5 @@ def _replayed(
         session.stop()
     (file,) = tmp_path.glob("*.prof.json")
     document = json.loads(file.read_text())
-    events = [
-        event
-        for streams in document["timeline"].values()
-        for events in streams.values()
-        for event in events
-    ]
+    events = [event for streams in document["timeline"].values() for events in streams.values() for event in events]
     return device, {"document": document, "events": events}

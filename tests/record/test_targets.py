@@ -57,9 +57,7 @@ def _hear(model: Any, *targets: Target, steps: int = 1) -> list[str]:
 
 def test_a_forward_and_a_backward_of_one_module() -> None:
     model = make_model()
-    lines = _hear(
-        model, ModuleForward(model[2], "2.forward"), ModuleBackward(model[2], "2.backward")
-    )
+    lines = _hear(model, ModuleForward(model[2], "2.forward"), ModuleBackward(model[2], "2.backward"))
     assert lines == ["<2.forward", "2.forward>", "<2.backward", "2.backward>"]
 
 
@@ -538,6 +536,4 @@ def test_a_failing_watch_trips_the_guard_and_the_job_goes_on() -> None:
 def test_a_name_near_one_that_every_plan_has_is_told_it() -> None:
     (entry,) = plan_from({"events": ["optimizer"]}).entries
     why = why_not_seen(entry, Finder(make_model(), (), None), ["forward"])
-    assert why == (
-        "nothing of this name ran in the observed iteration (did you mean optimizer.step?)"
-    )
+    assert why == ("nothing of this name ran in the observed iteration (did you mean optimizer.step?)")

@@ -84,12 +84,7 @@ def test_events_of_a_plan_are_measured_in_the_other_steps(tmp_path: Path) -> Non
     both.stop()
     document = _document(tmp_path, "prof")
     assert document["complete"]
-    events = [
-        event
-        for streams in document["timeline"].values()
-        for own in streams.values()
-        for event in own
-    ]
+    events = [event for streams in document["timeline"].values() for own in streams.values() for event in own]
     for event in events:
         assert len(event["samples"]) == 3
         assert {3, 4}.isdisjoint(sample[0] for sample in event["samples"])  # counted from 0

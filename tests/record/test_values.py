@@ -91,9 +91,7 @@ def _record(out: Path, plan: dict[str, Any] | None) -> dict[str, Any]:
 def test_phases_and_inline_measurements_keep_the_numbers_of_their_iterations(
     tmp_path: Path,
 ) -> None:
-    files = _record(
-        tmp_path, {"warmup": 1, "repetitions": 3, "unarmed_every": 2, "events": ["forward"]}
-    )
+    files = _record(tmp_path, {"warmup": 1, "repetitions": 3, "unarmed_every": 2, "events": ["forward"]})
     batch = next(iter(batches(1)))
     phases, profile = files["phases"], files["prof"]
     steps = [row[0] for row in phases["step_samples"]]

@@ -59,9 +59,7 @@ OF_THE_EXAMPLE = {"waits"}
 def flattened(node: ast.AST) -> Iterator[tuple[int, str]]:
     """Texts of a module, those with fields in them as `{}`; not its comments, and no part twice."""
     if isinstance(node, ast.JoinedStr):
-        parts = [
-            str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values
-        ]
+        parts = [str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values]
         yield node.lineno, "".join(parts)
         return
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -127,18 +125,12 @@ def wrong_with(call: str) -> str:
 
 
 def test_command_lines_that_are_named_exist() -> None:
-    wrong = [
-        f"{place}: `stepscope {call}`: {why}"
-        for place, call in calls()
-        if (why := wrong_with(call))
-    ]
+    wrong = [f"{place}: `stepscope {call}`: {why}" for place, call in calls() if (why := wrong_with(call))]
     assert not wrong, "\n".join(wrong)
     assert len(list(calls())) > 150
 
 
-def test_questions_that_are_advised_are_answered(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_questions_that_are_advised_are_answered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each advised `stepscope QUESTION SRC ...` without other placeholders is typed as it stands."""
     trace = tmp_path / "a trace.json"
     trace.write_bytes(TRACE)

@@ -35,9 +35,7 @@ def test_links_between_pages_lead_somewhere() -> None:
             "odd is explained in cli and not raised there",
         ),
         (
-            dict.fromkeys(
-                ("cli/a.py", "cli/b.py"), 'ERRORS = {"odd": "Odd."}\nError("x", slug="odd")'
-            ),
+            dict.fromkeys(("cli/a.py", "cli/b.py"), 'ERRORS = {"odd": "Odd."}\nError("x", slug="odd")'),
             "odd is explained twice",
         ),
     ],

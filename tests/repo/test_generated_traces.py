@@ -100,9 +100,7 @@ def test_the_builtin_shape_nests_and_links(generator: Any) -> None:
     assert len({e["name"] for e in events if e["name"].startswith("ProfilerStep#")}) == 6
     launches = Counter(e["args"]["correlation"] for e in events if e.get("cat") == "cuda_runtime")
     device = Counter(
-        e["args"]["correlation"]
-        for e in events
-        if e.get("pid") == 0 and "correlation" in e.get("args", {})
+        e["args"]["correlation"] for e in events if e.get("pid") == 0 and "correlation" in e.get("args", {})
     )
     assert set(launches.values()) == set(device.values()) == {1}
     assert set(device) <= set(launches)
@@ -124,9 +122,7 @@ def test_streams_of_the_builtin_shape_run_one_kernel_at_a_time(generator: Any) -
     events = _repeated(generator, generator.builtin_trace(), 3)
     for stream in (7, 20):
         spans = sorted(
-            (e["ts"], e["ts"] + e["dur"])
-            for e in events
-            if e.get("pid") == 0 and e["ph"] == "X" and e["tid"] == stream
+            (e["ts"], e["ts"] + e["dur"]) for e in events if e.get("pid") == 0 and e["ph"] == "X" and e["tid"] == stream
         )
         assert len(spans) > 3
         assert all(after[0] >= before[1] - 1e-6 for before, after in pairwise(spans))

@@ -94,9 +94,7 @@ def test_what_an_operator_is_stands_in_its_model_and_nowhere_else() -> None:
     outside = [
         path
         for path in SOURCES
-        if not path.relative_to(ROOT / "src/stepscope")
-        .as_posix()
-        .startswith(("costs/", "formats/"))
+        if not path.relative_to(ROOT / "src/stepscope").as_posix().startswith(("costs/", "formats/"))
     ]
     named = [
         f"{_name(path)}:{node.lineno}"
@@ -164,9 +162,7 @@ def test_every_module_says_what_it_is_for() -> None:
 
 def test_no_package_index_is_named() -> None:
     """Where packages come from is the user's own configuration."""
-    options = re.compile(
-        r"--(extra-)?index[-]url|--find[-]links|--trusted[-]host|//[\w.-]*(?:pypi|npm)[\w-]*\.\w+"
-    )
+    options = re.compile(r"--(extra-)?index[-]url|--find[-]links|--trusted[-]host|//[\w.-]*(?:pypi|npm)[\w-]*\.\w+")
     found = [
         _name(path)
         for path in FILES

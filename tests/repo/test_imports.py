@@ -39,10 +39,7 @@ def _python(code: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_importing_stepscope_loads_nothing_heavy() -> None:
-    done = _python(
-        "import sys, json, stepscope\n"
-        f"print(json.dumps([name for name in {HEAVY} if name in sys.modules]))"
-    )
+    done = _python(f"import sys, json, stepscope\nprint(json.dumps([name for name in {HEAVY} if name in sys.modules]))")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == []
 
@@ -119,8 +116,6 @@ def test_no_two_modules_import_each_other() -> None:
     graph = grimp.build_graph("stepscope", cache_dir=None)
     imported = {name: graph.find_modules_directly_imported_by(name) for name in graph.modules}
     while leaves := {name for name, others in imported.items() if not others}:
-        imported = {
-            name: others - leaves for name, others in imported.items() if name not in leaves
-        }
+        imported = {name: others - leaves for name, others in imported.items() if name not in leaves}
     # What is left lies on a circle, or imports one that does.
     assert imported == {}

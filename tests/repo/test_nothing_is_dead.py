@@ -41,9 +41,7 @@ def test_functions_and_classes_are_used_outside_the_tests():
                 used.add(node.attr)
             elif isinstance(node, ast.alias):
                 used.add(node.name)
-    generated = {
-        name for name, place in defined.items() if re.match(r"api/\w+_questions\.py", place)
-    }
+    generated = {name for name, place in defined.items() if re.match(r"api/\w+_questions\.py", place)}
     dead = {name: defined[name] for name in defined.keys() - used - CALLED_BY_OTHERS - generated}
     assert dead == {}
     assert defined.keys() - used >= CALLED_BY_OTHERS

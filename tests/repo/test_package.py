@@ -32,9 +32,7 @@ def test_the_license_is_apache_2() -> None:
 
 
 def test_the_version_has_its_line_in_the_changelog() -> None:
-    headings = re.findall(
-        r"^## \[?([^\]\s]+)", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE
-    )
+    headings = re.findall(r"^## \[?([^\]\s]+)", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
     assert stepscope.__version__ in headings
 
 
@@ -84,9 +82,7 @@ def test_imports_follow_the_arrows() -> None:
 
 
 def test_the_makefile_has_the_targets_that_the_docs_name() -> None:
-    targets = re.findall(
-        r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE
-    )
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     assert {"demo", "test", "check", "bench", "docs", "clean", "help"} <= set(targets)
     for page in ("README.md", "CONTRIBUTING.md"):
         named = re.findall(r"`make ([a-z]+)", (ROOT / page).read_text(encoding="utf-8"))

@@ -51,9 +51,7 @@ def test_a_slow_kernel_of_one_rank_is_slow_there_alone() -> None:
 
 def test_collectives_end_on_all_ranks_at_once_by_clocks_that_differ() -> None:
     offsets = (0, -2_500_000_000)
-    job = simulate(
-        Job(ranks=4, hosts=2, clock_offset_ns=offsets, clock_drift_ppb=(0, 50_000), nccl_args=False)
-    )
+    job = simulate(Job(ranks=4, hosts=2, clock_offset_ns=offsets, clock_drift_ppb=(0, 50_000), nccl_args=False))
     ends = [[end for _, end in _kernels(job, rank, "nccl")] for rank in range(4)]
     assert ends[0] == ends[1] == [c.end_ns for c in job.collectives]
     assert ends[2] == [job.clock(2, c.end_ns) for c in job.collectives]
@@ -81,9 +79,7 @@ def test_its_traces_are_read_without_any_complaint(tmp_path: Path) -> None:
         def rows(query: str) -> list[list[Any]]:
             return [list(row.values()) for row in trace.sql(query).rows()]
 
-        assert rows("SELECT rank, host, world_size FROM rank") == [
-            [rank, f"node{rank // 2}", 4] for rank in range(4)
-        ]
+        assert rows("SELECT rank, host, world_size FROM rank") == [[rank, f"node{rank // 2}", 4] for rank in range(4)]
         started = rows("SELECT min(start_epoch_ns) FROM rank")
         assert started == [[EPOCH_NS + START_NS]]
         # Replayed kernels have no operator, which is so of any graph; nothing else is to be said.

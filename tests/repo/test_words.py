@@ -62,6 +62,4 @@ def test_a_word_that_is_not_ours_is_found() -> None:
     tree = ast.parse('"""mended"""\nhint = "2 events mended"\nsql = "SELECT begin of"')
     (message,) = messages(tree)
     assert not_ours(message[1]) == ["'mended' (say 'repair')"]
-    assert not_ours("from the iteration's begin; the begin event and a whole number") == [
-        "\"'s begin\" (say 'start')"
-    ]
+    assert not_ours("from the iteration's begin; the begin event and a whole number") == ["\"'s begin\" (say 'start')"]

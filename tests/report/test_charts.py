@@ -169,12 +169,8 @@ def test_streams_have_lanes_with_names_and_beside_each_event_stands_how_sure_it_
     ]
     assert [tick.get_text() for tick in axes.get_yticklabels()] == ["fc1", "copy"]
     assert axes.get_title(loc="left") == "dlrm.py, 1 rank on node7, medians of 3 measurements"
-    (whisker,) = [
-        line for line in axes.lines if len(line.get_xdata()) == 2 and line.get_xdata()[1] > 1
-    ]
-    assert list(whisker.get_xdata()) == pytest.approx(
-        [2.1, 3.9]
-    )  # 5th and 95th percentile from 1 ms on
+    (whisker,) = [line for line in axes.lines if len(line.get_xdata()) == 2 and line.get_xdata()[1] > 1]
+    assert list(whisker.get_xdata()) == pytest.approx([2.1, 3.9])  # 5th and 95th percentile from 1 ms on
 
 
 def test_each_rank_has_a_bar_of_its_own():
@@ -187,9 +183,7 @@ def test_each_rank_has_a_bar_of_its_own():
 
 
 def test_many_ranks_share_one_bar_of_their_average():
-    figure = timeline_chart(
-        [_profile(rank, _event("fc1", 0, 1, 2.0 + rank, 1.0)) for rank in range(9)]
-    )
+    figure = timeline_chart([_profile(rank, _event("fc1", 0, 1, 2.0 + rank, 1.0)) for rank in range(9)])
     ((_, x, width, _),) = _bars(figure)
     assert (x, width) == (1.0, 6.0)
 
@@ -252,9 +246,7 @@ def test_small_labels_share_one_part_of_the_stack():
 @pytest.mark.parametrize("suffix", [".svg", ".png"])
 def test_labels_of_any_kind_make_a_sound_picture(tmp_path, suffix):
     profiles = [_profile(0, {**FIRST, "label": HOSTILE}, {**SECOND, "label": "x" * 10_000})]
-    for number, figure in enumerate(
-        [timeline_chart(profiles, title=HOSTILE), scaling_chart([profiles], [HOSTILE])]
-    ):
+    for number, figure in enumerate([timeline_chart(profiles, title=HOSTILE), scaling_chart([profiles], [HOSTILE])]):
         path = save_figure(figure, tmp_path / f"{number}{suffix}")
         if suffix == ".png":
             assert path.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")

@@ -31,9 +31,7 @@ def test_the_sentence_names_the_parts_that_are_most_of_the_change():
         row("forward", 30_000_000, 32_500_000, 3_000_000, verdict="unclear", share=0.25),
         row("optimizer", 5_000_000, 5_500_000, 100_000, share=0.05),
     ]
-    assert verdict_sentence(rows) == (
-        "Step 10.0 % slower (+10.00 ms ± 500.0 µs): backward +7.000 ms."
-    )
+    assert verdict_sentence(rows) == ("Step 10.0 % slower (+10.00 ms ± 500.0 µs): backward +7.000 ms.")
 
 
 def test_a_row_of_a_clear_change_has_a_style_beside_its_word():
@@ -45,16 +43,12 @@ def test_a_row_of_a_clear_change_has_a_style_beside_its_word():
     names = [name for name in rows[0] if name in {one.name for one in COLUMNS}]
     values = [[one[name] for name in names] for one in rows]
     table = Table(diff, answer_rows(COLUMNS, values, names))
-    styles = {
-        line.text.split()[0]: line.style for line in diff_lines(table, width=80, most=None)[2:6]
-    }
+    styles = {line.text.split()[0]: line.style for line in diff_lines(table, width=80, most=None)[2:6]}
     assert styles == {"name": "head", "step": "better", "forward": "worse", "x": "row"}
 
 
 def test_the_sentence_says_when_nothing_is_sure():
-    assert verdict_sentence([row("step", 100, 103, 9, verdict="unclear")]) == (
-        "Step: no clear change (+3 ns ± 9 ns)."
-    )
+    assert verdict_sentence([row("step", 100, 103, 9, verdict="unclear")]) == ("Step: no clear change (+3 ns ± 9 ns).")
     assert verdict_sentence([row("step", 100, 90, verdict="untested", share=1.0)]) == (
         "Step 10.0 % faster (-10 ns, too few steps for an interval)."
     )
@@ -76,15 +70,9 @@ def test_of_many_reasons_the_first_three_are_named():
 
 
 def test_labels_without_whole_iterations_have_a_sentence_too():
-    assert (
-        verdict_sentence([row("fc", 10, 20, 1)])
-        == "The complete iteration was not measured in both. fc +10 ns."
-    )
+    assert verdict_sentence([row("fc", 10, 20, 1)]) == "The complete iteration was not measured in both. fc +10 ns."
     gone = row("iteration", 10, None, verdict="only before")
-    assert (
-        verdict_sentence([gone])
-        == "The complete iteration was not measured in both. No clear change."
-    )
+    assert verdict_sentence([gone]) == "The complete iteration was not measured in both. No clear change."
 
 
 def test_much_longer_is_told_in_times_and_from_nothing_in_neither():
@@ -94,9 +82,7 @@ def test_much_longer_is_told_in_times_and_from_nothing_in_neither():
 
 def _table(rows, *, calls=False):
     shown = [c.name for c in COLUMNS if c.name in rows[0] or (calls and c.name.startswith("calls"))]
-    return Table(
-        question=diff, arrow=answer_dicts(COLUMNS, rows, shown), note="before: a; after: b."
-    )
+    return Table(question=diff, arrow=answer_dicts(COLUMNS, rows, shown), note="before: a; after: b.")
 
 
 def _text(rows, **options):
@@ -179,9 +165,7 @@ def test_of_a_tree_what_is_not_shown_is_one_row_so_that_sums_can_be_seen():
 
 def test_the_sentence_names_the_deepest_part_that_stands_for_the_change():
     sentence = verdict_sentence(TREE)
-    assert sentence == (
-        "Step 15.0 % slower (+150 ns ± 1 ns): backward / a +100 ns, forward / aten::addmm +30 ns."
-    )
+    assert sentence == ("Step 15.0 % slower (+150 ns ± 1 ns): backward / a +100 ns, forward / aten::addmm +30 ns.")
 
 
 def test_a_tree_is_indented():
@@ -190,9 +174,7 @@ def test_a_tree_is_indented():
 
 
 def test_markdown_has_the_sentence_the_rows_and_the_gates_and_takes_no_name_for_its_own():
-    table = _table(
-        [*TREE[:2], node("backward / kernel<int*>|x", 2, 300, 400, "kernel", share=0.67)]
-    )
+    table = _table([*TREE[:2], node("backward / kernel<int*>|x", 2, 300, 400, "kernel", share=0.67)])
     gate = {
         "gate": "step_time > +3%", "outcome": "failed", "reason": "", "name": "step", "change_ns": 150,
         "change_ratio": 0.15, "ci95_low_ns": 149, "ci95_high_ns": 151, "verdict": "slower",

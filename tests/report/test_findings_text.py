@@ -86,15 +86,12 @@ def test_commands_in_an_answer_are_those_that_can_be_typed() -> None:
             assert any(line.text.strip() == "Next: stepscope checks 'a b.json'" for line in told)
         empty = ask(find("phases"), store)
         (note,) = [
-            line.text
-            for line in answer_lines(empty, width=400, command="bin/stepscope")
-            if line.style == "note"
+            line.text for line in answer_lines(empty, width=400, command="bin/stepscope") if line.style == "note"
         ]
         assert "`bin/stepscope record --phases" in note
         kernels = ask(find("operators"), store)
         assert any(
-            "`stepscope of a file" in line.text
-            for line in answer_lines(kernels, width=200, command="bin/stepscope")
+            "`stepscope of a file" in line.text for line in answer_lines(kernels, width=200, command="bin/stepscope")
         )
 
 

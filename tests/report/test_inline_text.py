@@ -44,9 +44,7 @@ def test_five_lines_say_how_long_where_how_sure_and_at_what_cost() -> None:
         "Measuring an event added nothing to an iteration that can be told from its scatter (-3.0 % to 2.0 % of it)."
     )
 
-    assert _told(rows, source=[{"format": "inline", "metadata": unclear.replace("0.02", "1.02")}])[
-        -1
-    ] == (
+    assert _told(rows, source=[{"format": "inline", "metadata": unclear.replace("0.02", "1.02")}])[-1] == (
         "What measuring an event added to an iteration cannot be told yet (-3.0 % to 102.0 % of it)."
     )
     no_time = cost.replace("0.005", "-1.5").replace("0.02", "1.02")
@@ -60,9 +58,7 @@ def test_five_lines_say_how_long_where_how_sure_and_at_what_cost() -> None:
     )
 
 
-def test_parts_are_of_means_as_the_table_has_them_and_open_where_one_straggler_is_half_of_them() -> (
-    None
-):
+def test_parts_are_of_means_as_the_table_has_them_and_open_where_one_straggler_is_half_of_them() -> None:
     """A median of six beside that of all iterations would leave half of an iteration in nothing."""
     straggling = (4_768, 524, 448, 595, 4_600, 467)
     rows = [
@@ -96,8 +92,7 @@ def test_parts_of_different_work_are_not_compared() -> None:
     changed = [{"format": "inline", "metadata": '{"model_changes": [60]}'}]
     assert _told(rows)[1:-1] == [longer]
     assert _told(rows, source=changed)[1:-1] == [
-        "2 models were measured, one after the other: a mean is of those that were trained at its turn, "
-        + cannot,
+        "2 models were measured, one after the other: a mean is of those that were trained at its turn, " + cannot,
         longer,
     ]
     same = [{"format": "inline", "metadata": '{"model_changes": []}'}]
@@ -107,7 +102,9 @@ def test_parts_of_different_work_are_not_compared() -> None:
 def test_parts_of_more_than_an_iteration_have_no_share() -> None:
     """The iterations that measured them were not those that the iteration's time is of."""
     whole = _whole(990, 1_000, 1_010)
-    cannot = "in the iterations that measured it, which differ too much from the others to compare parts with an iteration."
+    cannot = (
+        "in the iterations that measured it, which differ too much from the others to compare parts with an iteration."
+    )
     longer = _event("backward", 0, 1, 1_700, 1_701, 1_702)
     assert _told(whole + longer)[1:-1] == [f"backward takes 1.701 µs {cannot}"]
     perhaps = _event("backward", 0, 1, 700, 850, 1_000)
@@ -138,8 +135,6 @@ def test_the_lines_stand_between_the_title_and_the_table() -> None:
     rows = [*_whole(100, 101), *_event("forward", 0, 1, 50, 51)]
     with Store.from_rows({"inline_timing": rows}) as store:
         lines = inline_lines(ask(find("inline"), store), width=120, most=None, bars=False)
-        by_label = inline_lines(
-            ask(find("inline"), store, by="label"), width=120, most=None, bars=False
-        )
+        by_label = inline_lines(ask(find("inline"), store, by="label"), width=120, most=None, bars=False)
     assert [line.style for line in lines[:6]] == ["title", "row", "row", "row", "row", "head"]
     assert [line.style for line in by_label[:2]] == ["title", "head"]

@@ -21,8 +21,7 @@ ROWS = {
     "rank": [{"host": "node-of-ann"}],
     "step": [{"step": n, "start_ns": 100 * n, "end_ns": 100 * n + 90} for n in (1, 2)],
     "device_event": [
-        {"step": n % 2 + 1, "name": f"kernel_{n}", "start_ns": 100 * (n % 2 + 1) + n, "dur_ns": 1}
-        for n in range(20)
+        {"step": n % 2 + 1, "name": f"kernel_{n}", "start_ns": 100 * (n % 2 + 1) + n, "dur_ns": 1} for n in range(20)
     ],
 }
 
@@ -79,10 +78,7 @@ def test_every_form_is_asked_after_all_defaults():
 
 
 def test_paths_and_hosts_are_left_out_unless_asked_for(few, shown):
-    plain = "".join(
-        zlib.decompress(base64.b64decode(one)).decode()
-        for one in page_data([shown])["replies"].values()
-    )
+    plain = "".join(zlib.decompress(base64.b64decode(one)).decode() for one in page_data([shown])["replies"].values())
     assert "run.json" in plain
     assert "/home" not in plain
     assert "node-of-ann" not in plain
@@ -110,9 +106,7 @@ def test_a_full_report_with_its_page_is_below_15_mb(monkeypatch):
     monkeypatch.setattr(made, "forms", list)
     with Store.from_rows(ROWS) as store:
         nothing = page("run", page_data([Shown("run", Trace(store))]))
-    assert (
-        len(nothing.encode()) + made.MOST_BYTES < 15_000_000 - 100_000
-    )  # keys, and what is left out
+    assert len(nothing.encode()) + made.MOST_BYTES < 15_000_000 - 100_000  # keys, and what is left out
 
 
 def test_what_there_is_no_room_for_is_named_with_its_reason(few, shown, monkeypatch):
@@ -126,11 +120,7 @@ def test_what_there_is_no_room_for_is_named_with_its_reason(few, shown, monkeypa
 
 def test_a_timeline_whose_names_leave_no_room_is_left_out_in_words(few, monkeypatch):
     names = [f"{'x' * 3000}{number}" for number in range(50)]
-    rows = {
-        "host_event": [
-            {"name": name, "start_ns": 10 * at, "dur_ns": 5} for at, name in enumerate(names)
-        ]
-    }
+    rows = {"host_event": [{"name": name, "start_ns": 10 * at, "dur_ns": 5} for at, name in enumerate(names)]}
     rows["thread"] = [{"thread": 0, "thread_name": "y" * 30_000}]
     monkeypatch.setattr(made, "MOST_TIMELINE_BYTES", 20_000)
     with Store.from_rows(rows) as store:
@@ -147,9 +137,7 @@ def test_an_answer_that_cannot_be_given_is_named_with_its_reason(few, shown):
     assert changes["said"] == [verdict_sentence(changes["answer"]["rows"])]
     with Store.from_rows({}) as store:
         both = page_data([Shown("one", Trace(store)), Shown("two", Trace(store))])
-    (scaling,) = (
-        one for one in both["left_out"] if one["question"] == "scaling" and not one["parameters"]
-    )
+    (scaling,) = (one for one in both["left_out"] if one["question"] == "scaling" and not one["parameters"])
     assert scaling["recordings"] == ["1", "2"]
     assert scaling["why"]
 

@@ -24,9 +24,7 @@ MM = {
 def recording(kernel="gemm", device="NVIDIA H100", **given):
     return {
         "operator_input": [MM | given],
-        "host_event": [
-            {"id": 0, "name": "aten::mm", "input_id": 0, "dur_ns": 9000, "device_ns": 2500}
-        ],
+        "host_event": [{"id": 0, "name": "aten::mm", "input_id": 0, "dur_ns": 9000, "device_ns": 2500}],
         "device_event": [{"name": kernel, "dur_ns": 2500, "operator_id": 0}],
         "device": [{"device": 0, "kind": "cuda", "name": device, "used": True}],
     }
@@ -95,9 +93,7 @@ def test_nothing_of_a_recording_becomes_code(make_scope):
         assert text.isprintable()
 
 
-@pytest.mark.parametrize(
-    "name", ["aten::mm(); import os", "aten::mm\n", "os::system", "aten::__Class"]
-)
+@pytest.mark.parametrize("name", ["aten::mm(); import os", "aten::mm\n", "os::system", "aten::__Class"])
 def test_an_operators_name_that_is_none_is_not_replayed(make_scope, name):
     rows = recording()
     rows["host_event"][0]["name"] = name
@@ -112,8 +108,7 @@ def test_what_is_left_out_is_said_and_nothing_left_is_an_error(make_scope):
     script = script_of(make_scope(rows))
     assert script.calls == 1
     assert script.left_out == (
-        "aten::cat [[]]: input 0: a list of tensors that is not recorded: PyTorch leaves lists of "
-        "more than 30 out",
+        "aten::cat [[]]: input 0: a list of tensors that is not recorded: PyTorch leaves lists of more than 30 out",
     )
     with pytest.raises(SourceError, match="none of the calls can be made again"):
         script_of(make_scope(rows), pattern="cat")
@@ -163,9 +158,7 @@ def _work(torch):
         "aten::layer_norm": lambda: functional.layer_norm(rand(4, 6), (6,), rand(6), rand(6)),
         "aten::embedding": lambda: functional.embedding(torch.randint(0, 100, (5, 3)), table),
         "aten::cross_entropy_loss": lambda: functional.cross_entropy(rand(6, 10), labels),
-        "aten::scaled_dot_product_attention": lambda: functional.scaled_dot_product_attention(
-            *heads, is_causal=True
-        ),
+        "aten::scaled_dot_product_attention": lambda: functional.scaled_dot_product_attention(*heads, is_causal=True),
         "aten::cat": lambda: torch.cat([rand(4, 3), rand(2, 3)], 0),
         "aten::add_": lambda: grown.expand(4, 3).add_(rand(4, 3), alpha=0.5),
         "aten::masked_fill_": lambda: grown.masked_fill_(mask, float("-inf")),

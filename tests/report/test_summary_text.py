@@ -53,12 +53,7 @@ def test_every_list_is_shown_when_all_are_long() -> None:
 
 
 def test_step_times_and_throughput_say_whether_they_were_traced() -> None:
-    traced = {
-        "step": [
-            {"step": n, "start_ns": 40_000 * n, "end_ns": 40_000 * n + 40_000, "span": 0}
-            for n in range(5)
-        ]
-    }
+    traced = {"step": [{"step": n, "start_ns": 40_000 * n, "end_ns": 40_000 * n + 40_000, "span": 0} for n in range(5)]}
     traced["host_event"] = [{"dur_ns": 5, "span": 0}]
     phase = {"phase": "step", "span": 1}
     untraced = {
@@ -77,9 +72,7 @@ def test_step_times_and_throughput_say_whether_they_were_traced() -> None:
 def test_the_verdict_leads_and_says_where_to_look() -> None:
     rows = {
         "step": [{"step": 7, "end_ns": 1_000_000}],
-        "host_event": [
-            {"kind": "annotation", "role": "dataloader", "start_ns": 0, "dur_ns": 400_000}
-        ],
+        "host_event": [{"kind": "annotation", "role": "dataloader", "start_ns": 0, "dur_ns": 400_000}],
         "device_event": [{"name": "gemm", "start_ns": 400_000, "dur_ns": 600_000}],
     }
     lines = text_of(rows)
@@ -115,9 +108,7 @@ def test_an_unreliable_verdict_carries_the_mark() -> None:
     rows = {
         "step": [{"end_ns": 10}],
         "host_event": [{"dur_ns": 9}],
-        "data_check": [
-            {"check": "zero_ts", "severity": "error", "affects": "device-times", "explanation": "x"}
-        ],
+        "data_check": [{"check": "zero_ts", "severity": "error", "affects": "device-times", "explanation": "x"}],
     }
     lines = text_of(rows)
     assert lines[0].startswith("⚠ Unreliable data (zero_ts)")

@@ -62,9 +62,7 @@ def test_bars_are_coloured_and_the_shades_of_a_map_are_not(monkeypatch):
     assert terminal.getvalue() == ("k  50.0 %  \x1b[36m██▌\x1b[0m  7\n0  ▓█\n\x1b[31mstep\x1b[0m\n")
 
 
-@pytest.mark.parametrize(
-    ("columns", "width"), [("90", 90), ("", PIPED_WIDTH), ("x", PIPED_WIDTH), ("0", PIPED_WIDTH)]
-)
+@pytest.mark.parametrize(("columns", "width"), [("90", 90), ("", PIPED_WIDTH), ("x", PIPED_WIDTH), ("0", PIPED_WIDTH)])
 def test_a_pipe_is_as_wide_as_columns_says(monkeypatch, columns, width):
     monkeypatch.setenv("COLUMNS", columns)
     assert text_width(io.StringIO()) == width

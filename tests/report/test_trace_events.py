@@ -37,9 +37,7 @@ INPUTS = 'e.name, e.start_ns, i.dims, i.types, i.strides, i."values"'
 def trace(rank: int, start_ns: int = START_NS) -> dict[str, Any]:
     """A step with a forward and a backward operator, a kernel each, and a copy; times to the nanosecond."""
 
-    def host(
-        name: str, at: float, dur: float, cat: str = "cpu_op", tid: int = 11, **args: Any
-    ) -> Any:
+    def host(name: str, at: float, dur: float, cat: str = "cpu_op", tid: int = 11, **args: Any) -> Any:
         return {"ph": "X", "cat": cat, "name": name, "pid": 10, "tid": tid, "ts": at, "dur": dur, "args": args}  # fmt: skip
 
     def work(name: str, at: float, dur: float, cat: str = "kernel", **args: Any) -> Any:
@@ -169,9 +167,7 @@ def test_what_was_exported_is_read_again_to_the_nanosecond(write: Any, tmp_path:
 @pytest.mark.parametrize(
     "name", ["resnet50_v100/worker0.1623143089861.pt.trace.json.gz", "nccl_args_a100", "mi250_toy", "bert_small_h100"]
 )  # fmt: skip
-def test_recorded_traces_come_back_as_they_were(
-    shared_traces: Path, tmp_path: Path, name: str
-) -> None:
+def test_recorded_traces_come_back_as_they_were(shared_traces: Path, tmp_path: Path, name: str) -> None:
     source, exported = shared_traces / "kineto" / name, tmp_path / "out.json"
     assert crossing(export(exported, source)) == []
     assert_same(source, exported)
@@ -191,9 +187,7 @@ def test_eight_ranks_stand_on_one_line(shared_traces: Path, tmp_path: Path) -> N
     assert sorted((round(e["ts"] * 1000) - begin, e["name"]) for e in found) == wanted
 
 
-def test_arrows_lead_from_launch_to_kernel_and_from_forward_to_backward(
-    write: Any, tmp_path: Path
-) -> None:
+def test_arrows_lead_from_launch_to_kernel_and_from_forward_to_backward(write: Any, tmp_path: Path) -> None:
     events = export(tmp_path / "out.json", write())
     ends: dict[int, dict[str, tuple[Any, ...]]] = defaultdict(dict)
     for event in events:
@@ -202,10 +196,7 @@ def test_arrows_lead_from_launch_to_kernel_and_from_forward_to_backward(
             assert event["ph"] not in ends[event["id"]]
             ends[event["id"]][event["ph"]] = place
     begin = min(round(e["ts"] * 1000) for e in events if e["ph"] == "X") - 1001
-    found = sorted(
-        (s[0], s[2], s[3] - begin, f[2], f[3] - begin)
-        for s, f in (e.values() for e in ends.values())
-    )
+    found = sorted((s[0], s[2], s[3] - begin, f[2], f[3] - begin) for s, f in (e.values() for e in ends.values()))
     assert found == [
         ("ac2g", 11, 3003, 7, 12345),
         ("ac2g", 11, 70000, 7, 75000),
@@ -217,9 +208,7 @@ def test_arrows_lead_from_launch_to_kernel_and_from_forward_to_backward(
 def test_own_tracks_show_steps_the_queue_and_bandwidth(write: Any, tmp_path: Path) -> None:
     own = [e for e in export(tmp_path / "out.json", write()) if e.get("cat") == "stepscope"]
     begin = next(e["ts"] for e in own if e["name"] == "ProfilerStep#3") - 1.001
-    values = [
-        (e["name"], round(e["ts"] - begin, 3), e["args"]["now"]) for e in own if e["ph"] == "C"
-    ]
+    values = [(e["name"], round(e["ts"] - begin, 3), e["args"]["now"]) for e in own if e["ph"] == "C"]
     assert values == [
         ("queue: device 0 stream 7", 7.007, 1),
         ("queue: device 0 stream 7", 12.345, 0),
@@ -248,9 +237,7 @@ def test_the_critical_path_is_a_track_of_the_ranks_that_it_runs_on(
     target = tmp_path / "out.json"
     write_trace_events(make_scope(matched(), part=Part(window=window)), target)
     events = json.loads(target.read_text())["traceEvents"]
-    tracks = {
-        (e["pid"], e["tid"]): e["args"]["name"] for e in events if e.get("name") == "thread_name"
-    }
+    tracks = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e.get("name") == "thread_name"}
     ranks = {e["pid"]: e["args"]["name"] for e in events if e.get("name") == "process_name"}
     path = [
         (int("rank 1" in ranks[e["pid"]]), e["name"], round(e["ts"] * 1000), round(e["dur"] * 1000))
@@ -259,16 +246,11 @@ def test_the_critical_path_is_a_track_of_the_ranks_that_it_runs_on(
     ]
     first = min(start for _, _, start, _ in path)
     least = min(start for _, _, start, _ in expected)
-    assert (
-        sorted((rank, name, start - first + least, dur) for rank, name, start, dur in path)
-        == expected
-    )
+    assert sorted((rank, name, start - first + least, dur) for rank, name, start, dur in path) == expected
     assert crossing(events) == []
 
 
-def test_modules_of_the_device_are_slices_inside_those_they_are_part_of(
-    make_scope: Any, tmp_path: Path
-) -> None:
+def test_modules_of_the_device_are_slices_inside_those_they_are_part_of(make_scope: Any, tmp_path: Path) -> None:
     modules = [
         {"module_id": 0, "path": "Net", "name": "Net", "depth": 0},
         {"module_id": 1, "path": "Net.a", "name": "a", "depth": 1, "parent_id": 0},
@@ -325,9 +307,7 @@ def test_slices_that_cross_stand_on_further_tracks(make_scope: Any, tmp_path: Pa
     assert sum(name.endswith("(overlapping)") for name in names) == 1
 
 
-_SLICES = st.lists(
-    st.tuples(st.integers(0, 2), st.integers(0, 40), st.integers(0, 15)), max_size=60
-)
+_SLICES = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 40), st.integers(0, 15)), max_size=60)
 
 
 @given(_SLICES)
@@ -390,9 +370,7 @@ def test_a_window_cuts_what_reaches_out_of_it(write: Any, tmp_path: Path) -> Non
     assert [(e["name"], e["dur"]) for e in work] == [("gemm_dgrad", 6.001)]
 
 
-def test_chunks_write_what_one_text_would(
-    write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_chunks_write_what_one_text_would(write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = write()
     one = export(tmp_path / "one.json", source)
     monkeypatch.setattr(trace_events, "CHUNK", 2)
@@ -409,9 +387,7 @@ def test_the_command_writes_compressed_files_and_says_so(
     assert json.loads(gzip.decompress(target.read_bytes()))["traceEvents"]
 
 
-def test_what_has_no_time_line_is_an_error_and_leaves_no_file(
-    make_store: Callable[..., Store], tmp_path: Path
-) -> None:
+def test_what_has_no_time_line_is_an_error_and_leaves_no_file(make_store: Callable[..., Store], tmp_path: Path) -> None:
     store = make_store({"phase": [{"phase": "step", "steps": 3, "mean_ns": 5.0}]})
     with Scope(store) as scope, pytest.raises(SourceError, match="no events on a time line"):
         write_trace_events(scope, tmp_path / "out.json")

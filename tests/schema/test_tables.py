@@ -40,11 +40,7 @@ def test_times_say_their_unit():
 def test_a_name_with_a_unit_has_the_role_of_that_unit():
     times = {Role.MOMENT, Role.EPOCH, Role.DURATION}
     for unit, roles in (("ns", times), ("bytes", {Role.BYTES})):
-        differs = named(
-            lambda table, c, unit=unit, roles=roles: (
-                (c.name.split("_")[-1] == unit) != (c.role in roles)
-            )
-        )
+        differs = named(lambda table, c, unit=unit, roles=roles: (c.name.split("_")[-1] == unit) != (c.role in roles))
         assert differs == []
 
 
@@ -129,9 +125,7 @@ def test_duckdb_makes_the_declared_tables():
         for table in TABLES.values()
         for column in table.columns
     ]
-    checks = connection.execute(
-        "SELECT count(*) FROM duckdb_constraints() WHERE constraint_type = 'CHECK'"
-    )
+    checks = connection.execute("SELECT count(*) FROM duckdb_constraints() WHERE constraint_type = 'CHECK'")
     assert checks.fetchone() == (sum(1 for _, column in COLUMNS if column.check),)
 
 

@@ -40,9 +40,7 @@ class Server:
     def connect(self) -> socket.socket:
         return socket.create_connection(("127.0.0.1", self.port), timeout=20)
 
-    def ask(
-        self, target: str, method: str = "GET", body: bytes = b"", **headers: str | None
-    ) -> Reply:
+    def ask(self, target: str, method: str = "GET", body: bytes = b"", **headers: str | None) -> Reply:
         """Sends one request as it stands, with the token unless `authorization` says otherwise."""
         sent: dict[str, str | None] = {
             "host": f"127.0.0.1:{self.port}",
@@ -74,10 +72,7 @@ def slower() -> dict[str, Any]:
 
 
 def opened(*recordings: dict[str, Any]) -> list[Shown]:
-    return [
-        Shown(f"run {number}", Trace(Store.from_rows(rows)))
-        for number, rows in enumerate(recordings, 1)
-    ]
+    return [Shown(f"run {number}", Trace(Store.from_rows(rows))) for number, rows in enumerate(recordings, 1)]
 
 
 @pytest.fixture(scope="session")

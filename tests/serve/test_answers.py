@@ -76,9 +76,7 @@ def test_parameters_are_the_commands_options(on_disk, stores, capsys, asked, opt
 def test_sql_is_what_the_command_prints(on_disk, stores, capsys):
     text = "SELECT name, sum(dur_ns) AS total_ns FROM device_event GROUP BY name ORDER BY name"
     assert on_disk.sql(text).json["answer"] == printed(capsys, "sql", stores[0], text)
-    assert on_disk.sql("SELECT max(dur_ns) AS m FROM device_event", "2").json["answer"]["rows"] == [
-        {"m": 15}
-    ]
+    assert on_disk.sql("SELECT max(dur_ns) AS m FROM device_event", "2").json["answer"]["rows"] == [{"m": 15}]
     assert "total_ns" in on_disk.sql("FROM answer.kernels").json["answer"]["rows"][0]
 
 
@@ -127,17 +125,12 @@ def test_behind_a_proxy_one_more_place_is_its_own(served, path):
     assert server.policy.link.startswith("https://hub.example.org/user/ann/proxy/8765/?token=")
     own = {"host": "hub.example.org", "origin": "https://hub.example.org"}
     assert server.ask(f"{path}/api/recordings", **own).status == 200
-    reply = server.ask(
-        f"{path}/?token={server.policy.token}", host="hub.example.org", authorization=None
-    )
+    reply = server.ask(f"{path}/?token={server.policy.token}", host="hub.example.org", authorization=None)
     assert reply.status == 303
     assert "Path=/user/ann/proxy/8765/" in reply.headers["set-cookie"]
     assert "Secure" in reply.headers["set-cookie"]
     assert server.ask(f"{path}/api/recordings", **own, authorization=None).status == 401
-    assert (
-        server.ask("/api/recordings", host="hub.example.org", origin="https://evil.example").status
-        == 403
-    )
+    assert server.ask("/api/recordings", host="hub.example.org", origin="https://evil.example").status == 403
     assert server.ask("/api/recordings", host="evil.example").status == 421
     assert server.ask("/api/recordings").status == 200  # from the machine itself
 
@@ -163,9 +156,7 @@ def assert_none_runs():
 
 def test_a_query_ends_when_the_client_goes_away(served, monkeypatch):
     started, ask = threading.Semaphore(0), Recordings.sql
-    monkeypatch.setattr(
-        Recordings, "sql", lambda *asked, **more: (started.release(), ask(*asked, **more))[1]
-    )
+    monkeypatch.setattr(Recordings, "sql", lambda *asked, **more: (started.release(), ask(*asked, **more))[1])
     server = served(opened(training()), limit_s=60)
     body = json.dumps({"recording": "1", "sql": ENDLESS}).encode()
     head = (

@@ -168,9 +168,7 @@ def test_an_answer_is_that_of_the_api(session, stores, tool, arguments):
     cut = len(reply["rows"]) < len(rows) or "cut" in reply
     assert cut == ("more" in reply or "cut" in reply)
     assert reply["rows"] == fitting(rows[: arguments.get("top", 20)])[0]
-    assert [one["check"] for one in reply.get("checks", [])] == [
-        c["check"] for c in answer["checks"]
-    ]
+    assert [one["check"] for one in reply.get("checks", [])] == [c["check"] for c in answer["checks"]]
     assert reply.get("note") == answer.get("note")
 
 

@@ -49,9 +49,7 @@ def test_its_own_page_may_ask(server):
 
 
 @pytest.mark.parametrize("target", ["/", "/api/recordings", "/api/answers/kernels", "/nothing"])
-@pytest.mark.parametrize(
-    "brought", [None, "", "Bearer", "Bearer wrong", "Basic {token}", "{token}"]
-)
+@pytest.mark.parametrize("brought", [None, "", "Bearer", "Bearer wrong", "Basic {token}", "{token}"])
 def test_no_token_or_a_wrong_one(server, target, brought):
     sent = brought and brought.format(token=server.policy.token)
     refused(server.ask(target, authorization=sent), 401, "no-token")
@@ -75,9 +73,7 @@ def test_the_token_of_another_server(server, served):
     refused(server.ask("/api/recordings", authorization=sent), 401, "no-token")
 
 
-@pytest.mark.parametrize(
-    "method", ["HEAD", "OPTIONS", "POST", "PUT", "DELETE", "TRACE", "NONSENSE"]
-)
+@pytest.mark.parametrize("method", ["HEAD", "OPTIONS", "POST", "PUT", "DELETE", "TRACE", "NONSENSE"])
 @pytest.mark.parametrize("target", ["/", "/api/recordings", "/api/answers/kernels"])
 def test_other_methods(server, target, method):
     reply = server.ask(target, method)
@@ -179,7 +175,5 @@ def test_too_large_a_body(server):
         "body-too-large",
     )
     piece = b"%x\r\n%s\r\n0\r\n\r\n" % (len(large), large)
-    reply = server.ask(
-        "/api/sql", "POST", piece, transfer_encoding="chunked", content_length=None, **kind
-    )
+    reply = server.ask("/api/sql", "POST", piece, transfer_encoding="chunked", content_length=None, **kind)
     refused(reply, 413, "body-too-large")

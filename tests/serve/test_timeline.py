@@ -19,14 +19,12 @@ def test_tiles_and_sums_are_those_of_sql(server):
     drawn = asked(server, "tile", level=30, index=0, tracks=stream["id"])["tracks"][stream["id"]]
     assert (sum(drawn["count"]), sum(drawn["busy"])) == (row["n"], row["ns"])
     measured = asked(server, "range", start=1_000_000, end=2_000_000, tracks=stream["id"])["rows"]
-    text = "SELECT name, count(*) AS n, sum(dur_ns)::BIGINT AS ns FROM device_event WHERE start_ns < 2000000 GROUP BY name"
+    text = (
+        "SELECT name, count(*) AS n, sum(dur_ns)::BIGINT AS ns FROM device_event WHERE start_ns < 2000000 GROUP BY name"
+    )
     expected = server.sql(text).json["answer"]["rows"]
-    assert {(one["count"], one["total_ns"]) for one in measured} == {
-        (one["n"], one["ns"]) for one in expected
-    }
-    slower = asked(server, "tile", recording=2, level=30, index=0, tracks=stream["id"])["tracks"][
-        stream["id"]
-    ]
+    assert {(one["count"], one["total_ns"]) for one in measured} == {(one["n"], one["ns"]) for one in expected}
+    slower = asked(server, "tile", recording=2, level=30, index=0, tracks=stream["id"])["tracks"][stream["id"]]
     assert sum(slower["busy"]) == row["ns"] + 5_000 * row["n"]
 
 
@@ -49,14 +47,10 @@ def test_what_is_found_can_be_asked_about(server):
     ],
 )  # fmt: skip
 def test_what_cannot_be_answered_is_refused_in_the_one_shape(server, what):
-    refused(
-        server.ask(f"/api/timeline/{what}"), 400, server.ask(f"/api/timeline/{what}").json["slug"]
-    )
+    refused(server.ask(f"/api/timeline/{what}"), 400, server.ask(f"/api/timeline/{what}").json["slug"])
 
 
 def test_it_asks_for_the_token_and_an_own_page(server):
     refused(server.ask("/api/timeline/layout", authorization=None), 401, "no-token")
-    refused(
-        server.ask("/api/timeline/layout", origin="https://evil.example"), 403, "foreign-origin"
-    )
+    refused(server.ask("/api/timeline/layout", origin="https://evil.example"), 403, "foreign-origin")
     refused(server.ask("/api/timeline/layout", host="evil.example"), 421, "foreign-host")

@@ -92,11 +92,7 @@ class Simulated:
         """What the clock of a rank's host shows (ns since the epoch of the traces) at a true time."""
         job, host = self.job, host_of(self.job, rank)
         drift = job.clock_drift_ppb[host % len(job.clock_drift_ppb)]
-        return (
-            at_ns
-            + job.clock_offset_ns[host % len(job.clock_offset_ns)]
-            + (at_ns - START_NS) * drift // 10**9
-        )
+        return at_ns + job.clock_offset_ns[host % len(job.clock_offset_ns)] + (at_ns - START_NS) * drift // 10**9
 
     def file_name(self, rank: int) -> str:
         """As `tensorboard_trace_handler` names it: host, process and time."""
@@ -142,7 +138,9 @@ class Simulated:
             "baseTimeNanoseconds": EPOCH_NS,
         }  # fmt: skip
         events = ",\n".join(parts)
-        return f'{json.dumps(head, indent=2)[:-2]},\n  "traceEvents": [\n{events}\n  ],\n  "traceName": "job.json"\n}}\n'
+        return (
+            f'{json.dumps(head, indent=2)[:-2]},\n  "traceEvents": [\n{events}\n  ],\n  "traceName": "job.json"\n}}\n'
+        )
 
 
 def _named(pid: int) -> str:

@@ -39,9 +39,7 @@ class Event:
 class Process:
     """One rank: runs the training loop and leaves its moments and events."""
 
-    def __init__(
-        self, job: Job, rank: int, moments: Moments, start: int, meetings: Meetings
-    ) -> None:
+    def __init__(self, job: Job, rank: int, moments: Moments, start: int, meetings: Meetings) -> None:
         self.job, self.rank, self.moments, self.meetings = job, rank, moments, meetings
         self.draw = random.Random(f"{job.seed} {rank}")  # noqa: S311
         self.pid = 4000 + rank
@@ -65,9 +63,7 @@ class Process:
         return round(ns * (1 + self.job.jitter * draw) * self.job.factors.get(kind, 1.0))
 
     def spend(self, ns: float, name: str, kind: str = "operator") -> None:
-        self.at[self.thread] = self.moments.after(
-            self.rank, (self.at[self.thread], self.varied(ns), kind, name)
-        )
+        self.at[self.thread] = self.moments.after(self.rank, (self.at[self.thread], self.varied(ns), kind, name))
 
     @contextmanager
     def call(self, name: str, category: str = "cpu_op", args: str = "") -> Iterator[None]:
@@ -80,22 +76,16 @@ class Process:
         yield
         self.spend(own, name)
         stated = f'"External id": {self.numbers.pop()}{", " + args if args else ""}'
-        self.events.append(
-            Event(category, name, self.pid, self.thread, start, self.at[self.thread], stated)
-        )
+        self.events.append(Event(category, name, self.pid, self.thread, start, self.at[self.thread], stated))
 
-    def runtime(
-        self, name: str, ns: float, *more: tuple[int, int, str, str], kind: str
-    ) -> tuple[int, int]:
+    def runtime(self, name: str, ns: float, *more: tuple[int, int, str, str], kind: str) -> tuple[int, int]:
         """A call of CUDA's runtime; gives its moments."""
         self.correlation += 1
         start = self.at[self.thread]
         called = (start, self.varied(ns), kind, name)
         end = self.at[self.thread] = self.moments.after(self.rank, called, *more)
         args = f'"External id": {self.numbers[-1]}, "cbid": 211, "correlation": {self.correlation}'
-        self.events.append(
-            Event("cuda_runtime", name, self.pid, self.thread, start, end, args, self.correlation)
-        )
+        self.events.append(Event("cuda_runtime", name, self.pid, self.thread, start, end, args, self.correlation))
         return start, end
 
     # --- the device -----------------------------------------------------------------------------------------
@@ -115,11 +105,7 @@ class Process:
 
     def begin(self, stream: int, launched: tuple[int, int, str, str]) -> int:
         """The moment at which the next work of a stream starts."""
-        order = (
-            [(self.streams[stream], self.job.kernel_gap_ns, "kernel_gap", "")]
-            if stream in self.streams
-            else []
-        )
+        order = [(self.streams[stream], self.job.kernel_gap_ns, "kernel_gap", "")] if stream in self.streams else []
         held = [(moment, 0, "wait", "") for moment in self.held.pop(stream, [])]
         return self.moments.after(self.rank, launched, *order, *held)
 
@@ -140,9 +126,7 @@ class Process:
         if category == "kernel":
             stated += ', "registers per thread": 96, "shared memory": 49152, "grid": [432, 1, 1], "block": [256, 1, 1]'
         if not lost:
-            self.events.append(
-                Event(category, name, 0, stream, start, end, stated, self.correlation)
-            )
+            self.events.append(Event(category, name, 0, stream, start, end, stated, self.correlation))
 
     def wait_on_device(self, waiting: int, source: int) -> None:
         """Makes a stream wait for what another has been given until now."""
@@ -222,9 +206,7 @@ class Process:
         for one in self.job.delays:
             if one.kernels is None and self.hit_by(one, phase) and phase != "input":
                 start = self.at[self.thread]
-                self.at[self.thread] = self.moments.after(
-                    self.rank, (start, one.ns, "operator", one.name)
-                )
+                self.at[self.thread] = self.moments.after(self.rank, (start, one.ns, "operator", one.name))
                 self.number += 1
                 self.events.append(Event("cpu_op", one.name, self.pid, self.thread, start,
                                           self.at[self.thread], f'"External id": {self.number}'))  # fmt: skip
@@ -246,9 +228,7 @@ class Process:
         loader = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
         with self.call(loader, "user_annotation"):
             taking = (self.at[MAIN], self.varied(3_000), "operator", loader)
-            self.at[MAIN] = self.moments.after(
-                self.rank, taking, (self.batches[-1], 0, "wait", loader)
-            )
+            self.at[MAIN] = self.moments.after(self.rank, taking, (self.batches[-1], 0, "wait", loader))
         self.taken.append(self.at[MAIN])
 
     def forward(self) -> None:
@@ -273,9 +253,7 @@ class Process:
         _, called = self.runtime("cudaGraphLaunch", 3 * self.job.launch_ns, kind="launch")
         for node in range(2 * self.job.layers):
             named = (GEMM, "GEMM", self.job.gemm_ns + gemm) if node % 2 == 0 else (RELU, "elementwise", self.job.elementwise_ns + relu)  # fmt: skip
-            start = self.begin(
-                COMPUTE, (called, self.job.launch_delay_ns, "launch_delay", "cudaGraphLaunch")
-            )
+            start = self.begin(COMPUTE, (called, self.job.launch_delay_ns, "launch_delay", "cudaGraphLaunch"))
             self.run(*named, COMPUTE, start, args=f'"graph id": 1, "graph node id": {node}')
 
     def sum_of_shares(self) -> None:

@@ -21,14 +21,8 @@ def write_directory(directory: Path, rows: Rows) -> Path:
         folder.mkdir(parents=True)
         for name, table in tables.items():
             mine = table.filter(pc.equal(table["rank"], rank))
-            for span in (
-                sorted(set(mine["span"].to_pylist())) if "span" in mine.column_names else [0]
-            ):
-                part = (
-                    mine.filter(pc.equal(mine["span"], span))
-                    if "span" in mine.column_names
-                    else mine
-                )
+            for span in sorted(set(mine["span"].to_pylist())) if "span" in mine.column_names else [0]:
+                part = mine.filter(pc.equal(mine["span"], span)) if "span" in mine.column_names else mine
                 if part.num_rows:
                     pq.write_table(part, folder / f"{name}.{span}.parquet")
     write_store_file(directory, {"source": "made", "ranks": []})

@@ -20,9 +20,7 @@ DRIFTS = (0, -30_000)
 
 @pytest.fixture(scope="module")
 def job() -> Simulated:
-    return simulate(
-        Job(ranks=4, hosts=2, steps=8, layers=2, clock_offset_ns=OFFSETS, clock_drift_ppb=DRIFTS)
-    )
+    return simulate(Job(ranks=4, hosts=2, steps=8, layers=2, clock_offset_ns=OFFSETS, clock_drift_ppb=DRIFTS))
 
 
 @pytest.fixture(scope="module")
@@ -40,9 +38,7 @@ def test_clocks_of_hosts_are_found_within_the_stated_uncertainty(job, imported):
     with Store.open(imported) as store:
         ranks = store.sql("FROM rank ORDER BY rank").to_pylist()
         starts = store.sql("SELECT rank, min(start_ns) AS ns FROM host_event GROUP BY rank").to_pylist()  # fmt: skip
-        ends = store.sql(
-            "SELECT max(end_ns) - min(end_ns) AS ns FROM collective GROUP BY match_id"
-        ).column(0)
+        ends = store.sql("SELECT max(end_ns) - min(end_ns) AS ns FROM collective GROUP BY match_id").column(0)
         assert all(row["severity"] != "error" for row in ask(invariants, store).rows())
     assert [row["clock_rule"] for row in ranks] == ["same host"] * 2 + ["collectives"] * 2
     assert [row["clock_drift_ppb"] for row in ranks[:2]] == [None, None]
@@ -159,9 +155,7 @@ def test_it_is_known_which_collectives_leave_a_node(tmp_path):
                 "SELECT group_description, reach, group_size, count(*) AS n FROM collective GROUP BY ALL ORDER BY ALL"
             ).to_pylist()
         if args:
-            assert {
-                row["group_description"]: (row["reach"], row["group_size"]) for row in found
-            } == {
+            assert {row["group_description"]: (row["reach"], row["group_size"]) for row in found} == {
                 "tensor": ("intra_node", 2),
                 "data": ("inter_node", 2),
             }
@@ -179,15 +173,9 @@ def test_a_rank_of_the_group_without_a_recording_is_told(tmp_path):
     late = simulate(Job(ranks=3, layers=2, delays=(Delay(rank=2, ns=5_000_000),)))
     late.write(tmp_path / "two", ranks=[0, 1])
     (told,) = _incomplete(import_source(tmp_path / "two", tmp_path / "store"))
-    assert told.startswith(
-        "6 of 6 matched collectives lack a rank of their group; rank 2 is not recorded"
-    )
+    assert told.startswith("6 of 6 matched collectives lack a rank of their group; rank 2 is not recorded")
     with Store.open(tmp_path / "store") as store:
-        (note,) = [
-            c
-            for c in ask(find("communication"), store).checks
-            if c["check"] == "collectives_incomplete"
-        ]
+        (note,) = [c for c in ask(find("communication"), store).checks if c["check"] == "collectives_incomplete"]
     assert note["severity"] == "warning"
     late.write(tmp_path / "all")
     assert _incomplete(import_source(tmp_path / "all", tmp_path / "store of all")) == []

@@ -36,9 +36,7 @@ def trace(rank=None, steps=2, base=0, name="aten::mm"):
                 "dur": 90,
             }
         )
-        events.append(
-            {"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": at + 10, "dur": 20}
-        )
+        events.append({"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": at + 10, "dur": 20})
         events.append(
             {
                 "ph": "X",
@@ -99,13 +97,8 @@ def test_import_twice_gives_the_same_store(file, tmp_path):
 
 def test_numbers_that_rise_are_stored_as_differences(file, tmp_path):
     directory = import_source(file, tmp_path / "store")
-    group = pq.ParquetFile(directory / "rank=00000" / "device_event.0.parquet").metadata.row_group(
-        0
-    )
-    encodings = {
-        column.path_in_schema: column.encodings
-        for column in map(group.column, range(group.num_columns))
-    }
+    group = pq.ParquetFile(directory / "rank=00000" / "device_event.0.parquet").metadata.row_group(0)
+    encodings = {column.path_in_schema: column.encodings for column in map(group.column, range(group.num_columns))}
     for name in ("id", "start_ns", "launch_id", "launch_ns", "operator_id"):
         assert "DELTA_BINARY_PACKED" in encodings[name], name
 
@@ -127,9 +120,7 @@ def test_ranks_of_a_folder_share_one_clock(tmp_path):
     for rank, base in ((0, 1_000_000), (1, 1_250_000)):
         (folder / f"rank{rank}.json").write_text(json.dumps(trace(rank, base=base)))
     directory = import_source(folder, tmp_path / "store")
-    found = rows(
-        directory, "SELECT rank, min(start_ns) AS first FROM host_event GROUP BY rank ORDER BY rank"
-    )
+    found = rows(directory, "SELECT rank, min(start_ns) AS first FROM host_event GROUP BY rank ORDER BY rank")
     assert found == [{"rank": 0, "first": 0}, {"rank": 1, "first": 250_000}]
     assert rows(directory, "SELECT DISTINCT world_size FROM rank") == [{"world_size": 4}]
 
@@ -140,12 +131,8 @@ def test_spans_of_a_rank_have_their_own_ids_and_keep_their_distance(tmp_path):
     (folder / "worker0.1700000000000.pt.trace.json").write_text(json.dumps(trace(base=5_000_000)))
     (folder / "worker0.1700000009999.pt.trace.json").write_text(json.dumps(trace(base=9_000_000)))
     directory = import_source(folder, tmp_path / "store")
-    assert rows(directory, "SELECT count(*) AS n, count(DISTINCT id) AS ids FROM device_event") == [
-        {"n": 4, "ids": 4}
-    ]
-    assert rows(
-        directory, "SELECT span, min(start_ns) AS first FROM host_event GROUP BY span ORDER BY span"
-    ) == [
+    assert rows(directory, "SELECT count(*) AS n, count(DISTINCT id) AS ids FROM device_event") == [{"n": 4, "ids": 4}]
+    assert rows(directory, "SELECT span, min(start_ns) AS first FROM host_event GROUP BY span ORDER BY span") == [
         {"span": 0, "first": 0},
         {"span": 1, "first": 4_000_000},
     ]
@@ -187,9 +174,7 @@ def test_steps_are_looked_for_in_all_recordings_of_a_rank(tmp_path):
     phases |= {"phases": {"forward": {"mean_ns": 5.0}}, "step_columns": columns}
     phases["step_samples"] = [[2, 5, 5], [3, 5, 5]]
     (folder / "h.0.phases.json").write_text(json.dumps(phases))
-    (folder / "h.0.prof.json").write_text(
-        '{"format": "stepscope.inline", "rank": 0, "iterations": [[1, true, 5]]}'
-    )
+    (folder / "h.0.prof.json").write_text('{"format": "stepscope.inline", "rank": 0, "iterations": [[1, true, 5]]}')
     directory = import_source(folder, tmp_path / "store", steps=[3])
     assert rows(directory, "SELECT span, step FROM step") == [{"span": 1, "step": 3}]
     assert rows(directory, "SELECT DISTINCT span, step FROM phase_step") == [{"span": 2, "step": 3}]
@@ -204,9 +189,7 @@ def test_steps_are_looked_for_in_all_recordings_of_a_rank(tmp_path):
 def test_several_traces_in_one_file_mark_every_answer(file, tmp_path, events):
     file.write_text(json.dumps({"traceEvents": trace()["traceEvents"][:events]}) * 2)
     directory = import_source(file, tmp_path / "store")
-    found = rows(
-        directory, """SELECT severity, affects FROM data_check WHERE "check" = 'repaired'"""
-    )
+    found = rows(directory, """SELECT severity, affects FROM data_check WHERE "check" = 'repaired'""")
     assert found == [{"severity": "warning", "affects": "file"}]
     assert rows(directory, "SELECT events_dropped > 0 AS lost FROM source") == [{"lost": True}]
 
@@ -314,9 +297,7 @@ def test_processes_take_no_module_from_the_working_directory(tmp_path, monkeypat
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
     monkeypatch.chdir(folder)
     directory = import_source(".", tmp_path / "store")
-    assert rows(directory, "SELECT count(DISTINCT rank) AS ranks FROM device_event") == [
-        {"ranks": 2}
-    ]
+    assert rows(directory, "SELECT count(DISTINCT rank) AS ranks FROM device_event") == [{"ranks": 2}]
 
 
 @pytest.mark.parametrize("parallel", [False, True])
@@ -336,9 +317,7 @@ def test_rank_that_cannot_be_read_costs_no_other(parallel, tmp_path, monkeypatch
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
     store = import_source(folder, tmp_path / "store", ranks=[1, 2])
     assert rows(store, "SELECT DISTINCT rank FROM device_event") == [{"rank": 2}]
-    assert rows(
-        store, "SELECT count, explanation FROM data_check WHERE \"check\" = 'left_out'"
-    ) == [
+    assert rows(store, "SELECT count, explanation FROM data_check WHERE \"check\" = 'left_out'") == [
         {
             "count": 1,
             "explanation": f"{folder / 'rank1.json'} is in no answer, because it could not be read: no format 'gone'.",
@@ -438,13 +417,9 @@ def test_oldest_stores_go_when_the_cache_is_full(file, tmp_path, monkeypatch):
 
 
 def test_two_commands_at_once_make_one_store(file, tmp_path):
-    program = (
-        "import sys; from stepscope.store.build import open_source; print(open_source(sys.argv[1]))"
-    )
+    program = "import sys; from stepscope.store.build import open_source; print(open_source(sys.argv[1]))"
     running = [
-        subprocess.Popen(
-            [sys.executable, "-c", program, str(file)], stdout=subprocess.PIPE, text=True
-        )
+        subprocess.Popen([sys.executable, "-c", program, str(file)], stdout=subprocess.PIPE, text=True)
         for _ in range(3)
     ]
     printed = {process.communicate()[0].strip() for process in running}

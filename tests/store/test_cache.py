@@ -14,11 +14,7 @@ import stepscope
 from stepscope.api.trace import open_trace
 from stepscope.store.cache import IN_USE_SECONDS, ROOMS, cache_key, kept_used, trim
 
-TRACE = {
-    "traceEvents": [
-        {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1, "dur": 2}
-    ]
-}
+TRACE = {"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1, "dur": 2}]}
 
 
 @pytest.fixture
@@ -42,9 +38,7 @@ def copied(tmp_path_factory):
 
 def python(code, source):
     environment = {**os.environ, "PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     return done.stdout.strip()
 
 
@@ -53,9 +47,7 @@ def key(trace, source=Path(stepscope.__file__).parents[1]):
     return python(f"{code}print(cache_key(Path({str(trace)!r}), {{}}))", source)
 
 
-@pytest.mark.parametrize(
-    "changed", ["formats/kineto/words.py", "link/steps.py", "schema/tables.py"]
-)
+@pytest.mark.parametrize("changed", ["formats/kineto/words.py", "link/steps.py", "schema/tables.py"])
 def test_a_changed_reader_or_link_makes_another_store(trace, copied, changed):
     file = copied / "stepscope" / changed
     before = file.read_text()
@@ -79,9 +71,7 @@ def test_the_rooms_are_all_that_an_import_runs(trace, tmp_path):
         f"import_source({str(trace)!r}, {str(tmp_path / 'store')!r})\n"
         "print(*(name for name in sys.modules if name.startswith('stepscope.')))"
     )
-    used = {
-        name.split(".")[1] for name in python(code, Path(stepscope.__file__).parents[1]).split()
-    }
+    used = {name.split(".")[1] for name in python(code, Path(stepscope.__file__).parents[1]).split()}
     assert used - {"progress", "own_process"} == set(ROOMS)
 
 

@@ -53,9 +53,7 @@ def test_the_capture_of_a_folder_is_no_second_recording_and_is_kept_in_the_store
     store = import_source(recorded, recorded / "store", captures=[recorded / "capture.json"])
     with stepscope.open(store) as trace:
         assert trace.ranks == (0,)
-        assert [row["path"] for row in trace.ask("sources").rows()] == [
-            str(recorded / "replay.json")
-        ]
+        assert [row["path"] for row in trace.ask("sources").rows()] == [str(recorded / "replay.json")]
         assert [row["operator_name"] for row in trace.sql(_OPERATORS).rows()] == [
             "aten::linear", "aten::relu",
         ]  # fmt: skip
@@ -81,9 +79,7 @@ def test_a_capture_within_an_earlier_recording_of_the_rank_counts_for_later_ones
 
 def test_a_capture_that_we_recorded_is_read_with_the_trace_beside_it(recorded):
     capture = json.loads((recorded / "capture.json").read_text())
-    capture = {
-        "stepscope": {"graph_capture": 0}
-    } | capture  # torch writes it in front of the events
+    capture = {"stepscope": {"graph_capture": 0}} | capture  # torch writes it in front of the events
     (recorded / "job.capture0-0-of-1.json").write_text(json.dumps(capture))
     (recorded / "capture.json").unlink()
     with stepscope.open(recorded) as trace:

@@ -22,9 +22,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def cluster():
-    with LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit="4GB"
-    ) as running:
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit="4GB") as running:
         yield running
 
 
@@ -134,9 +132,7 @@ class Quiet(SimpleHTTPRequestHandler):
 
 def test_workers_copy_what_a_url_leads_to_themselves(folder, cluster, tmp_path):
     here = import_source(folder / "rank3.json", tmp_path / "here")
-    with ThreadingHTTPServer(
-        ("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder))
-    ) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder))) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}/rank3.json"
         there = import_source(url, tmp_path / "there", dask=cluster.scheduler_address)

@@ -62,9 +62,7 @@ def files_of(store: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_damage_to_any_file_of_a_store_is_said_and_never_answered(
-    damage: Damage, sound: Path, tmp_path: Path
-) -> None:
+def test_damage_to_any_file_of_a_store_is_said_and_never_answered(damage: Damage, sound: Path, tmp_path: Path) -> None:
     names = files_of(sound)
     assert len(names) > 8
     for number, name in enumerate(names):
@@ -224,9 +222,7 @@ def test_check_finds_a_large_file_of_the_cache_and_it_is_made_again(
     assert main(["check", str(file)]) == 0
 
 
-def test_a_recording_that_changed_while_it_was_open_is_no_cure(
-    tmp_path: Path, own_cache: Path
-) -> None:
+def test_a_recording_that_changed_while_it_was_open_is_no_cure(tmp_path: Path, own_cache: Path) -> None:
     file = tmp_path / "trace.json"
     file.write_text(json.dumps(trace()))
     with stepscope.open(file) as opened:

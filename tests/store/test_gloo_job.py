@@ -58,11 +58,7 @@ def test_the_rank_that_is_late_in_backward_is_the_one_the_others_wait_for(tmp_pa
             "GROUP BY match_id ORDER BY match_id"
         ).to_pylist()
         path = ask(find("critical-path"), store, by="rank").rows()
-        (row,) = (
-            row
-            for row in ask(find("what-if"), store, without="straggler").rows()
-            if row["saved_ns"]
-        )
+        (row,) = (row for row in ask(find("what-if"), store, without="straggler").rows() if row["saved_ns"])
     assert path[0]["rank"] == 2
     assert row["change"] == "without a straggler (rank 2)"
     assert row["saved_ns"] > LATE_NS / 2  # of three steps of four, beside what others are late

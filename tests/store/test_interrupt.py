@@ -8,9 +8,7 @@ from tests.processes import python
 from stepscope.store.interrupt import interruptible
 from stepscope.store.open import Store
 
-ENDLESS = (
-    "SELECT count(*) FROM range(3000000000) AS a, range(1000) AS b WHERE hash(a.range) = b.range"
-)
+ENDLESS = "SELECT count(*) FROM range(3000000000) AS a, range(1000) AS b WHERE hash(a.range) = b.range"
 
 
 def test_the_result_and_the_error_of_the_work_come_through():

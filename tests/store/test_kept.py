@@ -21,14 +21,10 @@ from stepscope.store.open import Store
 
 ROWS = {
     "device_event": [
-        {"name": "gemm", "start_ns": at, "dur_ns": 5, "rank": rank, "step": 1}
-        for rank in (0, 1)
-        for at in (10, 30)
+        {"name": "gemm", "start_ns": at, "dur_ns": 5, "rank": rank, "step": 1} for rank in (0, 1) for at in (10, 30)
     ],
     "host_event": [
-        {"name": "aten::mm", "start_ns": at, "dur_ns": 9, "rank": rank, "step": 1}
-        for rank in (0, 1)
-        for at in (0, 20)
+        {"name": "aten::mm", "start_ns": at, "dur_ns": 9, "rank": rank, "step": 1} for rank in (0, 1) for at in (0, 20)
     ],
     "step": [{"step": 1, "start_ns": 0, "end_ns": 50, "rank": rank} for rank in (0, 1)],
 }
@@ -114,9 +110,7 @@ def test_what_is_no_small_file_counts_as_nothing_kept(directory: Path, kind: str
     assert asked(directory, counts) == (first, 1)
 
 
-@pytest.mark.parametrize(
-    "stated", [["key", 1, -5], ["key", 1, "x"], ["key", -1, 5], ["key", 1, 1 << 50], [7, 1, 5], 3]
-)
+@pytest.mark.parametrize("stated", [["key", 1, -5], ["key", 1, "x"], ["key", -1, 5], ["key", 1, 1 << 50], [7, 1, 5], 3])
 def test_a_forged_list_of_values_counts_as_nothing_kept(directory: Path, stated: object) -> None:
     asked(directory, counts)
     file = directory / KEPT_FILE
@@ -126,9 +120,7 @@ def test_a_forged_list_of_values_counts_as_nothing_kept(directory: Path, stated:
     assert kept.Kept(directory, head["of"]["store"]).get("key") is kept.NOTHING
 
 
-def test_what_another_store_or_other_code_kept_is_not_taken(
-    directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_another_store_or_other_code_kept_is_not_taken(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked(directory, counts)
     with Store.open(directory) as store:
         crc32 = store.facts["crc32"]
@@ -140,9 +132,7 @@ def test_what_another_store_or_other_code_kept_is_not_taken(
     assert kept.Kept(directory, crc32).get(key) is kept.NOTHING
 
 
-def test_a_store_that_cannot_be_written_is_asked_all_the_same(
-    directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_that_cannot_be_written_is_asked_all_the_same(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (directory / KEPT_FILE).mkdir()
     assert asked(directory, counts)[1] == 1
     assert asked(directory, counts)[1] == 1

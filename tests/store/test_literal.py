@@ -66,9 +66,7 @@ def test_a_step_counts_the_work_it_launched():
         },
         "name, device_events, complete, host_end_ns",
     )
-    assert found == [
-        {"name": "ProfilerStep#3", "device_events": 1, "complete": True, "host_end_ns": 10}
-    ]
+    assert found == [{"name": "ProfilerStep#3", "device_events": 1, "complete": True, "host_end_ns": 10}]
 
 
 def test_threads_devices_and_streams_appear_with_their_events():

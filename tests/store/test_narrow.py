@@ -38,11 +38,7 @@ def answers(source: Path, *, forms: bool = True, **narrowed: Any) -> dict[str, A
                 found[f"{question.name} {form}"] = [
                     # Sums of floating-point numbers depend on the order of their rows, and a command names the steps
                     # that it was asked of.
-                    {
-                        k: round(v, 6) if isinstance(v, float) else v
-                        for k, v in row.items()
-                        if k != "query"
-                    }
+                    {k: round(v, 6) if isinstance(v, float) else v for k, v in row.items() if k != "query"}
                     for row in rows
                     if question.name != "summary" or row["item"] not in ("duration", "events")
                 ]
@@ -65,9 +61,7 @@ def trace(first: int, rank: int = 0, steps: int = 5) -> dict[str, Any]:
         at = step * 1_000_000
         events += [
             event("user_annotation", f"ProfilerStep#{first + step}", at, at + 990_000),
-            event(
-                "user_annotation", "enumerate(DataLoader)#_X.__next__", at + 10_000, at + 400_000
-            ),
+            event("user_annotation", "enumerate(DataLoader)#_X.__next__", at + 10_000, at + 400_000),
             event("cpu_op", "aten::mm", at + 500_000, at + 900_000, args={"External id": step + 1}),
         ]
         for piece in range(3):

@@ -52,9 +52,7 @@ def test_every_moment_of_a_step_moves_with_its_rank(make_directory):
         }
     )
     with Store.open(directory) as store:
-        (row,) = store.sql(
-            "SELECT start_ns, end_ns, host_start_ns, host_end_ns FROM step"
-        ).to_pylist()
+        (row,) = store.sql("SELECT start_ns, end_ns, host_start_ns, host_end_ns FROM step").to_pylist()
     assert list(row.values()) == [101, 109, 102, 108]
 
 
@@ -85,9 +83,7 @@ def test_epoch_nanoseconds_are_exact(make_directory):
 
 
 def test_all_recordings_of_a_rank_are_read(make_directory):
-    directory = make_directory(
-        {"host_event": [{**EVENT, "span": 0}, {**EVENT, "span": 1}, {**EVENT, "span": 10}]}
-    )
+    directory = make_directory({"host_event": [{**EVENT, "span": 0}, {**EVENT, "span": 1}, {**EVENT, "span": 10}]})
     with Store.open(directory) as store:
         spans = store.sql("SELECT span FROM host_event ORDER BY span").column(0).to_pylist()
     assert spans == [0, 1, 10]
@@ -103,9 +99,7 @@ def test_a_table_without_files_is_empty_and_has_its_columns(make_directory):
 
 
 def test_a_rank_without_a_table_leaves_the_others_readable(make_directory):
-    directory = make_directory(
-        {"rank": [{"rank": 0}, {"rank": 5}], "host_event": [{**EVENT, "rank": 5}]}
-    )
+    directory = make_directory({"rank": [{"rank": 0}, {"rank": 5}], "host_event": [{**EVENT, "rank": 5}]})
     with Store.open(directory) as store:
         assert store.ranks == (0, 5)
         assert starts(store) == [(5, 10)]
@@ -114,9 +108,7 @@ def test_a_rank_without_a_table_leaves_the_others_readable(make_directory):
 def test_meanings_are_comments_on_the_views(make_directory):
     with Store.open(make_directory({})) as store:
         store.comment()
-        seen = store.sql(
-            "SELECT comment FROM duckdb_columns() WHERE table_name = 'step' AND column_name = 'end_ns'"
-        )
+        seen = store.sql("SELECT comment FROM duckdb_columns() WHERE table_name = 'step' AND column_name = 'end_ns'")
     assert seen.column(0).to_pylist() == [TABLES["step"].columns[5].meaning]
 
 

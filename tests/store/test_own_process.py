@@ -16,9 +16,7 @@ TRACE = """{"traceEvents": [
 ]}"""
 
 
-def test_a_command_answers_without_pandas_and_further_threads(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_command_answers_without_pandas_and_further_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trace = tmp_path / "one.json"
     trace.write_text(TRACE)
     monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)

@@ -56,9 +56,7 @@ def test_a_store_with_a_file_of_the_user_is_not_replaced(file: Path, tmp_path: P
 
 
 @pytest.mark.parametrize("text", ['{"name": "a shop"}', "[]", "", '{"version": 8}'])
-def test_a_store_file_of_another_program_makes_no_store(
-    text: str, file: Path, tmp_path: Path
-) -> None:
+def test_a_store_file_of_another_program_makes_no_store(text: str, file: Path, tmp_path: Path) -> None:
     shop = tmp_path / "shop"
     shop.mkdir()
     (shop / STORE_FILE).write_text(text)
@@ -91,9 +89,7 @@ def test_a_link_is_followed_and_stays(file: Path, tmp_path: Path) -> None:
         assert is_sound(target)
 
 
-def test_permissions_are_those_of_the_folder_before_or_of_the_umask(
-    file: Path, tmp_path: Path
-) -> None:
+def test_permissions_are_those_of_the_folder_before_or_of_the_umask(file: Path, tmp_path: Path) -> None:
     before = os.umask(0o027)
     try:
         assert stat.S_IMODE(import_source(file, tmp_path / "new").stat().st_mode) == 0o750

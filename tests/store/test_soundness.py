@@ -45,9 +45,7 @@ def crafted(tmp_path):
         ("rank", "start_epoch_ns", "now", "start_epoch_ns is VARCHAR"),
     ],
 )
-def test_rows_that_the_schema_does_not_allow_are_a_damaged_store(
-    crafted, table, column, value, said
-):
+def test_rows_that_the_schema_does_not_allow_are_a_damaged_store(crafted, table, column, value, said):
     directory = crafted(table, column, value)
     with pytest.raises(StoreError) as error, Store.open(directory) as store:
         store.check_rows()

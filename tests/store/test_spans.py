@@ -76,9 +76,7 @@ def folder(tmp_path_factory):
     for number, (modules, shape) in enumerate(
         ((("net", "net.body", "net.body.fc"), [2, 2]), (("net", "net.head"), [3, 3]))
     ):
-        described = recording(
-            step=number, base_ns=10**18 + number * second, modules=modules, shape=shape
-        )
+        described = recording(step=number, base_ns=10**18 + number * second, modules=modules, shape=shape)
         (found / f"job.step{number}-0-of-1.json").write_text(json.dumps(described))
     return found
 

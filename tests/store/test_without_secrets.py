@@ -88,9 +88,7 @@ def nvprof(path: Path) -> None:
     }
     with sqlite3.connect(path) as made:
         for table, columns in tables.items():
-            made.execute(
-                f"CREATE TABLE {table}(_id_ INTEGER PRIMARY KEY, {', '.join(columns.split())})"
-            )
+            made.execute(f"CREATE TABLE {table}(_id_ INTEGER PRIMARY KEY, {', '.join(columns.split())})")
         for table in ("CUPTI_ACTIVITY_KIND_ENVIRONMENT", "TARGET_INFO_SYSTEM_ENV"):
             made.executemany(f"INSERT INTO {table}(name, value) VALUES (?, ?)", ENVIRONMENT.items())
         made.execute("INSERT INTO StringTable(value) VALUES (?)", (f"HF_TOKEN={SECRET}",))
@@ -110,9 +108,7 @@ def everything_in(directory: Path) -> str:
 
 
 @pytest.mark.parametrize("form", ["kineto", "inline", "phases", "nvprof"])
-def test_of_no_format_an_environment_is_kept(
-    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_no_format_an_environment_is_kept(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache = tmp_path / "cache"
     monkeypatch.setenv("STEPSCOPE_CACHE", str(cache))
     source = tmp_path / "recording"
@@ -134,9 +130,7 @@ def test_of_no_format_an_environment_is_kept(
 
 def test_events_that_share_a_text_share_it_still() -> None:
     texts = ['{"api_key": "a", "n": 1}', '{"n": 2}', None]
-    encoded = pa.chunked_array(
-        [pa.array(texts).dictionary_encode(), pa.array([], pa.string()).dictionary_encode()]
-    )
+    encoded = pa.chunked_array([pa.array(texts).dictionary_encode(), pa.array([], pa.string()).dictionary_encode()])
     tables = {"host_event": pa.table({"id": [1, 2, 3], "other_args": encoded})}
     leave_out_secrets(tables)
     column = tables["host_event"].column("other_args")

@@ -79,10 +79,7 @@ def test_only_the_large_recording_has_blocks(both):
             assert scope.value(f"SELECT sum(events) FROM {table}") == EVENTS
     with both[1].scope() as scope:
         assert (
-            scope.value(
-                "SELECT count(*) FROM (FROM host_block SELECT span UNION FROM device_block SELECT span)"
-            )
-            == 0
+            scope.value("SELECT count(*) FROM (FROM host_block SELECT span UNION FROM device_block SELECT span)") == 0
         )
 
 

@@ -88,10 +88,7 @@ def test_what_overlaps_on_a_stream_gets_a_lane_of_its_own(timeline):
 
 def test_a_measured_range_tells_what_lies_in_it(timeline):
     measured = timeline.measure(50, 95, ["0.s0.7", "0.h0", "0.c0"])
-    told = [
-        (row["track"], row["name"], row["count"], row["total_ns"], row["longest_ns"])
-        for row in measured["rows"]
-    ]
+    told = [(row["track"], row["name"], row["count"], row["total_ns"], row["longest_ns"]) for row in measured["rows"]]
     assert told == [
         ("0.h0", "aten::linear", 1, 45, 45),
         ("0.s0.7", "gemm", 1, 35, 35),
@@ -135,9 +132,7 @@ def test_an_event_tells_all_that_the_store_has_and_what_belongs_to_it(timeline):
     assert ("input dims", "[[2,3]]") in [(one["title"], one["value"]) for one in shapes]
     collective = details(timeline, timeline.track("0.comm"), 11)
     assert collective["place"]["track"] == "0.comm"
-    assert ("collective bytes", 2048) in [
-        (one["title"], one["value"]) for one in collective["fields"]
-    ]
+    assert ("collective bytes", 2048) in [(one["title"], one["value"]) for one in collective["fields"]]
     step = details(timeline, timeline.track("0.steps"), 2)
     assert (step["place"]["start_ns"], step["table"]) == (170, "step")
 
@@ -176,9 +171,7 @@ def test_every_event_of_a_made_recording_is_counted_at_every_zoom():
         assert HOSTILE in names
         assert all(len(one) <= 160 for one in names)
         assert timeline.find(HOSTILE)["total"] == 12
-        assert (
-            details(timeline, tracks[0], timeline.find(LONG[:200])["place"]["id"])["name"] == LONG
-        )
+        assert details(timeline, tracks[0], timeline.find(LONG[:200])["place"]["id"])["name"] == LONG
 
 
 def test_a_recording_without_events_says_what_it_has():
@@ -211,9 +204,7 @@ def test_columns_are_read_from_files_as_sql_reads_them(tmp_path):
     with Store.open(write_store(tmp_path / "s", rows)) as store:
         for rank in (0, 1):
             read = read_columns(store, "host_event", rank, ["name", "start_ns"])
-            told = store.sql(
-                f"SELECT name, start_ns FROM host_event WHERE rank = {rank} ORDER BY id"
-            )
+            told = store.sql(f"SELECT name, start_ns FROM host_event WHERE rank = {rank} ORDER BY id")
             assert read["start_ns"].to_pylist() == told["start_ns"].to_pylist()
             assert read["name"].to_pylist() == told["name"].to_pylist()
             assert np.ptp(read["start_ns"].to_numpy()) == 2

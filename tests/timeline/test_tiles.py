@@ -69,11 +69,7 @@ def test_a_tile_counts_what_starts_in_it_and_what_reaches_into_it(events, level,
         names = Names()
         shown = tile(track, level, index, names)
         short = [e for e in events if e[0] == number and e[3] < 1 << level and start <= e[2] < end]
-        long = [
-            e
-            for e in events
-            if e[0] == number and e[3] >= 1 << level and e[2] < end and e[2] + e[3] > start
-        ]
+        long = [e for e in events if e[0] == number and e[3] >= 1 << level and e[2] < end and e[2] + e[3] > start]
         assert sum(shown["count"]) == len(short) + len(long)
         assert sum(shown["busy"]) == sum(e[3] for e in [*short, *long])
         assert {names.texts[one] for one in shown["name"]} <= {"abc"[e[4]] for e in [*short, *long]}
@@ -90,14 +86,10 @@ def test_a_tile_counts_what_starts_in_it_and_what_reaches_into_it(events, level,
         assert key == sorted(key)
 
 
-@given(
-    st.lists(st.tuples(st.integers(0, 5_000), st.integers(-5, 5)), max_size=25), st.integers(0, 6)
-)
+@given(st.lists(st.tuples(st.integers(0, 5_000), st.integers(-5, 5)), max_size=25), st.integers(0, 6))
 def test_a_curve_has_each_value_in_its_bin_and_the_one_before(values, level):
     values.sort(key=lambda one: one[0])
-    curve = Curve(
-        np.array([t for t, _ in values], np.int64), np.array([v for _, v in values], np.float64)
-    )
+    curve = Curve(np.array([t for t, _ in values], np.int64), np.array([v for _, v in values], np.float64))
     for index in range((5_000 >> level) // BINS + 1):
         start, end = index * BINS << level, (index + 1) * BINS << level
         shown = curve_tile(curve, level, index)
@@ -132,9 +124,7 @@ def test_tiles_of_kept_blocks_stand_for_the_same_events(events, level, above):
             found = {}
             for index in range((8_000 >> zoom) // BINS + 1):
                 drawn = tile(lanes, zoom, index, Names())
-                for row in zip(
-                    *(drawn[c] for c in ("lane", "start", "end", "count", "busy")), strict=True
-                ):
+                for row in zip(*(drawn[c] for c in ("lane", "start", "end", "count", "busy")), strict=True):
                     own = found.setdefault(row[0], [0, 0])
                     own[0] += row[3]
                     own[1] += row[4]
@@ -170,9 +160,7 @@ def test_the_page_makes_the_same_tiles_of_what_a_report_holds(case):
     for own in case["lanes"]:
         start, ids = np.cumsum(own["start"]), np.cumsum(own["id"])
         end = start + own["length"]
-        events = Columns(
-            start, end, np.array(own["name"], np.int32), np.array(own["kind"], np.int8), ids
-        )
+        events = Columns(start, end, np.array(own["name"], np.int32), np.array(own["kind"], np.int8), ids)
         lanes.append(Lane(events, np.maximum.accumulate(end)))
     names = Names(["a", "b", "c"], {"a": 0, "b": 1, "c": 2})
     assert tile(Lanes(tuple(lanes), NAMES), case["level"], case["index"], names) == case["tile"]

@@ -47,12 +47,9 @@ def cases_of(trace: Path) -> list[dict[str, Any]]:
     launched = {
         one["args"]["correlation"]: one["ts"]
         for one in events
-        if one.get("cat") in ("cuda_runtime", "cuda_driver")
-        and "correlation" in one.get("args", {})
+        if one.get("cat") in ("cuda_runtime", "cuda_driver") and "correlation" in one.get("args", {})
     }
-    kernels = sorted(
-        (one for one in events if one.get("cat") == "kernel"), key=lambda one: one["ts"]
-    )
+    kernels = sorted((one for one in events if one.get("cat") == "kernel"), key=lambda one: one["ts"])
     with stepscope.open(trace) as recorded:
         work = sorted(recorded.ask("prof").rows(), key=lambda row: row["idx"])
     cases = [{"name": one["name"], "kernels": [], "flops": 0, "bytes": 0} for one in ranges]
@@ -104,9 +101,7 @@ def operations(values: dict[str, float]) -> float:
     return (tensor_operations(values) or 0.0) + rest
 
 
-def compared(
-    cases: Sequence[dict[str, Any]], rows: Sequence[dict[str, float]]
-) -> list[dict[str, Any]]:
+def compared(cases: Sequence[dict[str, Any]], rows: Sequence[dict[str, float]]) -> list[dict[str, Any]]:
     """Each case's work by formula beside what was counted in its kernels."""
     table = []
     for case in cases:
@@ -156,16 +151,12 @@ def main() -> int:
     printed = run([ncu, "--import", report, "--csv", "--page", "raw", "--print-units", "base"], 40)
     table = SCRATCH / "products.csv"
     table.write_text(printed.printed, "utf-8")
-    for line in keep(
-        "products", [trace, table], "ncu --export of benchmarks/gpu/stages/products.py"
-    ):
+    for line in keep("products", [trace, table], "ncu --export of benchmarks/gpu/stages/products.py"):
         found.note(line)
     rows = counted_rows(table)
     kernels = sum(len(case["kernels"]) for case in cases)
     if len(rows) != kernels:
-        found.note(
-            f"ncu counted {len(rows)} launches, the trace has {kernels} kernels: not compared"
-        )
+        found.note(f"ncu counted {len(rows)} launches, the trace has {kernels} kernels: not compared")
         return 1
     figures = compared(cases, rows)
     found.figure("cases", figures)
@@ -182,9 +173,7 @@ def main() -> int:
             all(abs(row["dram_of_formula"] - 1) <= BYTES_WITHIN for row in own) if own else None,
             outside=[row["case"] for row in own if abs(row["dram_of_formula"] - 1) > BYTES_WITHIN],
         )
-    found.note(
-        "what a kernel writes may stay in L2 when it ends; such bytes are not among those of device memory"
-    )
+    found.note("what a kernel writes may stay in L2 when it ends; such bytes are not among those of device memory")
     return 0
 
 

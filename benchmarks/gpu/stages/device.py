@@ -32,9 +32,7 @@ def find_tool(name: str) -> str | None:
     if found is not None:
         return found
     folders = [folder for pattern in _ELSEWHERE for folder in Path("/").glob(pattern[1:])]
-    return next(
-        (str(one / name) for one in sorted(folders, reverse=True) if (one / name).is_file()), None
-    )
+    return next((str(one / name) for one in sorted(folders, reverse=True) if (one / name).is_file()), None)
 
 
 def versions() -> dict[str, Any]:
@@ -77,9 +75,7 @@ def main() -> int:
         return 0
     if not torch.cuda.is_available():
         found.claim("torch sees a CUDA device", False)
-        print(
-            f"torch {torch.__version__} sees no CUDA device here; --device cpu tries the stages without"
-        )
+        print(f"torch {torch.__version__} sees no CUDA device here; --device cpu tries the stages without")
         return 1
     product = torch.ones(256, 256, device="cuda") @ torch.ones(256, 256, device="cuda")
     found.claim("torch computes on the device", product.sum().item() == 256.0**3)

@@ -56,9 +56,7 @@ class Training:
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-4, momentum=0.9)
         self.data = torch.randn(rows, width, device=DEVICE)
 
-    def steps(
-        self, batches: Iterable[Any], mark: Callable[[str], Any] = lambda _: nullcontext()
-    ) -> None:
+    def steps(self, batches: Iterable[Any], mark: Callable[[str], Any] = lambda _: nullcontext()) -> None:
         for batch in batches:
             self.optimizer.zero_grad()
             with mark("forward"):
@@ -112,9 +110,7 @@ def kernels_of(job: Training, folder: Path, steps: int = 12) -> dict[str, Device
     """The device time of each region, by torch.profiler."""
     with marked_modules(job.model):
         job.steps(job.batches(3), record_function)
-        events = profiled(
-            lambda: job.steps(job.batches(steps), record_function), folder / "kernels.json"
-        )
+        events = profiled(lambda: job.steps(job.batches(steps), record_function), folder / "kernels.json")
     return region_times(events, set(EVENTS))
 
 
@@ -229,9 +225,7 @@ def count_synchronizations(found: Any, folder: Path) -> None:
             measured_events += len(medians_of(out))
     with tempfile.TemporaryDirectory() as asked, on_demand(asked, model=job.model) as listener:
         rows["on demand, waiting"] = waits(lambda count: listener.iterate(job.batches(count)))
-    found.figure(
-        "synchronizations in 40 steps", [{"way": name, **row} for name, row in rows.items()]
-    )
+    found.figure("synchronizations in 40 steps", [{"way": name, **row} for name, row in rows.items()])
     more = [name for name, row in rows.items() if row != without]
     found.claim(
         "recording adds no synchronisation to steps",
@@ -335,9 +329,7 @@ def on_side_streams(found: Any, folder: Path) -> None:
     steps(inline.iterate(data for _ in range(60)))
     wait()
     inline.stop()
-    profile_ = profiled(
-        lambda: steps((data for _ in range(12)), record_function), folder / "side.json"
-    )
+    profile_ = profiled(lambda: steps((data for _ in range(12)), record_function), folder / "side.json")
     kernels = region_times(profile_, {"aside"})["aside"]
     (profile,) = parse_result(folder / "side")
     streams = {stream for device in profile["timeline"].values() for stream in device}

@@ -102,9 +102,7 @@ def _modes(job: Job) -> dict[str, tuple[str, ...]]:
     modes = {} if job.plan == "seed" else {"inline": ("--inline", job.plan)}
     modes |= {
         "phases and trace": ("--active", "2"),
-        "trace with stacks, memory, snapshot": (
-            *("--trace", "--active", "2", "--stack", "--memory", "--snapshot"),
-        ),
+        "trace with stacks, memory, snapshot": (*("--trace", "--active", "2", "--stack", "--memory", "--snapshot"),),
         "phases": ("--phases",),
         "NVTX and captured steps": ("--nvtx", "--capture", "nvtx", "--steps", "8-10"),
     }
@@ -169,9 +167,7 @@ def _kept(one: Run) -> list[str]:
         for path in sorted(one.out.rglob("*"))
         if path.is_file() and "trigger" not in path.parts and not path.name.startswith(".")
     ]
-    traces = [
-        path for path in files if path.name.endswith(".json.gz") and ".capture" not in path.name
-    ]
+    traces = [path for path in files if path.name.endswith(".json.gz") and ".capture" not in path.name]
     wanted = one.mode in ("trace with stacks, memory, snapshot", "inline", "sample")
     if not files or not (wanted or (traces and one.mode == "phases and trace")):
         return []
@@ -223,11 +219,7 @@ def _how(ended: Ended) -> str:
 
 def _compared(rows: list[dict[str, object]]) -> None:
     """Whether each loss is that of the plain run of as many steps, where there is one."""
-    plain = {
-        (row["job"], row["steps"]): row["loss"]
-        for row in rows
-        if row["mode"] in ("plain", "plain, long")
-    }
+    plain = {(row["job"], row["steps"]): row["loss"] for row in rows if row["mode"] in ("plain", "plain, long")}
     for row in rows:
         expected = plain.get((row["job"], row["steps"]))
         if expected and row["loss"] and row["mode"] not in ("plain", "plain, long"):

@@ -22,9 +22,7 @@ LARGEST = 3_000_000
 _PACKED = (".gz", ".zst")
 
 
-def keep(
-    name: str, files: Sequence[Path], command: str, known: Mapping[str, Any] | None = None
-) -> list[str]:
+def keep(name: str, files: Sequence[Path], command: str, known: Mapping[str, Any] | None = None) -> list[str]:
     """Copies a recording's files, compressed where they are not.
 
     Args:

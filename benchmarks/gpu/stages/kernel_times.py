@@ -41,9 +41,7 @@ class DeviceTime:
     calls: int
 
 
-def profiled(
-    steps: Callable[[], object], file: Path, *, syncs: bool = False
-) -> list[dict[str, Any]]:
+def profiled(steps: Callable[[], object], file: Path, *, syncs: bool = False) -> list[dict[str, Any]]:
     """Runs steps under torch.profiler; the complete events of its file, in order of time.
 
     Args:
@@ -91,11 +89,7 @@ def region_times(events: list[dict[str, Any]], names: set[str]) -> dict[str, Dev
     for one in ranges:
         first = bisect_left(moments, one["ts"])
         last = bisect_right(moments, one["ts"] + one["dur"])
-        work = [
-            w
-            for call in calls[first:last]
-            for w in by_call.get(call["args"].get("correlation"), ())
-        ]
+        work = [w for call in calls[first:last] for w in by_call.get(call["args"].get("correlation"), ())]
         if work:
             start = min(w["ts"] for w in work)
             end = max(w["ts"] + w["dur"] for w in work)

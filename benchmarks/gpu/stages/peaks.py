@@ -22,8 +22,7 @@ def main() -> int:
         ("vector", measured.vector, sheet.vector if sheet else {}),
     ):
         rows += [
-            {"limit": f"{unit} {dtype}", "measured": rate, "sheet": peaks.get(dtype)}
-            for dtype, rate in rates.items()
+            {"limit": f"{unit} {dtype}", "measured": rate, "sheet": peaks.get(dtype)} for dtype, rate in rates.items()
         ]
     memory = sheet.memory_bytes_per_s if sheet else None
     host = sheet.host_bytes_per_s if sheet else None
@@ -35,9 +34,7 @@ def main() -> int:
     found.figure("device", measured.device)
     found.figure("limits", rows)
     ratios = {str(row["limit"]): row["of_sheet"] for row in rows if row["of_sheet"] is not None}
-    found.claim(
-        "the data sheet of this device is known", sheet is not None if DEVICE == "cuda" else None
-    )
+    found.claim("the data sheet of this device is known", sheet is not None if DEVICE == "cuda" else None)
     found.claim(
         f"every measured limit is between {LOWEST:.0%} and {HIGHEST:.0%} of the data sheet's",
         all(LOWEST <= one <= HIGHEST for one in ratios.values()) if ratios else None,

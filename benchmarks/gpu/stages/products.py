@@ -31,9 +31,7 @@ def cases(device: str) -> Iterator[tuple[str, Callable[[], Any]]]:
             yield f"mm {m} x {n} x {k} {str(dtype)[6:]}", lambda a=a, b=b: torch.mm(a, b)
     for batch, heads, length, width in HEADS[device]:
         q, k_, v = (
-            torch.randn(
-                batch, heads, length, width, device=device, dtype=torch.bfloat16, requires_grad=True
-            )
+            torch.randn(batch, heads, length, width, device=device, dtype=torch.bfloat16, requires_grad=True)
             for _ in range(3)
         )
         for causal in (False, True):

@@ -15,9 +15,7 @@ SECONDS = 95.0
 def marked_files() -> list[Path]:
     """The files with such tests: collecting all others would take as long as these run."""
     return [
-        path
-        for path in sorted((ROOT / "tests").rglob("test_*.py"))
-        if "pytest.mark.gpu" in path.read_text("utf-8")
+        path for path in sorted((ROOT / "tests").rglob("test_*.py")) if "pytest.mark.gpu" in path.read_text("utf-8")
     ]
 
 
@@ -43,11 +41,7 @@ def main() -> int:
         found.claim("the tests marked gpu pass", False, why=ended.last_line())
         return 1
     cases = list(ElementTree.parse(report).getroot().iter("testcase"))  # noqa: S314 - pytest wrote it
-    failed = [
-        case.get("name")
-        for case in cases
-        if case.find("failure") is not None or case.find("error") is not None
-    ]
+    failed = [case.get("name") for case in cases if case.find("failure") is not None or case.find("error") is not None]
     skipped = [case for case in cases if case.find("skipped") is not None]
     passed = len(cases) - len(failed) - len(skipped)
     found.claim(

@@ -90,9 +90,7 @@ class Limiter:
         """The conventions and limits that answers were made with, for people."""
         known = [limits for limits in self._known.values() if limits is not None]
         sources = dict.fromkeys(f"{limits.name} ({limits.source})" for limits in known)
-        unknown = sorted(
-            {d.name or "a device without name" for d, x in self._known.items() if not x}
-        )
+        unknown = sorted({d.name or "a device without name" for d, x in self._known.items() if not x})
         lines = [f"Conventions: {asked.describe()}."]
         lines += [f"Limits: {'; '.join(sources)}."] if sources else []
         lines += [f"No peak known: {', '.join(unknown)}."] if unknown else []

@@ -10,9 +10,7 @@ NO_OPERATOR = "(no operator)"
 NO_MODULE = "(no module)"
 """The same for what belongs to no module."""
 
-_CALLED = (
-    "rank, span, id, parent_id, kind, name, role, module_id, input_id, kernel_source_id, stack_id"
-)
+_CALLED = "rank, span, id, parent_id, kind, name, role, module_id, input_id, kernel_source_id, stack_id"
 CALLED = f"""
     SELECT {_CALLED}, category, thread, start_ns, forward_id, sequence_number FROM {{host}}
     UNION ALL BY NAME SELECT {_CALLED} FROM captured_event

@@ -145,9 +145,7 @@ def break_down_all(scope: Scope) -> list[Breakdown]:
             return [
                 broken
                 for ranks in rank_batches(scope.ranks)
-                for broken in break_down(
-                    whole, steps_of(scope, ranks), device_work(whole, ranks), ranks
-                )
+                for broken in break_down(whole, steps_of(scope, ranks), device_work(whole, ranks), ranks)
             ]
 
     return scope.once(__name__, made)
@@ -212,10 +210,7 @@ def break_down(
                 work and has_times(device[key]),
                 work,
                 work,
-                work
-                or (
-                    operators and (key[0] not in lost or bool((doing == _HOST_COMMUNICATION).any()))
-                ),
+                work or (operators and (key[0] not in lost or bool((doing == _HOST_COMMUNICATION).any()))),
                 runtime,
                 operators,
                 operators,

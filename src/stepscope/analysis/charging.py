@@ -171,17 +171,13 @@ def kept_work(scope: Scope, rank: int) -> KeptWork | None:
     """
     if not scope.part:
         return None
-    kept = scope.numpy(
-        f"SELECT id, dur_ns FROM device_event WHERE {WORK} AND rank = {rank} ORDER BY id"
-    )
+    kept = scope.numpy(f"SELECT id, dur_ns FROM device_event WHERE {WORK} AND rank = {rank} ORDER BY id")
     return KeptWork(kept["id"], kept["dur_ns"])
 
 
 def charges_of(scope: Scope, rank: int, conventions: Conventions) -> Charges:
     """Charges the device work of a rank, counted by some conventions."""
-    return scope.remembered(
-        (__name__, rank, conventions), lambda: _charges_of(scope, rank, conventions)
-    )
+    return scope.remembered((__name__, rank, conventions), lambda: _charges_of(scope, rank, conventions))
 
 
 def _charges_of(scope: Scope, rank: int, conventions: Conventions) -> Charges:
@@ -193,9 +189,7 @@ def _charges_of(scope: Scope, rank: int, conventions: Conventions) -> Charges:
     operator = places(calls.ids, events.column("operator_id").to_numpy())
     own_key = np.where(operator >= 0, calls.key[operator] if len(calls.key) else -1, -1)
     longest = _longest(own_key, len(calls.keys), kernel, duration)
-    number, rows = distinct_calls(
-        scope, rank, calls, [kernel_names[k] if k >= 0 else "" for k in longest]
-    )
+    number, rows = distinct_calls(scope, rank, calls, [kernel_names[k] if k >= 0 else "" for k in longest])
     works = [of_row(row, conventions) for row in rows]
     countable = np.array([work is not None and work.family != "view" for work in works], bool)
     composite = np.array([is_composite(row.name) for row in rows], bool)
@@ -239,9 +233,7 @@ def _charges_of(scope: Scope, rank: int, conventions: Conventions) -> Charges:
     doing = _doing(call, thing, things, product[kernel], moving)
     piece = call
     if any(one.work is not None and one.work.parts for one in things):
-        gradients = [
-            gradient_of(name) if product[k] else None for k, name in enumerate(kernel_names)
-        ]
+        gradients = [gradient_of(name) if product[k] else None for k, name in enumerate(kernel_names)]
         piece, thing, things = _split(call, thing, things, kernel, gradients, doing)
     share, shared = _shares(piece, duration, doing)
     return Charges(
@@ -302,13 +294,9 @@ def _of_collective(recorded: tuple[Any, ...]) -> Charged:
     return Charged(operation, row, work, "" if work is not None else "no formula")
 
 
-def _doing(
-    call: Array, thing: Array, things: list[Charged], product: Array, moving: Array
-) -> Array:
+def _doing(call: Array, thing: Array, things: list[Charged], product: Array, moving: Array) -> Array:
     """Which events did their call's work."""
-    matrix = np.array(
-        [one.work is not None and FAMILIES.get(one.work.family) in PRODUCTS for one in things], bool
-    )
+    matrix = np.array([one.work is not None and FAMILIES.get(one.work.family) in PRODUCTS for one in things], bool)
     doing = np.where(matrix[thing], product, ~moving)
     for others in (~moving, np.ones(len(call), bool)):
         none = np.bincount(call, weights=doing, minlength=1) == 0
@@ -330,9 +318,7 @@ def _split(
     `gradients` is the formula of the part that each kernel's name tells. Returns the piece of each
     event, and what pieces are. Clears `doing` for kernels that none of the work is left to.
     """
-    parts = [
-        [part.formula for part in one.work.parts] if one.work is not None else [] for one in things
-    ]
+    parts = [[part.formula for part in one.work.parts] if one.work is not None else [] for one in things]
     pairs, which = distinct_rows(thing, kernel)
     told = np.array(
         [_place(parts[one], gradients[k]) for one, k in pairs], np.int64
@@ -353,10 +339,7 @@ def _split(
     return (
         number,
         place,
-        [
-            things[kinds[k][0]]._replace(work=works[k][part], first=part == min(works[k]))
-            for k, part in distinct
-        ],
+        [things[kinds[k][0]]._replace(work=works[k][part], first=part == min(works[k])) for k, part in distinct],
     )
 
 
@@ -385,8 +368,7 @@ def _pieces(one: Charged, names: int, others: bool) -> dict[int, Work | None]:
     else:
         pieces[max(pieces)] += rest
     return {
-        place: replace(summed(work.formula, tuple(own)), bound=work.bound, parts=())
-        for place, own in pieces.items()
+        place: replace(summed(work.formula, tuple(own)), bound=work.bound, parts=()) for place, own in pieces.items()
     }
 
 

@@ -21,9 +21,7 @@ def _kept(column: str) -> str:
     return f"(c.{column}::HUGEINT * event.dur_ns // greatest(c.end_ns - c.start_ns, 1))::BIGINT"
 
 
-_WITHIN = " ".join(
-    f"WHEN regexp_matches(name, '{pattern}') THEN '{kind}'" for kind, pattern in WITHIN.items()
-)
+_WITHIN = " ".join(f"WHEN regexp_matches(name, '{pattern}') THEN '{kind}'" for kind, pattern in WITHIN.items())
 _ALIKE = f"""
     WITH event AS (
         SELECT rank, id, dur_ns, step FROM device_event WHERE kind = 'communication'

@@ -78,9 +78,7 @@ def none_complete(scope: Scope) -> str:
     """That all means are of steps in part, in a sentence; empty where each recording has a complete step."""
     partial = [row["rank"] for row in scope.sql(_NONE_COMPLETE).to_pylist()]
     whose = "" if len(partial) == len(scope.ranks) else f" of {ranks_text(partial)}"
-    return (
-        f"No step{whose} is complete: means are of steps {how_in_part(scope)}." if partial else ""
-    )
+    return f"No step{whose} is complete: means are of steps {how_in_part(scope)}." if partial else ""
 
 
 def how_in_part(scope: Scope) -> str:

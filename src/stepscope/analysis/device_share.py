@@ -68,9 +68,7 @@ def share_device(work: Columns, window_start: Array, window_end: Array) -> Devic
         exposed_copy_ns=parts[:, 2],
         idle_ns=parts[:, 3],
         events=_running(work["start_ns"], work["end_ns"], window_start, window_end),
-        unlinked_ns=summed(
-            work["start_ns"][unlinked], work["end_ns"][unlinked], window_start, window_end
-        ),
+        unlinked_ns=summed(work["start_ns"][unlinked], work["end_ns"][unlinked], window_start, window_end),
         work_ns=summed(work["start_ns"], work["end_ns"], window_start, window_end),
     )
 
@@ -80,9 +78,7 @@ def device_totals(work: Columns, windows: tuple[Array, Array] | None) -> dict[st
     if windows is not None:
         return share_device(work, *windows).total()
     share = share_device(work, *extent(work)).total()
-    share["events"] = len(
-        work["start_ns"]
-    )  # also those that begin at the very end and take no time
+    share["events"] = len(work["start_ns"])  # also those that begin at the very end and take no time
     return share
 
 

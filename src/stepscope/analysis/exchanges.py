@@ -121,11 +121,7 @@ def _add_pairs(found: Exchanges, row: dict[str, Any], size: int | None, recorded
     listed = [(Pair(row["group_name"], own, to), n) for to, n in zip(ranks, sent, strict=True)]
     if received is not None:
         came = zip(ranks, received, strict=True)
-        listed += [
-            (Pair(row["group_name"], source, own), n)
-            for source, n in came
-            if source not in recorded
-        ]
+        listed += [(Pair(row["group_name"], source, own), n) for source, n in came if source not in recorded]
     for pair, elements in listed:
         found.moved[pair] = found.moved.get(pair, 0) + round(elements * size * row["calls"])
         found.pairs[pair] = found.pairs.get(pair, 0) + row["calls"]
@@ -141,9 +137,7 @@ def _ranks(row: dict[str, Any]) -> list[int] | None:
     return list(range(size)) if size is not None and size == row["world_size"] else None
 
 
-def _shares(
-    told: str | None, elements: int | None, ranks: list[int] | None
-) -> list[Fraction] | None:
+def _shares(told: str | None, elements: int | None, ranks: list[int] | None) -> list[Fraction] | None:
     """Elements that go to each rank, of the recorded shares; None where they do not fit the group."""
     if told is None or elements is None or not ranks:
         return None

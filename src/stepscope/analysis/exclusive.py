@@ -68,14 +68,10 @@ def _not_yet_running(start: Array, end: Array) -> tuple[Array, Array]:
     return low, np.maximum(end, low)
 
 
-def _by_window(
-    start: Array, end: Array, window_start: Array, window_end: Array
-) -> tuple[Array, Array]:
+def _by_window(start: Array, end: Array, window_start: Array, window_end: Array) -> tuple[Array, Array]:
     """The intervals and windows that have time in common, as pairs of places."""
     first = np.searchsorted(window_end, start, side="right")
-    count = np.where(
-        start < end, np.maximum(np.searchsorted(window_start, end, side="left") - first, 0), 0
-    )
+    count = np.where(start < end, np.maximum(np.searchsorted(window_start, end, side="left") - first, 0), 0)
     piece = np.repeat(np.arange(len(start)), count)
     before = np.cumsum(count) - count
     return piece, np.arange(len(piece)) - np.repeat(before - first, count)

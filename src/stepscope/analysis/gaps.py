@@ -122,10 +122,7 @@ def frames_in(scope: Scope, gaps: Collection[Gap]) -> dict[Gap, str]:
     thread recorded first that has one. Gaps in which no frame was recorded are left out."""
     columns = {name: [getattr(gap, name) for gap in gaps] for name in Gap._fields}
     rows = scope.sql(_FRAMES, columns).to_pylist()
-    return {
-        Gap(row["rank"], row["span"], row["gap_start"], row["gap_end"]): row["frame"]
-        for row in rows
-    }
+    return {Gap(row["rank"], row["span"], row["gap_start"], row["gap_end"]): row["frame"] for row in rows}
 
 
 def launched_work(scope: Scope, ranks: str = "rank >= 0") -> Recordings:
@@ -174,9 +171,7 @@ def find_gaps(work: Columns, kernel_wait_ns: int, windows: Columns | None = None
     return Gaps(starts[full], finishes[full], cause[gap][full])
 
 
-def _causes(
-    begins: Array, ends: Array, launch: Array, launched: Array, kernel_wait_ns: int
-) -> Array:
+def _causes(begins: Array, ends: Array, launch: Array, launched: Array, kernel_wait_ns: int) -> Array:
     # A call that was under way when the device ran dry, and then fills the gap, launched too late.
     held = np.minimum(np.maximum(launched, begins), ends) - begins
     late = (launch > begins) | ((held >= KERNEL_WAIT_NS) & (2 * held >= ends - begins))
@@ -193,18 +188,13 @@ def host_activity(scope: Scope, ranks: str = "rank >= 0") -> dict[tuple[int, int
     number = {activity: index for index, activity in enumerate(HOST_ACTIVITIES)}
     depth = outer_depth(scope, ranks)
     queries = [
-        _OF_HOST.format(
-            activity=number[activity], ranks=ranks, condition=condition.format(depth=depth)
-        )
+        _OF_HOST.format(activity=number[activity], ranks=ranks, condition=condition.format(depth=depth))
         for activity, condition in _CONDITIONS.items()
     ]
     calls = _RUNTIME_CALLS.format(**number)
     queries.append(_OF_HOST.format(activity=calls, ranks=ranks, condition="kind = 'runtime'"))
     return {
-        key: [
-            union_of(host, host["activity"] == activity)
-            for activity in range(len(HOST_ACTIVITIES) - 1)
-        ]
+        key: [union_of(host, host["activity"] == activity) for activity in range(len(HOST_ACTIVITIES) - 1)]
         for key, host in recordings(scope.numpy(" UNION ALL ".join(queries))).items()
     }
 

@@ -129,9 +129,7 @@ def _stands(rows: Columns, beside: Beside) -> tuple[Array, Array, Array]:
     return gap, since, stood
 
 
-def _ends(
-    rows: Columns, beside: Beside, section: Array, first: Array, last: Array
-) -> tuple[Array, Array]:
+def _ends(rows: Columns, beside: Beside, section: Array, first: Array, last: Array) -> tuple[Array, Array]:
     """When the last collective of each one's section would have ended without its wait and those behind it, and without
     those behind it (ns)."""
     start, end = rows["start_ns"], rows["end_ns"]

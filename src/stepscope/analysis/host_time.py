@@ -229,9 +229,7 @@ def _traced(scope: Scope) -> HostTime:
     )
 
 
-def _only_waiting(
-    whose: NDArray[np.int64], own: NDArray[np.int64], waits: NDArray[np.bool_]
-) -> NDArray[np.bool_]:
+def _only_waiting(whose: NDArray[np.int64], own: NDArray[np.int64], waits: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Which calls are of threads that only waited, where another thread did more than that.
 
     Args:
@@ -248,9 +246,7 @@ def _only_waiting(
     return only[thread] & ~only.all()
 
 
-def _of_own_threads(
-    named: Callable[[str], NDArray[np.bool_]], above: NDArray[np.int64]
-) -> NDArray[np.bool_]:
+def _of_own_threads(named: Callable[[str], NDArray[np.bool_]], above: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Which frames are of threads that StepScope runs beside the job: ours right below those in which Python starts one."""
     starts, outermost = named(_THREAD_STARTS), above < 0
     only_starts = starts & outermost

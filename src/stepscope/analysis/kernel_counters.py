@@ -77,10 +77,7 @@ def _measurements(scope: Scope) -> tuple[Measurement, ...]:
         """
     )
     found = [
-        Measurement(*row)
-        for row in zip(
-            *(launches.column(n).to_pylist() for n in launches.column_names), strict=True
-        )
+        Measurement(*row) for row in zip(*(launches.column(n).to_pylist() for n in launches.column_names), strict=True)
     ]
     if not found:
         return ()
@@ -147,9 +144,7 @@ def derived(values: Mapping[str, float], dur_ns: int | None = None) -> dict[str,
 
     for level in ("dram", "l2", "l1"):
         both = of(f"{level}_read_bytes", f"{level}_write_bytes")
-        sectors = of(f"{level}_sectors") or of(
-            f"{level}_read_transactions", f"{level}_write_transactions"
-        )
+        sectors = of(f"{level}_sectors") or of(f"{level}_read_transactions", f"{level}_write_transactions")
         flows = of(f"{level}_read_throughput", f"{level}_write_throughput")
         add(
             f"{level}_bytes",
@@ -217,22 +212,14 @@ def _conflicts(values: Mapping[str, float]) -> float | None:
     if counted and ideal is not None:
         return max(0.0, 1 - ideal / counted)
     passes = values.get("shared_load_transactions", 0) + values.get("shared_store_transactions", 0)
-    told = [
-        values[f"shared_{one}_conflicts"]
-        for one in ("load", "store")
-        if f"shared_{one}_conflicts" in values
-    ]
+    told = [values[f"shared_{one}_conflicts"] for one in ("load", "store") if f"shared_{one}_conflicts" in values]
     return min(1.0, sum(told) / passes) if told and passes else None
 
 
 def occupancy_limit(values: Mapping[str, float]) -> str | None:
     """What limits the blocks of a multiprocessor, in the words of `LIMITS`; None where nothing is measured or
     the theoretical occupancy is 100 %."""
-    limits = {
-        name: values[f"occupancy_limit_{name}"]
-        for name in LIMITS
-        if f"occupancy_limit_{name}" in values
-    }
+    limits = {name: values[f"occupancy_limit_{name}"] for name in LIMITS if f"occupancy_limit_{name}" in values}
     if not limits or values.get("theoretical_occupancy", 0) >= 100:
         return None
     least = min(limits.values())

@@ -55,9 +55,7 @@ def kernel_traits(scope: Scope) -> dict[str, list[Any]]:
         "users": [tensor_core_use(name).used for name in kernels],
         "products": [kernel_class(name) in PRODUCTS for name in kernels],
         "fused": [", ".join(fused_words(name)) or None for name in kernels],
-        "exchanges": [
-            (found := communicating(name)) is not None and found.fused for name in kernels
-        ],
+        "exchanges": [(found := communicating(name)) is not None and found.fused for name in kernels],
         "told_operators": told,
         "eligible": [can_use_tensor_cores(name) for name in told],
     }

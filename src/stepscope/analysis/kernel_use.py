@@ -35,9 +35,7 @@ class KernelUse:
     def total(self, *others: KernelUse) -> KernelUse:
         """All windows together, and those of other devices or recordings with them."""
         sums: dict[str, Any] = {
-            field.name: np.concatenate([getattr(use, field.name) for use in (self, *others)]).sum(
-                keepdims=True
-            )
+            field.name: np.concatenate([getattr(use, field.name) for use in (self, *others)]).sum(keepdims=True)
             for field in fields(self)
         }
         return KernelUse(**sums)
@@ -91,9 +89,7 @@ def use_of_kernels(work: Columns, start: Array, end: Array) -> KernelUse:
         window_ns=end - start,
         timed_window_ns=(end - start) * has_times(work),
         kernel_ns=covered(union(begin, finish), start, end),
-        resident_area=integral(
-            Levels(on_blocks.time, np.minimum(on_blocks.value, 1.0)), start, end
-        ),
+        resident_area=integral(Levels(on_blocks.time, np.minimum(on_blocks.value, 1.0)), start, end),
         described_window_ns=(end - start) * bool(resident.any()),
         occupancy_area=integral(by_occupancy, start, end),
         occupied_ns=time_of(occupied),
@@ -102,9 +98,7 @@ def use_of_kernels(work: Columns, start: Array, end: Array) -> KernelUse:
     )
 
 
-def _weighted(
-    begin: Array, finish: Array, one: tuple[Array, Array], other: tuple[Array, Array]
-) -> list[Levels]:
+def _weighted(begin: Array, finish: Array, one: tuple[Array, Array], other: tuple[Array, Array]) -> list[Levels]:
     """The summed weights of the chosen kernels at each moment, for two choices with weights."""
     chosen, weight = one
     if np.array_equal(chosen, other[0]):

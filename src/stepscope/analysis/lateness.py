@@ -232,14 +232,11 @@ class _Waits:
         self.keys, first = np.unique(self.key, return_index=True)
         ends = np.append(first, len(self.key))[1:]
         self.places = {
-            key: slice(*edges)
-            for key, *edges in zip(self.keys.tolist(), first.tolist(), ends.tolist(), strict=True)
+            key: slice(*edges) for key, *edges in zip(self.keys.tolist(), first.tolist(), ends.tolist(), strict=True)
         }
         self.matched = rows["match_id"] >= 0
         alone = rows["match_id"].max() + 1 + np.arange(len(self.key))
-        self.match = np.unique(
-            np.where(self.matched, rows["match_id"], alone), return_inverse=True
-        )[1]
+        self.match = np.unique(np.where(self.matched, rows["match_id"], alone), return_inverse=True)[1]
         self.step, self.in_asked = self._steps(*steps)
         self.marked = steps[1]
         self.steps = steps[0]
@@ -275,9 +272,7 @@ class _Waits:
         place = np.minimum(np.searchsorted(code[order], wanted), len(order) - 1)
         last = order[place]
         there = (code[last] == wanted) & (rows["last_rank"] >= 0)
-        waits = (
-            (rows["wait_ns"] > 0) & (rows["last_rank"] >= 0) & (rows["last_rank"] != rows["rank"])
-        )
+        waits = (rows["wait_ns"] > 0) & (rows["last_rank"] >= 0) & (rows["last_rank"] != rows["rank"])
         self.wait = np.flatnonzero(waits & there)
         self.late = last[self.wait]
         # In order of the last arrival: what a wait is made of was over before.
@@ -304,9 +299,7 @@ class _Waits:
             together = together[np.argsort(rows["end_ns"][together], kind="stable")]
             groups, of = np.unique(sets[0][self.match[together]], return_inverse=True)
             # The last collective of each group so far, in order of their ends.
-            latest = np.where(
-                of[:, None] == np.arange(len(groups)), np.arange(len(together))[:, None], -1
-            )
+            latest = np.where(of[:, None] == np.arange(len(groups)), np.arange(len(together))[:, None], -1)
             latest = np.maximum.accumulate(latest, axis=0)
             ended = rows["end_ns"][together]
             before = np.searchsorted(ended, rows["start_ns"][self.late[mine]], side="right") - 1
@@ -349,9 +342,7 @@ class _Waits:
                 operators = recordings(scope.numpy(_OPERATORS.format(ranks=ranks)))
             began |= recorded_times(scope, device, ranks)
             for key in self.keys.tolist():
-                of = [
-                    found.get(divmod(key, 1 << 16)) for found in (device, host, returned, operators)
-                ]
+                of = [found.get(divmod(key, 1 << 16)) for found in (device, host, returned, operators)]
                 if divmod(key, 1 << 16) in began and key not in layers:
                     layers[key] = self._layers(key, *of)
         self._since()
@@ -360,9 +351,7 @@ class _Waits:
         self.parts = np.zeros((2, count, len(_LAYERS)), dtype=np.int64)
         for key, own in layers.items():
             first = began[divmod(key, 1 << 16)][0]
-            for side, (row, since) in enumerate(
-                ((self.late, self.since_late), (self.wait, self.since_wait))
-            ):
+            for side, (row, since) in enumerate(((self.late, self.since_late), (self.wait, self.since_wait))):
                 mine = np.flatnonzero(self.key[row] == key)
                 start = np.where(since[mine] >= 0, self.rows["end_ns"][since[mine]], first)
                 start = np.minimum(start, self.end[side, mine])
@@ -387,18 +376,11 @@ class _Waits:
             copies = union_of(device, kind == COPY)
             work = np.flatnonzero(kind != COMMUNICATION)
             work = work[np.argsort(device["start_ns"][work], kind="stable")]
-            started, ended, launched = (
-                device[name][work] for name in ("start_ns", "end_ns", "launch_ns")
-            )
+            started, ended, launched = (device[name][work] for name in ("start_ns", "end_ns", "launch_ns"))
         until = none if returned is None else np.sort(returned["end_ns"])
-        both = (
-            np.concatenate([getattr(one, edge) for one in (computes, copies)])
-            for edge in ("start", "end")
-        )
+        both = (np.concatenate([getattr(one, edge) for one in (computes, copies)]) for edge in ("start", "end"))
         on_device = Beside(union(*both), started, ended, launched, until)
-        on_threads = Beside(
-            nothing if operators is None else union_of(operators), none, none, none, none
-        )
+        on_threads = Beside(nothing if operators is None else union_of(operators), none, none, none, none)
         at, still = self.places[key], []
         for beside, of_host in ((on_device, False), (on_threads, True)):
             rows = np.flatnonzero(self.rows["on_host"][at] == of_host) + at.start
@@ -419,12 +401,7 @@ class _Waits:
             computes,
             copies,
             union(*self.held[:, at]),
-            union(
-                *(
-                    np.concatenate([getattr(one, edge) for one in still])
-                    for edge in ("start", "end")
-                )
-            ),
+            union(*(np.concatenate([getattr(one, edge) for one in still]) for edge in ("start", "end"))),
             *map(on_host, (_INPUT, _COLLECTION, _COMPILATION, _PROFILER, _OTHER)),
         ]
 
@@ -485,9 +462,7 @@ class _Waits:
             How much of each wait is such waits (ns).
         """
         wait, of, part = self._made_of()
-        taken = np.bincount(
-            wait, part * self.rows["wait_ns"][self.wait[of]], minlength=len(self.wait)
-        )
+        taken = np.bincount(wait, part * self.rows["wait_ns"][self.wait[of]], minlength=len(self.wait))
         match = self.match[self.wait]
         edges = np.flatnonzero(run_starts(match[wait]))
         ends = np.append(edges, len(wait))[1:]
@@ -508,9 +483,7 @@ class _Waits:
             for key in np.unique(self.key[row[own]]).tolist():
                 at, mine = self.places[key], self.key[row[own]] == key
                 until = np.maximum.accumulate(self.held[1, at])
-                low[mine] = at.start + np.searchsorted(
-                    until, self.start[side, own[mine]], side="right"
-                )
+                low[mine] = at.start + np.searchsorted(until, self.start[side, own[mine]], side="right")
             count = np.maximum(row[own] - low, 0)
             number = np.repeat(np.arange(len(own)), count)
             other = np.arange(len(number)) + np.repeat(low - np.cumsum(count) + count, count)

@@ -172,9 +172,7 @@ def _join(scope: Scope, measurements: tuple[Measurement, ...]) -> Joined:
     totals = scope.sql(
         "SELECT count(*) AS n, coalesce(sum(dur_ns), 0)::BIGINT AS ns FROM device_event WHERE kind = 'computation'"
     ).to_pylist()[0]
-    events = {
-        (one.rank, one.event): at for at, one in enumerate(measurements) if one.event is not None
-    }
+    events = {(one.rank, one.event): at for at, one in enumerate(measurements) if one.event is not None}
     classes = _classes(scope)
     found = _assigned(measurements, classes)
     rows = _launched(scope, [classes[number] for number in sorted(set(found.values()))])
@@ -256,8 +254,7 @@ def _assigned(measurements: Sequence[Measurement], classes: Sequence[_Class]) ->
                 number
                 for number in table.get(level, ())
                 # What a rank without kernels measured may be of any other.
-                if (classes[number].rank == one.rank or one.rank not in with_kernels)
-                and classes[number].fits(one)
+                if (classes[number].rank == one.rank or one.rank not in with_kernels) and classes[number].fits(one)
             ]
             if fitting:
                 first = min(classes[number].rank for number in fitting)
@@ -277,9 +274,7 @@ def _levels(key: tuple[str, tuple[str, ...]]) -> tuple[Any, ...]:
     return key, (own, tuple(one for one in arguments if not one.isdigit())), own
 
 
-def _launched(
-    scope: Scope, classes: Sequence[_Class]
-) -> dict[tuple[int, str, str, str], dict[str, Any]]:
+def _launched(scope: Scope, classes: Sequence[_Class]) -> dict[tuple[int, str, str, str], dict[str, Any]]:
     """The kernels of classes, in the order in which they started."""
     if not classes:
         return {}
@@ -311,9 +306,9 @@ def _launched(
     for row in rows.to_pylist():
         key = (row["rank"], row["name"], row["grid"], row["block"])
         if key in wanted:
-            found[key] = {
-                column: np.array(row[column], np.int64) for column in ("id", "step", "dur_ns")
-            } | {"operator": row["operator"]}
+            found[key] = {column: np.array(row[column], np.int64) for column in ("id", "step", "dur_ns")} | {
+                "operator": row["operator"]
+            }
     return found
 
 

@@ -148,14 +148,12 @@ def operators(scope: Scope, rank: int, *, every: bool = False) -> Calls:
     distinct, key = distinct_rows(code[chosen], spans[chosen], inputs[chosen])
     keys = [(names[name], span, given) for name, span, given in distinct]
     rows = scope.sql(
-        'SELECT span, input_id, dims, types, strides, "values" FROM operator_input'
-        " WHERE rank = $rank",
+        'SELECT span, input_id, dims, types, strides, "values" FROM operator_input WHERE rank = $rank',
         {"rank": rank},
     )
     listed = zip(*(rows.column(name).to_pylist() for name in rows.column_names), strict=True)
     texts: dict[tuple[int, int], _Texts] = {
-        (span, given): (dims, types, strides, values)
-        for span, given, dims, types, strides, values in listed
+        (span, given): (dims, types, strides, values) for span, given, dims, types, strides, values in listed
     }
     return Calls(ids[chosen], parent, key, keys, texts)
 
@@ -170,9 +168,7 @@ def _asks_related(operator: str) -> bool:
     return model is not None and model.asks_related
 
 
-def distinct_calls(
-    scope: Scope, rank: int, calls: Calls, kernel_of: list[str]
-) -> tuple[Array, list[Row]]:
+def distinct_calls(scope: Scope, rank: int, calls: Calls, kernel_of: list[str]) -> tuple[Array, list[Row]]:
     """For each operator the number of its distinct call, and these calls.
 
     `kernel_of` is the longest kernel of each key of `calls`, empty where it launches none itself.

@@ -57,9 +57,7 @@ def operator_delays(scope: Scope, keys: Sequence[str]) -> dict[str, list[Any]]:
         the starts of the calls to the start of the first and the end of the last work that was
         launched anywhere in them, summed over the `launching` calls that launched any.
     """
-    found: dict[str, list[Any]] = {
-        name: [] for name in ("name", "rank", *keys, "first_ns", "last_ns", "launching")
-    }
+    found: dict[str, list[Any]] = {name: [] for name in ("name", "rank", *keys, "first_ns", "last_ns", "launching")}
     for rank in scope.ranks:
         calls = scope.remembered((__name__, rank), partial(_launching, scope, rank))
         groups, which = distinct_rows(*(calls.columns[key] for key in ("name", *keys)))
@@ -84,18 +82,11 @@ def _launching(scope: Scope, rank: int) -> _Launching:
         asked += " AND id IN (SELECT id FROM host_event WHERE rank = $rank)"
     host = scope.rows(_HOST.format(asked=asked, **tables), {"rank": rank})
     first, last = _extents(scope, rank, host)
-    calls = np.flatnonzero(
-        host.column("is_operator").to_numpy(zero_copy_only=False) & (first < _NEVER)
-    )
+    calls = np.flatnonzero(host.column("is_operator").to_numpy(zero_copy_only=False) & (first < _NEVER))
     name, names = coded(host.column("name"))
-    columns = {
-        key: host.column(key).to_numpy().astype(np.int64)[calls]
-        for key in ("span", "input_id", "stack_id")
-    }
+    columns = {key: host.column(key).to_numpy().astype(np.int64)[calls] for key in ("span", "input_id", "stack_id")}
     start = host.column("start_ns").to_numpy()[calls]
-    return _Launching(
-        names, {"name": name[calls], **columns}, first[calls] - start, last[calls] - start
-    )
+    return _Launching(names, {"name": name[calls], **columns}, first[calls] - start, last[calls] - start)
 
 
 def _extents(scope: Scope, rank: int, host: Any) -> tuple[Array, Array]:

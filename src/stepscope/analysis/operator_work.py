@@ -100,10 +100,7 @@ class DeviceWork:
             group: a number from 0 for each row.
         """
         distinct, which = distinct_rows(group, self.rows["variant"])
-        sums = (
-            np.bincount(which, weights=self.rows[name], minlength=len(distinct)).tolist()
-            for name in _SUMMED
-        )
+        sums = (np.bincount(which, weights=self.rows[name], minlength=len(distinct)).tolist() for name in _SUMMED)
         parts = [
             Part(one[0], one[1], round(events), round(device_ns), round(shared), *rest)
             for one, events, device_ns, shared, *rest in zip(distinct, *sums, strict=True)
@@ -183,16 +180,9 @@ def _device_work(scope: Scope, conventions: Conventions) -> DeviceWork:
     for rank, steps in _steps_of_ranks(scope).items():
         with scope.of_rank(rank, steps) as own:
             found = charges_of(own, rank, conventions)
-            parts.append(
-                _of_rank(
-                    own, rank, found, kept_work(scope, rank), variants, kernels, modules, joined
-                )
-            )
+            parts.append(_of_rank(own, rank, found, kept_work(scope, rank), variants, kernels, modules, joined))
     names = (*_KEYS, *_SUMMED)
-    rows = {
-        name: np.concatenate([part[name] for part in parts]) if parts else np.zeros(0, np.int64)
-        for name in names
-    }
+    rows = {name: np.concatenate([part[name] for part in parts]) if parts else np.zeros(0, np.int64) for name in names}
     return DeviceWork(
         tuple(variants.of),  # type: ignore[arg-type]  # keys are what was numbered
         tuple(kernels.of),  # type: ignore[arg-type]
@@ -253,9 +243,7 @@ def _of_rank(
             first,
         )
 
-    distinct, which = distinct_rows(
-        found.thing, main, device, copied[call], transformed.astype(np.int64)[call]
-    )
+    distinct, which = distinct_rows(found.thing, main, device, copied[call], transformed.astype(np.int64)[call])
     variant_code = variants.all(variant(one) for one in distinct)
     module, module_names = coded(events.column("module"))
     module_code = np.array([modules(name) if name else -1 for name in module_names], np.int64)
@@ -289,22 +277,16 @@ def _of_rank(
         for name in ("shared_ns", "occupied_ns", *spans):
             columns[name] = np.where(columns[name] > 0, ns, 0)
         for name in ("weight", "occupancy_ns", *(name for name in counted if name not in spans)):
-            columns[name] = np.where(
-                ns == duration[rows], columns[name], columns[name] * ns / whole_ns
-            )
+            columns[name] = np.where(ns == duration[rows], columns[name], columns[name] * ns / whole_ns)
     return _grouped(columns)
 
 
-def _counted(
-    joined: Joined, rank: int, ids: Array, duration: Array, found: Charges, kernel: Array
-) -> dict[str, Array]:
+def _counted(joined: Joined, rank: int, ids: Array, duration: Array, found: Charges, kernel: Array) -> dict[str, Array]:
     """What counters counted of each piece of work; 0, of 0 ns, where they did not."""
     own = np.flatnonzero(joined.rank == rank)
     own = own[np.argsort(joined.id[own])]
     at = places(joined.id[own], ids)
-    on_tensor_cores = np.array(
-        [tensor_core_use(name, None).used for name in found.kernels] if len(own) else [], bool
-    )
+    on_tensor_cores = np.array([tensor_core_use(name, None).used for name in found.kernels] if len(own) else [], bool)
     columns = {}
     for one in COUNTED:
         values = np.full(len(ids), np.nan)
@@ -361,9 +343,7 @@ def classes_of(found: DeviceWork) -> Array:
     rows = found.rows
     works = [variant.work for variant in found.variants]
     kernel_work = rows["work"] == 0
-    return _classes(
-        rows["variant"], works, rows["kernel"], found.kernels, rows["direction"], kernel_work
-    )
+    return _classes(rows["variant"], works, rows["kernel"], found.kernels, rows["direction"], kernel_work)
 
 
 def classes_of_events(scope: Scope, rank: int) -> tuple[Array, Array]:

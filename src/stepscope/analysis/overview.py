@@ -171,9 +171,7 @@ def _measure(scope: Scope) -> Times:
                 lengths = parts.sum(axis=1).tolist()
                 times.step_ns += lengths
                 rank_steps.setdefault(broken.rank, []).extend(lengths)
-                times.measured = tuple(
-                    a or b for a, b in zip(times.measured, broken.measured, strict=True)
-                )
+                times.measured = tuple(a or b for a, b in zip(times.measured, broken.measured, strict=True))
             for key, own in work.items():
                 if key in steps:
                     _add_devices(times, scope, key[0], own, steps[key])

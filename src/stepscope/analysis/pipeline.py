@@ -79,9 +79,7 @@ def pipelines(scope: Scope) -> Pipelines | None:
     if not any(row["to_peer"] for row in rows):
         return None
     linked = chains(scope)
-    chosen = [
-        row for row in rows if _is_pipeline(row["group_name"], row["group_description"], linked)
-    ]
+    chosen = [row for row in rows if _is_pipeline(row["group_name"], row["group_description"], linked)]
     if not any(row["to_peer"] for row in chosen):
         return None
     conditions = {
@@ -89,11 +87,7 @@ def pipelines(scope: Scope) -> Pipelines | None:
         f"group_description IS NOT DISTINCT FROM {_literal(row['group_description'])})"
         for row in chosen
     }
-    members = [
-        sorted(recorded_ranks(row["group_ranks"]))
-        for row in chosen
-        if row["to_peer"] and row["group_ranks"]
-    ]
+    members = [sorted(recorded_ranks(row["group_ranks"])) for row in chosen if row["to_peer"] and row["group_ranks"]]
     sizes = {len(ranks) for ranks in members if ranks}
     return Pipelines(
         " OR ".join(sorted(conditions)),

@@ -36,9 +36,7 @@ if TYPE_CHECKING:
 PARTS = ("computation", "exposed_communication", "exposed_copy", "idle")
 """What a device's time is divided into, without a rest (see `device-time`)."""
 
-_WAITS = (
-    "SELECT rank, span, start_ns, wait_ns FROM collective WHERE {ranks} AND wait_ns IS NOT NULL"
-)
+_WAITS = "SELECT rank, span, start_ns, wait_ns FROM collective WHERE {ranks} AND wait_ns IS NOT NULL"
 
 _OF_STAGES = """
     SELECT rank, span, start_ns, CASE WHEN wait_ns IS NULL THEN end_ns ELSE start_ns + wait_ns END AS end_ns
@@ -148,9 +146,7 @@ class Differs(NamedTuple):
     ratio: float | None
 
 
-def outliers(
-    samples: Mapping[int, Sequence[float]], step_ns: float, resolution_ns: float
-) -> dict[int, Differs]:
+def outliers(samples: Mapping[int, Sequence[float]], step_ns: float, resolution_ns: float) -> dict[int, Differs]:
     """The ranks whose mean of a measure differs from the others': what is beyond all that could explain it.
 
     A rank differs where the distance of its mean from the median of the other ranks' means is above

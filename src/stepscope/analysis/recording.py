@@ -84,15 +84,8 @@ def asked_times(scope: Scope, whole: Scope, device: Recordings, ranks: str) -> R
         return steps_of(scope, ranks)
     if scope.part.window is None:
         return None
-    clipped = {
-        key: np.clip(times, *scope.part.window)
-        for key, times in recorded_times(whole, device, ranks).items()
-    }
-    return {
-        key: {"start_ns": ends[:1], "end_ns": ends[1:]}
-        for key, ends in clipped.items()
-        if ends[0] < ends[1]
-    }
+    clipped = {key: np.clip(times, *scope.part.window) for key, times in recorded_times(whole, device, ranks).items()}
+    return {key: {"start_ns": ends[:1], "end_ns": ends[1:]} for key, ends in clipped.items() if ends[0] < ends[1]}
 
 
 def rank_batches(ranks: Sequence[int]) -> Iterator[str]:

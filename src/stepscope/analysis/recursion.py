@@ -12,9 +12,7 @@ if TYPE_CHECKING:
     from stepscope.answers.scope import Scope
 
 
-def inner_calls(
-    scope: Scope, calls: str, key: str = "name", tables: str = "host_event"
-) -> dict[str, list[int]]:
+def inner_calls(scope: Scope, calls: str, key: str = "name", tables: str = "host_event") -> dict[str, list[int]]:
     """The calls that an alike call encloses, at whatever distance: their `rank` and `id`, as lists.
 
     Args:

@@ -83,9 +83,7 @@ class ReplayedCall:
         return printable(f"{self.name} {self.texts[0] or ''}".strip())[:200]
 
 
-def heaviest_calls(
-    scope: Scope, kind: Literal["operator", "kernel"], pattern: str, top: int
-) -> list[ReplayedCall]:
+def heaviest_calls(scope: Scope, kind: Literal["operator", "kernel"], pattern: str, top: int) -> list[ReplayedCall]:
     """The distinct calls of an operator, or of what launched a kernel, those with the most time first.
 
     Time is that on the device where any of them has some, else that on the host.
@@ -127,17 +125,13 @@ def _names(scope: Scope, kind: str, pattern: str) -> list[str]:
         else ("device_event", "kind IN ('computation', 'communication')")
     )
     query = f"SELECT DISTINCT name FROM {table} WHERE {kept}"
-    names: list[str] = (
-        scope.sql(f"{query} AND {matching('name', pattern)}").column("name").to_pylist()
-    )
+    names: list[str] = scope.sql(f"{query} AND {matching('name', pattern)}").column("name").to_pylist()
     if not names:
         known = scope.sql(f"{query} ORDER BY name").column("name").to_pylist()
         short = short_names(known) if kind == "kernel" else known
         names = [name for name, text in zip(known, short, strict=True) if text == pattern]
         if not names:
-            if (
-                kind == "operator"
-            ):  # autograd's nodes and operators of extensions cannot be replayed
+            if kind == "operator":  # autograd's nodes and operators of extensions cannot be replayed
                 short = [name for name in short if _OWN.fullmatch(name)]
             raise UsageError(
                 f"the recording has no {kind} {printable(pattern)}",
@@ -159,9 +153,7 @@ _KERNELS = """
 """
 
 
-def _add_rank(
-    scope: Scope, rank: int, kind: str, names: Sequence[str], found: dict[Any, ReplayedCall]
-) -> None:
+def _add_rank(scope: Scope, rank: int, kind: str, names: Sequence[str], found: dict[Any, ReplayedCall]) -> None:
     calls = operators(scope, rank, every=kind == "operator")
     if not len(calls.ids):
         return
@@ -281,9 +273,7 @@ def _literal(call: Call, position: int, given: Argument) -> dict[str, Any] | str
         return _tensor(given, index_bound(call, position))
     if isinstance(given, TensorList):
         if not given.tensors:
-            return (
-                "a list of tensors that is not recorded: PyTorch leaves lists of more than 30 out"
-            )
+            return "a list of tensors that is not recorded: PyTorch leaves lists of more than 30 out"
         kind = _dtype_beside(call)
         listed = [_tensor(Tensor(t.shape, t.dtype or kind, t.strides), None) for t in given.tensors]
         return next((one for one in listed if isinstance(one, str)), {"tensors": listed})

@@ -116,8 +116,7 @@ def recorded_lateness(lateness: Lateness) -> dict[int, float]:
     What lies before a rank's recording is left out: ranks do not start recording at the same time.
     """
     return {
-        rank: lateness.per_step(float(causes.sum()))
-        for rank, causes in lateness.by_rank(_recorded(lateness)).items()
+        rank: lateness.per_step(float(causes.sum())) for rank, causes in lateness.by_rank(_recorded(lateness)).items()
     }
 
 
@@ -154,9 +153,7 @@ class _Compared:
     def excess(self, phases: Iterable[str]) -> dict[int, float]:
         """How much longer each rank is in these phases than the others' median."""
         names = tuple(phases)
-        times = {
-            rank: sum(of.phases.get(name, 0.0) for name in names) for rank, of in self.ranks.items()
-        }
+        times = {rank: sum(of.phases.get(name, 0.0) for name in names) for rank, of in self.ranks.items()}
         others = medians_of_others(times)
         return {rank: time - others[rank] for rank, time in times.items()}
 

@@ -131,10 +131,7 @@ def throughput_words(scope: Scope) -> str:
         found = together(rates(own))
     if not found:
         return ""
-    told = [
-        f"{rate_text(rate)} {rate.name}/s ({count_text(_rounded(rate.per_step))} in a step)"
-        for rate in found
-    ]
+    told = [f"{rate_text(rate)} {rate.name}/s ({count_text(_rounded(rate.per_step))} in a step)" for rate in found]
     ranks = max(len(rate.ranks) for rate in found)
     whose = "" if ranks == 1 else f" of {ranks} ranks together"
     if beside_trace(scope):

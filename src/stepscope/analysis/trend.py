@@ -72,7 +72,5 @@ def find_trend(time: ArrayLike, value: ArrayLike) -> Trend | None:
     half = _NORMAL * math.sqrt(n * (n - 1) * (2 * n + 5) / 18)
     low = max(0, math.floor((pairs - half) / 2) - 1)
     high = min(pairs - 1, math.ceil((pairs + half) / 2))
-    slope, least, most = (
-        float(one) * length for one in (np.median(slopes), slopes[low], slopes[high])
-    )
+    slope, least, most = (float(one) * length for one in (np.median(slopes), slopes[low], slopes[high]))
     return Trend(slope, least, most, first, last)

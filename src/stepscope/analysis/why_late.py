@@ -37,9 +37,7 @@ _NAMED = {
 """Causes of which the names of kernels, or of operators and calls, say more."""
 
 
-def what_took_longer(
-    scope: Scope, lateness: Lateness, rank: int, cause: str, most: int = 2
-) -> list[str]:
+def what_took_longer(scope: Scope, lateness: Lateness, rank: int, cause: str, most: int = 2) -> list[str]:
     """The names of the kernels, or operators and calls, that took a late rank longer than the others, those
     first that make most of the difference.
 

@@ -93,9 +93,7 @@ def devices_looked_at(scope: Scope, whole: Scope, *, each_step: bool) -> Iterato
                 times = extent(own)
                 if asked is not None:
                     times = asked[key]["start_ns"], asked[key]["end_ns"]
-                numbers = (
-                    asked[key]["step"].tolist() if each_step and asked else [None] * len(times[0])
-                )
+                numbers = asked[key]["step"].tolist() if each_step and asked else [None] * len(times[0])
                 yield DeviceWindows(key, index, own, numbers, *times)
 
 
@@ -125,9 +123,7 @@ def windows(
 def whole_window(steps: Columns) -> tuple[Array, Array]:
     """From the start of the first step that counts to the end of the last one (see `counted`)."""
     counted = steps["counted"]
-    return steps["start_ns"][counted].min(keepdims=True), steps["end_ns"][counted].max(
-        keepdims=True
-    )
+    return steps["start_ns"][counted].min(keepdims=True), steps["end_ns"][counted].max(keepdims=True)
 
 
 def buckets(begin: int, end: int) -> tuple[Array, Array]:

@@ -267,9 +267,7 @@ def failed_checks(
     )
 
 
-def _answered(
-    question: Question, scope: Scope, asked: Mapping[str, Any]
-) -> tuple[pa.Table, tuple[int, ...], str]:
+def _answered(question: Question, scope: Scope, asked: Mapping[str, Any]) -> tuple[pa.Table, tuple[int, ...], str]:
     """What a question answers, the ranks whose recording is damaged, and a sentence on whose figures these are.
 
     Where ranks are put together or compared, damaged ones are left out as long as another is there that has what was
@@ -307,9 +305,7 @@ def _check_columns(columns: Sequence[str], question: Question) -> None:
     for position, name in enumerate(columns):
         check_name(name, known, "column", of=question.name)
         if name in columns[:position]:
-            raise UsageError(
-                f"column {name!r} is named twice", hint="name it once", slug="column-twice"
-            )
+            raise UsageError(f"column {name!r} is named twice", hint="name it once", slug="column-twice")
 
 
 def _complete(question: Question, given: dict[str, Any]) -> dict[str, Any]:
@@ -375,9 +371,7 @@ def _note(question: Question, scope: Scope) -> str:
         return why_nothing(scope)
     if scope.steps is not None or scope.ranks != scope.store.ranks:
         reason = "No matching rows in the chosen ranks and steps."
-    elif question.needs == "device" and not scope.value(
-        f"SELECT count(*) FROM device_event WHERE {work}"
-    ):
+    elif question.needs == "device" and not scope.value(f"SELECT count(*) FROM device_event WHERE {work}"):
         reason = "The recording has no device events."
     else:
         reason = "No matching rows in this recording."

@@ -196,9 +196,7 @@ class Declaration:
     def __post_init__(self) -> None:
         """Refuses what could not be asked for or shown, whoever declares it."""
         if not _NAME.fullmatch(self.name):
-            raise ValueError(
-                f"{self.name!r} is not a name for a question: write it like device-time"
-            )
+            raise ValueError(f"{self.name!r} is not a name for a question: write it like device-time")
         for kind, declared in ((Column, self.columns), (Parameter, self.parameters)):
             for one in declared:
                 if not isinstance(one, kind) or one.type not in get_args(Type):
@@ -206,9 +204,7 @@ class Declaration:
         if taken := SHARED.intersection(parameter.name for parameter in self.parameters):
             raise ValueError(f"{self.name}: every question has {', '.join(sorted(taken))} already")
         if unknown := set(self.rests_on) - set(MEANINGS):
-            raise ValueError(
-                f"{self.name} rests on {', '.join(sorted(unknown))}, which is not a kind of evidence"
-            )
+            raise ValueError(f"{self.name} rests on {', '.join(sorted(unknown))}, which is not a kind of evidence")
         for text in (self.asks, self.fills):
             if not isinstance(text, str):
                 raise TypeError(f"{self.name}: {text!r} is not text")

@@ -24,12 +24,8 @@ ERRORS = {
 }
 
 
-PICK_EACH = (
-    "pick one with --job NAME, once for all recordings or once for each in order (in Python job=)"
-)
-NAME_FILES = (
-    "name the files of one job, or keep a store of each: stepscope import SRC -o DIR, then DIR/NAME"
-)
+PICK_EACH = "pick one with --job NAME, once for all recordings or once for each in order (in Python job=)"
+NAME_FILES = "name the files of one job, or keep a store of each: stepscope import SRC -o DIR, then DIR/NAME"
 
 
 def several_jobs(
@@ -102,9 +98,7 @@ _LEFT_OUT = "left_out"
 """Column of why a file is in no answer: such a file is of no job, and each job's store lists it."""
 
 
-def _of_no_job_once(
-    parts: Sequence[pa.Table], chosen: pc.Expression, key: str, beside: str
-) -> list[pa.Table]:
+def _of_no_job_once(parts: Sequence[pa.Table], chosen: pc.Expression, key: str, beside: str) -> list[pa.Table]:
     """The parts, and after them those of the chosen rows that all of them have, once and of no job."""
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -96,9 +96,7 @@ def _inside_brackets(name: str) -> str | None:
         elif sign == "<":
             levels.append([""])
         elif sign == ">" and len(levels) > 1:
-            kept = [
-                text for text in map(_tidy, levels.pop()) if text and not _NOISE.fullmatch(text)
-            ]
+            kept = [text for text in map(_tidy, levels.pop()) if text and not _NOISE.fullmatch(text)]
             levels[-1][-1] += f"<{', '.join(kept)}>" if kept else ""
         elif sign == "," and len(levels) > 1:
             levels[-1].append("")
@@ -150,9 +148,7 @@ def _without_middle(text: str, width: int) -> str:
 
 def _common_start(texts: Sequence[str]) -> int:
     first, last = min(texts), max(texts)
-    return next(
-        (i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first)
-    )
+    return next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
 
 
 def _from(text: str, start: int, width: int) -> str:

@@ -157,9 +157,7 @@ def named_nothing(scope: Complete) -> UsageError | None:
     part = scope.part
     searched = ("module", "host_event", "device_event", "captured_event")
     scope.store.check_files(", ".join(searched), scope.store.ranks)
-    tables = {
-        name: f"({scope.store.select_text(TABLES[name], scope.store.ranks)})" for name in searched
-    }
+    tables = {name: f"({scope.store.select_text(TABLES[name], scope.store.ranks)})" for name in searched}
     if part.under is not None:
         kinds, pattern = _kinds_under(part.under)
         names = " UNION ALL ".join(query.format(**tables) for query in kinds.values())
@@ -186,9 +184,7 @@ def _there(scope: Complete, pattern: str, names: str) -> bool:
     return bool(scope.value(f"SELECT count(*) FROM ({names}) WHERE {matching('name', pattern)}"))
 
 
-def _named_nothing(
-    scope: Complete, what: str, pattern: str, names: str, listed_by: str
-) -> UsageError:
+def _named_nothing(scope: Complete, what: str, pattern: str, names: str, listed_by: str) -> UsageError:
     known = scope.sql(f"SELECT DISTINCT name FROM ({names}) ORDER BY name LIMIT {_MOST_NAMES}")
     near = did_you_mean(pattern.strip("/*?"), known.column("name").to_pylist())
     after = " " if near.endswith("?") else "; "
@@ -204,9 +200,7 @@ def why_nothing(scope: Complete) -> str:
     part = scope.part
     if part.name is None and part.under is None:
         return "No matching rows in this part of the recording."
-    if not any(
-        scope.value(f"SELECT count(*) FROM {one}") for one in ("host_event", "device_event")
-    ):
+    if not any(scope.value(f"SELECT count(*) FROM {one}") for one in ("host_event", "device_event")):
         return "What is named is in the recording, but not in the ranks, steps or part that were asked for."
     if part.name is None:
         return "No matching rows in this part of the recording."
@@ -272,9 +266,7 @@ class _Under:
         kinds, pattern = _kinds_under(asked)
         tables = {name: scope.every(name) for name in ("module", "host_event", "captured_event")}
         found = {
-            one: scope.value(
-                f"SELECT count(*) FROM ({query.format(**tables)}) WHERE {matching('name', pattern)}"
-            )
+            one: scope.value(f"SELECT count(*) FROM ({query.format(**tables)}) WHERE {matching('name', pattern)}")
             for one, query in kinds.items()
         }
         meant = [one for one, count in found.items() if count]
@@ -385,13 +377,9 @@ class _OfRank:
         return {
             "rank": np.full(len(rows), self.rank, np.int32),
             **own,
-            "parent_id": np.where(parent >= 0, host["id"][parent], _UNMEASURED)
-            if len(rows)
-            else own["id"],
+            "parent_id": np.where(parent >= 0, host["id"][parent], _UNMEASURED) if len(rows) else own["id"],
             "depth": np.minimum(levels(place[parent]), (1 << 15) - 1).astype(np.int16),
-            "recursive": inside_alike(
-                place[parent], host["likeness"][rows], host["recursive"][rows]
-            ),
+            "recursive": inside_alike(place[parent], host["likeness"][rows], host["recursive"][rows]),
             "device_ns": total[rows],
             "device_self_ns": self_time[rows],
         }
@@ -493,13 +481,9 @@ def _check_window(scope: Complete, window: tuple[int, int]) -> None:
     """
     start, end = window
     timed = dict.fromkeys(("host_event", "device_event"), "start_ns, start_ns + dur_ns")
-    moments = {
-        name: "time_ns, time_ns" for name, one in TABLES.items() if "time_ns" in one.column_names
-    }
+    moments = {name: "time_ns, time_ns" for name, one in TABLES.items() if "time_ns" in one.column_names}
     for tables, what in ((timed, "event"), (moments, "event or sample")):
-        rows = " UNION ALL ".join(
-            f"SELECT {of} FROM {scope.every(one)}" for one, of in tables.items()
-        )
+        rows = " UNION ALL ".join(f"SELECT {of} FROM {scope.every(one)}" for one, of in tables.items())
         (row,) = scope.sql(
             f"""
             SELECT min(first) AS first_ns, max(last) AS last_ns, bool_or(
@@ -516,6 +500,4 @@ def _check_window(scope: Complete, window: tuple[int, int]) -> None:
 
 
 def _nothing_in(window: tuple[int, int], what: str, hint: str) -> UsageError:
-    return UsageError(
-        f"no {what} lies in {window_text(window)} of the run", hint=hint, slug="nothing-in-window"
-    )
+    return UsageError(f"no {what} lies in {window_text(window)} of the run", hint=hint, slug="nothing-in-window")

@@ -54,10 +54,7 @@ _TAKES: dict[About, frozenset[Filter]] = {
 def filters_of(question: Question) -> dict[str | None, tuple[Filter, ...]]:
     """The filters that a question takes, by the value of `by` where that decides, else under None."""
     of_forms = {None: question.about} if isinstance(question.about, str) else question.about
-    return {
-        by: tuple(one for one in get_args(Filter) if one in _TAKES[about])
-        for by, about in of_forms.items()
-    }
+    return {by: tuple(one for one in get_args(Filter) if one in _TAKES[about]) for by, about in of_forms.items()}
 
 
 _WHY = {
@@ -114,15 +111,12 @@ class Part:
         ]
         hint = [f"it takes {', '.join(f'--{one}' for one in own)}"] if own else []
         if others:
-            hint.append(
-                f"with {' or '.join(others)} it takes {' and '.join(map(_option, wrong))} too"
-            )
+            hint.append(f"with {' or '.join(others)} it takes {' and '.join(map(_option, wrong))} too")
         else:
             able = "steps, operators" if wrong == ["window"] else "operators, kernels"
             hint.append(f"{able} and others take {'it' if len(wrong) == 1 else 'them'}")
         raise UsageError(
-            f"{question.name}{form} {_WHY[about]}: it cannot be asked with "
-            f"{' or '.join(map(_option, wrong))}",
+            f"{question.name}{form} {_WHY[about]}: it cannot be asked with {' or '.join(map(_option, wrong))}",
             hint="; ".join(hint),
             slug="cannot-narrow",
         )

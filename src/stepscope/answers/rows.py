@@ -32,10 +32,7 @@ def answer_rows(
     names = list(by_name) if names is None else names
     columns = list(zip(*rows, strict=True)) or [()] * len(names)
     return pa.table(
-        [
-            pa.array(list(values), by_name[name])
-            for name, values in zip(names, columns, strict=True)
-        ],
+        [pa.array(list(values), by_name[name]) for name, values in zip(names, columns, strict=True)],
         names=list(names),
     )
 
@@ -75,9 +72,7 @@ def as_declared(question: Question, rows: pa.Table) -> pa.Table:
     undeclared = set(rows.column_names) - {c.name for c in question.columns}
     if undeclared:
         raise ValueError(f"{question.name} does not declare {', '.join(sorted(undeclared))}")
-    fields = [
-        pa.field(c.name, types[c.type]) for c in question.columns if c.name in rows.column_names
-    ]
+    fields = [pa.field(c.name, types[c.type]) for c in question.columns if c.name in rows.column_names]
     ordered = rows.select([field.name for field in fields])
     declared = pa.schema(fields)
     if ordered.num_rows <= _FEW_ROWS:

@@ -105,10 +105,7 @@ class Scope:
             if steps is not None or by_default:
                 store.check_files("step, phase_step", self.ranks)
                 traced, phase_steps = (
-                    [
-                        step
-                        for (step,) in self._cursor.execute(_STEPS.format(table=table)).fetchall()
-                    ]
+                    [step for (step,) in self._cursor.execute(_STEPS.format(table=table)).fetchall()]
                     for table in ("step", "phase_step")
                 )
                 known = sorted({*traced, *phase_steps})
@@ -120,11 +117,7 @@ class Scope:
                 chosen = f"step IN ({', '.join(map(str, self.steps)) or 'NULL'})"
                 filters = {name: chosen for name, table in TABLES.items() if table.stepped}
                 described = f"SELECT (rank, id) FROM {{events}} WHERE {chosen}"
-                filters |= {
-                    name: table.describing(described)
-                    for name, table in TABLES.items()
-                    if table.describes
-                }
+                filters |= {name: table.describing(described) for name, table in TABLES.items() if table.describes}
                 self._shadow(filters)
             if part:
                 self._narrow(part)
@@ -173,9 +166,7 @@ class Scope:
         from stepscope.answers.narrow import kept_tables, named_nothing, narrowing_views
 
         for name in TABLES:
-            self._cursor.execute(
-                f"CREATE TEMP VIEW every_{name} AS {self.complete_rows(name, self.ranks)}"
-            )
+            self._cursor.execute(f"CREATE TEMP VIEW every_{name} AS {self.complete_rows(name, self.ranks)}")
         tables = kept_tables(self, part)
         if not any(kept.num_rows for kept in tables.values()):
             self.lacks = named_nothing(self)
@@ -206,9 +197,7 @@ class Scope:
                 self._hold()
 
     @contextmanager
-    def of_rank(
-        self, rank: int, steps: Iterable[int] | None = None, *, all_times: bool = False
-    ) -> Iterator[Scope]:
+    def of_rank(self, rank: int, steps: Iterable[int] | None = None, *, all_times: bool = False) -> Iterator[Scope]:
         """One of its ranks, whatever part is asked for, for who asks one after the other: from that rank's files alone,
         with all ranks' it would be quadratic. Itself where it has no other, or has the events in memory.
         """
@@ -256,13 +245,9 @@ class Scope:
             make: makes it of this scope.
             records: the classes that it is made of, beside numbers, texts, arrays and what holds these.
         """
-        return self.once(
-            key, lambda: self._from_kept(("made", key), make, lambda _: True, *records)
-        )
+        return self.once(key, lambda: self._from_kept(("made", key), make, lambda _: True, *records))
 
-    def _from_kept(
-        self, name: Any, make: Callable[[], T], worth: Callable[[T], bool], *records: type
-    ) -> T:
+    def _from_kept(self, name: Any, make: Callable[[], T], worth: Callable[[T], bool], *records: type) -> T:
         if self._kept is None and self._found is None:
             return make()
         from stepscope.store.kept import NOTHING, key_of

@@ -97,9 +97,7 @@ def without_ranks(scope: Scope, ranks: Sequence[int]) -> Iterator[Scope]:
 
 
 @contextmanager
-def sound_recordings(
-    recordings: Sequence[Recording], *, alike: bool
-) -> Iterator[tuple[list[Recording], str]]:
+def sound_recordings(recordings: Sequence[Recording], *, alike: bool) -> Iterator[tuple[list[Recording], str]]:
     """Recordings without damaged ranks, and a sentence on these.
 
     Args:
@@ -107,14 +105,8 @@ def sound_recordings(
     """
     damaged = [damaged_ranks(one.scope) for one in recordings]
     union = tuple(sorted({rank for ranks in damaged for rank in ranks}))
-    told = [
-        f"{ranks_text(ranks)} of {one.role}"
-        for one, ranks in zip(recordings, damaged, strict=True)
-        if ranks
-    ]
-    words = (
-        f"Damaged, and left out{' of both' if alike else ''}: {'; '.join(told)}." if told else ""
-    )
+    told = [f"{ranks_text(ranks)} of {one.role}" for one, ranks in zip(recordings, damaged, strict=True) if ranks]
+    words = f"Damaged, and left out{' of both' if alike else ''}: {'; '.join(told)}." if told else ""
     with ExitStack() as stack:
         yield (
             [

@@ -107,9 +107,7 @@ class Table:
 
         name, direction = sort_key(by)
         check_name(name, self.arrow.column_names, "column", of=self.question.name)
-        largest_first = direction == "desc" or (
-            not direction and self.question.column(name).type in ("int", "float")
-        )
+        largest_first = direction == "desc" or (not direction and self.question.column(name).type in ("int", "float"))
         order = "descending" if largest_first else "ascending"
         rows = pc.sort_indices(self.arrow, sort_keys=[(name, order)])  # a stable sort
         return replace(self, arrow=self.arrow.take(rows), is_sorted=True)
@@ -138,9 +136,7 @@ class Table:
             trace.kernels()[0]["name"] == trace.kernels()["name"][0]
         """
         if isinstance(asked, str):
-            check_name(
-                asked, self.arrow.column_names, "column", of=f"this answer to {self.question.name}"
-            )
+            check_name(asked, self.arrow.column_names, "column", of=f"this answer to {self.question.name}")
             return list(self.arrow.column(asked).to_pylist())
         positions = range(len(self))
         if isinstance(asked, slice):
@@ -203,10 +199,7 @@ class Table:
             "question": self.question.name,
             "asks": self.question.asks,
             "sources": list(self.sources),
-            "columns": [
-                {"name": c.name, "type": c.type, "unit": c.unit, "meaning": c.meaning}
-                for c in self.columns
-            ],
+            "columns": [{"name": c.name, "type": c.type, "unit": c.unit, "meaning": c.meaning} for c in self.columns],
             "rows": _finite(self.arrow).to_pylist(),
             "checks": [dict(check) for check in self.checks],
         }
@@ -243,8 +236,7 @@ class Table:
         import pyarrow.parquet as pq
 
         fields = [
-            self.arrow.schema.field(c.name).with_metadata({"unit": c.unit, "meaning": c.meaning})
-            for c in self.columns
+            self.arrow.schema.field(c.name).with_metadata({"unit": c.unit, "meaning": c.meaning}) for c in self.columns
         ]
         schema = pa.schema(fields, metadata={"question": self.question.name})
         # In memory first: Parquet's writer seeks, which a pipe cannot.
@@ -253,9 +245,7 @@ class Table:
         with complete_output(Path(path)) as unfinished:
             unfinished.write_bytes(written.getvalue())
 
-    def lines(
-        self, *, width: int, most: int | None, whole: bool = False, bars: bool = False
-    ) -> list[Line]:
+    def lines(self, *, width: int, most: int | None, whole: bool = False, bars: bool = False) -> list[Line]:
         """Its rows as a grid: what was asked, the rows, what is left out, and how far to trust it.
 
         Args:

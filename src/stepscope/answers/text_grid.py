@@ -125,9 +125,7 @@ def shortened(text: str, width: int) -> str:
     return f"{first_cells(text, width - 1 - tail)}…{last_cells(text, tail)}"
 
 
-def warning_lines(
-    checks: Sequence[Mapping[str, Any]], width: int, *, several: bool = False
-) -> list[Line]:
+def warning_lines(checks: Sequence[Mapping[str, Any]], width: int, *, several: bool = False) -> list[Line]:
     """Each check that bears on an answer, the severe ones first and at most so many; several notes, which every answer
     about the recording would repeat, are only named.
 
@@ -188,9 +186,7 @@ def wrapped(text: str, width: int, indent: str = "") -> list[str]:
 
 def _lines(text: str, width: int, indent: str = "", *, advises: bool = False) -> list[str]:
     held = _HELD.sub(lambda found: found[0].replace(" ", "\N{NO-BREAK SPACE}"), text)
-    lines = textwrap.wrap(
-        held, width, subsequent_indent=indent, break_on_hyphens=False, break_long_words=not advises
-    )
+    lines = textwrap.wrap(held, width, subsequent_indent=indent, break_on_hyphens=False, break_long_words=not advises)
     if advises:
         kept = ([line] if "`" in line else textwrap.wrap(line, width) for line in lines)
         lines = [part for parts in kept for part in parts]
@@ -255,13 +251,9 @@ def grid_lines(
     return lines
 
 
-def _draw_shares(
-    columns: Sequence[Column], labels: list[str], rows: Sequence[Row], texts: list[list[str]]
-) -> None:
+def _draw_shares(columns: Sequence[Column], labels: list[str], rows: Sequence[Row], texts: list[list[str]]) -> None:
     """Adds a bar to each value of the first column of shares, the longest to the largest."""
-    shares = [
-        i for i, c in enumerate(columns) if c.unit == "ratio" and c.name.endswith("share_ratio")
-    ]
+    shares = [i for i, c in enumerate(columns) if c.unit == "ratio" and c.name.endswith("share_ratio")]
     if not shares:
         return
     values = [row[columns[shares[0]].name] or 0.0 for row in rows]
@@ -304,9 +296,7 @@ def _cell(row: Row, column: Column, in_sentences: bool, indented: bool) -> str:
     return "  " * int(row.get("depth") or 0) + text if indented else text
 
 
-def _widths(
-    columns: list[Column], labels: list[str], rows: list[list[str]], width: int
-) -> list[int]:
+def _widths(columns: list[Column], labels: list[str], rows: list[list[str]], width: int) -> list[int]:
     """Natural widths, except that texts give way, the widest first, until the rest fits."""
     widths = [
         max(len(label), *(cells(part) for row in rows for part in row[i].split("\n") or [""]))
@@ -322,9 +312,7 @@ def _widths(
             break
         widest = max(texts, key=lambda i: widths[i])
         second = max((widths[i] for i in texts if i != widest), default=0)
-        widths[widest] = max(
-            narrowest[widest], widths[widest] - excess, min(second, widths[widest] - 1)
-        )
+        widths[widest] = max(narrowest[widest], widths[widest] - excess, min(second, widths[widest] - 1))
     return widths
 
 
@@ -363,9 +351,7 @@ def _kept(
     return fitting(sums)
 
 
-def _joined(
-    row: list[str], columns: list[Column], widths: list[int], *, in_sentences: bool = False
-) -> str:
+def _joined(row: list[str], columns: list[Column], widths: list[int], *, in_sentences: bool = False) -> str:
     padded = [
         left(cell if in_sentences and column.advises else shortened(cell, width), width)
         if column.type == "text"
@@ -403,20 +389,14 @@ def grid_html(columns: Sequence[Column], rows: Sequence[Row], *, in_sentences: b
         if c.kernels and (names := [row[c.name] or "" for row in rows])
     }
     head = "".join(
-        f'<th style="text-align:{_side(c)}" title="{escape(_titled(c))}">{escape(c.name)}</th>'
-        for c in columns
+        f'<th style="text-align:{_side(c)}" title="{escape(_titled(c))}">{escape(c.name)}</th>' for c in columns
     )
     most = _MOST_HTML_TITLE if in_sentences else _MOST_HTML_TEXT
     body = "".join(
-        "<tr>"
-        + "".join(_cell_html(row[c.name], c, shorter.get(c.name, {}), most) for c in columns)
-        + "</tr>"
+        "<tr>" + "".join(_cell_html(row[c.name], c, shorter.get(c.name, {}), most) for c in columns) + "</tr>"
         for row in rows
     )
-    return (
-        f'<div style="overflow-x:auto"><table><thead><tr>{head}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>"
-    )
+    return f'<div style="overflow-x:auto"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 def _side(column: Column) -> str:
@@ -432,8 +412,6 @@ def _cell_html(value: Any, column: Column, shorter: Mapping[str, str], most: int
     shown = shortened(one_line(shorter.get(value, text)), most)
     style = f"text-align:{_side(column)}" + ("" if column.type == "text" else ";white-space:nowrap")
     if column.name.endswith("share_ratio") and value is not None and 0 < value <= 1:
-        style += (
-            f";background:linear-gradient(to right,{_HTML_BAR} {100 * value:.1f}%,transparent 0)"
-        )
+        style += f";background:linear-gradient(to right,{_HTML_BAR} {100 * value:.1f}%,transparent 0)"
     title = f' title="{escape(shortened(text, _MOST_HTML_TITLE))}"' if shown != text else ""
     return f'<td style="{style}"{title}>{escape(shown)}</td>'

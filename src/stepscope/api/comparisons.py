@@ -30,12 +30,11 @@ def diff(
     Args:
         before: a folder, file, store, open trace or result of `parse_result`.
         after: what it is compared with, recorded in the same way.
-        by: what is compared; by default the first of category, label and phase that both have;
-            phases in place of categories where both have phases of steps without the profiler.
+        by: what is compared; by default the first of category, label and phase that both have; phases in place of
+            categories where both have phases of steps without the profiler.
 
-    Columns: name, path, depth, kind, matched, before_ns, after_ns, change_ns, change_ratio,
-    ci95_low_ns, ci95_high_ns, verdict, share_ratio, calls_before, calls_after, inside,
-    samples_before, samples_after.
+    Columns: name, path, depth, kind, matched, before_ns, after_ns, change_ns, change_ratio, ci95_low_ns,
+    ci95_high_ns, verdict, share_ratio, calls_before, calls_after, inside, samples_before, samples_after.
 
     Raises:
         SourceError: a source cannot be read, or they have nothing that can be compared.
@@ -53,8 +52,7 @@ def metrics_diff(before: Source, after: Source, **asked: Unpack[AskedOfSeveral])
         before: a folder, file, store, open trace or result of `parse_result`.
         after: what it is compared with, recorded in the same way.
 
-    Columns: kernel, grid, block, device_before_ns, device_after_ns, metric, before, after,
-    unit, change_ratio.
+    Columns: kernel, grid, block, device_before_ns, device_after_ns, metric, before, after, unit, change_ratio.
 
     Raises:
         SourceError: a source cannot be read, or they have nothing that can be compared.
@@ -76,18 +74,17 @@ def scaling(
     Beside its own parameters it takes those of `AskedOfSeveral`.
 
     Args:
-        sources: a folder, file, store, open trace or result of `parse_result` for each
-            recording.
-        mode: what stays the same over all runs: the work of each process, or all work together;
-            by default as the recorded batches tell, else weak.
+        sources: a folder, file, store, open trace or result of `parse_result` for each recording.
+        mode: what stays the same over all runs: the work of each process, or all work together; by default as the
+            recorded batches tell, else weak.
         below: efficiency below which a label stops scaling.
-        by: what is compared: inline measurements (label), phases, or what traced steps consist
-            of (class); by default the first that all runs have.
+        by: what is compared: inline measurements (label), phases, or what traced steps consist of (class); by
+            default the first that all runs have.
 
-    Columns: label, run, ranks, average_ns, max_ns, slowest_rank, efficiency_ratio,
-    weak_efficiency_ratio, strong_efficiency_ratio, stops_at_ranks, over_ideal_ns, serial_ratio,
-    inside, mode, efficiency_low_ratio, efficiency_high_ratio, serial_low_ratio,
-    serial_high_ratio, model, next_ranks, next_ns, next_low_ns, next_high_ns.
+    Columns: label, run, ranks, average_ns, max_ns, slowest_rank, efficiency_ratio, weak_efficiency_ratio,
+    strong_efficiency_ratio, stops_at_ranks, over_ideal_ns, serial_ratio, inside, mode, efficiency_low_ratio,
+    efficiency_high_ratio, serial_low_ratio, serial_high_ratio, model, next_ranks, next_ns, next_low_ns,
+    next_high_ns.
 
     Raises:
         SourceError: a source cannot be read, or they have nothing that can be compared.

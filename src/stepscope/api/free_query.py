@@ -63,9 +63,7 @@ def answer_query(scope: Scope, text: str, *, top: int | None = None) -> Table:
         rows, note = rows.slice(0, top), f"These are the first {top} rows; there are more."
     sources = scope.sql(SOURCES)
     rests_on = tuple(sorted({kind for question in asked.values() for kind in question.rests_on}))
-    failed = {
-        tuple(one[name] for name in _PLACE): one for of in tables.values() for one in of.checks
-    }
+    failed = {tuple(one[name] for name in _PLACE): one for of in tables.values() for one in of.checks}
     heads = _distinct(rows.column_names)
     arrays = [_plain_array(array) for array in rows.columns]
     types = [_type(array.type) for array in arrays]

@@ -35,11 +35,7 @@ def heaviest_kernels(trace: Trace, *, top: int, source: str) -> tuple[str, ...]:
         SourceError: it has none; those that communicate with other devices do not count.
     """
     rows = trace.ask("kernels").rows()
-    names = [
-        row["name"]
-        for row in rows
-        if row["kind"] != "communication" and not _WITH_PEERS.search(row["name"])
-    ]
+    names = [row["name"] for row in rows if row["kind"] != "communication" and not _WITH_PEERS.search(row["name"])]
     if not names:
         raise SourceError(
             f"{source}: the recording has no kernel that can be run again alone",

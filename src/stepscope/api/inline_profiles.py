@@ -131,9 +131,7 @@ def trace_of_profiles(profiles: Sequence[Mapping[str, Any]]) -> Trace:
         rows["inline_timing"] += [{"rank": rank, **row} for row in tables.inline_timing.to_pylist()]
         told = {"path": f"profile {place}", "format": "inline"}
         rows["source"].append({"rank": rank, **told, "metadata": json.dumps(tables.facts.metadata)})
-        rows["rank"].append(
-            {"rank": rank, "host": tables.facts.host, "world_size": tables.facts.world_size}
-        )
+        rows["rank"].append({"rank": rank, "host": tables.facts.host, "world_size": tables.facts.world_size})
     return Trace(Store.from_rows(rows))
 
 

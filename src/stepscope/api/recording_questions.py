@@ -38,25 +38,21 @@ class RecordingQuestions(Asks):
         """Which chain of work and waits decided how long the steps took?
 
         Args:
-            by: what a row is: a kind of work, a name, an operator, a module, a rank, a step, or a
-                piece of the path.
+            by: what a row is: a kind of work, a name, an operator, a module, a rank, a step, or a piece of the path.
 
-        Columns: span, step, rank, start_ns, kind, class, name, operator, module, pieces, path_ns,
-        step_ns, share_ratio, largest, largest_part_ns, host_ns, input_ns, launch_ns,
-        computation_ns, transfer_ns, waiting_ns, copy_ns, synchronization_ns, idle_ns, total_ns.
+        Columns: span, step, rank, start_ns, kind, class, name, operator, module, pieces, path_ns, step_ns, share_ratio,
+        largest, largest_part_ns, host_ns, input_ns, launch_ns, computation_ns, transfer_ns, waiting_ns, copy_ns,
+        synchronization_ns, idle_ns, total_ns.
         """
         return self.ask("critical-path", by=by, **asked)
 
-    def what_if(
-        self, *, faster: str = "", without: str = "", **asked: Unpack[AskedOfRecording]
-    ) -> Table:
+    def what_if(self, *, faster: str = "", without: str = "", **asked: Unpack[AskedOfRecording]) -> Table:
         """How long would a step take if something were faster, or were not there?
 
         Args:
-            faster: classes or name patterns of kernels and how many times as fast they would be:
-                GEMM=2,*softmax*=1.5; by default each class is tried.
-            without: communication, input, launch or straggler, separated by commas; by default each
-                is tried.
+            faster: classes or name patterns of kernels and how many times as fast they would be: GEMM=2,*softmax*=1.5;
+                by default each class is tried.
+            without: communication, input, launch or straggler, separated by commas; by default each is tried.
 
         Columns: span, change, step_ns, saved_ns, saved_ratio, at_least_ns, at_most_ns.
         """
@@ -72,13 +68,12 @@ class RecordingQuestions(Asks):
         """In which functions of the host does the time go, and who calls them?
 
         Args:
-            by: what a row is: a `function`, a `library`, a source `line`, a `thread`, or a place in
-                a tree: `top-down` below what called it, `bottom-up` below what it called.
-            least_ratio: leave out what has less than this part of everything, with all that is
-                below it in a tree.
+            by: what a row is: a `function`, a `library`, a source `line`, a `thread`, or a place in a tree: `top-down`
+                below what called it, `bottom-up` below what it called.
+            least_ratio: leave out what has less than this part of everything, with all that is below it in a tree.
 
-        Columns: function, clock, library, file, line, rank, pid, tid, self_ns, self_ratio,
-        total_ns, total_ratio, self_samples, total_samples, instructions, cpi, depth, node, parent.
+        Columns: function, clock, library, file, line, rank, pid, tid, self_ns, self_ratio, total_ns, total_ratio,
+        self_samples, total_samples, instructions, cpi, depth, node, parent.
         """
         return self.ask("hotspots", by=by, least_ratio=least_ratio, **asked)
 
@@ -93,32 +88,26 @@ class RecordingQuestions(Asks):
         """Which primitives of oneDNN took how long, in which implementation, and how fast were they?
 
         Args:
-            by: what a row is: a `primitive` and direction, its `implementation`, or each `shape`
-                that ran.
-            limits: peaks to compare with: data sheets (and your own file), or what `stepscope
-                calibrate` measured.
+            by: what a row is: a `primitive` and direction, its `implementation`, or each `shape` that ran.
+            limits: peaks to compare with: data sheets (and your own file), or what `stepscope calibrate` measured.
             processor: name of the processor, whose peak is compared with; the log does not say it.
 
-        Columns: primitive, propagation, implementation, engine, types, attributes, auxiliary,
-        shape, executions, total_ns, share_ratio, mean_ns, min_ns, max_ns, flops, flop_per_s,
-        peak_flop_per_s, peak_ratio, creations, created_ns.
+        Columns: primitive, propagation, implementation, engine, types, attributes, auxiliary, shape, executions,
+        total_ns, share_ratio, mean_ns, min_ns, max_ns, flops, flop_per_s, peak_flop_per_s, peak_ratio, creations,
+        created_ns.
         """
         return self.ask("onednn", by=by, limits=limits, processor=processor, **asked)
 
     def snapshot(self, **asked: Unpack[AskedOfRecording]) -> Table:
         """What did the run do with the host, on one page: processors, threads, memory, files, arithmetic?
 
-        Columns: aspect, metric, value, unit, text, least, most, ranks, share_ratio, share_of,
-        target, source, judged, next, advice, report.
+        Columns: aspect, metric, value, unit, text, least, most, ranks, share_ratio, share_of, target, source, judged,
+        next, advice, report.
         """
         return self.ask("snapshot", **asked)
 
     def host_metrics(
-        self,
-        *,
-        metric: str | None = None,
-        subject: str | None = None,
-        **asked: Unpack[AskedOfRecording],
+        self, *, metric: str | None = None, subject: str | None = None, **asked: Unpack[AskedOfRecording]
     ) -> Table:
         """What does each metric of VTune, APS, perf stat and the recorder say of the host, under its own name?
 
@@ -126,72 +115,58 @@ class RecordingQuestions(Asks):
             metric: only metrics with this in their names, whatever the case.
             subject: only what has this in its name, whatever the case.
 
-        Columns: rank, report, of, subject, metric, value, unit, text, host, share_ratio, share_of,
-        advice, confirmed.
+        Columns: rank, report, of, subject, metric, value, unit, text, host, share_ratio, share_of, advice, confirmed.
         """
         return self.ask("host-metrics", metric=metric, subject=subject, **asked)
 
-    def metrics(
-        self, *, by: Literal["kernel", "metric"] = "kernel", **asked: Unpack[AskedOfRecording]
-    ) -> Table:
+    def metrics(self, *, by: Literal["kernel", "metric"] = "kernel", **asked: Unpack[AskedOfRecording]) -> Table:
         """What do hardware counters say of each kernel, and what limits it?
 
         Args:
             by: what a row is: a kernel with what limits it, or one metric of a kernel.
 
-        Columns: kernel, grid, block, operator, count, device_ns, share_ratio, measured, limiter,
-        limiter_ratio, verdict, compute_ratio, memory_ratio, l1_ratio, l2_ratio, dram_ratio,
-        occupancy_ratio, theoretical_ratio, occupancy_limit, ipc, tensor_ratio, load_ratio,
-        store_ratio, stall, joined_by, metric, value, unit, meaning, measured_as, ncu, nvprof.
+        Columns: kernel, grid, block, operator, count, device_ns, share_ratio, measured, limiter, limiter_ratio,
+        verdict, compute_ratio, memory_ratio, l1_ratio, l2_ratio, dram_ratio, occupancy_ratio, theoretical_ratio,
+        occupancy_limit, ipc, tensor_ratio, load_ratio, store_ratio, stall, joined_by, metric, value, unit, meaning,
+        measured_as, ncu, nvprof.
         """
         return self.ask("metrics", by=by, **asked)
 
-    def inline(
-        self, *, by: Literal["rank", "label"] = "rank", **asked: Unpack[AskedOfRecording]
-    ) -> Table:
+    def inline(self, *, by: Literal["rank", "label"] = "rank", **asked: Unpack[AskedOfRecording]) -> Table:
         """How long do the measured events of an iteration take, and how sure is that?
 
         Args:
             by: each rank by itself, or the average and the maximum over ranks.
 
-        Columns: label, rank, ranks, n, alike, average_ns, max_ns, slowest_rank, mean_ns, median_ns,
-        std_ns, relative_std_ratio, p5_ns, p95_ns, ci95_low_ns, ci95_high_ns, stable,
-        start_offset_ns, share_ratio, ran_on, start_index, end_index, inside, longer_than,
-        occurrence, device, stream, clock, overhead_ratio, overhead_low_ratio, overhead_high_ratio,
-        armed_every, models, kind, span.
+        Columns: label, rank, ranks, n, alike, average_ns, max_ns, slowest_rank, mean_ns, median_ns, std_ns,
+        relative_std_ratio, p5_ns, p95_ns, ci95_low_ns, ci95_high_ns, stable, start_offset_ns, share_ratio, ran_on,
+        start_index, end_index, inside, longer_than, occurrence, device, stream, clock, overhead_ratio,
+        overhead_low_ratio, overhead_high_ratio, armed_every, models, kind, span.
         """
         return self.ask("inline", by=by, **asked)
 
     def phases(
-        self,
-        *,
-        by: Literal["phase", "step", "window", "verdict"] = "phase",
-        **asked: Unpack[AskedOfRecording],
+        self, *, by: Literal["phase", "step", "window", "verdict"] = "phase", **asked: Unpack[AskedOfRecording]
     ) -> Table:
         """Which phase of the step takes the time, over the entire run?
 
         Args:
-            by: a row for each phase, kept step, or window of 20 in the run; or what holds the run
-                back.
+            by: a row for each phase, kept step, or window of 20 in the run; or what holds the run back.
 
-        Columns: kind, rank, ranks, phase, step, steps, mean_ns, late_ns, share_ratio, median_ns,
-        p95_ns, largest_ns, device_mean_ns, over_fastest_ratio, total_ns, over_median_ratio,
-        memory_bytes, peak_bytes, reserved_bytes, input_wait_ns, forward_ns, backward_ns,
-        optimizer_ns, residual_ns, host_to_device_ns, peak_of, first_batch_ns, verdict, evidence,
-        next_step, span.
+        Columns: kind, rank, ranks, phase, step, steps, mean_ns, late_ns, share_ratio, median_ns, p95_ns, largest_ns,
+        device_mean_ns, over_fastest_ratio, total_ns, over_median_ratio, memory_bytes, peak_bytes, reserved_bytes,
+        input_wait_ns, forward_ns, backward_ns, optimizer_ns, residual_ns, host_to_device_ns, peak_of, first_batch_ns,
+        verdict, evidence, next_step, span.
         """
         return self.ask("phases", by=by, **asked)
 
-    def throughput(
-        self, *, by: Literal["run", "rank"] = "run", **asked: Unpack[AskedOfRecording]
-    ) -> Table:
+    def throughput(self, *, by: Literal["run", "rank"] = "run", **asked: Unpack[AskedOfRecording]) -> Table:
         """How many samples or tokens per second does the job get through?
 
         Args:
             by: all ranks together, or each by itself.
 
-        Columns: name, rank, ranks, steps, per_step, step_ns, per_second, ci95_low_per_second,
-        ci95_high_per_second.
+        Columns: name, rank, ranks, steps, per_step, step_ns, per_second, ci95_low_per_second, ci95_high_per_second.
         """
         return self.ask("throughput", by=by, **asked)
 
@@ -206,9 +181,8 @@ class RecordingQuestions(Asks):
         Args:
             id: only the findings of one rule.
 
-        Columns: id, severity, title, saving_high_ns, saving_low_ns, saving_share_ratio, per,
-        confidence, advice, trade_off, metric, value, unit, rank, step, window_start_ns,
-        window_end_ns, evidence, query, failing_checks.
+        Columns: id, severity, title, saving_high_ns, saving_low_ns, saving_share_ratio, per, confidence, advice,
+        trade_off, metric, value, unit, rank, step, window_start_ns, window_end_ns, evidence, query, failing_checks.
         """
         return self.ask("findings", id=id, **asked)
 
@@ -223,17 +197,16 @@ class RecordingQuestions(Asks):
         Args:
             all: also what is in order, each check and file for itself.
 
-        Columns: severity, check, rank, span, count, explanation, affects, path, events_kept,
-        events_repaired, events_dropped, damage_offset, damage.
+        Columns: severity, check, rank, span, count, explanation, affects, path, events_kept, events_repaired,
+        events_dropped, damage_offset, damage.
         """
         return self.ask("checks", all=all, **asked)
 
     def sources(self, **asked: Unpack[AskedOfRecording]) -> Table:
         """Which files were read, how many events were kept, repaired or dropped, and which files were left out?
 
-        Columns: path, left_out, rank, rank_rule, span, events_kept, events_repaired,
-        events_dropped, truncated, damage_offset, damage, bytes, format, tool, tool_version,
-        unknown_categories, unknown_fields, clock_rule, clock_offset_ns, clock_drift_ppb,
-        clock_uncertainty_ns, clock_matches.
+        Columns: path, left_out, rank, rank_rule, span, events_kept, events_repaired, events_dropped, truncated,
+        damage_offset, damage, bytes, format, tool, tool_version, unknown_categories, unknown_fields, clock_rule,
+        clock_offset_ns, clock_drift_ppb, clock_uncertainty_ns, clock_matches.
         """
         return self.ask("sources", **asked)

@@ -83,13 +83,9 @@ def open_several(
         yield partial(ask_several, question, list(map(Recording, called, roles, scopes)))
 
 
-def _with_jobs(
-    traces: Sequence[Trace], called: Sequence[str], wanted: Sequence[str | None]
-) -> list[str]:
+def _with_jobs(traces: Sequence[Trace], called: Sequence[str], wanted: Sequence[str | None]) -> list[str]:
     """Names of recordings of which a job was chosen: the job's, and whose it is where that is needed."""
-    picked = [
-        job if len(trace.jobs) > 1 else None for trace, job in zip(traces, wanted, strict=True)
-    ]
+    picked = [job if len(trace.jobs) > 1 else None for trace, job in zip(traces, wanted, strict=True)]
     return [
         name if job is None else job if picked.count(job) == 1 else f"{name}: {job}"
         for name, job in zip(called, picked, strict=True)
@@ -178,9 +174,7 @@ def ask_of_several(
         return ask(**asked)
 
 
-def _called(
-    question: Question, sources: Sequence[Source], names: Sequence[str] | None
-) -> Sequence[str]:
+def _called(question: Question, sources: Sequence[Source], names: Sequence[str] | None) -> Sequence[str]:
     if not sources or isinstance(sources, str | os.PathLike | Trace):
         raise UsageError(
             f"{question.name} compares several recordings",

@@ -190,9 +190,7 @@ class Trace(EventQuestions, TimeQuestions, RecordingQuestions):
             self.store.comment()
         with (
             reading(self.store),
-            Scope(
-                self.store, self._within(rank), self._during(step), part(name, under, window)
-            ) as scope,
+            Scope(self.store, self._within(rank), self._during(step), part(name, under, window)) as scope,
         ):
             return answer_query(scope, text, top=top)
 
@@ -232,9 +230,7 @@ class TraceOfJobs(Trace):
     column `job`; `jobs` has each as a trace of its own.
     """
 
-    def __init__(
-        self, jobs: Mapping[str, Trace], about: Mapping[str, str], *, scratch: Path | None = None
-    ) -> None:
+    def __init__(self, jobs: Mapping[str, Trace], about: Mapping[str, str], *, scratch: Path | None = None) -> None:
         """Takes over open traces.
 
         Args:
@@ -381,9 +377,7 @@ def open_trace(
     steps = None if steps is None else numbers_of(steps, "steps")
     for one in (path, *further):
         if not isinstance(one, (str, os.PathLike)):
-            raise wrong_argument(
-                f"{one!r} is not a path", "give a file's or a folder's, as in 'trace.json'"
-            )
+            raise wrong_argument(f"{one!r} is not a path", "give a file's or a folder's, as in 'trace.json'")
     paths = [given_path(one) for one in (path, *further)]
     stores = list(dict.fromkeys(one for one in paths if is_store(one)))
     files = [one for one in paths if one not in stores]
@@ -446,9 +440,7 @@ class _Kept:
         return Store.open(self.directory / self.job.folder, renew=self.renew)
 
 
-def _of_jobs(
-    found: Sequence[_Kept], job: str | None, *, scratch: Path | None = None, **narrowed: Any
-) -> Trace:
+def _of_jobs(found: Sequence[_Kept], job: str | None, *, scratch: Path | None = None, **narrowed: Any) -> Trace:
     names = [one.job.name for one in found]
     if len(set(names)) < len(names):
         names = path_names([one.source.absolute() / one.job.name for one in found])

@@ -20,9 +20,7 @@ MOST_BYTES = 32 << 20
 """Compressed traces of more take longer to be read than a job should be kept from ending: about 5 s on two cores."""
 
 
-def wrote_phases(
-    files: Callable[[], Mapping[Path, int]], before: Mapping[Path, int], ranks: int
-) -> bool:
+def wrote_phases(files: Callable[[], Mapping[Path, int]], before: Mapping[Path, int], ranks: int) -> bool:
     """Whether the folder holds fresh phases of every rank, and no older recording to mix them with.
 
     Args:

@@ -15,9 +15,7 @@ if TYPE_CHECKING:
     from stepscope.costs.calibration import Measured
 
 
-@click.command(
-    name="calibrate", short_help="Measures what this machine's GPU or CPU can do, and keeps it."
-)
+@click.command(name="calibrate", short_help="Measures what this machine's GPU or CPU can do, and keeps it.")
 @click.option(
     "--device",
     type=click.Choice(["auto", "cpu", "cuda"]),
@@ -73,9 +71,7 @@ def result_lines(found: Measured, known: Limits | None) -> Iterator[str]:
     ]
     if found.host_bytes_per_s is not None:
         sheet = known.host_bytes_per_s if known else None
-        rows.append(
-            ("host link", bandwidth_text(found.host_bytes_per_s), found.host_bytes_per_s, sheet)
-        )
+        rows.append(("host link", bandwidth_text(found.host_bytes_per_s), found.host_bytes_per_s, sheet))
     for name, text, rate, peak in rows:
         beside = f"  {ratio_text(rate / peak):>8} of the data sheet" if peak else ""
         yield f"  {name:<18} {text:>16}{beside}"

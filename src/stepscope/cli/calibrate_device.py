@@ -36,10 +36,7 @@ template <typename T> T multiply_add(T x) {
 """Four chains that do not wait for one another, long enough that memory does not matter."""
 
 ERRORS = {
-    "no-torch": (
-        "The demo and `stepscope calibrate` need torch, as recording does. Everything else works "
-        "without it."
-    ),
+    "no-torch": ("The demo and `stepscope calibrate` need torch, as recording does. Everything else works without it."),
 }
 
 
@@ -183,9 +180,7 @@ def _gpu(torch: Any, seconds: float) -> Measured:
         torch.set_float32_matmul_precision(before)
     if fast > 1.2 * plain:  # otherwise the device has no TF32 and both are the same kernel
         matrix["tf32"] = fast
-    matrix["float64"] = best_rate(
-        _product(torch, "cuda", torch.float64, size // 2), flops / 8, seconds
-    )
+    matrix["float64"] = best_rate(_product(torch, "cuda", torch.float64, size // 2), flops / 8, seconds)
     vector = {"float32": max(plain, _vector(torch, torch.float32, seconds))}
     if double := _vector(torch, torch.float64, seconds):
         vector["float64"] = double

@@ -20,15 +20,11 @@ ERRORS = {
 }
 
 
-@click.command(
-    name="check", short_help="Checks whether the tables can be trusted; exits with 3 if not."
-)
+@click.command(name="check", short_help="Checks whether the tables can be trusted; exits with 3 if not.")
 @sources_argument
 @reading_options
 @form_options
-def command(
-    sources: tuple[str, ...], job: str | None, reading: dict[str, Any], **given: Any
-) -> None:
+def command(sources: tuple[str, ...], job: str | None, reading: dict[str, Any], **given: Any) -> None:
     """Runs the data-quality checks of a recording and the invariants of its tables, after it has
     compared every file of the store with what was written.
 

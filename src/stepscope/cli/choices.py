@@ -21,9 +21,7 @@ from stepscope.floor.errors import UsageError
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def read_numbers(
-    ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]
-) -> tuple[int, ...] | None:
+def read_numbers(ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]) -> tuple[int, ...] | None:
     """The numbers of an option that may be repeated (`0,2-5`); None when it was not given."""
     try:
         found = {number for text in texts for number in parse_numbers(text)}
@@ -42,9 +40,7 @@ def recorded_ranks_option(words: str) -> Callable[[Command], Command]:
     )
 
 
-def _check_recorded_ranks(
-    _ctx: click.Context, _param: click.Parameter, ranks: str | None
-) -> str | None:
+def _check_recorded_ranks(_ctx: click.Context, _param: click.Parameter, ranks: str | None) -> str | None:
     """Refuses what cannot be read before the job runs with it."""
     if ranks is not None:
         parse_ranks(ranks)
@@ -63,9 +59,7 @@ def out_option(words: str) -> Callable[[Command], Command]:
     )
 
 
-def read_window(
-    ctx: click.Context, param: click.Parameter, text: str | None
-) -> tuple[int, int] | None:
+def read_window(ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[int, int] | None:
     """The ends of a stretch of time in ns, as `parse_window` reads it; None when it was not given."""
     try:
         return None if text is None else parse_window(text)
@@ -76,9 +70,7 @@ def read_window(
 class Seconds(click.FloatRange):
     """A time that a clock can show: neither `inf` nor `nan`."""
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """The seconds that were typed."""
         seconds = float(super().convert(value, param, ctx))
         if not math.isfinite(seconds):
@@ -96,16 +88,12 @@ def read_size(ctx: click.Context, param: click.Parameter, text: str | None) -> i
     found = _SIZE.fullmatch(text.strip())
     if found is None or not float(found[1]):
         raise click.BadParameter(f"{text!r} is not a size: write 2GB or 512MB", ctx, param)
-    return int(
-        float(found[1]) * (1024 if found[3] else 1000) ** " kmgt".index(found[2].lower() or " ")
-    )
+    return int(float(found[1]) * (1024 if found[3] else 1000) ** " kmgt".index(found[2].lower() or " "))
 
 
 def numbers_option(flag: str, name: str, words: str) -> Callable[[Command], Command]:
     """An option for numbers and ranges, which may be repeated."""
-    return click.option(
-        flag, name, multiple=True, metavar="N,A-B,...", callback=read_numbers, help=words
-    )
+    return click.option(flag, name, multiple=True, metavar="N,A-B,...", callback=read_numbers, help=words)
 
 
 def column_names(text: str | None) -> list[str] | None:
@@ -114,9 +102,7 @@ def column_names(text: str | None) -> list[str] | None:
 
 
 source_argument = click.argument("source", metavar="SRC", type=click.Path())
-sources_alone = click.argument(
-    "sources", metavar="SRC...", nargs=-1, required=True, type=click.Path()
-)
+sources_alone = click.argument("sources", metavar="SRC...", nargs=-1, required=True, type=click.Path())
 
 
 def typed_sources(

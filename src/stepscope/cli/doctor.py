@@ -26,9 +26,7 @@ _INDENT = 12
 
 
 @click.command(name="doctor", short_help="Looks whether this node lets profilers record.")
-@click.option(
-    "--tool", "names", type=click.Choice(list(TOOLS)), multiple=True, help="Only this profiler."
-)
+@click.option("--tool", "names", type=click.Choice(list(TOOLS)), multiple=True, help="Only this profiler.")
 @out_option("Folder where the files would go")
 def command(names: tuple[str, ...], out: Path) -> None:
     """Looks whether this node lets profilers record, and names the cure where it does not.

@@ -68,9 +68,7 @@ def command(
     if (chrome is None) == (directory is None):
         raise click.UsageError("give one of --chrome FILE and --store DIR")
     if directory is not None and window is not None:
-        raise click.UsageError(
-            "--window goes with --chrome; choose the steps of a store with --step"
-        )
+        raise click.UsageError("--window goes with --chrome; choose the steps of a store with --step")
     reading["job"] = job
     if chrome is not None:
         _write_trace(sources, Path(chrome), ranks, steps, window, reading)
@@ -99,9 +97,7 @@ def _write_trace(
     ):
         events = write_trace_events(scope, target, progress)
         written = scope.ranks
-    say(
-        f"{target}: {events} events of {_counted(written)}; open it in ui.perfetto.dev or chrome://tracing"
-    )
+    say(f"{target}: {events} events of {_counted(written)}; open it in ui.perfetto.dev or chrome://tracing")
 
 
 def _write_store(

@@ -24,9 +24,7 @@ ERRORS = {
 }
 
 
-def judge_all(
-    gates: Sequence[Gate], ask: Callable[..., Table], parameters: Mapping[str, Any]
-) -> list[Judged]:
+def judge_all(gates: Sequence[Gate], ask: Callable[..., Table], parameters: Mapping[str, Any]) -> list[Judged]:
     """What became of each gate; `ask` compares the recordings by what a gate is about.
 
     Raises:
@@ -53,9 +51,7 @@ def tell(judged: Sequence[Judged]) -> None:
         say(gate_text(one))
     if failed:
         raise CheckFailedError(
-            f"{len(failed)} of {len(judged)} gates failed"
-            if len(judged) > 1
-            else "the gate failed",
+            f"{len(failed)} of {len(judged)} gates failed" if len(judged) > 1 else "the gate failed",
             hint="stepscope diff --by tree shows where the change is"
             if any(one.row["name"] == "step" for one in failed)
             else "the lines above say what was measured",

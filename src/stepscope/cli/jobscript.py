@@ -39,11 +39,7 @@ def _as_typed(option: click.Option) -> click.Option:
     return typed
 
 
-_LAUNCH = [
-    _as_typed(one)
-    for one in launch.params
-    if isinstance(one, click.Option) and one.name not in _NOT_OF_JOBS
-]
+_LAUNCH = [_as_typed(one) for one in launch.params if isinstance(one, click.Option) and one.name not in _NOT_OF_JOBS]
 
 
 @click.command(
@@ -52,9 +48,7 @@ _LAUNCH = [
     params=[*_LAUNCH],
 )
 @click.argument("scheduler", type=click.Choice(list(SCHEDULERS)))
-@click.argument(
-    "words", metavar="-- [TOOL OPTIONS --] COMMAND...", nargs=-1, type=click.UNPROCESSED
-)
+@click.argument("words", metavar="-- [TOOL OPTIONS --] COMMAND...", nargs=-1, type=click.UNPROCESSED)
 @click.option("--nodes", type=click.IntRange(1), default=1, metavar="N", help="Nodes (default 1).")
 @click.option(
     "--ranks-per-node",
@@ -70,9 +64,7 @@ _LAUNCH = [
     "(default: as the scheduler).",
 )
 @click.option("-A", "--account", metavar="NAME", help="What the job is charged to.")
-@click.option(
-    "-q", "--queue", "--partition", metavar="NAME", help="Queue of PBS, partition of Slurm."
-)
+@click.option("-q", "--queue", "--partition", metavar="NAME", help="Queue of PBS, partition of Slurm.")
 @click.option("--walltime", metavar="TIME", help="How long the job may take (30 minutes).")
 @click.option(
     "--gpus-per-node",

@@ -44,9 +44,7 @@ def _names(_ctx: click.Context, _param: click.Parameter, text: str | None) -> tu
     short_help="Puts a profiler before a command, on some ranks of a job.",
     context_settings={"allow_interspersed_args": False},
 )
-@click.argument(
-    "words", metavar="-- [TOOL OPTIONS --] COMMAND...", nargs=-1, type=click.UNPROCESSED
-)
+@click.argument("words", metavar="-- [TOOL OPTIONS --] COMMAND...", nargs=-1, type=click.UNPROCESSED)
 @click.option("--tool", "name", type=click.Choice(list(TOOLS)), help="The profiler.")
 @recorded_ranks_option("Profile only these ranks")
 @out_option("Folder for the files")
@@ -70,21 +68,15 @@ def _names(_ctx: click.Context, _param: click.Parameter, text: str | None) -> tu
     metavar="N",
     help="With --kernels-from: so many kernels (default 3).",
 )
-@click.option(
-    "--steps", metavar="A-B", callback=_steps, help="Record only these steps of a Python script."
-)
+@click.option("--steps", metavar="A-B", callback=_steps, help="Record only these steps of a Python script.")
 @click.option(
     "--capture",
     type=click.Choice(["auto", *SIGNALS]),
     help="The signal by which --steps, or stepscope.capture() in COMMAND, starts and stops the profiler.",
 )
 @click.option("--nvtx", is_flag=True, help="Mark steps, modules and operators as NVTX ranges.")
-@click.option(
-    "--delay", type=Seconds(min=0), metavar="SECONDS", help="Start so long after the command."
-)
-@click.option(
-    "--duration", type=Seconds(min=0, min_open=True), metavar="SECONDS", help="Record for so long."
-)
+@click.option("--delay", type=Seconds(min=0), metavar="SECONDS", help="Start so long after the command.")
+@click.option("--duration", type=Seconds(min=0, min_open=True), metavar="SECONDS", help="Record for so long.")
 @click.option(
     "--wait",
     type=Seconds(min=0),
@@ -93,13 +85,9 @@ def _names(_ctx: click.Context, _param: click.Parameter, text: str | None) -> tu
     metavar="SECONDS",
     help="How long the profiler may take to write its files after COMMAND has ended.",
 )
-@click.option(
-    "--stats", is_flag=True, help="Show what took the time, on the lowest of these ranks."
-)
+@click.option("--stats", is_flag=True, help="Show what took the time, on the lowest of these ranks.")
 @click.option("--dry-run", is_flag=True, help="Print what this process would run, and run nothing.")
-@click.option(
-    "--print-rank", is_flag=True, help="Print which process this is and whether it is profiled."
-)
+@click.option("--print-rank", is_flag=True, help="Print which process this is and whether it is profiled.")
 @click.option(
     "--query-metrics",
     is_flag=True,
@@ -224,10 +212,7 @@ def _report(asked: Asked, launched: Launched, *, stats: bool) -> None:
         return
     if stats:
         show(launched.files, asked.tool.question)
-    say(
-        f"To read what all ranks wrote: {typed_name()} {asked.tool.question} "
-        f"{shlex.quote(str(asked.folder))}"
-    )
+    say(f"To read what all ranks wrote: {typed_name()} {asked.tool.question} {shlex.quote(str(asked.folder))}")
 
 
 def show(files: Sequence[Path], question: str) -> None:

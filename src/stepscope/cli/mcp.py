@@ -78,9 +78,7 @@ def _opening(
 
     def work() -> None:
         try:
-            opened.set_result(
-                Recordings(opened_recordings(stack, sources, job, compare, **reading))
-            )
+            opened.set_result(Recordings(opened_recordings(stack, sources, job, compare, **reading)))
         except BaseException as error:
             opened.set_exception(error)
 

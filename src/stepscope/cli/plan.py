@@ -40,18 +40,13 @@ class _Plan(click.Command):
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
             raise click.UsageError(
-                f"{error.format_message()} A script's own options go after --: "
-                "stepscope plan -- train.py ARGS",
+                f"{error.format_message()} A script's own options go after --: stepscope plan -- train.py ARGS",
                 ctx,
             ) from None
 
 
-@click.command(
-    name="plan", cls=_Plan, short_help="Writes a plan of what can be measured, to cut down."
-)
-@click.argument(
-    "source", metavar="SRC | MODEL | -- SCRIPT [ARGS]...", nargs=-1, type=click.UNPROCESSED
-)
+@click.command(name="plan", cls=_Plan, short_help="Writes a plan of what can be measured, to cut down.")
+@click.argument("source", metavar="SRC | MODEL | -- SCRIPT [ARGS]...", nargs=-1, type=click.UNPROCESSED)
 @click.option(
     "-o",
     "--output",

@@ -118,9 +118,7 @@ def question_command(question: Question) -> click.Command:
 
 
 @contextmanager
-def _opened(
-    question: Question, asked: dict[str, Any], **reading: Any
-) -> Iterator[Callable[..., Table]]:
+def _opened(question: Question, asked: dict[str, Any], **reading: Any) -> Iterator[Callable[..., Table]]:
     """Opens what the question is asked of, and gives what asks it with its parameters."""
     filters = {name: asked[name] for name in get_args(Filter)}
     if question.recordings == "one":
@@ -231,8 +229,7 @@ _JOB_OF_EACH = click.option(
     "jobs",
     metavar="NAME",
     multiple=True,
-    help="Only this job, where a recording's files are of several: once for all recordings, or once for "
-    "each in order.",
+    help="Only this job, where a recording's files are of several: once for all recordings, or once for each in order.",
 )
 _GATES = click.option(
     "--fail-if",

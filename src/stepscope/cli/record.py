@@ -106,9 +106,7 @@ ERRORS = {
 @out_option("Folder for the files")
 @click.option("--name", metavar="TEXT", help="Name of the trace (default: the script's name).")
 @click.option("--wait", type=click.IntRange(0), help="Steps to wait before the trace (default 1).")
-@click.option(
-    "--warmup", type=click.IntRange(0), help="Warm-up steps before the trace (default 1)."
-)
+@click.option("--warmup", type=click.IntRange(0), help="Warm-up steps before the trace (default 1).")
 @click.option("--active", type=click.IntRange(1), help="Steps to trace (default 5).")
 @click.option(
     "--repeat",
@@ -116,9 +114,7 @@ ERRORS = {
     help="Record this many traces, one after another (default 1).",
 )
 @recorded_ranks_option("Trace only these ranks")
-@click.option(
-    "--stack", is_flag=True, default=None, help="Include call stacks: a larger trace, slower steps."
-)
+@click.option("--stack", is_flag=True, default=None, help="Include call stacks: a larger trace, slower steps.")
 @click.option("--memory", is_flag=True, default=None, help="Include memory allocations.")
 @click.option(
     "--snapshot",
@@ -131,9 +127,7 @@ ERRORS = {
     type=click.IntRange(1),
     help="Stop recording when the trace reaches this many MiB (default 2048).",
 )
-@click.option(
-    "--start-step", type=click.IntRange(0), help="Number of the first step, for a resumed run."
-)
+@click.option("--start-step", type=click.IntRange(0), help="Number of the first step, for a resumed run.")
 @click.option("--no-summary", is_flag=True, help="Do not show what was recorded.")
 def command(
     script: tuple[str, ...],
@@ -293,9 +287,7 @@ def _check_sampled(chosen: set[str]) -> None:
         )
 
 
-def _plan(
-    plan: str | None, seconds: str | None, iterations: int | None, *, given_script: bool
-) -> Plan | None:
+def _plan(plan: str | None, seconds: str | None, iterations: int | None, *, given_script: bool) -> Plan | None:
     """The plan of --inline, fitted into what there is to measure in; None where events are not measured."""
     from dataclasses import replace
 
@@ -309,9 +301,7 @@ def _plan(
             )
         return None
     if not given_script and plan.endswith(".py"):
-        raise UsageError(
-            f"{plan} was taken for the plan", hint=f"write --inline -- {plan}", slug="no-script"
-        )
+        raise UsageError(f"{plan} was taken for the plan", hint=f"write --inline -- {plan}", slug="no-script")
     read = as_plan(plan)
     if not seconds and not iterations:
         return read
@@ -321,9 +311,7 @@ def _plan(
         measured = -1
     if measured is not None and measured <= 0:
         raise _refused(f"--for {seconds} is not a time", "write 90s, 10m or 2h")
-    return replace(
-        read, mode="in_rounds", measured_seconds=measured, measured_iterations=iterations
-    )
+    return replace(read, mode="in_rounds", measured_seconds=measured, measured_iterations=iterations)
 
 
 _EVERY_STEP = ("inline", "phases")
@@ -367,9 +355,7 @@ def _captures(
     capture: str | None, steps: str | None, given: dict[str, Any], *, nvtx: bool
 ) -> Callable[[], Recording] | None:
     """Makes the recording that has another profiler record; None where none is asked for."""
-    missing = (
-        "steps" if capture and not steps else "capture" if steps and not (capture or nvtx) else None
-    )
+    missing = "steps" if capture and not steps else "capture" if steps and not (capture or nvtx) else None
     if missing:
         raise _refused(
             f"--{'capture' if missing == 'steps' else 'steps'} needs --{missing}",
@@ -457,9 +443,7 @@ def _tell(
     if not shown:
         return
     name = typed_name()
-    say(
-        f"Ask more of it: {name} --help, then {name} QUESTION {_where(new, alone=process.world_size == 1)}"
-    )
+    say(f"Ask more of it: {name} --help, then {name} QUESTION {_where(new, alone=process.world_size == 1)}")
 
 
 def _where(new: list[Path], *, alone: bool = True) -> str:
@@ -486,9 +470,7 @@ def _tell_files(
         say(f"{why} Ask: {typed_name()} summary {_where(new)}")
 
 
-def _wrote(
-    out: Path, before: dict[Path, int], written: list[Path], tracer: Tracer | OnDemand | None
-) -> list[Path]:
+def _wrote(out: Path, before: dict[Path, int], written: list[Path], tracer: Tracer | OnDemand | None) -> list[Path]:
     """Names what this run has written; under a launcher rank 0 alone reports, and only its own files."""
     from stepscope.record.recording import SCRIPTS_OWN
 
@@ -503,14 +485,10 @@ def _wrote(
             path
             for path, when in _files(out).items()
             if before.get(path) != when
-            and (
-                path.name.endswith(mine) or f"-{process.rank}-of-{process.world_size}." in path.name
-            )
+            and (path.name.endswith(mine) or f"-{process.rank}-of-{process.world_size}." in path.name)
         }
     )
-    own = [
-        str(folder) for folder in dict.fromkeys(SCRIPTS_OWN) if folder != out and folder.is_dir()
-    ]
+    own = [str(folder) for folder in dict.fromkeys(SCRIPTS_OWN) if folder != out and folder.is_dir()]
     if own:
         also = "also " if new else ""
         say(f"note: the script {also}recorded by itself, into {', '.join(own)}")

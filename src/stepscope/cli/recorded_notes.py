@@ -30,9 +30,7 @@ def note_others(before: dict[Path, int], new: list[Path], world_size: int) -> No
     others = [
         path
         for path in before
-        if (found := TRACE.fullmatch(path.name))
-        and named
-        and (found[1] not in named or int(found[2]) != world_size)
+        if (found := TRACE.fullmatch(path.name)) and named and (found[1] not in named or int(found[2]) != world_size)
     ]
     if others:
         more = f" and {len(others) - 1} more" if len(others) > 1 else ""

@@ -15,9 +15,7 @@ from stepscope.floor.complete_file import check_output, complete_output
 from stepscope.floor.units import plural
 
 
-@click.command(
-    name="replay", short_help="Writes a script that runs a recorded operator alone and times it."
-)
+@click.command(name="replay", short_help="Writes a script that runs a recorded operator alone and times it.")
 @sources_argument
 @click.option(
     "--operator",

@@ -14,9 +14,7 @@ from stepscope.cli.say import say
 from stepscope.cli.shown import compare_option, opened_recordings
 
 
-@click.command(
-    name="report", short_help="Writes one HTML file with all answers, to open and pass on."
-)
+@click.command(name="report", short_help="Writes one HTML file with all answers, to open and pass on.")
 @sources_argument
 @click.option(
     "-o",

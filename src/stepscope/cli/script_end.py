@@ -37,11 +37,7 @@ def show_traceback(error: BaseException) -> None:
         if not name.startswith(ours) and Path(name).name != "runpy.py":
             break
         place = place.tb_next
-    if (
-        isinstance(error, SyntaxError)
-        and place is not None
-        and place.tb_frame.f_code.co_filename.startswith(ours)
-    ):
+    if isinstance(error, SyntaxError) and place is not None and place.tb_frame.f_code.co_filename.startswith(ours):
         place = None  # the script itself could not be read
     sys.excepthook(type(error), error.with_traceback(place), place)
 

@@ -142,8 +142,7 @@ class ScriptPlan:
         lines = [
             f"What an iteration runs, in that order{whose}. Cut it down, and then:",
             f"  stepscope record --inline PLAN.toml -- {script}",
-            f"Times are medians of {survey.watched} iterations in which everything was watched at once: "
-            "rough,",
+            f"Times are medians of {survey.watched} iterations in which everything was watched at once: rough,",
             "and too long for what is short or contains much.",
         ]
         if survey.untouched_ns is not None and survey.watched_ns is not None:
@@ -153,9 +152,7 @@ class ScriptPlan:
             )
         kept = sum(bool(path) for path in modules_of(survey.found))
         if kept < survey.modules:
-            lines.append(
-                f"Of {survey.modules} modules these are the {kept} heaviest; --top names more."
-            )
+            lines.append(f"Of {survey.modules} modules these are the {kept} heaviest; --top names more.")
         events = sum(one.events for one in survey.found)
         needed = iterations_needed(survey.found, self.repetitions)
         ran = f"; this run had {survey.iterations}" if survey.stopped else ""

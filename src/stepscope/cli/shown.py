@@ -57,10 +57,7 @@ def opened_recordings(
         opening = open_trace if silent else open_watched
         trace = stack.enter_context(opening(*group, job=wanted, **reading))
         jobs = trace.jobs
-        shown += [
-            Shown(name if len(jobs) == 1 else f"{name}: {of_job}", one)
-            for of_job, one in jobs.items()
-        ]
+        shown += [Shown(name if len(jobs) == 1 else f"{name}: {of_job}", one) for of_job, one in jobs.items()]
     stores = [one.trace.store.directory for one in shown]
     stack.enter_context(kept_used([store for store in stores if store is not None]))
     return shown

@@ -64,9 +64,7 @@ def flush(stream: TextIO | None) -> None:
 
 
 def _first_open(*streams: TextIO | None) -> TextIO | None:
-    return next(
-        (one for one in streams if one is not None and not getattr(one, "closed", False)), None
-    )
+    return next((one for one in streams if one is not None and not getattr(one, "closed", False)), None)
 
 
 def _occupy_numbers() -> None:

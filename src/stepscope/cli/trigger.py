@@ -21,9 +21,7 @@ ERRORS = {
 
 @click.command(name="trigger", short_help="Has a running job record a trace of a few steps.")
 @click.argument("job_dir", type=click.Path(path_type=Path))
-@click.option(
-    "--steps", type=click.IntRange(1, 100), default=5, show_default=True, help="Steps to record."
-)
+@click.option("--steps", type=click.IntRange(1, 100), default=5, show_default=True, help="Steps to record.")
 @click.option(
     "--at",
     type=click.IntRange(min=1),
@@ -93,10 +91,7 @@ def command(
             slug="not-recorded",
         )
     size = max(answer.world_size for answer in answers)
-    missed = [
-        f"rank {rank} did not report"
-        for rank in sorted({*range(size)} - {one.rank for one in answers})
-    ]
+    missed = [f"rank {rank} did not report" for rank in sorted({*range(size)} - {one.rank for one in answers})]
     missed += [
         f"rank {answer.rank} {answer.state}{f' ({answer.why})' if answer.why else ''}"
         for answer in answers

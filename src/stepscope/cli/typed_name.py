@@ -17,9 +17,7 @@ def typed_name() -> str:
     ours = Path(sys.executable).with_name("stepscope")
     if not os.access(ours, os.X_OK):
         # Installed without its script, or for one user: found by name, or run as a module.
-        return (
-            "stepscope" if shutil.which("stepscope") else f"{_short(sys.executable)} -m stepscope"
-        )
+        return "stepscope" if shutil.which("stepscope") else f"{_short(sys.executable)} -m stepscope"
     found = shutil.which("stepscope")
     if found is not None and Path(found).resolve() == ours.resolve():
         return "stepscope"

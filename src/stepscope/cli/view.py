@@ -74,9 +74,7 @@ def command(
         recordings = Recordings(
             shown,
             [Path(source) for source in (*sources, *compare)],
-            lambda again: opened_recordings(
-                again, sources, job, compare, silent=True, **(reading | {"cache": False})
-            ),
+            lambda again: opened_recordings(again, sources, job, compare, silent=True, **(reading | {"cache": False})),
         )
         stack.callback(recordings.close)
 
@@ -85,9 +83,7 @@ def command(
             if not no_browser and _has_browser():
                 _open(policy.link, stack)
 
-        runs_on = serve(
-            recordings, policy, bound, limit_s=time_limit, ready=ready, meanwhile=recordings.prepare
-        )
+        runs_on = serve(recordings, policy, bound, limit_s=time_limit, ready=ready, meanwhile=recordings.prepare)
     say("stepscope view: ended")
     if runs_on:
         # A query that DuckDB does not stop would have its library complain at length when Python takes it apart.
@@ -114,9 +110,7 @@ def _this_machine() -> str:
 
 def _has_browser() -> bool:
     """Whether there is a screen for one: a browser in the terminal would take the terminal."""
-    return sys.platform == "darwin" or bool(
-        os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-    )
+    return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
 def _open(link: str, stack: ExitStack) -> None:

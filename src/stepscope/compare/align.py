@@ -60,9 +60,7 @@ def _pair(before: Node | None, after: Node | None) -> Pair:
         other = theirs.get(renamed.get(key, key))
         pair.parts.append(_pair(node, other))
     taken = set(renamed.values())
-    pair.parts += [
-        _pair(None, node) for key, node in theirs.items() if key not in mine and key not in taken
-    ]
+    pair.parts += [_pair(None, node) for key, node in theirs.items() if key not in mine and key not in taken]
     return pair
 
 
@@ -89,9 +87,7 @@ def _pass_over(parts: dict[Key, Node], others: dict[Key, Node]) -> None:
         del parts[wrapper.key]
         parts.update(held)
         if left or wrapper.own_ns:
-            parts[wrapper.key] = Node(
-                wrapper.kind, wrapper.name, None, left, wrapper.own_ns, wrapper.own_count
-            )
+            parts[wrapper.key] = Node(wrapper.kind, wrapper.name, None, left, wrapper.own_ns, wrapper.own_count)
 
 
 def _renamed(gone: Iterable[Node], new: Iterable[Node]) -> dict[Key, Key]:
@@ -118,9 +114,7 @@ def _by_shape(nodes: Iterable[Node]) -> dict[Any, list[Node]]:
 def _shape(node: Node) -> tuple[Any, ...]:
     """Class of a module and, in order of their names, of the modules in it."""
     modules = [part for part in node.parts.values() if part.kind == "module"]
-    return node.class_name, tuple(
-        (part.name, _shape(part)) for part in sorted(modules, key=lambda part: part.name)
-    )
+    return node.class_name, tuple((part.name, _shape(part)) for part in sorted(modules, key=lambda part: part.name))
 
 
 def _do_alike(one: Node, other: Node) -> bool:

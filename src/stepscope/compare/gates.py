@@ -91,11 +91,7 @@ def parse_gate(text: str) -> Gate:
         )
     limit = float(found["number"]) * (-1 if found["sign"] == "-" else 1)
     kind, colon, rest = found["name"].partition(":")
-    by = (
-        kind.strip()
-        if colon and kind.strip() in ANSWERED_LIKE and not rest.startswith(":")
-        else None
-    )
+    by = kind.strip() if colon and kind.strip() in ANSWERED_LIKE and not rest.startswith(":") else None
     return Gate(
         text=" ".join(text.split()),
         name=rest.strip() if by else found["name"],
@@ -149,9 +145,7 @@ def judge(gate: Gate, compare: Compare, by: str | None) -> Judged:
         measured, reason = 0.0, "within noise, which counts as no change"
     elif gate.relative:
         # From nothing to something is more than any percentage.
-        measured = (
-            ratio if ratio is not None else math.copysign(math.inf, change) if change else 0.0
-        )
+        measured = ratio if ratio is not None else math.copysign(math.inf, change) if change else 0.0
         reason = ""
     else:
         measured, reason = float(change), ""

@@ -81,11 +81,7 @@ def over_ranks(ranks: Sequence[RankMean]) -> Timing:
     """
     mean = sum((rank.mean_ns for rank in ranks), Fraction(0)) / len(ranks)
     fewest = min(rank.known_by for rank in ranks)
-    errors = [
-        rank.std_ns / math.sqrt(rank.known_by)
-        for rank in ranks
-        if rank.std_ns is not None and rank.known_by > 1
-    ]
+    errors = [rank.std_ns / math.sqrt(rank.known_by) for rank in ranks if rank.std_ns is not None and rank.known_by > 1]
     whole = len(errors) == len(ranks)
     return Timing(
         mean,

@@ -24,16 +24,13 @@ CERTAIN = ("slower", "faster", "added", "removed")
 
 COLUMNS = (
     Column("name", "text", "what is compared; the total is in the first row"),
-    Column(
-        "path", "text", "names from below the step down to it, with ` / ` between them", shown=False
-    ),
+    Column("path", "text", "names from below the step down to it, with ` / ` between them", shown=False),
     Column("depth", "int", "number of rows that it is part of", shown=False),
     Column("kind", "text", "step, direction, module, operator, range, kernel or idle", shown=False),
     Column(
         "matched",
         "text",
-        "for a module: the other name that it had before, or where the one like it is that was "
-        "moved",
+        "for a module: the other name that it had before, or where the one like it is that was moved",
         shown="varying",
     ),
     Column("before_ns", "int", "mean time per step before, averaged over ranks"),
@@ -90,9 +87,7 @@ def set_beside(before: Side, after: Side, by: str) -> pa.Table:
     return answer_dicts(COLUMNS, (*whole, *rows), shown)
 
 
-def _round_together(
-    side: Side, column: str, whole: dict[str, Any], rows: Sequence[dict[str, Any]]
-) -> None:
+def _round_together(side: Side, column: str, whole: dict[str, Any], rows: Sequence[dict[str, Any]]) -> None:
     """Rounds a side's parts to whole ns so that they add up to its total, rounded."""
     parts = [side.parts.get(row["name"]) for row in rows]
     rounded = whole_parts([part.timing.mean_ns if part else Fraction(0) for part in parts])

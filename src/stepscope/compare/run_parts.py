@@ -58,9 +58,7 @@ def step_parts(scope: Scope) -> Steps:
                     parts[label] = sum(own[name] for name in names)
                     parts["other"] -= parts[label]
             elif parts and broken.measured[places["cpu_exec"]]:
-                parts |= {
-                    name: own[name] for name, place in places.items() if broken.measured[place]
-                }
+                parts |= {name: own[name] for name, place in places.items() if broken.measured[place]}
     return found
 
 

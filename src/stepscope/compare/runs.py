@@ -132,9 +132,7 @@ def compare(runs: Iterable[Run], *, mode: str, below: float) -> list[Row]:
                 strong = None if weak is None else weak * shared
                 row["weak_efficiency_ratio"], row["strong_efficiency_ratio"] = weak, strong
                 row["efficiency_ratio"] = strong if mode == "strong" else weak
-                row["over_ideal_ns"] = here.average - there.average * (
-                    shared if mode == "strong" else 1.0
-                )
+                row["over_ideal_ns"] = here.average - there.average * (shared if mode == "strong" else 1.0)
                 row |= _how_sure(row["efficiency_ratio"], there.timing, here.timing)
                 if run.ranks > base.ranks:
                     row |= _serial(row, run.ranks / base.ranks, mode)

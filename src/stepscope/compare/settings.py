@@ -82,10 +82,6 @@ def differing(before: Mapping[str, str], after: Mapping[str, str]) -> list[tuple
     """
     both = before.keys() & after.keys()
     listed = "torch" in both  # settings of ours, which name every variable that is set
-    names = sorted(
-        name
-        for name in before.keys() | after.keys()
-        if name in both or (listed and name == name.upper())
-    )
+    names = sorted(name for name in before.keys() | after.keys() if name in both or (listed and name == name.upper()))
     pairs = ((name, before.get(name, UNSET), after.get(name, UNSET)) for name in names)
     return [pair for pair in pairs if pair[1] != pair[2]]

@@ -123,8 +123,7 @@ _PATHS = f"""
 _ON_DEVICE = {
     "operator": f"SELECT *, {_REPLAYED} AS part, dur_ns AS ns FROM ({LABELLED_WORK})",
     "kernel": f"SELECT *, name AS part, dur_ns AS ns FROM device_event WHERE {WORK}",
-    "module": f"SELECT *, path AS part, dur_ns AS ns FROM "
-    f"({_PATHS.format(table='device_event')}) WHERE {WORK}",
+    "module": f"SELECT *, path AS part, dur_ns AS ns FROM ({_PATHS.format(table='device_event')}) WHERE {WORK}",
 }
 _ON_HOST = {
     "operator": "SELECT *, name AS part, self_ns AS ns FROM host_event WHERE kind = 'operator'",
@@ -134,8 +133,7 @@ _ON_HOST = {
 _CALLED = {
     "operator": "SELECT *, name AS part FROM host_event WHERE kind = 'operator'",
     "kernel": f"SELECT *, name AS part FROM device_event WHERE {WORK}",
-    "module": f"SELECT *, path AS part FROM ({_PATHS.format(table='host_event')})"
-    " WHERE role = 'module'",
+    "module": f"SELECT *, path AS part FROM ({_PATHS.format(table='host_event')}) WHERE role = 'module'",
 }
 
 _Key = tuple[int, int, int]
@@ -157,9 +155,7 @@ def _summed(scope: Scope, by: str) -> Side:
         of="device work" if on_device else "host work",
         ranks=len(steps),
         total=Part(padded(total, steps)),
-        parts={
-            name: Part(padded(of_part, steps), calls.get(name)) for name, of_part in sums.items()
-        },
+        parts={name: Part(padded(of_part, steps), calls.get(name)) for name, of_part in sums.items()},
         calls=calls,
     )
 
@@ -245,10 +241,7 @@ def phase_means(scope: Scope) -> tuple[dict[int, RankMean], dict[str, dict[int, 
     ranks = [rank for rank, count in counted.items() if count]
     heard = sorted({phase for rank in ranks for phase in means[rank]} - {"step"})
     whole = {rank: means[rank]["step"] / counted[rank] for rank in ranks}
-    parts = {
-        phase: {rank: means[rank].get(phase, Fraction(0)) / counted[rank] for rank in ranks}
-        for phase in heard
-    }
+    parts = {phase: {rank: means[rank].get(phase, Fraction(0)) / counted[rank] for rank in ranks} for phase in heard}
     rest = {rank: whole[rank] - sum(of[rank] for of in parts.values()) for rank in ranks}
     if parts and all(abs(ns) <= len(parts) for ns in rest.values()):
         whole = {rank: whole[rank] - rest[rank] for rank in ranks}  # the file's means are rounded
@@ -292,9 +285,6 @@ def _labels(scope: Scope) -> Side:
 
 def _measured(ranks: Collection[dict[str, Any]]) -> Part:
     timing = over_ranks(
-        [
-            RankMean(Fraction(row["mean_ns"]), row["n"] or 0, row["std_ns"], row["alike"])
-            for row in ranks
-        ]
+        [RankMean(Fraction(row["mean_ns"]), row["n"] or 0, row["std_ns"], row["alike"]) for row in ranks]
     )
     return Part(timing, inside=min((row["inside"] for row in ranks if row["inside"]), default=None))

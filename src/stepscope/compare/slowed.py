@@ -110,10 +110,7 @@ def slowed(scope: Scope) -> Slowing:
                 events=scope.every("device_event"), host=scope.every("host_event"), ranks=ranks,
                 inside=inside,
             )  # fmt: skip
-            kinds = {
-                row.pop("kernel"): _Kind(**row)
-                for row in scope.sql(_KINDS.format(runs=runs)).to_pylist()
-            }
+            kinds = {row.pop("kernel"): _Kind(**row) for row in scope.sql(_KINDS.format(runs=runs)).to_pylist()}
             own = groups(scope.numpy(f"SELECT rank, span, device, start_ns, end_ns, kernel FROM ({runs})"), "rank", "span", "device")  # fmt: skip
             for (rank, span, device), columns in own.items():
                 found, few = _on_device(columns, work[rank, span], device)
@@ -125,9 +122,7 @@ def slowed(scope: Scope) -> Slowing:
     return Slowing(kernels, len(lacking - set(sides)))
 
 
-def _on_device(
-    runs: Columns, work: Columns, device: int
-) -> tuple[dict[int, tuple[RankMean, RankMean]], list[int]]:
+def _on_device(runs: Columns, work: Columns, device: int) -> tuple[dict[int, tuple[RankMean, RankMean]], list[int]]:
     """Of each kernel of a device its runs without communication and beside it, and the kernels that
     ran beside it but too rarely on a side.
     """
@@ -148,10 +143,7 @@ def _means(kernel: Array, length: Array) -> dict[int, RankMean]:
     order = np.argsort(kernel, kind="stable")
     numbers, starts = np.unique(kernel[order], return_index=True)
     parts = np.split(length[order], starts[1:])
-    return {
-        int(number): RankMean.of(part.tolist())
-        for number, part in zip(numbers.tolist(), parts, strict=False)
-    }
+    return {int(number): RankMean.of(part.tolist()) for number, part in zip(numbers.tolist(), parts, strict=False)}
 
 
 def _compared(kind: _Kind, pairs: list[tuple[RankMean, RankMean]]) -> Slowed | None:

@@ -149,9 +149,7 @@ def _add_steps(root: Node, scope: Scope, whole: Scope, ranks: str) -> None:
         is_communication = work["work"][share.row] == COMMUNICATION
         np.add.at(on_kernels[key], share.window[is_communication], share.ns[is_communication])
         started = np.searchsorted(own["start_ns"], work["start_ns"], side="right") - 1
-        begun = np.flatnonzero(
-            (started >= 0) & (work["start_ns"] < own["end_ns"][np.maximum(started, 0)])
-        )
+        begun = np.flatnonzero((started >= 0) & (work["start_ns"] < own["end_ns"][np.maximum(started, 0)]))
         counted = own["counted"]
         for rows, windows, ns, count in (
             (share.row, share.window, share.ns, 0),
@@ -238,9 +236,7 @@ _PATHS = f"""
 _MODULES = "SELECT rank, span, module_id, parent_id, path, name, class FROM module WHERE {ranks}"
 
 
-def _add_rows(
-    root: Node, scope: Scope, query: str, ranks: str, *, share: pa.Table | None = None
-) -> None:
+def _add_rows(root: Node, scope: Scope, query: str, ranks: str, *, share: pa.Table | None = None) -> None:
     """Adds the leaves that a query finds: a row a step, module, direction, chain of operators and kernel."""
     above = (_ON_HOST if share is None else _ABOVE).format(ranks=ranks)
     paths, chains = _chains(scope, above)
@@ -250,9 +246,7 @@ def _add_rows(
         rows = scope.sql(query.format(ranks=ranks))
     known: dict[tuple[Any, ...], Node] = {}
     columns = (rows.column(name).to_pylist() for name in rows.column_names)
-    for rank, span, step, module, direction, chain, name, unnamed, ns, count in zip(
-        *columns, strict=True
-    ):
+    for rank, span, step, module, direction, chain, name, unnamed, ns, count in zip(*columns, strict=True):
         key = rank, span, module, direction, chain, name, unnamed
         node = known.get(key)
         if node is None:
@@ -284,9 +278,7 @@ def _chains(scope: Scope, above: str) -> tuple[pa.Table, list[tuple[Key, ...]]]:
     at = {name: host.column(name).to_numpy() for name in ("rank", "id", "depth", "module_id")}
     names = host.column("name").combine_chunks().dictionary_encode()
     directions = host.column("direction").combine_chunks().dictionary_encode().indices.to_numpy()
-    operator, named = (
-        host.column(name).to_numpy(zero_copy_only=False) for name in ("is_operator", "named")
-    )
+    operator, named = (host.column(name).to_numpy(zero_copy_only=False) for name in ("is_operator", "named"))
     texts, text = names.dictionary.to_pylist(), names.indices.to_numpy()
     of_module = np.array([range_module(one) is not None for one in texts], dtype=bool)
     named &= operator | ~of_module[text]
@@ -315,9 +307,7 @@ def _chains(scope: Scope, above: str) -> tuple[pa.Table, list[tuple[Key, ...]]]:
     return numbered.filter(pa.array(chain, pa.int64()).to_numpy() > 0), chains
 
 
-def _module_chains(
-    scope: Scope, ranks: str
-) -> dict[tuple[int, int, int], tuple[tuple[str, str | None], ...]]:
+def _module_chains(scope: Scope, ranks: str) -> dict[tuple[int, int, int], tuple[tuple[str, str | None], ...]]:
     """Name and class of each module and of all that it is part of, from the root."""
     rows = scope.sql(_MODULES.format(ranks=ranks)).to_pylist()
     by_number = {(row["rank"], row["span"], row["module_id"]): row for row in rows}

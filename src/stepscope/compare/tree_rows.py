@@ -32,9 +32,7 @@ def set_trees_beside(before: Tree, after: Tree) -> pa.Table:
     return answer_dicts(COLUMNS, rows, _SHOWN)
 
 
-def _add(
-    pair: Pair, row: Row, trees: tuple[Tree, Tree], path: tuple[str, ...], rows: list[Row]
-) -> None:
+def _add(pair: Pair, row: Row, trees: tuple[Tree, Tree], path: tuple[str, ...], rows: list[Row]) -> None:
     """Adds a node and all that is in it, whose times in whole ns are those of the node together."""
     rows.append(row)
     parts = [(part, *_rows_of(part, trees, (*path, part.node.name))) for part in pair.parts]
@@ -50,13 +48,9 @@ def _add(
         _add(part, own, trees, (*path, part.node.name), rows)
 
 
-def _rows_of(
-    pair: Pair, trees: tuple[Tree, Tree], path: tuple[str, ...]
-) -> tuple[Row, tuple[Timing, Timing]]:
+def _rows_of(pair: Pair, trees: tuple[Tree, Tree], path: tuple[str, ...]) -> tuple[Row, tuple[Timing, Timing]]:
     kind = pair.node.kind
-    sides = [
-        tree.part_of(node) for node, tree in zip((pair.before, pair.after), trees, strict=True)
-    ]
+    sides = [tree.part_of(node) for node, tree in zip((pair.before, pair.after), trees, strict=True)]
     row = row_of(pair.node.name if path else trees[1].of, *sides)
     row |= {"path": " / ".join(path), "depth": len(path), "kind": kind, "matched": pair.matched}
     for name, node in (("before", pair.before), ("after", pair.after)):

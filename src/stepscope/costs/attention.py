@@ -57,27 +57,17 @@ _FORWARD: dict[str, _Layout] = {
     "aten::_scaled_dot_product_efficient_attention": _Layout(True, 6, mask=3, log_sum=4),
     "aten::_scaled_dot_product_cudnn_attention": _Layout(True, 6, mask=3, log_sum=4),
     "aten::_scaled_dot_product_fused_attention_overrideable": _Layout(True, 5, mask=3),
-    "aten::_flash_attention_forward": _Layout(
-        False, 8, lengths=(3, 4, 5, 6), window=(11, 12), corner="bottom"
-    ),
-    "aten::_efficient_attention_forward": _Layout(
-        False, 9, mask=3, lengths=(4, 5, 6, 7), causal_type=True, log_sum=10
-    ),
+    "aten::_flash_attention_forward": _Layout(False, 8, lengths=(3, 4, 5, 6), window=(11, 12), corner="bottom"),
+    "aten::_efficient_attention_forward": _Layout(False, 9, mask=3, lengths=(4, 5, 6, 7), causal_type=True, log_sum=10),
     "aten::_cudnn_attention_forward": _Layout(True, 10, mask=3, lengths=(4, 5, 6, 7), log_sum=8),
     "flash_attn::_flash_attn_forward": _Layout(False, 5, window=(6, 7), corner="bottom"),
-    "flash_attn::_flash_attn_varlen_forward": _Layout(
-        False, 9, lengths=(3, 4, 5, 6), window=(10, 11), corner="bottom"
-    ),
+    "flash_attn::_flash_attn_varlen_forward": _Layout(False, 9, lengths=(3, 4, 5, 6), window=(10, 11), corner="bottom"),
 }
 """Operators whose first three arguments are query, key and value."""
 
 _BACKWARD: dict[str, _Layout] = {
-    "aten::_scaled_dot_product_flash_attention_backward": _Layout(
-        True, 11, lengths=(6, 7, 8, 9), out=(4, 5)
-    ),
-    "aten::_scaled_dot_product_flash_attention_for_cpu_backward": _Layout(
-        True, 7, mask=8, out=(4, 5)
-    ),
+    "aten::_scaled_dot_product_flash_attention_backward": _Layout(True, 11, lengths=(6, 7, 8, 9), out=(4, 5)),
+    "aten::_scaled_dot_product_flash_attention_for_cpu_backward": _Layout(True, 7, mask=8, out=(4, 5)),
     "aten::_scaled_dot_product_efficient_attention_backward": _Layout(True, 11, mask=4, out=(5, 6)),
     "aten::_scaled_dot_product_cudnn_attention_backward": _Layout(
         True, 14, mask=8, lengths=(9, 10, 11, 12), out=(4, 5)
@@ -91,12 +81,8 @@ _BACKWARD: dict[str, _Layout] = {
     "aten::_efficient_attention_backward": _Layout(
         False, 14, mask=4, lengths=(6, 7, 8, 9), causal_type=True, out=(5, 10)
     ),
-    "aten::_cudnn_attention_backward": _Layout(
-        True, 14, mask=8, lengths=(9, 10, 11, 12), out=(4, 5)
-    ),
-    "flash_attn::_flash_attn_backward": _Layout(
-        False, 11, window=(12, 13), corner="bottom", out=(4, 5)
-    ),
+    "aten::_cudnn_attention_backward": _Layout(True, 14, mask=8, lengths=(9, 10, 11, 12), out=(4, 5)),
+    "flash_attn::_flash_attn_backward": _Layout(False, 11, window=(12, 13), corner="bottom", out=(4, 5)),
     "flash_attn::_flash_attn_varlen_backward": _Layout(
         False, 15, lengths=(9, 10, 11, 12), window=(16, 17), corner="bottom", out=(4, 5)
     ),
@@ -171,9 +157,7 @@ def _extent(call: Call, layout: _Layout, q: Tensor, k: Tensor, v: Tensor) -> _Ex
     return _Extent(q.shape[0] * q.shape[2], q.shape[1], k.shape[1], width[0], value_width[0])
 
 
-def _packed_extent(
-    call: Call, layout: _Layout, batch: int, q: Tensor, k: Tensor, v: Tensor
-) -> _Extent | None:
+def _packed_extent(call: Call, layout: _Layout, batch: int, q: Tensor, k: Tensor, v: Tensor) -> _Extent | None:
     """Sizes of sequences packed one after the other; known only where all are equally long."""
     if layout.lengths is None or len(q.shape) < 3 or len(k.shape) < 3:
         return None
@@ -188,16 +172,12 @@ def _packed_extent(
     return _Extent(batch * q.shape[-2], longest_q, longest_k, q.shape[-1], v.shape[-1])
 
 
-def _pairs(
-    call: Call, layout: _Layout, extent: _Extent, conventions: Conventions
-) -> tuple[int, str | None]:
+def _pairs(call: Call, layout: _Layout, extent: _Extent, conventions: Conventions) -> tuple[int, str | None]:
     """Pairs of one head to count, and a note where what decides them was not recorded."""
     if conventions.causal == "full":
         return extent.queries * extent.keys, None
     position = layout.causal
-    if call.name == "aten::_scaled_dot_product_flash_attention" and not isinstance(
-        call.argument(3), Scalar
-    ):
+    if call.name == "aten::_scaled_dot_product_flash_attention" and not isinstance(call.argument(3), Scalar):
         position += 3  # the overload for 8-bit inputs has three scales before
     corner = layout.corner
     if layout.causal_type:
@@ -276,8 +256,7 @@ def forward(call: Call, conventions: Conventions) -> Work | None:
 @MODELS.add(
     "attention.backward",
     tuple(_BACKWARD),
-    composites="_scaled_dot_product_flash_attention_backward "
-    "_scaled_dot_product_efficient_attention_backward",
+    composites="_scaled_dot_product_flash_attention_backward _scaled_dot_product_efficient_attention_backward",
 )
 def backward(call: Call, conventions: Conventions) -> Work | None:
     """Attention's backward: (6·d + 4·d_v) for each visible pair of each query head.

@@ -178,18 +178,14 @@ class Call:
         found = self.value(index)
         if isinstance(found, int) and not isinstance(found, bool):
             return (found,)
-        if isinstance(found, tuple) and all(
-            isinstance(item, int) and not isinstance(item, bool) for item in found
-        ):
+        if isinstance(found, tuple) and all(isinstance(item, int) and not isinstance(item, bool) for item in found):
             return tuple(item for item in found if isinstance(item, int))
         return None
 
     def flags(self, index: int) -> tuple[bool, ...] | None:
         """Return a list of booleans, or None."""
         found = self.value(index)
-        if isinstance(found, tuple) and all(
-            isinstance(item, bool) or item in (0, 1) for item in found
-        ):
+        if isinstance(found, tuple) and all(isinstance(item, bool) or item in (0, 1) for item in found):
             return tuple(bool(item) for item in found)
         return None
 
@@ -263,11 +259,7 @@ def parse_value(text: object, *, depth: int = 0) -> Value:
     if isinstance(text, (bool, int, float)):
         return text
     if isinstance(text, list):
-        return (
-            tuple(parse_value(item, depth=depth + 1) for item in text[:_MOST_TENSORS])
-            if depth < 4
-            else None
-        )
+        return tuple(parse_value(item, depth=depth + 1) for item in text[:_MOST_TENSORS]) if depth < 4 else None
     if not isinstance(text, str) or len(text) > _LONGEST_TEXT:
         return None
     text = text.strip()
@@ -307,8 +299,7 @@ def _tensor_list(shapes: list[Any], strides: Any, dtype: str | None) -> TensorLi
         return None
     steps = strides if isinstance(strides, list) and len(strides) == len(shapes) else None
     tensors = [
-        _tensor(shape, dtype, None if steps is None else steps[position])
-        for position, shape in enumerate(shapes)
+        _tensor(shape, dtype, None if steps is None else steps[position]) for position, shape in enumerate(shapes)
     ]
     found = tuple(tensor for tensor in tensors if tensor is not None)
     return TensorList(found) if len(found) == len(tensors) else None

@@ -49,9 +49,7 @@ def answering(
     return owner
 
 
-def _encloses(
-    parent: npt.NDArray[np.int64], modelled: npt.NDArray[np.bool_]
-) -> npt.NDArray[np.bool_]:
+def _encloses(parent: npt.NDArray[np.int64], modelled: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     """Whether a row with a model lies within each row."""
     result = np.zeros(len(parent), dtype=bool)
     frontier = np.flatnonzero(modelled)

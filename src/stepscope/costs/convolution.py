@@ -48,8 +48,7 @@ _LAYOUTS = by_name(
     ("conv1d conv2d conv3d _convolution_mode", _PLAIN),
     ("conv_transpose1d conv_transpose2d conv_transpose3d", _PLAIN_TRANSPOSED),
     (
-        "miopen_convolution miopen_depthwise_convolution mkldnn_convolution "
-        "mkldnn::_convolution_pointwise",
+        "miopen_convolution miopen_depthwise_convolution mkldnn_convolution mkldnn::_convolution_pointwise",
         _Layout(2, 4, 3, 5),
     ),
     ("miopen_convolution_transpose", _Layout(2, 5, 3, 6, output_padding=4, transposed=True)),
@@ -57,8 +56,7 @@ _LAYOUTS = by_name(
     ("cudnn_convolution_add_relu miopen_convolution_add_relu", _Layout(4, 5, 6, 7, addend=2)),
     ("thnn_conv2d _slow_conv2d_forward slow_conv3d slow_conv3d_forward", _Layout(3, 4, 5, None)),
     (
-        "slow_conv_dilated2d slow_conv_dilated3d _conv_depthwise2d "
-        "thnn_conv_depthwise2d_forward conv_depthwise3d",
+        "slow_conv_dilated2d slow_conv_dilated3d _conv_depthwise2d thnn_conv_depthwise2d_forward conv_depthwise3d",
         _SLOW,
     ),
     (
@@ -111,9 +109,7 @@ def _output_extent(call: Call, layout: _Layout, x: Tensor, w: Tensor) -> tuple[i
         return None
     axes = zip(extent, stride, padding, dilation, kernel, extra, strict=True)
     sizes = tuple(
-        (n - 1) * s - 2 * p + d * (k - 1) + e + 1
-        if transposed
-        else (n + 2 * p - d * (k - 1) - 1) // s + 1
+        (n - 1) * s - 2 * p + d * (k - 1) + e + 1 if transposed else (n + 2 * p - d * (k - 1) - 1) // s + 1
         for n, s, p, d, k, e in axes
     )
     return sizes if all(size >= 1 for size in sizes) else None
@@ -287,9 +283,7 @@ _WEIGHT_GRADIENT = by_name(
 """Positions of the output's gradient and the input; the weight's shape is argument 0."""
 
 
-def _gradient(
-    formula: str, grad: Tensor, other: Tensor, multiply_adds: int, outs: int | None
-) -> Work:
+def _gradient(formula: str, grad: Tensor, other: Tensor, multiply_adds: int, outs: int | None) -> Work:
     """The gradient of input or weight, made of the output's and the other of the two."""
     return Work(
         formula,
@@ -392,9 +386,7 @@ def _mask(call: Call) -> tuple[bool, ...] | None:
     return None
 
 
-@MODELS.add(
-    "convolution.input_gradient", tuple(_INPUT_GRADIENT), aligned_sizes=_channels, asks_related=True
-)
+@MODELS.add("convolution.input_gradient", tuple(_INPUT_GRADIENT), aligned_sizes=_channels, asks_related=True)
 def input_gradient(call: Call, _: Conventions) -> Work | None:
     """Gradient of a convolution's input from output gradient and weight.
 

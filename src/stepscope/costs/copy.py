@@ -61,9 +61,7 @@ def fill(call: Call, _: Conventions) -> Work | None:
     return Work("fill.fill", 0, 0, dense(x), x.dtype)
 
 
-_LIKE = by_name(
-    ("full_like", 2), ("zeros_like ones_like rand_like randn_like", 1), ("randint_like", 2)
-)
+_LIKE = by_name(("full_like", 2), ("zeros_like ones_like rand_like randn_like", 1), ("randint_like", 2))
 _SIZED = by_name(
     ("full", (0, 2, "float32")),
     ("zeros ones rand randn", (0, 1, "float32")),

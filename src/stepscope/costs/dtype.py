@@ -43,11 +43,7 @@ _RECORDED: dict[str, str] = {
         "complex32": "c10::complex<c10::Half>",
         "complex64": "c10::complex<float>",
         "complex128": "c10::complex<double>",
-        **{
-            name: f"c10::{name.capitalize()}"
-            for name in SIZES
-            if name.startswith(("float8", "float4"))
-        },
+        **{name: f"c10::{name.capitalize()}" for name in SIZES if name.startswith(("float8", "float4"))},
         **{name: f"c10::{name}" for name in SIZES if name.startswith(("qint", "quint"))},
     }.items()
     for spelling in spellings.split("|")
@@ -165,9 +161,7 @@ def _wider(a: str, b: str) -> str | None:
     return None
 
 
-def promote(
-    tensors: Iterable[str], zero_dim: Iterable[str] = (), numbers: Iterable[str] = ()
-) -> str | None:
+def promote(tensors: Iterable[str], zero_dim: Iterable[str] = (), numbers: Iterable[str] = ()) -> str | None:
     """Name the type of a result from the types of its inputs, as torch promotes them.
 
     Args:

@@ -26,9 +26,7 @@ def _number_type(argument: Scalar) -> str | None:
         return "int64"
     if isinstance(argument.value, float):
         return "float32"
-    return {"Double": "float32", "Float": "float32", "Int": "int64", "Bool": "bool"}.get(
-        argument.kind
-    )
+    return {"Double": "float32", "Float": "float32", "Int": "int64", "Bool": "bool"}.get(argument.kind)
 
 
 def promoted(arguments: list[Argument]) -> tuple[str | None, bool]:
@@ -80,12 +78,7 @@ def operations(row: Pointwise, arithmetic: str | None, call: Call) -> int | None
     return count
 
 
-_NAMES = tuple(
-    f"aten::{name}{form}"
-    for name in POINTWISE
-    for form in ("", "_")
-    if not (form and name.endswith("__"))
-)
+_NAMES = tuple(f"aten::{name}{form}" for name in POINTWISE for form in ("", "_") if not (form and name.endswith("__")))
 
 
 @MODELS.add(

@@ -95,8 +95,7 @@ def cache_write(call: Call, _: Conventions) -> Work | None:
     (
         "fbgemm::permute_pooled_embs",
         "fbgemm::permute_pooled_embs_auto_grad",
-        "torch::autograd::CppNode<fbgemm_gpu::PermutePooledEmbsFunction"
-        "<&fbgemm_gpu::permute_pooled_embs_gpu> >",
+        "torch::autograd::CppNode<fbgemm_gpu::PermutePooledEmbsFunction<&fbgemm_gpu::permute_pooled_embs_gpu> >",
     ),
 )
 def permute_pooled(call: Call, _: Conventions) -> Work | None:
@@ -105,9 +104,7 @@ def permute_pooled(call: Call, _: Conventions) -> Work | None:
     return Work("indexing.permute_pooled", 0, stored(pooled), dense(pooled), pooled.dtype)
 
 
-@MODELS.add(
-    "scan.complete_sum", "fbgemm::asynchronous_complete_cumsum fb::asynchronous_complete_cumsum"
-)
+@MODELS.add("scan.complete_sum", "fbgemm::asynchronous_complete_cumsum fb::asynchronous_complete_cumsum")
 def complete_sum(call: Call, _: Conventions) -> Work | None:
     """FBGEMM's `asynchronous_complete_cumsum(lengths)`: n + 1 running sums of integers."""
     (lengths,) = call.given(0)
@@ -115,9 +112,7 @@ def complete_sum(call: Call, _: Conventions) -> Work | None:
     return Work("scan.complete_sum", 0, stored(lengths), written, lengths.dtype)
 
 
-@MODELS.add(
-    "convolution.causal_conv1d", "DaoAILab::_causal_conv1d_fwd_cpp causal_conv1d::causal_conv1d_fwd"
-)
+@MODELS.add("convolution.causal_conv1d", "DaoAILab::_causal_conv1d_fwd_cpp causal_conv1d::causal_conv1d_fwd")
 def causal_conv1d(call: Call, _: Conventions) -> Work | None:
     """Depthwise causal convolution, x [B, D, L] with w [D, W]: 2·B·D·L·W; reads both, writes x's size."""
     x, w = call.given(0, 1)

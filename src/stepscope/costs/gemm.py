@@ -95,9 +95,7 @@ def mm(call: Call, _: Conventions) -> Work | None:
     return _product("gemm.mm", a, m * k * n, stored(a, b), m * n, asked or out)
 
 
-@MODELS.add(
-    "gemm.addmm", "addmm addmm_ _addmm_activation", aligned_sizes=_sizes_of(1, 2), joins=True
-)
+@MODELS.add("gemm.addmm", "addmm addmm_ _addmm_activation", aligned_sizes=_sizes_of(1, 2), joins=True)
 def addmm(call: Call, _: Conventions) -> Work | None:
     """Product with an addend, `addmm(c, a, b, beta, alpha)`: 2·M·N·K.
 
@@ -116,9 +114,7 @@ def bmm(call: Call, _: Conventions) -> Work | None:
     return _batched(call, "gemm.bmm", 0, None, scalar_type(call.integer(2)))
 
 
-@MODELS.add(
-    "gemm.baddbmm", "baddbmm baddbmm_ _baddbmm_mkl_ addbmm addbmm_", aligned_sizes=_sizes_of(1, 2)
-)
+@MODELS.add("gemm.baddbmm", "baddbmm baddbmm_ _baddbmm_mkl_ addbmm addbmm_", aligned_sizes=_sizes_of(1, 2))
 def baddbmm(call: Call, _: Conventions) -> Work | None:
     """Batched product with an addend, `baddbmm(c, a, b, beta, alpha)`: 2·B·M·N·K, reads c.
 
@@ -128,9 +124,7 @@ def baddbmm(call: Call, _: Conventions) -> Work | None:
     return _batched(call, "gemm.baddbmm", 1, addend)
 
 
-def _batched(
-    call: Call, formula: str, first: int, c: Tensor | None, out: str | None = None
-) -> Work | None:
+def _batched(call: Call, formula: str, first: int, c: Tensor | None, out: str | None = None) -> Work | None:
     a, b = call.given(first, first + 1)
     if len(a.shape) != 3 or len(b.shape) != 3:
         return None

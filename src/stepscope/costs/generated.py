@@ -126,9 +126,7 @@ def generated(call: Call, _: Conventions) -> Work | None:
         bytes_written=_touched(buffers[-1], points),
         dtype=floats[0] if floats else buffers[0].dtype,
         bound="lower",
-        notes=(
-            "operations by the fused operators' names, each once; outputs taken to be the last",
-        ),
+        notes=("operations by the fused operators' names, each once; outputs taken to be the last",),
     )
 
 

@@ -170,9 +170,7 @@ def _limits(row: Any, position: int, unless_any: tuple[str, ...]) -> Limits:
         vector=_tera(row.get("vector", {}), f"{where}.vector"),
         matrix=_tera(row.get("matrix", {}), f"{where}.matrix"),
         memory_bytes_per_s=_bandwidth(row, "memory_gb_per_s", where, directions=1),
-        cache_bytes=round(_positive(row["cache_mb"], f"{where}.cache_mb") * (1 << 20))
-        if "cache_mb" in row
-        else None,
+        cache_bytes=round(_positive(row["cache_mb"], f"{where}.cache_mb") * (1 << 20)) if "cache_mb" in row else None,
         link_bytes_per_s=_bandwidth(row, "link_gb_per_s", where, directions=2),
         host_bytes_per_s=_bandwidth(row, "host_gb_per_s", where, directions=2),
         sm_count=count,
@@ -223,9 +221,7 @@ class Hardware:
         >>> builtin().generation("NVIDIA A10G"), builtin().find("NVIDIA A10G")
         ('Ampere', None)
         """
-        named = (
-            one.generation for one in self._in_order() if one.generation and one.is_named(name)
-        )
+        named = (one.generation for one in self._in_order() if one.generation and one.is_named(name))
         return next(named, None)
 
     def _in_order(self) -> Iterator[Limits]:

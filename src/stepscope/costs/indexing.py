@@ -61,9 +61,7 @@ def _slices(x: Tensor, dim: int | None, count: int) -> int | None:
 _SCATTER_ADD = ("aten::scatter_add", "aten::scatter_reduce", "aten::scatter_reduce_two")
 
 
-@MODELS.add(
-    "indexing.scatter", "scatter scatter_ scatter_add scatter_add_ scatter_reduce scatter_reduce_"
-)
+@MODELS.add("indexing.scatter", "scatter scatter_ scatter_add scatter_add_ scatter_reduce scatter_reduce_")
 def scatter(call: Call, _: Conventions) -> Work | None:
     """One element to each index, `scatter_(x, dim, index, source)`.
 
@@ -79,9 +77,7 @@ def scatter(call: Call, _: Conventions) -> Work | None:
     return _written("indexing.scatter", call, x, flops, read, moved)
 
 
-def _written(
-    formula: str, call: Call, x: Tensor, flops: int, read: int | None, written: int | None
-) -> Work:
+def _written(formula: str, call: Call, x: Tensor, flops: int, read: int | None, written: int | None) -> Work:
     """The work; the form that is not in place copies x first."""
     if not call.name.endswith("_"):
         read, written = total(read, stored(x)), total(written, dense(x))
@@ -122,9 +118,7 @@ def masked_select(call: Call, _: Conventions) -> Work | None:
     return Work("indexing.masked_select", 0, stored(x, mask), None, x.dtype, notes=_DATA)
 
 
-@MODELS.add(
-    "indexing.masked_scatter", "masked_scatter masked_scatter_", composites="masked_scatter"
-)
+@MODELS.add("indexing.masked_scatter", "masked_scatter masked_scatter_", composites="masked_scatter")
 def masked_scatter(call: Call, _: Conventions) -> Work | None:
     """Elements of a source where a mask holds: reads tensor and mask, writes the tensor.
 
@@ -159,8 +153,7 @@ def join(call: Call, _: Conventions) -> Work | None:
 
 @MODELS.add(
     "indexing.rearrange",
-    "roll flip tril triu tril_ triu_ pixel_shuffle pixel_unshuffle channel_shuffle "
-    "native_channel_shuffle rot90",
+    "roll flip tril triu tril_ triu_ pixel_shuffle pixel_unshuffle channel_shuffle native_channel_shuffle rot90",
     composites="channel_shuffle native_channel_shuffle rot90",
 )
 def rearrange(call: Call, _: Conventions) -> Work | None:

@@ -45,9 +45,7 @@ def nll_backward(call: Call, _: Conventions) -> Work | None:
     """
     x, target = call.given(1, 2)
     read = stored(target, *(call.tensor(place) for place in (0, 3, 6)))
-    return Work(
-        "loss.nll_backward", target.elements, read, sized(target.elements, x.dtype), x.dtype
-    )
+    return Work("loss.nll_backward", target.elements, read, sized(target.elements, x.dtype), x.dtype)
 
 
 @MODELS.add("loss.cross_entropy", "cross_entropy_loss", composites="cross_entropy_loss")

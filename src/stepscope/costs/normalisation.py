@@ -157,9 +157,7 @@ def layer_norm(call: Call, _: Conventions) -> Work | None:
     return _normalised("normalisation.layer_norm", x, weight, bias, x.elements // row, kept=kept)
 
 
-def _normalised(
-    formula: str, x: Tensor, weight: Tensor | None, bias: Tensor | None, rows: int, *, kept: bool
-) -> Work:
+def _normalised(formula: str, x: Tensor, weight: Tensor | None, bias: Tensor | None, rows: int, *, kept: bool) -> Work:
     """The work over rows that share their statistics, which are written where they are kept."""
     flops = x.elements * (5 + (weight is not None) + (bias is not None)) + 4 * rows
     written = total(dense(x), _statistics(x, 2 * rows) if kept else 0)
@@ -212,9 +210,7 @@ def _gradients(
     return Work(formula, flops, read, written, x.dtype, notes=notes)
 
 
-def _asked(
-    mask: tuple[bool, ...] | None, weight: Tensor | None
-) -> tuple[tuple[bool, bool, bool], tuple[str, ...]]:
+def _asked(mask: tuple[bool, ...] | None, weight: Tensor | None) -> tuple[tuple[bool, bool, bool], tuple[str, ...]]:
     if mask is not None and len(mask) == 3:
         return (mask[0], mask[1], mask[2]), ()
     return (True, weight is not None, weight is not None), (_ALL,)
@@ -246,9 +242,7 @@ def group_norm_backward(call: Call, _: Conventions) -> Work | None:
     return _gradients(name, grad, x, weight, kept, x.shape[1], weight or x, mask)
 
 
-@MODELS.add(
-    "normalisation.rms_norm", "rms_norm _fused_rms_norm", composites="rms_norm _fused_rms_norm"
-)
+@MODELS.add("normalisation.rms_norm", "rms_norm _fused_rms_norm", composites="rms_norm _fused_rms_norm")
 def rms_norm(call: Call, _: Conventions) -> Work | None:
     """RMS norm's forward, `rms_norm(x, shape, weight)`: 3n + 3 for each row, n more with a weight.
 

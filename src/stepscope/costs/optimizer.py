@@ -24,9 +24,7 @@ def _times(size: int | None, count: int) -> int | None:
     return None if size is None else size * count
 
 
-def _work(
-    formula: str, parameters: tuple[Tensor, ...], each: int, read: int | None, written: int | None
-) -> Work:
+def _work(formula: str, parameters: tuple[Tensor, ...], each: int, read: int | None, written: int | None) -> Work:
     elements = sum(tensor.elements for tensor in parameters)
     return of_lists(formula, parameters, each * elements, read, written)
 
@@ -36,9 +34,7 @@ def _scaled(call: Call, position: int) -> bool:
     return call.tensor(position) is not None
 
 
-@MODELS.add(
-    "optimizer.adam", "_fused_adam_ _fused_adamw_ _fused_adam _fused_adamw", over_lists=True
-)
+@MODELS.add("optimizer.adam", "_fused_adam_ _fused_adamw_ _fused_adam _fused_adamw", over_lists=True)
 def adam(call: Call, _: Conventions) -> Work | None:
     """Fused Adam or AdamW: 13 operations a parameter, more by its options.
 

@@ -25,8 +25,7 @@ from stepscope.costs.work import (
 MODELS = Models()
 
 _BACKWARD = aten(
-    "max_pool2d_with_indices_backward max_pool3d_with_indices_backward avg_pool2d_backward "
-    "avg_pool3d_backward"
+    "max_pool2d_with_indices_backward max_pool3d_with_indices_backward avg_pool2d_backward avg_pool3d_backward"
 )
 _NEIGHBOURS = by_name(
     ("upsample_nearest1d upsample_nearest2d upsample_nearest3d", 1),

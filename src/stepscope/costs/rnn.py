@@ -146,9 +146,7 @@ def one_layer_backward(call: Call, _: Conventions) -> Work | None:
     )
 
 
-@MODELS.add(
-    "rnn.layers_of_torch", "lstm gru rnn_tanh rnn_relu", composites="lstm gru rnn_tanh rnn_relu"
-)
+@MODELS.add("rnn.layers_of_torch", "lstm gru rnn_tanh rnn_relu", composites="lstm gru rnn_tanh rnn_relu")
 def layers_of_torch(call: Call, _: Conventions) -> Work | None:
     """A network as torch's `lstm`, `gru`, `rnn_tanh`, `rnn_relu` are called: 2·rows·(elements of weights).
 

@@ -18,8 +18,7 @@ MODELS = Models()
 
 @MODELS.add(
     "softmax.forward",
-    "softmax log_softmax special_softmax special_log_softmax _softmax _log_softmax "
-    "_safe_softmax _masked_softmax",
+    "softmax log_softmax special_softmax special_log_softmax _softmax _log_softmax _safe_softmax _masked_softmax",
     composites="softmax log_softmax special_softmax special_log_softmax _safe_softmax",
 )
 def forward(call: Call, _: Conventions) -> Work | None:
@@ -38,9 +37,7 @@ def forward(call: Call, _: Conventions) -> Work | None:
     return Work("softmax.forward", 5 * x.elements, read, written, x.dtype)
 
 
-@MODELS.add(
-    "softmax.backward", "_softmax_backward_data _log_softmax_backward_data _masked_softmax_backward"
-)
+@MODELS.add("softmax.backward", "_softmax_backward_data _log_softmax_backward_data _masked_softmax_backward")
 def backward(call: Call, _: Conventions) -> Work | None:
     """Gradient of softmax or log-softmax from the output: 4n; reads gradient and output.
 

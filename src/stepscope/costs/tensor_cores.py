@@ -318,6 +318,4 @@ def misaligned(
         return []
     like, sizes = found
     multiple = max(1, 16 // (like.element_size or 1))
-    return [
-        Misaligned(name, extent, multiple) for name, extent in sizes.items() if extent % multiple
-    ]
+    return [Misaligned(name, extent, multiple) for name, extent in sizes.items() if extent % multiple]

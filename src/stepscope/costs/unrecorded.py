@@ -10,9 +10,7 @@ from stepscope.costs.work import by_name
 SAID_BY_TEXT = frozenset({"aten::einsum"})
 """Operators whose work is said by a text."""
 
-_ROWS = by_name(
-    ("embedding embedding_renorm embedding_renorm_ embedding_bag _embedding_bag", (1, 0))
-)
+_ROWS = by_name(("embedding embedding_renorm embedding_renorm_ embedding_bag _embedding_bag", (1, 0)))
 """Position of the indices, and of the tensor whose rows they choose."""
 
 _ALONG = by_name(

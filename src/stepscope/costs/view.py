@@ -41,9 +41,7 @@ _AUTOGRAD = ("detach", "detach_")
 """Spelt without `aten::` where autograd records them."""
 
 
-@MODELS.add(
-    "view.nothing", (*_VIEWS, *_ALLOCATIONS, *_QUESTIONS, *_AUTOGRAD), composites="positive"
-)
+@MODELS.add("view.nothing", (*_VIEWS, *_ALLOCATIONS, *_QUESTIONS, *_AUTOGRAD), composites="positive")
 def nothing(call: Call, _: Conventions) -> Work | None:
     """View, allocation or question about a tensor: no operations, no bytes."""
     tensor = call.tensor(0)

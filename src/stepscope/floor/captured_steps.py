@@ -41,9 +41,7 @@ class StepRange:
         return self.first <= step <= self.last
 
     def __str__(self) -> str:
-        return (
-            f"step {self.first}" if self.first == self.last else f"steps {self.first}-{self.last}"
-        )
+        return f"step {self.first}" if self.first == self.last else f"steps {self.first}-{self.last}"
 
 
 def parse_steps(text: str) -> StepRange:

@@ -12,8 +12,7 @@ ERRORS = {
     "unknown-rank": "The recording has no such rank; the hint lists those it has.",
     "unknown-step": "The recording has no such step; the hint lists those it has.",
     "wrong-argument": (
-        "Something was given to a function of Python that is not of the type that it takes; the hint "
-        "has an example."
+        "Something was given to a function of Python that is not of the type that it takes; the hint has an example."
     ),
 }
 
@@ -69,10 +68,7 @@ def numbers_text(numbers: Iterable[int]) -> str:
             runs[-1][1] = number
         else:
             runs.append([number, number])
-    return (
-        ", ".join(str(a) if a == b else f"{a}-{b}" if b > a + 1 else f"{a}, {b}" for a, b in runs)
-        or "none"
-    )
+    return ", ".join(str(a) if a == b else f"{a}-{b}" if b > a + 1 else f"{a}, {b}" for a, b in runs) or "none"
 
 
 def numbers_typed(numbers: Iterable[int]) -> str:
@@ -90,9 +86,7 @@ def numbers_of(given: int | Iterable[int], what: str) -> tuple[int, ...]:
     Raises:
         UsageError: it is neither a number nor several.
     """
-    several = (
-        (given,) if isinstance(given, int) or not isinstance(given, Iterable) else tuple(given)
-    )
+    several = (given,) if isinstance(given, int) or not isinstance(given, Iterable) else tuple(given)
     # True is an int in Python, and NumPy's integers are none.
     if isinstance(given, str) or any(
         isinstance(number, bool) or not hasattr(number, "__index__") for number in several

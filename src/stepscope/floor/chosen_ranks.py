@@ -34,9 +34,7 @@ ERRORS = {
     ),
 }
 
-EXAMPLES = (
-    '"0,8", "0-7", "local:0,1", "node:0-1", "every:16" or "all"; "+" means and: "local:0+0-7"'
-)
+EXAMPLES = '"0,8", "0-7", "local:0,1", "node:0-1", "every:16" or "all"; "+" means and: "local:0+0-7"'
 
 _NUMBER = re.compile(r"[0-9]+")
 _WORD = re.compile(r"[A-Za-z_]+")
@@ -242,6 +240,4 @@ def _number(reader: _Reader) -> int:
 
 
 def _unknown(message: str) -> StepScopeError:
-    return StepScopeError(
-        message, hint='choose by what is known, or all ranks: "all"', slug="rank-unknown"
-    )
+    return StepScopeError(message, hint='choose by what is known, or all ranks: "all"', slug="rank-unknown")

@@ -122,9 +122,7 @@ def check_output(target: Path) -> None:
     _check_place(target, _HINT)
     folder = Path(os.path.realpath(target)).parent
     if descriptor_of(target) is None and not folder.is_dir():
-        raise _cannot_write(
-            target, "its folder is missing", f"make it: mkdir -p {shlex.quote(str(target.parent))}"
-        )
+        raise _cannot_write(target, "its folder is missing", f"make it: mkdir -p {shlex.quote(str(target.parent))}")
 
 
 def _check_place(target: Path, hint: str) -> None:

@@ -77,12 +77,8 @@ def without_secrets(value: Any, depth: int = DEEPEST) -> Any:
     """
     if isinstance(value, str):
         value = _ISSUED.sub("…", _OF_A_URL.sub("…", value))
-        told = _ASSIGNED.sub(
-            lambda one: f"{one[1]}{one[2]}=" if is_secret(one[2]) else one[0], value
-        )
-        return _OPTION.sub(
-            lambda one: f"{one[1]}{one[2]}{one[3]}…" if is_secret(one[2]) else one[0], told
-        )
+        told = _ASSIGNED.sub(lambda one: f"{one[1]}{one[2]}=" if is_secret(one[2]) else one[0], value)
+        return _OPTION.sub(lambda one: f"{one[1]}{one[2]}{one[3]}…" if is_secret(one[2]) else one[0], told)
     if not isinstance(value, Mapping | list | tuple):
         return value
     if not depth:
@@ -102,9 +98,7 @@ def without_secrets(value: Any, depth: int = DEEPEST) -> Any:
         is_environment = _ENVIRONMENT.fullmatch(_CAMEL.sub("_", name)) is not None
         secret = is_secret(name) or (is_variable and name == "value")
         if not secret or inside is None or isinstance(inside, int | float):
-            kept[name] = without_secrets(
-                _variables(inside) if is_environment else inside, depth - 1
-            )
+            kept[name] = without_secrets(_variables(inside) if is_environment else inside, depth - 1)
     return kept
 
 

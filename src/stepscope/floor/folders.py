@@ -7,9 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 
-def walked(
-    folder: Path, refused: Callable[[OSError], object] = lambda _: None
-) -> Iterator[tuple[Path, list[str]]]:
+def walked(folder: Path, refused: Callable[[OSError], object] = lambda _: None) -> Iterator[tuple[Path, list[str]]]:
     """Each folder below one, with the names of its files in no order. Hidden folders are passed over.
 
     Links to folders come after all that lies there itself; a folder that several of them lead to comes once, so that a

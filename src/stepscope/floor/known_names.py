@@ -17,14 +17,10 @@ ERRORS = {
         "The question has no such column, or not in the form that was asked for (`--by`). "
         "`stepscope questions` lists every column."
     ),
-    "unknown-job": (
-        "`--job` names a job that the recording does not hold; the hint lists those that it has."
-    ),
+    "unknown-job": ("`--job` names a job that the recording does not hold; the hint lists those that it has."),
     "unknown-parameter": "The question has no such parameter; the hint lists those it has.",
     "unknown-question": "There is no such question. `stepscope questions` lists them.",
-    "unknown-rule": (
-        "`findings --id` names a rule that does not exist; [findings](findings.md) lists them."
-    ),
+    "unknown-rule": ("`findings --id` names a rule that does not exist; [findings](findings.md) lists them."),
     "unknown-table": "There is no such table. `stepscope schema` lists them.",
     "unknown-tool": "An agent called a tool that `stepscope mcp` does not have; the hint lists those it has.",
 }

@@ -92,9 +92,7 @@ class PlugIn:
 
 
 @contextlib.contextmanager
-def named(
-    plug_in: PlugIn | None, error: type[StepScopeError] = StepScopeError, *, of: str = ""
-) -> Iterator[None]:
+def named(plug_in: PlugIn | None, error: type[StepScopeError] = StepScopeError, *, of: str = "") -> Iterator[None]:
     """Names a plug-in in what goes wrong within; None is ours, and nothing happens.
 
     Args:
@@ -151,9 +149,7 @@ def found(kind: Kind) -> tuple[PlugIn, ...]:
                 here = [PlugIn(kind, entry, package, version) for entry in entries]
                 by_package.setdefault(package, here)  # Python imports the first on its path
     return tuple(
-        plug_in
-        for _, here in sorted(by_package.items())
-        for plug_in in sorted(here, key=lambda one: one.entry.name)
+        plug_in for _, here in sorted(by_package.items()) for plug_in in sorted(here, key=lambda one: one.entry.name)
     )
 
 

@@ -248,11 +248,7 @@ def process_from(environment: Mapping[str, str]) -> Process:
     if not everything:
         alone = Process(0, 0, 1, host_name(), os.getpid(), "single", node=0, local_world_size=1)
         words = _no_number(environment)
-        return (
-            replace(alone, local_rank=None, node=None, local_world_size=None, disagreement=words)
-            if words
-            else alone
-        )
+        return replace(alone, local_rank=None, node=None, local_world_size=None, disagreement=words) if words else alone
     first, starters = everything[0], _starters(everything, environment)
     other = next((one for one in starters if first in starters and one.differs(first)), None)
     if other is not None:
@@ -268,14 +264,10 @@ def process_from(environment: Mapping[str, str]) -> Process:
         local_rank, local_world_size = 0, 1
     if world_size is not None and world_size == local_world_size:
         node = 0
-    return _process(
-        first, world_size, local_rank=local_rank, local_world_size=local_world_size, node=node
-    )
+    return _process(first, world_size, local_rank=local_rank, local_world_size=local_world_size, node=node)
 
 
-def _process(
-    said: _Said, world_size: int | None, *, local_rank: int | None = None, **known: Any
-) -> Process:
+def _process(said: _Said, world_size: int | None, *, local_rank: int | None = None, **known: Any) -> Process:
     """The process that a launcher describes; `known` are further fields of it."""
     size = max(world_size or 1, said.rank + 1)
     rule = said.launcher.rule
@@ -293,9 +285,7 @@ def _starters(everything: list[_Said], environment: Mapping[str, str]) -> list[_
     others = [one for one in everything if one.launcher not in (_SLURM, _BARE_RANK)]
     own = _integer(environment, "SLURM_TASK_PID") == os.getpid()
     slurms = [
-        one
-        for one in everything
-        if one.launcher is _SLURM and (own or _is_srun_with_pmi(one, others, environment))
+        one for one in everything if one.launcher is _SLURM and (own or _is_srun_with_pmi(one, others, environment))
     ]
     return others + slurms
 

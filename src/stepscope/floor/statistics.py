@@ -163,9 +163,7 @@ def describe(values: Sequence[float], weights: Sequence[int] | None = None) -> S
     return found.of_more(n, mean, squares, alike)
 
 
-def describe_blocks(
-    times: Sequence[int], stand_for: Sequence[int], together: Sequence[int]
-) -> Statistics | None:
+def describe_blocks(times: Sequence[int], stand_for: Sequence[int], together: Sequence[int]) -> Statistics | None:
     """Statistics of times that each stand for several of which only the sum is known: median and percentiles are of the
     times, mean, deviation and interval of the means of the blocks. None when there are none.
 
@@ -232,9 +230,7 @@ def overhead(iterations: Sequence[tuple[int, bool, int]]) -> Overhead:
         near = [
             place
             for place in (index - 1, index + 1)
-            if 0 <= place < len(iterations)
-            and iterations[place][1]
-            and abs(iterations[place][0] - number) <= _BESIDE
+            if 0 <= place < len(iterations) and iterations[place][1] and abs(iterations[place][0] - number) <= _BESIDE
         ]
         if near and (beside := near[0 if before else -1]) > used:
             differences.append(float(iterations[beside][2] - time_ns))

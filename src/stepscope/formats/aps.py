@@ -69,9 +69,7 @@ KINDS = {
 def looks_like(head: bytes) -> bool:
     """Whether a file's first bytes are a summary of APS."""
     start = strip_bom(head)[:4096]
-    return _LOOKS.search(start) is not None and (
-        b"HW Platform" in start or b"Elapsed Time" in start
-    )
+    return _LOOKS.search(start) is not None and (b"HW Platform" in start or b"Elapsed Time" in start)
 
 
 def peek(member: Member) -> Facts | None:

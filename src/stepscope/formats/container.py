@@ -87,9 +87,7 @@ class ByteStream:
         damage: class of damage of the container, known after the end was read.
     """
 
-    def __init__(
-        self, opener: Callable[[], Stream], label: str, size: int, *, packed: bool = False
-    ) -> None:
+    def __init__(self, opener: Callable[[], Stream], label: str, size: int, *, packed: bool = False) -> None:
         self._label = label
         self._stream, self.layers = uncompressed(opener, MOST_LAYERS)
         inflates = packed or self.layers > 0
@@ -556,9 +554,7 @@ def _tar_members(path: Path, *, compressed: bool) -> Iterator[Member]:
         for entry in _entries(archive):
             name = printable(entry.name)
             if entry.isreg() and not entry.issparse() and not _is_noise(name):
-                place = _Place(
-                    entry.offset_data, entry.size, within=archive if compressed else None
-                )
+                place = _Place(entry.offset_data, entry.size, within=archive if compressed else None)
                 yield Member(path, name, f"{called(path)}!{name}", entry.size, place)
     finally:
         archive.close()

@@ -37,25 +37,15 @@ class Damage:
 CLASSES: dict[str, Damage] = {
     # the container
     "gzip_truncated": Damage("the gzip stream breaks off; what it held up to there was kept"),
-    "gzip_crc": Damage(
-        "the gzip checksum or length does not match what was decoded", uncounted=True
-    ),
-    "gzip_corrupt": Damage(
-        "the gzip stream is corrupt; what it held up to there was kept", uncounted=True
-    ),
+    "gzip_crc": Damage("the gzip checksum or length does not match what was decoded", uncounted=True),
+    "gzip_corrupt": Damage("the gzip stream is corrupt; what it held up to there was kept", uncounted=True),
     "gzip_trailing": Damage("bytes after the end of the gzip stream were ignored", harmless=True),
     "compression_truncated": Damage("the compressed stream breaks off; the rest is lost"),
-    "compression_corrupt": Damage(
-        "the compressed stream is corrupt; the rest is lost", uncounted=True
-    ),
+    "compression_corrupt": Damage("the compressed stream is corrupt; the rest is lost", uncounted=True),
     "archive_truncated": Damage("the archive breaks off inside this member"),
     "archive_crc": Damage("the archive's checksum of this member does not match", uncounted=True),
-    "archive_corrupt": Damage(
-        "the archive's stream of this member is corrupt; the rest is lost", uncounted=True
-    ),
-    "implausible_size": Damage(
-        "the stream inflates to an implausible size and was cut", uncounted=True
-    ),
+    "archive_corrupt": Damage("the archive's stream of this member is corrupt; the rest is lost", uncounted=True),
+    "implausible_size": Damage("the stream inflates to an implausible size and was cut", uncounted=True),
     "unmerged_wal": Damage(
         "a -wal file lies beside the database, and what it holds was not read; let sqlite3 merge it: "
         "PRAGMA wal_checkpoint",
@@ -83,12 +73,8 @@ CLASSES: dict[str, Damage] = {
     ),
     "too_deep": Damage("values are nested too deep to be an event's"),
     "unreadable": Damage("text is not an event and cannot be repaired into one"),
-    "torn_event": Damage(
-        "events break off and are followed by other text: lost blocks, or several writers"
-    ),
-    "interleaved": Damage(
-        "there is more than one trace in the file: probably several writers", uncounted=True
-    ),
+    "torn_event": Damage("events break off and are followed by other text: lost blocks, or several writers"),
+    "interleaved": Damage("there is more than one trace in the file: probably several writers", uncounted=True),
     "extra_data": Damage("there is text after the end of the trace; it was ignored"),
     "lost_metadata": Damage("entries of the metadata could not be read"),
     # the events
@@ -96,18 +82,13 @@ CLASSES: dict[str, Damage] = {
     "no_phase": Damage("objects without `ph` are not events and were dropped"),
     "unknown_phase": Damage("events of a kind (`ph`) that is not known were dropped"),
     "wrong_type": Damage("values have a type that their field cannot have and were read as null"),
-    "bad_step": Damage(
-        "kept steps whose phases do not add up to them, or that are out of order, were dropped"
-    ),
+    "bad_step": Damage("kept steps whose phases do not add up to them, or that are out of order, were dropped"),
     "no_id": Damage("begin and end of asynchronous events lack the id that pairs them"),
     "no_time": Damage("events without a time were left out"),
     "missing_string": Damage(
-        "names are numbers of strings that the file does not have; these ranges, calls and kernels "
-        "have no name"
+        "names are numbers of strings that the file does not have; these ranges, calls and kernels have no name"
     ),
-    "no_moments": Damage(
-        "the file says how long kernels took, and not when they ran", harmless=True
-    ),
+    "no_moments": Damage("the file says how long kernels took, and not when they ran", harmless=True),
     "untried_layout": Damage(
         "rows are of a kind of report whose layout is known from documentation alone: compare some with the report",
         harmless=True,

@@ -60,8 +60,4 @@ def stem_of(name: str) -> str:
 
 def natural(name: str) -> tuple[tuple[int, int, str], ...]:
     """Orders names as people do: `rank10` after `rank9`."""
-    return tuple(
-        (1, int(part), "") if part.isdecimal() else (0, 0, part)
-        for part in _DIGITS.split(name)
-        if part
-    )
+    return tuple((1, int(part), "") if part.isdecimal() else (0, 0, part) for part in _DIGITS.split(name) if part)

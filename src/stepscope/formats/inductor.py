@@ -94,9 +94,7 @@ def _read(path: Path) -> Iterator[Origin]:
     yield from _of_stacks(content, None, {})
 
 
-def _of_stacks(
-    content: Any, graph: str | None, modules: dict[str, tuple[str, ...]]
-) -> list[Origin]:
+def _of_stacks(content: Any, graph: str | None, modules: dict[str, tuple[str, ...]]) -> list[Origin]:
     """The origins of a table of kernels with the stacks of what is fused in them."""
     found = []
     for spelled, stacks in content.items() if isinstance(content, dict) else ():
@@ -189,9 +187,7 @@ def _modules(mappings: Any, program: str) -> dict[str, tuple[str, ...]]:
     used: dict[str, list[str]] = {}
     for text in program.split("\n"):
         if node := _NODE.match(text):
-            used[node.group(1)] = [
-                ".".join(_PART.findall(one)) for one in _PARAMETER.findall(node.group(2))
-            ]
+            used[node.group(1)] = [".".join(_PART.findall(one)) for one in _PARAMETER.findall(node.group(2))]
     before = dict(_listed(mappings, "postToPre"))
     kernels = mappings.get("cppCodeToPost") if isinstance(mappings, dict) else None
     modules = {}

@@ -146,9 +146,7 @@ class Job:
         """
         path, request = place_of(one.member), one.facts.request
         asked = request is not None and request in self._requests
-        return asked, max(
-            _alike(path, place_of(of.member)) for of in (self.files[0], self.files[-1])
-        )
+        return asked, max(_alike(path, place_of(of.member)) for of in (self.files[0], self.files[-1]))
 
     def _rank(self, one: Candidate) -> int | None:
         return 0 if self.world_size == 1 else one.rank
@@ -175,9 +173,7 @@ class Job:
         sizes = [size for size in (self.world_size, facts.world_size) if size is not None]
         if any(max(self._last_rank, facts.rank or 0) >= size for size in sizes):
             return False
-        return not any(
-            _differ(self.versions.get(key), facts.versions[key]) for key in facts.versions
-        )
+        return not any(_differ(self.versions.get(key), facts.versions[key]) for key in facts.versions)
 
     def _is_recorded_with(self, one: Candidate) -> bool:
         timed, rank = one.format.timed, self._rank(one)
@@ -185,9 +181,7 @@ class Job:
         if rank is not None and of_rank:
             # What a job timed itself comes in several kinds, one of each at the same time.
             alike = [of for of in of_rank if timed or of.format is one.format]
-            return not any(map(one.is_of_another_process, of_rank)) and not any(
-                map(one.overlaps, alike)
-            )
+            return not any(map(one.is_of_another_process, of_rank)) and not any(map(one.overlaps, alike))
         recorded = self._recorded.get(timed)
         if recorded is None or one.start_ns is None:
             return True
@@ -196,9 +190,7 @@ class Job:
             return True
         # No rank is known and they do not lie together: only cycles of one process may be so.
         kind = [of for (_, same), files in self._of_rank.items() if same is timed for of in files]
-        return rank is None and not any(
-            of.rank is not None or one.is_of_another_process(of) for of in kind
-        )
+        return rank is None and not any(of.rank is not None or one.is_of_another_process(of) for of in kind)
 
 
 def jobs_of(found: Iterable[Candidate]) -> list[Job]:
@@ -279,9 +271,7 @@ def _differ(mine: object, theirs: object) -> bool:
 
 def _describe(jobs: list[Job]) -> None:
     """Gives jobs their names, and says of several what sets each apart."""
-    places = [
-        list(dict.fromkeys(place_of(one.member).absolute() for one in job.files)) for job in jobs
-    ]
+    places = [list(dict.fromkeys(place_of(one.member).absolute() for one in job.files)) for job in jobs]
     holds = Counter(folder for of_job in places for place in of_job for folder in place.parents)
     several = len(jobs) > 1
     named = [_place(of_job, holds, or_name=not several) for of_job in places]
@@ -291,11 +281,7 @@ def _describe(jobs: list[Job]) -> None:
         told = list(zip(*(_words(job) for job in jobs), strict=True))
         varying = [words for words in told if len(set(words)) > 1]
         enough = next(
-            (
-                n
-                for n in range(1, len(varying))
-                if len(set(zip(*varying[:n], strict=True))) == len(jobs)
-            ),
+            (n for n in range(1, len(varying)) if len(set(zip(*varying[:n], strict=True))) == len(jobs)),
             len(varying),
         )
         ranks = Counter(rank for job in jobs for rank in {one.rank for one in job.files})
@@ -322,9 +308,7 @@ def _words(job: Job) -> tuple[str, ...]:
         devices,
         "" if job.world_size is None else f"world size {job.world_size}",
         ", ".join(f"{name} {version}" for name, version in sorted(job.versions.items())),
-        " and ".join(
-            sorted({one.facts.tool or one.format.name for one in job.files if one.format.timed})
-        ),
+        " and ".join(sorted({one.facts.tool or one.format.name for one in job.files if one.format.timed})),
         ", ".join(sorted(job.hosts)),
         "" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S} UTC",
     )

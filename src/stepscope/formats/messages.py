@@ -54,9 +54,7 @@ _OF_CPP = {
 _FULL_OUTPUT = ("all_gather", "gather")
 _FULL_INPUT = ("reduce_scatter", "all_to_all", "scatter")
 _IN_PLACE = ("all_reduce", "broadcast", "reduce")
-_OUTPUT_FIRST = re.compile(
-    r"^c10d::_?(?:allgather|all_gather|reduce_scatter|alltoall|gather_|scatter_)"
-)
+_OUTPUT_FIRST = re.compile(r"^c10d::_?(?:allgather|all_gather|reduce_scatter|alltoall|gather_|scatter_)")
 """Operators whose first argument is what they fill, and whose second is what they give."""
 
 
@@ -125,9 +123,7 @@ class Message(NamedTuple):
     received: str | None = None
 
 
-def message_of_inputs(
-    name: str, dims: str | None, types: str | None, values: str | None = None
-) -> Message:
+def message_of_inputs(name: str, dims: str | None, types: str | None, values: str | None = None) -> Message:
     """What the recorded inputs of an operator or range that communicates say of its message.
 
     Args:

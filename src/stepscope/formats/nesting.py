@@ -115,9 +115,7 @@ def _starts_of(depth: NDArray[Any]) -> Int64s:
     return np.concatenate([[0], np.cumsum(np.bincount(depth))]).astype(np.int64)
 
 
-def climb(
-    at: Int32s, above: NDArray[Any], arrived: Callable[[NDArray[Any], Int32s], NDArray[np.bool_]]
-) -> Int32s:
+def climb(at: Int32s, above: NDArray[Any], arrived: Callable[[NDArray[Any], Int32s], NDArray[np.bool_]]) -> Int32s:
     """The nearest row at or above each one that is wanted, or -1.
 
     All climb together, one row at a time, and those that arrive drop out.
@@ -138,9 +136,7 @@ def climb(
     return at
 
 
-def nest(
-    thread: NDArray[Any], start: Int64s, dur: Int64s, outer: NDArray[Any], *, resolution_ns: int = 1
-) -> Nesting:
+def nest(thread: NDArray[Any], start: Int64s, dur: Int64s, outer: NDArray[Any], *, resolution_ns: int = 1) -> Nesting:
     """Nests events.
 
     Args:
@@ -202,9 +198,7 @@ def _order(thread: NDArray[Any], start: Int64s, dur: Int64s, outer: NDArray[Any]
     return order
 
 
-def _parents(
-    thread: NDArray[Any], row: Int32s, begin: Int64s, end: Int64s, rank: NDArray[np.int8]
-) -> Int32s:
+def _parents(thread: NDArray[Any], row: Int32s, begin: Int64s, end: Int64s, rank: NDArray[np.int8]) -> Int32s:
     """The nearest earlier position of the thread whose end is not before one's own, or -1.
 
     Everyone first points at the position before. Who points at an event that ends too early takes

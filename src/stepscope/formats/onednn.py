@@ -33,9 +33,7 @@ _BEFORE = rf"^.*?({_MARK})"
 _TIMESTAMP = r"^(\w+_verbose(?:,v\d+)?),\d{6,}(?:\.\d+)?,"
 _TIME = r"^[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]{1,2})?$"
 _VERSION = re.compile(r"(oneDNN|DNNL|Intel MKL-DNN) v(\d[\w.-]*)")
-_TYPE = re.compile(
-    r"(?:^|\s)(?:\w+?)[_:](f64|f32|f16|bf16|s32|s8|u8|s4|u4|f8_e5m2|f8_e4m3|f4_e2m1)\b"
-)
+_TYPE = re.compile(r"(?:^|\s)(?:\w+?)[_:](f64|f32|f16|bf16|s32|s8|u8|s4|u4|f8_e5m2|f8_e4m3|f4_e2m1)\b")
 _COMPONENTS = frozenset({"primitive", "graph", "ukernel", "common", "gpu", "cpu", "sycl", "ocl"})
 _BLOCK = 1 << 23
 _LONGEST_LINE = 1 << 20
@@ -189,9 +187,7 @@ class _Log:
         for one in self._together().to_pylist() if self._sums else ():
             words = _words(one["key"])
             operation = words[0] if words else ""
-            stated = (
-                _stated(words[1:]) if operation.partition(":")[0] in ("exec", "create") else None
-            )
+            stated = _stated(words[1:]) if operation.partition(":")[0] in ("exec", "create") else None
             if stated is None:
                 self._unknown(words, one["ns_count"])
                 continue

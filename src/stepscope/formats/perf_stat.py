@@ -16,9 +16,7 @@ _COUNT = re.compile(
     r"\s+(?P<value>[\d,.]+|<not (?:supported|counted)>)\s+(?:(?P<unit>msec|Joules|MiB)\s+)?(?P<name>[\w./:=-]+)"
     r"(?:\s+#\s+(?P<made>.*?))?\s*(?:\(\s*[\d.]+%\))?\s*"
 )
-_TIME = re.compile(
-    r"\s+(?P<value>[\d.]+)(?: \+- [\d.]+)? seconds (?P<name>time elapsed|user|sys)\b.*"
-)
+_TIME = re.compile(r"\s+(?P<value>[\d.]+)(?: \+- [\d.]+)? seconds (?P<name>time elapsed|user|sys)\b.*")
 _MADE = re.compile(r"(?P<value>[\d.]+)\s*(?P<unit>%)?\s+(?P<name>.*?)\s*")
 KINDS = {
     "time elapsed": "elapsed",

@@ -181,9 +181,7 @@ def _run(stream: Readable, label: str, take: Callable[[dict[Any, Any]], Any]) ->
                 run = buffer[at:end]
                 known = runs.get(run)
                 if known is None:
-                    known = [
-                        memo[int.from_bytes(one[1:], "little")] for one in _REFERENCE.findall(run)
-                    ]
+                    known = [memo[int.from_bytes(one[1:], "little")] for one in _REFERENCE.findall(run)]
                     if len(runs) >= _MOST_RUNS:
                         runs.clear()
                     runs[run] = known

@@ -97,14 +97,11 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         "thread": threads.rows(),
         "stream": [{"device": device, "stream": stream} for device, stream in used],
         "device": [
-            {"device": device, "kind": "cuda", "used": True}
-            for device in sorted({device for device, _ in used})
+            {"device": device, "kind": "cuda", "used": True} for device in sorted({device for device, _ in used})
         ],
     }
     made = {name: from_rows(name, rows) for name, rows in tables.items()}
-    made["host_event"] = pa.concat_tables(
-        [ranges, made["host_event"]], promote_options="permissive"
-    )
+    made["host_event"] = pa.concat_tables([ranges, made["host_event"]], promote_options="permissive")
     return RankTables(facts=_facts(), report=report, **made, **shared)
 
 

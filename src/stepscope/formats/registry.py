@@ -173,9 +173,7 @@ FORMATS: tuple[Format, ...] = (
         "report of Intel VTune as CSV (vtune -report hotspots -format csv)",
         timed=False,
     ),
-    _format(
-        "onednn", "onednn", "verbose log of oneDNN, DNNL or MKL-DNN (ONEDNN_VERBOSE=1)", timed=False
-    ),
+    _format("onednn", "onednn", "verbose log of oneDNN, DNNL or MKL-DNN (ONEDNN_VERBOSE=1)", timed=False),
     _format(
         "aps",
         "aps",
@@ -189,9 +187,7 @@ FORMATS: tuple[Format, ...] = (
         "samples of Linux perf, recorded (perf.data) or as text (perf script)",
         timed=False,
     ),
-    _format(
-        "sampled.collapsed", "collapsed", "collapsed stacks (py-spy record -f raw)", timed=False
-    ),
+    _format("sampled.collapsed", "collapsed", "collapsed stacks (py-spy record -f raw)", timed=False),
     _format(
         "cuda_snapshot.reader",
         "memory-snapshot",
@@ -216,9 +212,7 @@ def format_of(member: Member) -> Format:
         if known.perhaps is not None and known.perhaps(head):
             return known
     kind = what_is(head, member.name or member.path.name)
-    raise SourceError(
-        f"{member.label}: not a recording ({kind})", hint=advice(kind), slug="not-a-trace"
-    )
+    raise SourceError(f"{member.label}: not a recording ({kind})", hint=advice(kind), slug="not-a-trace")
 
 
 def _head(stream: ByteStream) -> bytes:
@@ -258,8 +252,7 @@ def _all() -> Iterator[Format]:
 def _added() -> tuple[Format, ...]:
     ours = [known.name for known in FORMATS]
     return tuple(
-        _guarded(plug_in, added)
-        for plug_in, added in load("formats", Format, lambda known: [known.name], ours)
+        _guarded(plug_in, added) for plug_in, added in load("formats", Format, lambda known: [known.name], ours)
     )
 
 

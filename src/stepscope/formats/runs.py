@@ -199,9 +199,7 @@ def _files(path: Path, refused: dict[str, SourceError]) -> list[Path]:
         SourceError: it leads to none.
     """
     if not path.exists():
-        raise SourceError(
-            f"{path}: no such file or folder", hint="check the path", slug="no-such-file"
-        )
+        raise SourceError(f"{path}: no such file or folder", hint="check the path", slug="no-such-file")
     if not path.is_dir():
         return [path]
     denied: dict[str, SourceError] = {}
@@ -220,9 +218,7 @@ def _files(path: Path, refused: dict[str, SourceError]) -> list[Path]:
     for folder, names in walked(path, refuse):
         present = set(names)
         for name in sorted(names, key=natural):
-            finished = next(
-                (name.removesuffix(end) for end in _LEFTOVER if name.endswith(end)), None
-            )
+            finished = next((name.removesuffix(end) for end in _LEFTOVER if name.endswith(end)), None)
             if not name.startswith(".") and (finished is None or finished not in present):
                 files.append(folder / name)
     if not files:
@@ -241,9 +237,7 @@ def _once(files: Iterable[Path]) -> list[Path]:
     return list(once.values())
 
 
-def _opened(
-    known: list[tuple[Member, Format]], run: Run, alone: Callable[[Path], bool]
-) -> list[tuple[Member, Format]]:
+def _opened(known: list[tuple[Member, Format]], run: Run, alone: Callable[[Path], bool]) -> list[tuple[Member, Format]]:
     """The recordings in files of known formats. Of a report and its export the better one is opened, and
     the other one where that fails.
     """
@@ -378,10 +372,7 @@ def _copies(files: list[Candidate]) -> dict[str, str]:
 def _ranks(job: list[Candidate]) -> list[tuple[int, str]]:
     """Rank and rule of each file: one rule for all that do not say their rank themselves."""
     ranks: list[tuple[int, str] | None] = [
-        None
-        if one.facts.rank is None
-        else (one.facts.rank, one.facts.rank_rule or "distributedInfo")
-        for one in job
+        None if one.facts.rank is None else (one.facts.rank, one.facts.rank_rule or "distributedInfo") for one in job
     ]
     silent = [at for at, found in enumerate(ranks) if found is None]
     by_name = {at: stated_rank(job[at].member) for at in silent}
@@ -411,8 +402,7 @@ def _follow_one_another(job: list[Candidate]) -> bool:
     timed = [one for one in job if one.start_ns is not None and one.end_ns() is not None]
     timed.sort(key=lambda one: one.start_ns or 0)
     return len(timed) == len(job) and not any(
-        later.overlaps(first) or later.is_of_another_process(first)
-        for first, later in pairwise(timed)
+        later.overlaps(first) or later.is_of_another_process(first) for first, later in pairwise(timed)
     )
 
 
@@ -424,15 +414,10 @@ def _workers(silent: list[Candidate]) -> list[str]:
     for one in silent:
         of_name.setdefault(worker_of(name_of(one.member)), []).append(one)
     several = {
-        name
-        for name, ones in of_name.items()
-        if any(first.overlaps(second) for first, second in combinations(ones, 2))
+        name for name, ones in of_name.items() if any(first.overlaps(second) for first, second in combinations(ones, 2))
     }
     named = [(worker_of(name_of(one.member)), one) for one in silent]
-    workers = [
-        str(place_of(one.member).with_name(name)) if name in several else name
-        for name, one in named
-    ]
+    workers = [str(place_of(one.member).with_name(name)) if name in several else name for name, one in named]
     return [
         worker if one.member.process is None else f"{worker}!{one.member.process}"
         for worker, one in zip(workers, silent, strict=True)

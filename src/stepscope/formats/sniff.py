@@ -32,9 +32,7 @@ _MAGIC: tuple[tuple[bytes, str], ...] = (
 )
 _PICKLE = re.compile(rb"\x80[\x02-\x05]")
 _HTML = re.compile(rb"\s*(?:<!--.*?-->\s*)?<(?:!doctype html|html|head|body|\?xml)", re.I | re.S)
-_EXECUTION_TRACE = re.compile(
-    rb'"schema"\s*:\s*"[^"]*(?:Execution|ET|PyTorch|\d\.)|"nodes"\s*:\s*\['
-)
+_EXECUTION_TRACE = re.compile(rb'"schema"\s*:\s*"[^"]*(?:Execution|ET|PyTorch|\d\.)|"nodes"\s*:\s*\[')
 _NOTEBOOK = re.compile(rb'"(?:nbformat|cell_type)"\s*:')
 _SECTION = re.compile(rb"\[(?!(?:null|true|false)\b)[A-Za-z][^\n\[\]{}]*\][ \t\r]*(?:\n|$)")
 """The first line of a file of settings, as in `[Unit]`; an array of JSON has events or values instead."""
@@ -45,18 +43,14 @@ _TEXT = bytes({7, 8, 9, 10, 12, 13, 27} | set(range(0x20, 0x100)) - {0x7F})
 EXPORT_A_REPORT = "nsys export --type sqlite -o report.sqlite FILE"
 PRINT_A_REPORT = "ncu --import FILE --csv --page raw > report.csv"
 _ADVICE: dict[str, str] = {
-    "empty file": (
-        "its writer was killed before it wrote anything, or the disk was full; record it again"
-    ),
+    "empty file": ("its writer was killed before it wrote anything, or the disk was full; record it again"),
     "file of spaces": "there is nothing in it; record it again",
     "file of zeros": ("its content is lost, often after a full disk or a crash; record it again"),
     "PyTorch execution trace": (
         "this is a graph of operators without times; "
         "give the trace that torch.profiler exported (export_chrome_trace or tensorboard_trace_handler)"
     ),
-    "pickle": (
-        "of pickles only memory snapshots are read (torch.cuda.memory._dump_snapshot); others can run code"
-    ),
+    "pickle": ("of pickles only memory snapshots are read (torch.cuda.memory._dump_snapshot); others can run code"),
     "Nsight Systems report": f"convert it and give what comes out: {EXPORT_A_REPORT}",
     "unfinished Nsight Systems recording": (
         "Nsight Systems could not finish it; let QdstrmImporter of its version do that, then convert the "
@@ -75,9 +69,7 @@ _ADVICE: dict[str, str] = {
     ),
     "picture": "give the recording itself, not a picture of it",
     "PDF document": "give the recording itself, not a document about it",
-    "HTML or XML page": (
-        "the download may have saved a login or error page in place of the file; download it again"
-    ),
+    "HTML or XML page": ("the download may have saved a login or error page in place of the file; download it again"),
     "Parquet file": "give the directory of the store, not one of its files",
     "Jupyter notebook": "give the recording that the notebook reads",
     "CSV table": "give the recording that the table was made from",

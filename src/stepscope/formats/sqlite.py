@@ -88,9 +88,7 @@ class Database:
         unnamed: how many values of `columns` name a string that the database does not have.
     """
 
-    def __init__(
-        self, connect: Callable[[], sqlite3.Connection], label: str, size: int, layout: Layout
-    ) -> None:
+    def __init__(self, connect: Callable[[], sqlite3.Connection], label: str, size: int, layout: Layout) -> None:
         self.damage: str | None = None
         self.unnamed = 0
         self._label = label
@@ -108,15 +106,10 @@ class Database:
     def _plain_tables(self) -> dict[str, frozenset[str]]:
         """Columns of each table that is neither view nor virtual table."""
         listed = self._fetch("SELECT name, sql FROM sqlite_master WHERE type = 'table'", 1 << 16)
-        plain = {
-            str(name): sql for name, sql in listed if isinstance(sql, str) and _PLAIN.match(sql)
-        }
+        plain = {str(name): sql for name, sql in listed if isinstance(sql, str) and _PLAIN.match(sql)}
         # Columns that are computed when read are not listed by table_info.
         types = {
-            name: {
-                str(row[1]): str(row[2])
-                for row in self._fetch(f"PRAGMA table_info({sql_name(name)})")
-            }
+            name: {str(row[1]): str(row[2]) for row in self._fetch(f"PRAGMA table_info({sql_name(name)})")}
             for name in plain
         }
         columns = {name: frozenset(listed) for name, listed in types.items()}
@@ -149,9 +142,7 @@ class Database:
         source = f"FROM {sql_name(table)} WHERE {self._where(table, only) or 'TRUE'}"
         # Most files have none of them at all, which is found in half the time of counting each.
         any_of = ", ".join(map(sql_name, there))
-        if not list(
-            self._fetch(f"SELECT 1 {source} AND coalesce({any_of}, NULL) IS NOT NULL LIMIT 1")
-        ):
+        if not list(self._fetch(f"SELECT 1 {source} AND coalesce({any_of}, NULL) IS NOT NULL LIMIT 1")):
             return []
         counts = ", ".join(f"count({sql_name(name)})" for name in there)
         (found,) = self._fetch(f"SELECT {counts} {source}", 1)
@@ -182,14 +173,11 @@ class Database:
         if not known:
             return
         asked = ", ".join(
-            _of_type(sql_name(name), types.get(name, "integer")) if name in known else "NULL"
-            for name in columns
+            _of_type(sql_name(name), types.get(name, "integer")) if name in known else "NULL" for name in columns
         )
         yield from self._fetch(f"SELECT {asked} FROM {sql_name(table)}")
 
-    def columns(
-        self, table: str, columns: Sequence[str], only: Only | None = None, **types: str
-    ) -> pa.Table:
+    def columns(self, table: str, columns: Sequence[str], only: Only | None = None, **types: str) -> pa.Table:
         """Rows of a table as Arrow columns, for tables of millions of rows.
 
         Args:
@@ -217,9 +205,7 @@ class Database:
             }
         )
 
-    def chunks(
-        self, table: str, columns: Sequence[str], only: Only | None = None, **types: str
-    ) -> Iterator[pa.Table]:
+    def chunks(self, table: str, columns: Sequence[str], only: Only | None = None, **types: str) -> Iterator[pa.Table]:
         """The same, some tens of thousands of rows at a time, of which the caller keeps less.
 
         Raises:
@@ -230,9 +216,7 @@ class Database:
         for chunk in self._chunks(table, kinds, only, numbering):
             yield pa.table(
                 {
-                    name: self._named(numbering[name], [values])
-                    if kinds[name] == "name"
-                    else values
+                    name: self._named(numbering[name], [values]) if kinds[name] == "name" else values
                     for name, values in chunk.items()
                 }
             )
@@ -253,9 +237,7 @@ class Database:
         for chunk in self._present(table, there, where, numbering) if known else ():
             count = len(next(iter(chunk.values())))
             yield {
-                name: chunk[name]
-                if name in chunk
-                else pa.nulls(count, pa.int32() if kind == "name" else _ARROW[kind])
+                name: chunk[name] if name in chunk else pa.nulls(count, pa.int32() if kind == "name" else _ARROW[kind])
                 for name, kind in kinds.items()
             }
 
@@ -272,10 +254,7 @@ class Database:
         if limits is None:
             only = f" WHERE {where}" if where else ""
             query = f"SELECT {asked or 'NULL'} FROM {sql_name(table)}{only}"
-            yield from (
-                _by_row(batch, kinds or {"": "integer"}, numbering)
-                for batch in self._batches(query)
-            )
+            yield from (_by_row(batch, kinds or {"": "integer"}, numbering) for batch in self._batches(query))
             return
         packed = {name: kind for name, kind in kinds.items() if kind in PACKED}
         beside = {name: kind for name, kind in kinds.items() if kind not in PACKED}
@@ -300,9 +279,7 @@ class Database:
                     if kinds[name] == "name":
                         columns[name] = _coded(columns[name], numbering[name])
             if beside_them:
-                asked = ", ".join(
-                    _of_type(sql_name(name), kind) for name, kind in beside_them.items()
-                )
+                asked = ", ".join(_of_type(sql_name(name), kind) for name, kind in beside_them.items())
                 listed = list(self._fetch(f"SELECT {asked} FROM {source}", rows))
                 columns |= _by_row(listed, beside_them, numbering)
             yield columns
@@ -318,10 +295,7 @@ class Database:
             return []
         if high - low > max(self._most_rows, _CHUNK):
             return None
-        return [
-            f"rowid BETWEEN {first} AND {min(first + _CHUNK - 1, high)}"
-            for first in range(low, high + 1, _CHUNK)
-        ]
+        return [f"rowid BETWEEN {first} AND {min(first + _CHUNK - 1, high)}" for first in range(low, high + 1, _CHUNK)]
 
     def _each_of(self, queries: Sequence[str]) -> Iterator[tuple[Any, ...]]:
         """The one row of each query; of many, some are read ahead."""
@@ -354,9 +328,7 @@ class Database:
         numbers = pa.chunked_array(part, pa.int32()).combine_chunks()
         texts = [one if isinstance(one, str) else self._text(one) for one in codes]
         numbering: dict[str, int] = {}
-        place = [
-            None if one is None else numbering.setdefault(one, len(numbering)) for one in texts
-        ]
+        place = [None if one is None else numbering.setdefault(one, len(numbering)) for one in texts]
         indices = pa.array(place, pa.int32()).take(numbers)
         self.unnamed += indices.null_count - numbers.null_count
         return pa.DictionaryArray.from_arrays(indices, pa.array(list(numbering), pa.string()))
@@ -383,9 +355,7 @@ class Database:
         rest = self._fetch(f"SELECT DISTINCT {value} {source} AND rowid > {last}")
         return found | {number for (number,) in rest}
 
-    def extent(
-        self, table: str, columns: Sequence[str], most: int, only: Only | None = None
-    ) -> list[int]:
+    def extent(self, table: str, columns: Sequence[str], most: int, only: Only | None = None) -> list[int]:
         """Smallest and largest whole number from 0 to below `most` in each column that has one."""
         known = self._columns.get(table, frozenset())
         there = [sql_name(column) for column in columns if column in known]

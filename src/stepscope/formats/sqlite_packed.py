@@ -60,9 +60,7 @@ def as_text(value: str, kind: str) -> str:
     return f"CASE WHEN typeof({value}) = 'blob' THEN hex({value}) ELSE {value} END"
 
 
-def unpacked(
-    row: tuple[Any, ...], kinds: Mapping[str, str], longest: int
-) -> dict[str, pa.Array] | None:
+def unpacked(row: tuple[Any, ...], kinds: Mapping[str, str], longest: int) -> dict[str, pa.Array] | None:
     """The columns of a chunk, or None where it has to be read row by row.
 
     Args:
@@ -90,9 +88,7 @@ def _numbers(packed: bytes) -> pa.Array | None:
     try:
         table = csv.read_csv(
             pa.BufferReader(packed + b"\n"),
-            csv.ReadOptions(
-                column_names=["value"], use_threads=False, block_size=max(len(packed) + 1, 1 << 16)
-            ),
+            csv.ReadOptions(column_names=["value"], use_threads=False, block_size=max(len(packed) + 1, 1 << 16)),
             csv.ParseOptions(quote_char=False, ignore_empty_lines=False),
             csv.ConvertOptions(column_types={"value": pa.int64()}, null_values=[""]),
         )

@@ -12,9 +12,7 @@ from stepscope.formats.tables import ReadReport, from_rows
 _MOST = 1 << 62
 
 
-def step_values(
-    values: Any, report: ReadReport, *, numbered: Literal["step", "iteration"]
-) -> pa.Table:
+def step_values(values: Any, report: ReadReport, *, numbered: Literal["step", "iteration"]) -> pa.Table:
     """Rows of `step_value`; what can be none is counted and left out.
 
     Args:
@@ -37,9 +35,7 @@ def hugectr_values(listed: Any, report: ReadReport) -> pa.Table:
     """Rows of what HugeCTR's `record_data` kept: one value an iteration, which it does not number."""
     rows = []
     for one in listed if isinstance(listed, list) else ():
-        name, data = (
-            (one.get("data_name"), one.get("data")) if isinstance(one, dict) else (None, None)
-        )
+        name, data = (one.get("data_name"), one.get("data")) if isinstance(one, dict) else (None, None)
         for value in data if isinstance(data, list) and isinstance(name, str) else (None,):
             number = _number_of(value)
             if number is None:
@@ -60,8 +56,5 @@ def _number_of(value: Any) -> float | None:
 
 def _is_number(value: Any) -> bool:
     return (
-        isinstance(value, int | float)
-        and not isinstance(value, bool)
-        and math.isfinite(value)
-        and abs(value) < _MOST
+        isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and abs(value) < _MOST
     )

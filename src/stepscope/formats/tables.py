@@ -20,17 +20,11 @@ from stepscope.formats.scratch import kept_column
 from stepscope.schema.declare import Role
 from stepscope.schema.tables import DECLARED
 
-READ: dict[str, pa.Schema] = {
-    table.name: schema for table in DECLARED if (schema := table.read_schema())
-}
+READ: dict[str, pa.Schema] = {table.name: schema for table in DECLARED if (schema := table.read_schema())}
 """The columns of each table that readers fill, as they hand them over."""
 
 _MOMENTS = {
-    table.name: [
-        one.name
-        for one in table.declared
-        if one.role is Role.MOMENT and one.name in READ[table.name].names
-    ]
+    table.name: [one.name for one in table.declared if one.role is Role.MOMENT and one.name in READ[table.name].names]
     for table in DECLARED
     if table.name in READ
 }

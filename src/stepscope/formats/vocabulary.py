@@ -80,9 +80,7 @@ def _categories() -> dict[str, Category]:
 CATEGORIES = _categories()
 """Lower-cased category of any era → what it is."""
 
-LAUNCH_FLOWS = frozenset(
-    {"ac2g", "async", "async_cpu_to_gpu", "cpu_to_cuda", "launch", "async_gpu"}
-)
+LAUNCH_FLOWS = frozenset({"ac2g", "async", "async_cpu_to_gpu", "cpu_to_cuda", "launch", "async_gpu"})
 BACKWARD_FLOWS = frozenset({"fwdbwd", "forward_backward"})
 
 METRIC_TOOLS = {"cuda_profiler_range": "CUPTI", "xpu_scope_profiler": "PTI"}
@@ -104,9 +102,7 @@ read again."""
 EXPORTED_PART = "stepscope_part_of"
 """Name of the row by which an export says of which thread a track is, whose events cross others there."""
 
-_LAUNCH = lazily(
-    r"Launch(?:Cooperative)?Kernel|KernelLaunch|^runFunction|^cuLaunchGrid|^(?:cuda|hip)Launch(?:By\w+)?$"
-)
+_LAUNCH = lazily(r"Launch(?:Cooperative)?Kernel|KernelLaunch|^runFunction|^cuLaunchGrid|^(?:cuda|hip)Launch(?:By\w+)?$")
 _RUNTIME_ROLES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("graph_launch", lazily(r"GraphLaunch|^urEnqueueCommandBuffer|^urCommandBufferEnqueue")),
     ("capture_begin", lazily(r"StreamBeginCapture")),
@@ -120,23 +116,17 @@ _RUNTIME_ROLES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ),
     (
         "allocate",
-        lazily(
-            r"Malloc|Free|HostAlloc|HostRegister|Mem(?:Alloc|Create|Map|Unmap|Release)|^urUSM\w+(?:Alloc|Free)"
-        ),
+        lazily(r"Malloc|Free|HostAlloc|HostRegister|Mem(?:Alloc|Create|Map|Unmap|Release)|^urUSM\w+(?:Alloc|Free)"),
     ),
 )
 
 _STEP = lazily(r"^ProfilerStep\s*#\s*(\d+)")
-_DATALOADER = lazily(
-    r"^enumerate\(Data(?:Loader|Pipe)\)#|DataLoader\w*\.__next__$|^dataloader:|^phase: input_wait$"
-)
+_DATALOADER = lazily(r"^enumerate\(Data(?:Loader|Pipe)\)#|DataLoader\w*\.__next__$|^dataloader:|^phase: input_wait$")
 _OPTIMIZER = lazily(r"^Optimizer\.step#|^optimizer:step|^phase: optimizer$")
 _ZERO_GRAD = lazily(r"^Optimizer\.zero_grad#|^optimizer:zero_grad")
 AUTOGRAD_CALL = "autograd::engine::evaluate_function: "
 """What the name of autograd's range around each of its nodes starts with; the node's own follows."""
-_BACKWARD = lazily(
-    r"^autograd::engine::evaluate_function: |^torch::autograd::|Backward\d*$|^CompiledFunctionBackward"
-)
+_BACKWARD = lazily(r"^autograd::engine::evaluate_function: |^torch::autograd::|Backward\d*$|^CompiledFunctionBackward")
 _COMMUNICATION_OP = lazily(
     r"^(?:nccl|rccl|gloo|mpi|ucc|hccl|xccl|oneccl|ccl):|^c10d::|^_?c10d_functional::|^hccl::|^record_param_comms"
     r"|^mccl:|^eccl:|^symm_mem::|^_C_custom_ar::|^(?:vllm|sglang|sgl_kernel)::\w*all_reduce"
@@ -160,15 +150,11 @@ _INSTALLED = lazily(
     r"|fx/|jit/|profiler/|compiler/|export/|library|backends/|multiprocessing/)"
     r"|(?:^|/)stepscope/(?:api|cli|floor|record)/|/bin/(?:stepscope|torchrun|accelerate)$"
 )
-_LIBRARIES = frozenset(
-    {"torch", "torchgen", "functorch", "triton", "apex", "pyprof", "pyprof2", "numpy", "click"}
-)
+_LIBRARIES = frozenset({"torch", "torchgen", "functorch", "triton", "apex", "pyprof", "pyprof2", "numpy", "click"})
 """Packages that are never the program's own code. torch cuts from a file's name what is on the
 interpreter's path, so that of most packages no folder shows that they are installed."""
 
-_FRAMEWORK = lazily(
-    r"^(?:[^(]*/)?(?:lightning|pytorch_lightning|lightning_fabric|transformers|accelerate)/[^(]*\("
-)
+_FRAMEWORK = lazily(r"^(?:[^(]*/)?(?:lightning|pytorch_lightning|lightning_fabric|transformers|accelerate)/[^(]*\(")
 _RUNS_STEPS = lazily(
     r"(?:^|/)(?:(?:lightning/pytorch|pytorch_lightning)/(?:trainer/call\.py\(\d*\): _call_\w+_hooks?"
     r"|loops/[^(]*\(\d*\): (?:\w+\.)?(?:run|advance))"
@@ -272,10 +258,7 @@ def is_framework_frame(name: str) -> bool:
 def host_kind(kind: str, name: str) -> str:
     """The kind of a host event, given its category's: in torch up to 1.12 ranges were operators."""
     if kind == "operator" and (
-        _STEP.match(name)
-        or _DATALOADER.match(name)
-        or _OPTIMIZER.match(name)
-        or _ZERO_GRAD.match(name)
+        _STEP.match(name) or _DATALOADER.match(name) or _OPTIMIZER.match(name) or _ZERO_GRAD.match(name)
     ):
         return "annotation"
     return kind
@@ -344,9 +327,7 @@ _DEVICE_MARK = lazily(
 )
 """What is queued to order streams and computes nothing, where a recorder draws it as it draws kernels: MTIA's, Ascend's,
 the markers of HIP's queues and Level Zero's."""
-_RUNTIME_COPY = lazily(
-    r"^(?:Memcpy|hipMemcpy|CopyHostToDevice|CopyDeviceTo|zeCommandListAppendMemoryCopy)"
-)
+_RUNTIME_COPY = lazily(r"^(?:Memcpy|hipMemcpy|CopyHostToDevice|CopyDeviceTo|zeCommandListAppendMemoryCopy)")
 _RUNTIME_FILL = lazily(r"^(?:Memset|hipMemset|FillBuffer|zeCommandListAppendMemoryFill)")
 
 

@@ -36,8 +36,7 @@ def launch_less(facts: Facts) -> str:
         return f"`stepscope launches` for launch cost. Launch less: {cures}."
     mode = "mode='reduce-overhead'" if captured else ""
     cures = joined(
-        f"torch.compile({mode})"
-        + (f" or {captured} (torch.cuda.make_graphed_callables)" if captured else ""),
+        f"torch.compile({mode})" + (f" or {captured} (torch.cuda.make_graphed_callables)" if captured else ""),
         "fused or foreach optimizers" if facts.loops_over_parameters else "",
         "a larger batch",
     )

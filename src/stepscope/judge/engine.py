@@ -132,9 +132,7 @@ def _judged(facts: Facts, rule: Rule, finding: Finding) -> Found:
         finding = replace(finding, saving_ns=None)
     if finding.saving_ns is not None:
         lost = min(max(finding.saving_ns, 0.0), step_ns)
-        waits = waiting(
-            facts, of_phases=facts.phases_alone is not None or finding.step_ns is not None
-        )
+        waits = waiting(facts, of_phases=facts.phases_alone is not None or finding.step_ns is not None)
         own = min(lost + finding.hidden_ns, step_ns)
         most = min(waits.saved_by_job(own, finding.lost_on) if own else 0.0, step_ns)
         advice = finding.advice
@@ -147,17 +145,13 @@ def _judged(facts: Facts, rule: Rule, finding: Finding) -> Found:
         advice += caveat
         least = finding.at_least
         # One step says nothing of the next, and a bound that meets the other would be a promise.
-        if least is not None and (
-            checks or facts.steps < 2 or not 0 < round(least[0]) < round(most)
-        ):
+        if least is not None and (checks or facts.steps < 2 or not 0 < round(least[0]) < round(most)):
             least = None
         finding = replace(finding, saving_ns=most, at_least=least, advice=advice)
     if checks:
         finding = replace(finding, confidence="low")
     severity = finding.severity or _severity(_share(lost, step_ns))
-    return Found(
-        rule, finding, severity, checks, step_ns, per, -1.0 if lost is None else lost, caveat
-    )
+    return Found(rule, finding, severity, checks, step_ns, per, -1.0 if lost is None else lost, caveat)
 
 
 def _host_first(facts: Facts, lost_ns: float) -> str:

@@ -252,9 +252,7 @@ class Facts(Recorded):
 
     def hidden_in(self, condition: str, counted_ns: float = 0.0) -> float:
         """The same of a host without some of its events (SQL)."""
-        rows = self.host(
-            f"SELECT sum(dur_ns)::BIGINT AS ns FROM host_event WHERE {condition} AND {{counted}}"
-        )
+        rows = self.host(f"SELECT sum(dur_ns)::BIGINT AS ns FROM host_event WHERE {condition} AND {{counted}}")
         return self.hidden(sum(row["ns"] or 0 for row in rows) / self.steps, counted_ns)
 
     def amount(self, ns: float) -> str:

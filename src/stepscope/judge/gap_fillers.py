@@ -56,9 +56,7 @@ class Filler:
 
 
 _GAPS = "gap (gap, rank, span, start_ns, end_ns) AS (VALUES {gaps})"
-_OVERLAP = (
-    "least(event.start_ns + event.dur_ns, gap.end_ns) - greatest(event.start_ns, gap.start_ns)"
-)
+_OVERLAP = "least(event.start_ns + event.dur_ns, gap.end_ns) - greatest(event.start_ns, gap.start_ns)"
 _INSIDE = """
     FROM gap JOIN (SELECT * FROM host_event
         WHERE start_ns < {last} AND start_ns + dur_ns > {first} AND {chosen}) AS event
@@ -111,10 +109,7 @@ def find_fillers(scope: Scope, gaps: Sequence[Gap]) -> dict[Gap, Filler]:
     if not gaps:
         return {}
     asked = {
-        "gaps": ", ".join(
-            f"({n}, {gap.rank}, {gap.span}, {gap.start_ns}, {gap.end_ns})"
-            for n, gap in enumerate(gaps)
-        ),
+        "gaps": ", ".join(f"({n}, {gap.rank}, {gap.span}, {gap.start_ns}, {gap.end_ns})" for n, gap in enumerate(gaps)),
         "first": min(gap.start_ns for gap in gaps),
         "last": max(gap.end_ns for gap in gaps),
     }
@@ -148,9 +143,7 @@ def _chosen(calls: list[Row], events: list[Row], ended: list[Row]) -> Row:
 
 def _filler(row: Row, is_call: bool, events: list[Row], *, is_first_use: bool) -> Filler:
     around = [
-        event
-        for event in events
-        if event["thread"] == row["thread"] and event["longest_ns"] >= row["longest_ns"]
+        event for event in events if event["thread"] == row["thread"] and event["longest_ns"] >= row["longest_ns"]
     ]
     operator = frame = None
     if is_call:
@@ -181,8 +174,7 @@ def _first_uses(scope: Scope, slow: Mapping[int, tuple[Gap, Row]]) -> set[int]:
     if not slow:
         return set()
     asked = ", ".join(
-        f"({n}, {gap.rank}, {gap.span}, {sql_literal(row['kind'])}, {sql_literal(row['name'])}, "
-        f"{row['longest_ns']})"
+        f"({n}, {gap.rank}, {gap.span}, {sql_literal(row['kind'])}, {sql_literal(row['name'])}, {row['longest_ns']})"
         for n, (gap, row) in slow.items()
     )
     alike = scope.sql(_ALIKE.format(asked=asked)).to_pylist()

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from stepscope.costs import Model, TensorCoreUse
 
 NARROW = frozenset(
-    {"float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "int8"}
-    | {"float4_e2m1fn_x2"}
+    {"float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "int8"} | {"float4_e2m1fn_x2"}
 )
 """Element types of 16 bits and less."""
 
@@ -119,9 +118,7 @@ def reproduce(steps: int, counted: str, groups: Iterable[Group], what: str = "su
         what: what is summed.
     """
     # Work of one name may be of several kinds: a copy kernel of a collective's, say.
-    keys = sorted(
-        {(group.kind, group.name, group.operator or "", group.direction or "") for group in groups}
-    )
+    keys = sorted({(group.kind, group.name, group.operator or "", group.direction or "") for group in groups})
     listed = ", ".join(f"({', '.join(map(sql_literal, key))})" for key in keys)
     text = (
         f"SELECT {what} / {steps} {_FROM}"

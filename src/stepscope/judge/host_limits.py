@@ -51,9 +51,7 @@ HOST_LIMITS = {
         )
     ),
     "mpi_time": HostLimit(Threshold("time in MPI, of the elapsed time", 0.15, "ratio", _LIBRARY)),
-    "ccl_time": HostLimit(
-        Threshold("time in oneCCL, of the elapsed time", 0.15, "ratio", _LIBRARY)
-    ),
+    "ccl_time": HostLimit(Threshold("time in oneCCL, of the elapsed time", 0.15, "ratio", _LIBRARY)),
 }
 """By the kind of the metric (`host_metric.kind`)."""
 

@@ -75,9 +75,7 @@ class HostWaits:
 
     def sort(self, *, blocked: bool = False, cold: bool = False) -> list[Wait]:
         """The long ones in which the host waits itself, those of cold starts, or the others."""
-        return [
-            wait for wait in self.long if wait.blocked == blocked and wait.is_cold_start == cold
-        ]
+        return [wait for wait in self.long if wait.blocked == blocked and wait.is_cold_start == cold]
 
     def mean_ns(self, waits: Iterable[Wait]) -> int:
         """Time of long ones in a mean step (ns)."""
@@ -111,14 +109,9 @@ def sort_waits(scope: Scope, times: Times, every: dict[str, int]) -> HostWaits:
     found.sort(key=lambda one: -sum(one.parts_ns))
     with every_step(scope) as whole:
         fillers = find_fillers(whole, [one.gap for one in found[:_LOOKED_INTO]])
-    long = tuple(
-        Wait(one.gap, sum(one.parts_ns), fillers.get(one.gap), one.blocked) for one in found
-    )
+    long = tuple(Wait(one.gap, sum(one.parts_ns), fillers.get(one.gap), one.blocked) for one in found)
     taken = np.sum([one.parts_ns for one in found], axis=0) / steps
-    many = {
-        part: max(0, every[part] - round(float(ns)))
-        for part, ns in zip(WAITING, taken, strict=True)
-    }
+    many = {part: max(0, every[part] - round(float(ns))) for part, ns in zip(WAITING, taken, strict=True)}
     return HostWaits(many, long, steps)
 
 

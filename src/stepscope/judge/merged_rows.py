@@ -6,9 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 
-def merged(
-    rows: Iterable[dict[str, Any]], *keys: str, adding: Iterable[str]
-) -> list[dict[str, Any]]:
+def merged(rows: Iterable[dict[str, Any]], *keys: str, adding: Iterable[str]) -> list[dict[str, Any]]:
     """Rows that agree in some columns as one: these columns are added up, the others are the first's."""
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
     for row in rows:

@@ -63,9 +63,7 @@ def of_counters(
         for one, part in chosen
     )  # fmt: skip
     listed = "".join(f", {kind}" for kind in shows)
-    text = _SHAPED.format(
-        shown=listed, columns=listed, steps=facts.steps, counted="{counted}", measured=rows
-    )
+    text = _SHAPED.format(shown=listed, columns=listed, steps=facts.steps, counted="{counted}", measured=rows)
     found = facts.host(f"{text} ORDER BY lost_ns DESC, kernel")
     lost_ns = sum(row["lost_ns"] for row in found)
     if facts.part_of_step(lost_ns) <= share.value:

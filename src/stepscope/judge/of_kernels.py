@@ -55,9 +55,7 @@ def of_kernels(
         metric=metric,
         time_ns=time_ns,
         saving_ns=saving * time_ns,
-        hidden_ns=facts.hidden_in(f"kind = 'operator' AND device_ns > 0 AND name IN ({listed})")
-        if names
-        else 0.0,
+        hidden_ns=facts.hidden_in(f"kind = 'operator' AND device_ns > 0 AND name IN ({listed})") if names else 0.0,
         confidence=confidence,
         evidence=first(by_kernel(facts.steps, groups, of_group, **columns)),
         advice=advice,

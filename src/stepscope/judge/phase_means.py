@@ -22,8 +22,7 @@ PARTS = (*_PHASE_OF, "communication", "compute")
 _OVER_STEPS = "mean_ns device_mean_ns communication_ns exposed_communication_ns timed_backward_ns"
 _OVER_STEPS += " copied_bytes pageable_bytes"
 _MEANS = ", ".join(
-    f"sum({name} * steps) / sum(steps) FILTER ({name} IS NOT NULL) AS {name}"
-    for name in _OVER_STEPS.split()
+    f"sum({name} * steps) / sum(steps) FILTER ({name} IS NOT NULL) AS {name}" for name in _OVER_STEPS.split()
 )
 
 
@@ -81,10 +80,7 @@ class PhaseMeans:
         times = {rank: self._on(phases, part) for rank, phases in self.ranks.items()}
         known = {rank: ns for rank, ns in times.items() if ns is not None}
         if part == "communication" and len(known) == len(times) > 1:
-            waits = {
-                rank: float(of["step"]["exposed_communication_ns"])
-                for rank, of in self.ranks.items()
-            }
+            waits = {rank: float(of["step"]["exposed_communication_ns"]) for rank, of in self.ranks.items()}
             least = min(waits, key=lambda rank: waits[rank])
             return {least: known[least]}
         if self.late is not None and self.late.phase == _PHASE_OF.get(part):
@@ -112,8 +108,7 @@ class PhaseMeans:
 
     def _of_compute(self, column: str) -> float:
         return self._mean(
-            sum(phases[name][column] or 0.0 for name in COMPUTE if name in phases)
-            for phases in self.ranks.values()
+            sum(phases[name][column] or 0.0 for name in COMPUTE if name in phases) for phases in self.ranks.values()
         )
 
     @staticmethod
@@ -172,9 +167,5 @@ def _rank_times(ranks: Mapping[int, Mapping[str, Row]]) -> dict[int, RankTimes]:
 def _times(phases: Mapping[str, Row], *, on_device: bool) -> dict[str, float]:
     """Each phase's mean time; waiting for input is the host's even where the others are the device's."""
     own = "device_mean_ns" if on_device else "mean_ns"
-    times = {
-        name: phases[name]["mean_ns" if name == "input_wait" else own]
-        for name in PHASES
-        if name in phases
-    }
+    times = {name: phases[name]["mean_ns" if name == "input_wait" else own] for name in PHASES if name in phases}
     return {name: ns for name, ns in times.items() if ns is not None}

@@ -169,9 +169,7 @@ class Recorded:
 
     def has_called(self, *names: str) -> bool:
         """Whether the host called something whose name starts with one of these."""
-        return self.there(
-            "host_event", " OR ".join(f"starts_with(name, {sql_literal(one)})" for one in names)
-        )
+        return self.there("host_event", " OR ".join(f"starts_with(name, {sql_literal(one)})" for one in names))
 
     def there(self, table: str, condition: str = "true") -> bool:
         """Whether a table has a row of which this holds."""

@@ -52,9 +52,7 @@ def stream_waits(facts: Facts) -> list[Row]:
         after = {row["start_ns"]: row for row in work}
         for start, end in zip(starts, ends, strict=True):
             if end in after:  # a gap that a step's end cuts has its work in the next one
-                rows.append(
-                    _row(before.get(start), after[end], (end - start) / facts.steps, facts.steps)
-                )
+                rows.append(_row(before.get(start), after[end], (end - start) / facts.steps, facts.steps))
     alike = merged(rows, "where", "stream", "operator", adding=("gaps_per_step", "time_ns"))
     for row in alike:
         row["share_ratio"] = row["time_ns"] * facts.steps / total_ns
@@ -70,9 +68,7 @@ def in_words(waits: list[Row]) -> str:
     )
     named = sorted(places, key=lambda row: -row["share_ratio"])[:2]
     return ", ".join(
-        f"{ratio_text(row['share_ratio'])} of it {row['where']}"
-        for row in named
-        if row["share_ratio"] >= _NAMED
+        f"{ratio_text(row['share_ratio'])} of it {row['where']}" for row in named if row["share_ratio"] >= _NAMED
     )
 
 

@@ -9,9 +9,7 @@ from collections.abc import Iterable
 _PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
 _TYPED_AS_QUOTES = re.compile("[\u00a0\u2018-\u201f\u2028\u2029]")
 """Characters that bash takes as they are, and shellcheck for a slip of the keyboard."""
-_RESERVED = re.compile(
-    "case|coproc|do|done|elif|else|esac|fi|for|function|if|in|select|then|time|until|while"
-)
+_RESERVED = re.compile("case|coproc|do|done|elif|else|esac|fi|for|function|if|in|select|then|time|until|while")
 
 
 def bash_word(word: str) -> str:

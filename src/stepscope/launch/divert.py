@@ -65,12 +65,7 @@ class Sieve:
 
     def _possible(self, data: bytes) -> int:
         """How many of the last bytes may be the start of a prefix."""
-        return max(
-            size
-            for prefix in self._prefixes
-            for size in range(len(prefix))
-            if data.endswith(prefix[:size])
-        )
+        return max(size for prefix in self._prefixes for size in range(len(prefix)) if data.endswith(prefix[:size]))
 
 
 class Diverted:
@@ -132,9 +127,7 @@ class Diverted:
     def _write(self, ours: bytes, theirs: bytes) -> bool:
         """Whether our own output still takes what is written; if not, the command's must not either."""
         if theirs:
-            with contextlib.suppress(
-                OSError
-            ):  # a full disk costs the tool's lines, not the command's
+            with contextlib.suppress(OSError):  # a full disk costs the tool's lines, not the command's
                 self._file.write(theirs)
         try:
             while ours:

@@ -68,9 +68,7 @@ class JobPreset:
 def preset_names(scheduler: str | None = None) -> tuple[str, ...]:
     """Names of the presets that StepScope brings along, or of those for one scheduler."""
     folder = resources.files("stepscope.launch") / _FOLDER
-    names = sorted(
-        one.name.removesuffix(".toml") for one in folder.iterdir() if one.name.endswith(".toml")
-    )
+    names = sorted(one.name.removesuffix(".toml") for one in folder.iterdir() if one.name.endswith(".toml"))
     if scheduler is None:
         return tuple(names)
     return tuple(name for name in names if find_preset(name).scheduler == scheduler)
@@ -110,11 +108,7 @@ def _read(text: str, where: str) -> JobPreset:
         if key not in known:
             raise _wrong(where, f"unknown key {key!r}")
         read[key] = _checked(value, known[key], f"{where}: {key}")
-    if missing := [
-        key
-        for key in ("scheduler", "about", "directives", "launcher", "one_rank")
-        if key not in read
-    ]:
+    if missing := [key for key in ("scheduler", "about", "directives", "launcher", "one_rank") if key not in read]:
         raise _wrong(where, f"{', '.join(missing)} missing")
     if read["scheduler"] not in SCHEDULERS:
         raise _wrong(where, f"scheduler is none of {', '.join(SCHEDULERS)}")

@@ -116,9 +116,7 @@ def _fields(preset: JobPreset, job: Job) -> dict[str, str | None]:
     if cpus is None and preset.cpus_per_node is not None:
         cpus = max(1, preset.cpus_per_node // job.ranks_per_node)
     scheduled = {
-        name: _word(
-            name, getattr(job, name) or preset.required.get(name) or getattr(preset, name, None)
-        )
+        name: _word(name, getattr(job, name) or preset.required.get(name) or getattr(preset, name, None))
         for name in ("account", "queue", "walltime")
     }
     numbers = {

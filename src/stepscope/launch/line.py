@@ -60,9 +60,7 @@ def script_line(command: Sequence[str], record: Sequence[str]) -> list[str]:
 def _taken_apart(command: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
     """The options of Python itself; the script, or `-m` and a module, and its arguments."""
     if not _is_our_python(command[0]):
-        raise _no_script(
-            command, f"{command[0]} is not the Python that runs StepScope, {sys.executable}"
-        )
+        raise _no_script(command, f"{command[0]} is not the Python that runs StepScope, {sys.executable}")
     at = 1
     while at < len(command) and _OPTION.fullmatch(command[at]):
         at += 2 if command[at] in _VALUED else 1
@@ -90,18 +88,14 @@ def _no_script(command: Sequence[str], why: str) -> UsageError:
     )
 
 
-def recorded_command(
-    tool: Tool, request: Request, command: Sequence[str], folder: Path
-) -> list[str]:
+def recorded_command(tool: Tool, request: Request, command: Sequence[str], folder: Path) -> list[str]:
     """The command as it runs: under `stepscope record` where that records it or marks its steps.
 
     Raises:
         UsageError: that needs a Python script, and the command starts none.
     """
     if tool.way == "record":
-        return script_line(
-            command, [*tool.arguments(request), "--out", str(folder), *request.options]
-        )
+        return script_line(command, [*tool.arguments(request), "--out", str(folder), *request.options])
     options = ["--nvtx"] if request.nvtx else []
     if request.capture is not None and request.steps is not None:
         steps = f"{request.steps.first}-{request.steps.last}"
@@ -118,9 +112,7 @@ def capture_of(tool: Tool, asked: str | None, *, has_nvidia: bool) -> str:
         UsageError: the tool cannot be started and stopped so.
     """
     if not tool.captures:
-        raise tool.refusal(
-            "cannot be started and stopped by a command", "leave --steps and --capture out"
-        )
+        raise tool.refusal("cannot be started and stopped by a command", "leave --steps and --capture out")
     if asked is None:
         without = [way for way in tool.captures if way != "cuda-profiler" or has_nvidia]
         return (without or list(tool.captures))[0]

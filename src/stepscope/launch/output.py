@@ -77,10 +77,7 @@ def own_stem(folder: Path, name: str) -> Iterator[Path]:
 
 def is_taken(stem: Path) -> bool:
     """Whether something has this stem, with whatever ending."""
-    return any(
-        entry.name == stem.name or entry.name.startswith(f"{stem.name}.")
-        for entry in os.scandir(stem.parent)
-    )
+    return any(entry.name == stem.name or entry.name.startswith(f"{stem.name}.") for entry in os.scandir(stem.parent))
 
 
 def outcome(

@@ -138,9 +138,7 @@ def problems(
             )
         )
     if tool.needs & {"one-cupti", "gpu-counters"} and not node.has_nvidia:
-        found.append(
-            Problem("note", "this node has no NVIDIA driver, so no CUDA activity is recorded")
-        )
+        found.append(Problem("note", "this node has no NVIDIA driver, so no CUDA activity is recorded"))
     order = ("failure", "warning", "note")
     return sorted(found, key=lambda one: order.index(one.severity))
 
@@ -165,9 +163,7 @@ def _output(folder: Path) -> Iterator[Problem]:
     if not os.access(place, os.W_OK | os.X_OK):
         yield Problem("failure", f"{place} cannot be written", "name another folder with -o")
     elif (space := _free(place)) < SPACE_WANTED:
-        yield Problem(
-            "warning", f"only {_mib(space)} are free in {place}", "name another folder with -o"
-        )
+        yield Problem("warning", f"only {_mib(space)} are free in {place}", "name another folder with -o")
 
 
 def _temporary_space(node: Node, _command: tuple[str, ...]) -> Iterator[Problem]:
@@ -287,11 +283,7 @@ _OTHERS = {
 
 def _one_cupti(node: Node, command: tuple[str, ...]) -> Iterator[Problem]:
     found = [words for name, words in _OTHERS.items() if node.environment.get(name)]
-    found += [
-        f"{word} names torch.profiler"
-        for word in command
-        if word.endswith(".py") and _profiles(Path(word))
-    ]
+    found += [f"{word} names torch.profiler" for word in command if word.endswith(".py") and _profiles(Path(word))]
     for words in found:
         yield Problem(
             "warning",

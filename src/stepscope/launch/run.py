@@ -182,18 +182,12 @@ def _profiled(asked: Asked, process: Process, stem: Path) -> Launched | None:
     ended = _run(asked, process, executable, request)
     if not ended.was_started and ended.told_to_end is None and not ended.gave_up:
         # Many that start at once on a node get into each other's way: nsys, by its semaphores.
-        warn(
-            f"rank {process.rank}: {tool.name} {ended.tool or 'ended'} at its start, and is started again"
-        )
+        warn(f"rank {process.rank}: {tool.name} {ended.tool or 'ended'} at its start, and is started again")
         ended = _run(asked, process, executable, request)
     if not ended.was_started:
         if ended.told_to_end is not None:
             return Launched(ended.told_to_end, (), speaks=False, was_told_to_end=True)
-        why = (
-            ended.tool
-            if ended.gave_up
-            else f"{ended.tool or 'ended'} before it started the command"
-        )
+        why = ended.tool if ended.gave_up else f"{ended.tool or 'ended'} before it started the command"
         warn(f"rank {process.rank} runs unprofiled: {tool.name} {why}")
         return None
     status = ended.command
@@ -219,9 +213,7 @@ def _profiled(asked: Asked, process: Process, stem: Path) -> Launched | None:
 
 def _run(asked: Asked, process: Process, executable: str, request: Request) -> Ended:
     tool, stem, command = asked.tool, request.stem, asked.recorded(request)
-    supervisor = Supervisor(
-        asked.longest_end_s, lambda words: warn(f"rank {process.rank}: {tool.name} {words}")
-    )
+    supervisor = Supervisor(asked.longest_end_s, lambda words: warn(f"rank {process.rank}: {tool.name} {words}"))
     try:
         with _temporary(tool, stem) as variables:
             if tool.way == "inside":

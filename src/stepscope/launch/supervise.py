@@ -98,9 +98,7 @@ class Supervisor:
         self._exchange.hand_over_outputs()
         # What the tool itself prints is no output of the command.
         moved = [(os.POSIX_SPAWN_DUP2, 2, 1)]
-        self._tool = started.spawn(
-            line.words, environment, file_actions=moved, **_group_of_its_own()
-        )
+        self._tool = started.spawn(line.words, environment, file_actions=moved, **_group_of_its_own())
         self._wait_for_start()
         if self._starter or self._status is not None:
             self._wait_for_command()
@@ -116,9 +114,7 @@ class Supervisor:
             how = f"did not start the command within {LONGEST_START_S:g} s, and was ended"
         return Ended(self._status, not self._claimed, how, self._told_to_end, self._gave_up)
 
-    def run_diverted(
-        self, command: Sequence[str], environment: dict[str, str], output: Diverted
-    ) -> Ended:
+    def run_diverted(self, command: Sequence[str], environment: dict[str, str], output: Diverted) -> Ended:
         """Runs a command, below no tool, whose output is parted.
 
         Raises:
@@ -126,9 +122,7 @@ class Supervisor:
         """
         self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED)
         moved = [(os.POSIX_SPAWN_DUP2, output.to, 1)]
-        self._command = started.spawn(
-            command, environment, file_actions=moved, **_group_of_its_own()
-        )
+        self._command = started.spawn(command, environment, file_actions=moved, **_group_of_its_own())
         output.start()
         while self._status is None:
             self._wait(None)
@@ -174,9 +168,7 @@ class Supervisor:
         while self._status is None:
             if self._tool_status and not warned:
                 warned = True
-                self._say(
-                    f"{_how(self._tool_status)} while the command runs, which goes on unprofiled"
-                )
+                self._say(f"{_how(self._tool_status)} while the command runs, which goes on unprofiled")
             if not any(map(processes.process, (self._starter, self._command))):
                 # The starter writes it down before it ends; if it was killed, who adopted the command knows.
                 self._reap()
@@ -213,10 +205,7 @@ class Supervisor:
             one
             for one in processes.below(os.getpid())
             if one.pid in (self._tool, self._starter)
-            or (
-                one.parent == os.getpid()
-                and (self._starter_ticks is None or one.started <= self._starter_ticks)
-            )
+            or (one.parent == os.getpid() and (self._starter_ticks is None or one.started <= self._starter_ticks))
         ]
 
     def _wait(self, deadline: float | None) -> None:
@@ -266,13 +255,9 @@ class Supervisor:
 
     def _look(self) -> None:
         with contextlib.suppress(OSError, ValueError):
-            if not self._starter and (
-                numbers := started.told(self._exchange.told, started.STARTED_AT)
-            ):
+            if not self._starter and (numbers := started.told(self._exchange.told, started.STARTED_AT)):
                 self._starter, self._starter_ticks, self._command = numbers
-            if self._status is None and (
-                numbers := started.told(self._exchange.told, started.ENDED_AT)
-            ):
+            if self._status is None and (numbers := started.told(self._exchange.told, started.ENDED_AT)):
                 self._status = numbers[0]
 
 
@@ -295,11 +280,7 @@ def _how(status: int) -> str:
     code = os.waitstatus_to_exitcode(status)
     if code == 0:
         return ""
-    return (
-        f"ended with exit code {code}"
-        if code >= 0
-        else f"was ended by {signal.Signals(-code).name}"
-    )
+    return f"ended with exit code {code}" if code >= 0 else f"was ended by {signal.Signals(-code).name}"
 
 
 def _passed_on(status: int) -> tuple[int, ...]:

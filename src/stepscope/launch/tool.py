@@ -189,14 +189,10 @@ class Tool:
             UsageError: a set that it does not know, a delay, duration, kernels, metrics or ranges.
         """
         if request.wanted is not None and not self.sets:
-            raise self.refusal(
-                "has no --set", "leave it out, or give options of its own between two --"
-            )
+            raise self.refusal("has no --set", "leave it out, or give options of its own between two --")
         # A word in capitals stands for any text.
         if request.wanted not in (None, *self.sets) and not self.sets[0].isupper():
-            raise self.refusal(
-                f"has no set {request.wanted}", f"name one of: {', '.join(self.sets)}"
-            )
+            raise self.refusal(f"has no set {request.wanted}", f"name one of: {', '.join(self.sets)}")
         for option, seconds in (("--delay", request.delay_s), ("--duration", request.duration_s)):
             if seconds is not None and option not in self.delays:
                 raise self.refusal(f"has no {option}", "leave it out, or name steps with --steps")

@@ -39,10 +39,7 @@ def read_arrows(flow: pa.Table, category: str, thread: pa.Table) -> Arrows:
     pid, pids = words(flow, "pid")
     tid, tids = words(flow, "tid")
     pid, tid = pid[wanted], tid[wanted]
-    number_of = {
-        (row["pid"], row["tid"]): row["thread"]
-        for row in thread.select(["pid", "tid", "thread"]).to_pylist()
-    }
+    number_of = {(row["pid"], row["tid"]): row["thread"] for row in thread.select(["pid", "tid", "thread"]).to_pylist()}
     tracks, track = np.unique(pid.astype(np.int64) * len(tids) + tid, return_inverse=True)
     pairs = [(pids[one // len(tids)], tids[one % len(tids)]) for one in tracks.tolist()]
     thread_of = np.array([number_of.get(pair, -1) for pair in pairs], dtype=np.int64)[track]

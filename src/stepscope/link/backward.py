@@ -73,9 +73,7 @@ def _by_sequence(host: Host, forward: Int32s) -> None:
         best = np.full(len(mine), NOWHERE, dtype=np.int32)
         for candidate in threads:
             there = np.flatnonzero(ahead_thread == candidate)
-            found = _last_before(
-                at[there], host.start[ahead[there]], group[mine], host.start[back[mine]]
-            )
+            found = _last_before(at[there], host.start[ahead[there]], group[mine], host.start[back[mine]])
             if (found >= 0).sum() > (best >= 0).sum():
                 best = np.where(found >= 0, ahead[there][found], NOWHERE).astype(np.int32)
         forward[back[mine]] = best

@@ -57,9 +57,7 @@ class ThroughCaptures:
         indices = pa.array(self.name, mask=self.name < 0)
         own = pa.array(self.names, pa.string()).take(indices)
         known = pa.array(self.captured >= 0)
-        plain = pa.chunked_array(
-            otherwise.chunks if isinstance(otherwise, pa.ChunkedArray) else [otherwise]
-        )
+        plain = pa.chunked_array(otherwise.chunks if isinstance(otherwise, pa.ChunkedArray) else [otherwise])
         return pc.if_else(known, own, plain.cast(pa.string()).combine_chunks()).dictionary_encode()
 
 
@@ -209,9 +207,7 @@ def _added(source: Captured, modules: Modules, texts: dict[str, pa.Table]) -> di
         old = rows[column].to_numpy().astype(np.int32)
         new = first + np.arange(len(old), dtype=np.int32)
         at = rows.schema.get_field_index(column)
-        rows = rows.set_column(
-            at, taken.schema.field(column), pa.array(new, taken.schema.field(column).type)
-        )
+        rows = rows.set_column(at, taken.schema.field(column), pa.array(new, taken.schema.field(column).type))
         texts[table] = pa.concat_tables([taken, rows], promote_options="permissive")
         added[column] = _renumbered(dict(zip(old.tolist(), new.tolist(), strict=True)))
     return added

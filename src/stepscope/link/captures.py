@@ -124,9 +124,7 @@ def capture_windows(host: Host) -> Windows:
     return Windows(first, host.thread_of(first), host.start[first], host.start[last])
 
 
-def captured_launches(
-    host: Host, windows: Windows, ran: NDArray[np.bool_], put_in: Int32s
-) -> tuple[Int32s, Int32s]:
+def captured_launches(host: Host, windows: Windows, ran: NDArray[np.bool_], put_in: Int32s) -> tuple[Int32s, Int32s]:
     """Positions of the launches that were captured, in order of capture and time, and their captures.
 
     Args:
@@ -225,9 +223,7 @@ class _Rows(NamedTuple):
     parent: Int32s
 
 
-def _enclosed(
-    host: Host, kept: NDArray[np.bool_], place: Int32s, capture: Int32s
-) -> tuple[_Rows, Int32s]:
+def _enclosed(host: Host, kept: NDArray[np.bool_], place: Int32s, capture: Int32s) -> tuple[_Rows, Int32s]:
     """The launches with all that encloses them, once a capture, and the row of each launch."""
     width = max(len(host), 1)
     nearest = host.nesting.parent.astype(np.int64)
@@ -246,9 +242,7 @@ def _enclosed(
     return rows, np.searchsorted(keys, capture.astype(np.int64) * width + place).astype(np.int32)
 
 
-def _columns(
-    host: Host, placed: Placed, rows: _Rows
-) -> tuple[dict[str, NDArray[np.int32]], dict[str, list[str]]]:
+def _columns(host: Host, placed: Placed, rows: _Rows) -> tuple[dict[str, NDArray[np.int32]], dict[str, list[str]]]:
     """The columns of `captured_event`, words as numbers, and the words."""
     row = host.nesting.row[rows.at]
     columns: dict[str, NDArray[np.int32]] = {

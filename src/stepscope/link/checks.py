@@ -128,11 +128,7 @@ def check_recording(recording: Recording, *, events: bool = True) -> pa.Table:
             only the checks of the file itself apply to it.
     """
     declared = TABLES["data_check"]
-    rows = [
-        one.row(recording)
-        for one in CHECKS
-        if one.name in OF_A_FILE or (events and one.name not in OF_A_FOLDER)
-    ]
+    rows = [one.row(recording) for one in CHECKS if one.name in OF_A_FILE or (events and one.name not in OF_A_FOLDER)]
     return pa.Table.from_pylist(rows, schema=declared.arrow(declared.linked_names))
 
 
@@ -190,8 +186,7 @@ def zero_ts(recording: Recording) -> Found:
     return Found(
         WARNING if count else OK,
         count,
-        f"{count} events have no time (0): the recorder lost it. They count as launched, and take no "
-        "part in times.",
+        f"{count} events have no time (0): the recorder lost it. They count as launched, and take no part in times.",
     )
 
 
@@ -513,9 +508,7 @@ def repaired(recording: Recording) -> Found:
     rest = [
         kind
         for kind in report.damage
-        if kind not in uncounted
-        and not (report.truncated and kind in _CHECKED)
-        and not is_harmless(kind)
+        if kind not in uncounted and not (report.truncated and kind in _CHECKED) and not is_harmless(kind)
     ]
     lines = [line(kind, report.damage[kind]) for kind in rest]
     if not count and not uncounted:

@@ -109,16 +109,12 @@ def _on_host(host: Host, name: Int32s, names: list[str]) -> Int32s:
     return ranges[host.climb(host.nesting.parent[ranges], communicates) < 0]
 
 
-def _exposed(
-    device: Device, rows: NDArray[Any], start: NDArray[Any], end: NDArray[Any]
-) -> pa.Array:
+def _exposed(device: Device, rows: NDArray[Any], start: NDArray[Any], end: NDArray[Any]) -> pa.Array:
     """Of kernels by their device; of the host's by all devices of the rank, NULL where it has none."""
     busy = np.flatnonzero((device.kind == COMPUTATION) | (device.kind == FILL))
     computing = device.start[busy], (device.start + device.dur)[busy]
     kernels = len(rows)
-    of_kernels = exposed(
-        start[:kernels], end[:kernels], device.device[rows], *computing, device.device[busy]
-    )
+    of_kernels = exposed(start[:kernels], end[:kernels], device.device[rows], *computing, device.device[busy])
     anywhere = np.zeros(len(busy), np.int8)
     of_host = exposed(
         start[kernels:],
@@ -172,9 +168,7 @@ class Told:
         row |= self._group(row, library)
         inputs = self._of_inputs(sized, typed, told, row.get("group_size"))
         row |= {key: value for key, value in inputs.items() if row.get(key) is None}
-        size = message_bytes(
-            told, row.get("dtype"), row.get("elements_in"), row.get("elements_out")
-        )
+        size = message_bytes(told, row.get("dtype"), row.get("elements_in"), row.get("elements_out"))
         if size is None:
             size = whole_bytes(told, row.get("message_bytes"), row.get("group_size"))
         return row | {"operation": told, "library": library, "bytes": size}
@@ -230,9 +224,7 @@ def what_is_told(host: Host, asking: Int32s, tables: RankTables) -> Told:
         operation[place] = known[name[place]]
         inputs = small_numbers(host.table, "input_id")[host.nesting.row[place]]
         listed = tables.operator_input
-        numbered = dict(
-            zip(listed.column("input_id").to_pylist(), range(listed.num_rows), strict=True)
-        )
+        numbered = dict(zip(listed.column("input_id").to_pylist(), range(listed.num_rows), strict=True))
         pairs, which_pair = np.unique(np.stack([name[place], inputs]), axis=1, return_inverse=True)
         for one, number in pairs.T.tolist():
             row = numbered.get(number)
@@ -323,9 +315,7 @@ class _Found:
         """The columns that tell what each collective is."""
         sequence = integers(self.sequence, missing=_NONE, type=pa.int64())
         return {"sequence": sequence} | {
-            column.name: _each(
-                [row.get(column.name) for row in self.rows], self.which, column.arrow_type()
-            )
+            column.name: _each([row.get(column.name) for row in self.rows], self.which, column.arrow_type())
             for column in TABLES["collective"].columns
             if column.name in _DESCRIBED
         }
@@ -354,9 +344,7 @@ def _each(values: list[Any], which: NDArray[Any], kind: pa.DataType) -> pa.Array
         return pa.array(values, kind).take(pa.array(which))
     texts = dict.fromkeys(value for value in values if value is not None)
     listed = {text: place for place, text in enumerate(texts)}
-    code = np.array([-1 if value is None else listed[value] for value in values] or [-1], np.int32)[
-        which
-    ]
+    code = np.array([-1 if value is None else listed[value] for value in values] or [-1], np.int32)[which]
     indices = pa.array(code, mask=code < 0)
     return pa.DictionaryArray.from_arrays(indices, pa.array(list(listed), kind))
 

@@ -43,16 +43,12 @@ def _filled(table: pa.Table, name: str, dtype: np.dtype[Any], missing: int) -> N
     for chunk in table.column(name).chunks:
         known = chunk.fill_null(missing) if 0 < chunk.null_count < len(chunk) else chunk
         is_absent = 0 < chunk.null_count == len(chunk)
-        values[at : at + len(chunk)] = (
-            missing if is_absent else known.to_numpy(zero_copy_only=False)
-        )
+        values[at : at + len(chunk)] = missing if is_absent else known.to_numpy(zero_copy_only=False)
         at += len(chunk)
     return values
 
 
-def codes(
-    table: pa.Table, name: str, code_of: Mapping[str, int], *, missing: int = -1
-) -> NDArray[np.int8]:
+def codes(table: pa.Table, name: str, code_of: Mapping[str, int], *, missing: int = -1) -> NDArray[np.int8]:
     """A column of few distinct words as small numbers; `missing` where NULL or not among the words."""
     values = np.full(table.num_rows, missing, dtype=np.int8)
     at = 0

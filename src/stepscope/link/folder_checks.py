@@ -70,8 +70,7 @@ def spans_apart(recorded: Sequence[tuple[int, int]]) -> Found:
     return Found(
         NOTE if far else OK,
         len(far),
-        f"{len(ordered)} recordings of the rank lie up to {_long_text(max(far, default=0))} apart. "
-        f"{together}",
+        f"{len(ordered)} recordings of the rank lie up to {_long_text(max(far, default=0))} apart. {together}",
     )
 
 
@@ -125,11 +124,7 @@ def collectives_alone(counts: tuple[int, int, int]) -> Found:
     each collective, by which they are matched without doubt.
     """
     alone, unknown, total = counts
-    share = (
-        f"{alone} of {total} collectives of all ranks ({ratio_text(alone / total)})"
-        if total
-        else ""
-    )
+    share = f"{alone} of {total} collectives of all ranks ({ratio_text(alone / total)})" if total else ""
     why = f"; of {unknown} of them it is not recorded which ranks took part" if unknown else ""
     return Found(
         (WARNING if 10 * alone > total else NOTE) if alone else OK,
@@ -149,11 +144,7 @@ def collectives_incomplete(found: tuple[int, int, Sequence[int]]) -> Found:
     only where there are such, in recordings of several ranks.
     """
     incomplete, matched, missing = found
-    lack = (
-        f"; {_ranks(missing)} {'is' if len(missing) == 1 else 'are'} not recorded"
-        if missing
-        else ""
-    )
+    lack = f"; {_ranks(missing)} {'is' if len(missing) == 1 else 'are'} not recorded" if missing else ""
     return Found(
         (WARNING if 10 * incomplete > matched else NOTE) if incomplete else OK,
         incomplete,

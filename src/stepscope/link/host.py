@@ -128,9 +128,7 @@ class Host:
     def innermost(self, thread: NDArray[np.int64], time: NDArray[np.int64]) -> NDArray[np.int32]:
         """Position of the innermost event of a thread at a time, or -1."""
         found = np.full(len(time), NOWHERE, dtype=np.int32)
-        for number, low, high in zip(
-            self.thread_number, self.thread_start[:-1], self.thread_start[1:], strict=True
-        ):
+        for number, low, high in zip(self.thread_number, self.thread_start[:-1], self.thread_start[1:], strict=True):
             asked = np.flatnonzero(thread == number)
             place = np.searchsorted(self.start[low:high], time[asked], side="right") - 1
             found[asked] = np.where(place >= 0, place + low, NOWHERE)

@@ -144,9 +144,7 @@ def _covered_before(intervals: Intervals, before: Int64s, time: Int64s) -> Int64
     return result
 
 
-def split(
-    window_start: ArrayLike, window_end: ArrayLike, layers: Sequence[Intervals]
-) -> NDArray[np.int64]:
+def split(window_start: ArrayLike, window_end: ArrayLike, layers: Sequence[Intervals]) -> NDArray[np.int64]:
     """Gives every moment of each window to the first layer that covers it.
 
     Returns:
@@ -164,9 +162,7 @@ def split(
     for column, layer in enumerate(layers):
         if not len(layer):
             continue
-        taken = union(
-            np.concatenate([taken.start, layer.start]), np.concatenate([taken.end, layer.end])
-        )
+        taken = union(np.concatenate([taken.start, layer.start]), np.concatenate([taken.end, layer.end]))
         now_ns = covered(taken, starts, ends)
         parts[:, column] = now_ns - taken_ns
         taken_ns = now_ns
@@ -181,9 +177,7 @@ def concurrency(start: ArrayLike, end: ArrayLike, weight: ArrayLike | None = Non
         >>> concurrency([0, 2], [4, 6])
         Levels(time=array([0, 2, 4, 6]), value=array([1, 2, 1, 0]))
     """
-    (levels,) = concurrencies(
-        start, end, [np.ones(len(_int64(start)), np.int64) if weight is None else weight]
-    )
+    (levels,) = concurrencies(start, end, [np.ones(len(_int64(start)), np.int64) if weight is None else weight])
     return levels
 
 

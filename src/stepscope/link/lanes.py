@@ -17,9 +17,7 @@ MOST_BESIDE = 8
 """Lanes for the events of one depth that overlap. What overlaps on all of them is drawn over others on the last."""
 
 
-def in_lanes(
-    key: NDArray[np.integer], start: Int64s, end: Int64s
-) -> Iterator[tuple[int, Int64s, NDArray[np.int8]]]:
+def in_lanes(key: NDArray[np.integer], start: Int64s, end: Int64s) -> Iterator[tuple[int, Int64s, NDArray[np.int8]]]:
     """Events that lie on lanes of their own where they overlap.
 
     Args:

@@ -25,9 +25,7 @@ from stepscope.schema.arrays import Int32s, Int64s
 _LAUNCHING = (LAUNCH, GRAPH_LAUNCH, COPY, FILL)
 
 
-def link_launches(
-    host: Host, device: Device, flow: pa.Table, thread: pa.Table
-) -> tuple[Int32s, Int32s]:
+def link_launches(host: Host, device: Device, flow: pa.Table, thread: pa.Table) -> tuple[Int32s, Int32s]:
     """Positions of each device event's launch and of its operator, -1 for none.
 
     One launch may have many device events (a graph replay), or none.
@@ -112,9 +110,7 @@ def _number_in(text: str) -> int:
     return int(found.group()) if found else -1
 
 
-def _by_flow(
-    host: Host, device: Device, lost: NDArray[np.int64], flow: pa.Table, thread: pa.Table
-) -> Int32s:
+def _by_flow(host: Host, device: Device, lost: NDArray[np.int64], flow: pa.Table, thread: pa.Table) -> Int32s:
     """The host event in which the arrow to a device event starts."""
     arrows = read_arrows(flow, "launch", thread)
     device_of = np.array([_number_in(text) for text in arrows.pids], dtype=np.int64)
@@ -142,9 +138,7 @@ def _event_at(events: tuple[Int64s, ...], asked: tuple[NDArray[Any], ...]) -> In
     return index[number[count:]]
 
 
-def _by_external_id(
-    host: Host, device: Device, position: Int32s, lost: NDArray[np.int64], launch: Int32s
-) -> None:
+def _by_external_id(host: Host, device: Device, position: Int32s, lost: NDArray[np.int64], launch: Int32s) -> None:
     """Links the n-th device event of a number to the n-th launch of it, where their counts agree."""
     lost = lost[device.correlation[lost] == 0]
     if not len(lost):
@@ -167,9 +161,7 @@ def _by_external_id(
     launch[chosen_events] = place[chosen_calls]
 
 
-def _operators_by_external_id(
-    host: Host, device: Device, position: Int32s, operator: Int32s
-) -> None:
+def _operators_by_external_id(host: Host, device: Device, position: Int32s, operator: Int32s) -> None:
     """Fills in operators for launches that lie in none: old traces, launches that were lost."""
     lost = np.flatnonzero((operator < 0) & device.work & (device.external_id > 0))
     if not len(lost):

@@ -83,9 +83,7 @@ def find_modules(host: Host, classes: Mapping[str, str] | None = None) -> tuple[
     return modules or Modules("none"), named
 
 
-def spread_modules(
-    host: Host, modules: Modules, named: Int32s, forward: Int32s, direction: Directions
-) -> Int32s:
+def spread_modules(host: Host, modules: Modules, named: Int32s, forward: Int32s, direction: Directions) -> Int32s:
     """The module of each position (-1 for none); counts the calls of `modules` too.
 
     Args:
@@ -112,12 +110,8 @@ def _runs(modules: Modules, nodes: Int32s) -> Int32s:
     """
     found = [nodes[:0]]
     depth_of = np.array([row["depth"] for row in modules.rows], np.int32)
-    parent = np.array(
-        [-1 if row["parent_id"] is None else row["parent_id"] for row in modules.rows]
-    )
-    at = np.arange(
-        len(modules.rows), dtype=np.int32
-    )  # the module at or above each, at most so deep
+    parent = np.array([-1 if row["parent_id"] is None else row["parent_id"] for row in modules.rows])
+    at = np.arange(len(modules.rows), dtype=np.int32)  # the module at or above each, at most so deep
     for depth in range(int(depth_of.max()), -1, -1):
         row = np.where(depth_of[at] == depth, at, NO_MODULE)[nodes]
         found.append(row[run_starts(row) & (row >= 0)])
@@ -139,9 +133,7 @@ def _from_python(host: Host, named: Int32s) -> Modules | None:
     text = text[rows]
     number = small_numbers(host.table, "python_module_id")[rows].astype(np.int64)
     number &= 0xFFFFFFFF
-    _, first_of, instance = np.unique(
-        (text.astype(np.int64) << 32) | number, return_index=True, return_inverse=True
-    )
+    _, first_of, instance = np.unique((text.astype(np.int64) << 32) | number, return_index=True, return_inverse=True)
     above = without_circles(_enclosing_modules(host, place))
     _set_recomputed_home(host, place, instance, above)
     above = without_circles(above)
@@ -202,9 +194,7 @@ def _enclosing_modules(host: Host, place: Int32s) -> Int32s:
     return found
 
 
-def _set_recomputed_home(
-    host: Host, place: Int32s, instance: NDArray[np.int64], above: Int32s
-) -> None:
+def _set_recomputed_home(host: Host, place: Int32s, instance: NDArray[np.int64], above: Int32s) -> None:
     """Gives modules that backward calls the caller that they have in forward, in place.
 
     Under activation checkpointing backward computes their forward anew, outside of what they are part
@@ -284,9 +274,7 @@ def _from_ranges(host: Host, named: Int32s, classes: Mapping[str, str]) -> Modul
     whole = (model_path(classes),) if classes else None
     parts = {path.split(".", 1)[0] for path in classes if path}
     top = NO_MODULE
-    if whole and any(
-        name and (name.path == whole or name.path[0] in parts) for name in found.values()
-    ):
+    if whole and any(name and (name.path == whole or name.path[0] in parts) for name in found.values()):
         top = tree.modules.add(NO_MODULE, whole[0], whole[0].strip("()"))
     for which, name in found.items():
         if name and name.path == whole:
@@ -332,9 +320,7 @@ class _PathTree:
         return node
 
 
-def _with_backward(
-    host: Host, forward: Int32s, direction: Directions, named: Int32s, inherited: Int32s
-) -> Int32s:
+def _with_backward(host: Host, forward: Int32s, direction: Directions, named: Int32s, inherited: Int32s) -> Int32s:
     """Gives rows of the backward the module of their forward operator.
 
     A gradient is accumulated right after the backward that made it (torch gives `AccumulateGrad` the
@@ -350,9 +336,7 @@ def _with_backward(
     result[back] = named[back]
     result[linked] = np.maximum(inherited[forward[linked]], named[linked])
     above = host.nesting.parent
-    outermost = np.flatnonzero(
-        (host.role == BACKWARD) & ((above < 0) | (direction[above] != BACKWARD_PASS))
-    )
+    outermost = np.flatnonzero((host.role == BACKWARD) & ((above < 0) | (direction[above] != BACKWARD_PASS)))
     if len(outermost):
         index = np.arange(len(outermost))
         known = forward[outermost] >= 0

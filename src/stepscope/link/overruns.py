@@ -36,11 +36,7 @@ def clip_overruns(device: Device) -> NDArray[np.int64]:
     rows = np.flatnonzero(device.work & (device.stream >= 0) & (device.dur > 0))
     if len(rows) < 2:
         return raw
-    rows = rows[
-        np.lexsort(
-            (-device.dur[rows], device.start[rows], device.stream[rows], device.device[rows])
-        )
-    ]
+    rows = rows[np.lexsort((-device.dur[rows], device.start[rows], device.stream[rows], device.device[rows]))]
     start = device.start[rows]
     end = start + device.dur[rows]
     stream = np.cumsum(run_starts(device.stream[rows], device.device[rows])) - 1

@@ -88,9 +88,7 @@ class _Sequence:
     kind: NDArray[np.int8]
 
 
-def find_period(
-    host: Host, launch: NDArray[np.int32], *, tracks: Collection[int] = ()
-) -> Period | None:
+def find_period(host: Host, launch: NDArray[np.int32], *, tracks: Collection[int] = ()) -> Period | None:
     """The period of a recording, None where there is none. Takes time linear in its events but for sorting.
 
     Args:
@@ -210,9 +208,7 @@ def _compared(sequence: _Sequence, at: Int64s) -> tuple[NDArray[np.float64] | No
     lengths = np.append(lengths, stop - at[-1])
     repeat = np.repeat(np.arange(len(at)), lengths)
     pair, count = np.unique(repeat * sequence.names + name[at[0] : stop], return_counts=True)
-    shared = np.bincount(
-        pair // sequence.names, np.minimum(count, has[pair % sequence.names]), len(at)
-    )
+    shared = np.bincount(pair // sequence.names, np.minimum(count, has[pair % sequence.names]), len(at))
     alike = shared / (lengths + length - shared)
     unseen = int((has[name[: at[0]]] == 0).sum() + (has[name[stop:]] == 0).sum())
     good = alike >= _ALIKE

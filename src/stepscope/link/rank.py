@@ -96,9 +96,7 @@ def captures_of(tables: RankTables, path: str) -> Captured | None:
     on_host = _link_host(tables, host)
     texts = _texts(tables, on_host)
     put_in = np.zeros(0, dtype=np.int32)
-    return find_captured(
-        host, _ran(host, launch), on_host.placed, tables, texts, put_in=put_in, path=path
-    )
+    return find_captured(host, _ran(host, launch), on_host.placed, tables, texts, put_in=put_in, path=path)
 
 
 class _HostLinks(NamedTuple):
@@ -154,23 +152,17 @@ def _links(
     time = sum_device_time(host, device, launch, operator)
     total_ns, own_ns = kept(time.total), kept(time.own)
     del time
-    steps = find_steps(
-        host, device, launch, tracks=_tracks(tables.thread), truncated=tables.report.truncated
-    )
+    steps = find_steps(host, device, launch, tracks=_tracks(tables.thread), truncated=tables.report.truncated)
     step_of_host, step_of_device = map(kept, steps_of_events(steps, host, device, launch))
     on_host = _link_host(tables, host)
     forward, modules = on_host.forward, on_host.modules
     module, direction, stack = on_host.placed
     texts = _texts(tables, on_host)
     put_in = created_at(host, device, tables.graph_node)
-    own = find_captured(
-        host, _ran(host, launch), on_host.placed, tables, texts.copy(), put_in=put_in, path=None
-    )
+    own = find_captured(host, _ran(host, launch), on_host.placed, tables, texts.copy(), put_in=put_in, path=None)
     sources = [one for one in (own, *captures) if one is not None]
     replays = link_replays(host, device, launch, sources, put_in)
-    captured, through = captured_tables(
-        sources, replays, device, modules, texts, first_id=len(host) + len(device)
-    )
+    captured, through = captured_tables(sources, replays, device, modules, texts, first_id=len(host) + len(device))
     linked = {
         "device_event": _device_table(
             device,
@@ -323,9 +315,7 @@ def _step_numbers(numbers: NDArray[np.int64], index: Int32s) -> pa.Array:
 def _memory_events(host: Host, memory_event: pa.Table) -> pa.Table:
     """Adds the operator that asked for memory or gave it back, the innermost of the thread then, and the
     order of the events."""
-    position = host.innermost(
-        numbers(memory_event, "thread", missing=-1), numbers(memory_event, "time_ns")
-    )
+    position = host.innermost(numbers(memory_event, "thread", missing=-1), numbers(memory_event, "time_ns"))
     operators = integers(host.rows(host.operators_at(position)), type=pa.int64())
     return assembled(
         "memory_event",
@@ -395,8 +385,6 @@ def _host_table(table: pa.Table, links: dict[str, NDArray[Any]]) -> pa.Table:
 def _device_table(device: Device, *, first_id: int, columns: dict[str, pa.Array]) -> pa.Table:
     ids = np.arange(first_id, first_id + len(device), dtype=np.int64)
     own = {"id": ids, "dur_ns": device.dur}
-    columns |= {
-        name: integers(values, missing=None, type=pa.int64()) for name, values in own.items()
-    }
+    columns |= {name: integers(values, missing=None, type=pa.int64()) for name, values in own.items()}
     kept_ = {name: kept_column(column) for name, column in columns.items()}
     return assembled("device_event", device.table, kept_)

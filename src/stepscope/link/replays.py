@@ -66,9 +66,7 @@ class Replays:
         return found
 
 
-def link_replays(
-    host: Host, device: Device, launch: Int32s, sources: Sequence[Captured], put_in: Int32s
-) -> Replays:
+def link_replays(host: Host, device: Device, launch: Int32s, sources: Sequence[Captured], put_in: Int32s) -> Replays:
     """Finds the capture of every replay.
 
     Args:
@@ -158,9 +156,7 @@ class _Known:
         self.names: list[Int64s] = []
         self.by_count: dict[int, list[tuple[int, int]]] = {}
         for number, source in enumerate(sources):
-            codes = np.array(
-                [*(code_of.get(text, _NO_SUCH_NAME) for text in source.kernels), -1], np.int64
-            )
+            codes = np.array([*(code_of.get(text, _NO_SUCH_NAME) for text in source.kernels), -1], np.int64)
             self.kinds.append(source.kind.astype(np.int64))
             self.names.append(codes[source.kernel])
             for capture, count in enumerate(np.diff(source.bounds).tolist()[: source.complete]):
@@ -205,9 +201,7 @@ class _Known:
         first = agreeing[0]
         if len(agreeing) > 1:
             content = _content(self.sources[first[0]], first[1])
-            if any(
-                _content(self.sources[one], capture) != content for one, capture in agreeing[1:]
-            ):
+            if any(_content(self.sources[one], capture) != content for one, capture in agreeing[1:]):
                 return None, AMBIGUOUS
         return first, ""
 

@@ -51,9 +51,7 @@ def find_stacks(host: Host, forward: Int32s, recorded: pa.Table) -> tuple[Int32s
     return stack, recorded
 
 
-def _add_frames(
-    host: Host, framed: NDArray[np.bool_], stack: Int32s, recorded: pa.Table
-) -> pa.Table:
+def _add_frames(host: Host, framed: NDArray[np.bool_], stack: Int32s, recorded: pa.Table) -> pa.Table:
     """Gives, in place, a stack of frames to each position without one, and adds it to the table."""
     program = _nearest(host, host.role == PROGRAM)
     innermost = np.where(program >= 0, program, _nearest(host, _in_files(host, framed)))
@@ -93,9 +91,7 @@ class _Tree:
     name: Int64s
 
 
-def _distinct_stacks(
-    host: Host, program: Int32s, innermost: Int32s, asked: Int64s
-) -> tuple[Int64s, list[str]]:
+def _distinct_stacks(host: Host, program: Int32s, innermost: Int32s, asked: Int64s) -> tuple[Int64s, list[str]]:
     """For each position that is asked for the number of its stack, and the stacks' texts."""
     text, texts = words(host.table, "name")
     text = text[host.nesting.row]
@@ -121,9 +117,7 @@ def _distinct_stacks(
     return np.array(numbers, dtype=np.int64)[which], list(number_of)
 
 
-def _tree(
-    host: Host, program: Int32s, innermost: Int32s, text: Int32s, width: int
-) -> tuple[Int64s, _Tree]:
+def _tree(host: Host, program: Int32s, innermost: Int32s, text: Int32s, width: int) -> tuple[Int64s, _Tree]:
     """The node of each frame that is kept, -1 elsewhere: frames of one name and caller are one node.
 
     Of the program's frames only those of the program are callers.

@@ -96,9 +96,7 @@ class Steps:
                 "complete": self.complete,
                 "slow_first": self.slow_first,
                 "rule": pa.array([self.rule] * len(self), pa.string()),
-                "alike_ratio": pa.array(
-                    [None] * len(self) if self.alike is None else self.alike, pa.float64()
-                ),
+                "alike_ratio": pa.array([None] * len(self) if self.alike is None else self.alike, pa.float64()),
             }
         )
 
@@ -281,9 +279,7 @@ def _first_work(host: Host, tracks: Collection[int], *, before: Int64s) -> int:
     work = (host.kind == OPERATOR) | (host.kind == ANNOTATION) | launching
     work &= (host.end <= before[-1]) | (host.kind != ANNOTATION)
     work &= host.start <= before[0]
-    for number, low, high in zip(
-        host.thread_number, host.thread_start[:-1], host.thread_start[1:], strict=True
-    ):
+    for number, low, high in zip(host.thread_number, host.thread_start[:-1], host.thread_start[1:], strict=True):
         if int(number) in tracks:
             work[low:high] = False
     return int(host.start[work].min(initial=int(before[0])))
@@ -291,9 +287,7 @@ def _first_work(host: Host, tracks: Collection[int], *, before: Int64s) -> int:
 
 def _whole(host: Host, device: Device, tracks: Collection[int]) -> Marked:
     begins, ends = [device.start[device.work]], [(device.start + device.dur)[device.work]]
-    for number, low, high in zip(
-        host.thread_number, host.thread_start[:-1], host.thread_start[1:], strict=True
-    ):
+    for number, low, high in zip(host.thread_number, host.thread_start[:-1], host.thread_start[1:], strict=True):
         if int(number) not in tracks:
             begins.append(host.start[low:high])
             ends.append(host.end[low:high])
@@ -403,9 +397,7 @@ def _mark_incomplete(steps: Steps, events: Int64s, unanswered: Int64s) -> None:
         steps.complete[last] = False
 
 
-def _mark_lacking(
-    steps: Steps, launched: Int64s, host: Host, device: Device, launch: NDArray[np.int32]
-) -> None:
+def _mark_lacking(steps: Steps, launched: Int64s, host: Host, device: Device, launch: NDArray[np.int32]) -> None:
     """Marks steps of a file that breaks off which lack events, or may; a lone one has none to be held against.
 
     Also the fullest step may lack some, so that each has to show that nothing of it lies behind the cut. A tracer
@@ -436,10 +428,7 @@ def _mark_lacking(
         step = steps.at(called)
         own = step[edge[:-1] | edge[1:]]
         divided[own[own >= 0]] = True
-        counts += [
-            np.bincount(step[(line == one) & (step >= 0)], minlength=len(steps))
-            for one in np.unique(line)
-        ]
+        counts += [np.bincount(step[(line == one) & (step >= 0)], minlength=len(steps)) for one in np.unique(line)]
     _, kind, alike = np.unique(np.array(counts), axis=1, return_inverse=True, return_counts=True)
     usual = (alike[kind.ravel()] >= ENOUGH_STEPS) & (launched == launched.max(initial=0))
     steps.complete &= usual | ~divided

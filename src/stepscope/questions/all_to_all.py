@@ -113,11 +113,7 @@ def _note(found: Exchanges, by: str) -> str:
         return "The recording has no all-to-all exchange."
     if by == "rank":
         lacking = [key for key, size in found.sent.items() if size is None]
-        return (
-            "Of some exchanges no size is recorded; ranks that had one have no sum."
-            if lacking
-            else ""
-        )
+        return "Of some exchanges no size is recorded; ranks that had one have no sum." if lacking else ""
     if found.split == found.calls:
         return ""
     return (

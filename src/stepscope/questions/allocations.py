@@ -75,8 +75,7 @@ def allocations(
             row
             for one in asked_memory(scope, whole)
             for row in _rows(one, at_ns, at_peak=at_peak)
-            if (operator is None or row["operator"] == operator)
-            and (category is None or row["category"] == category)
+            if (operator is None or row["operator"] == operator) and (category is None or row["category"] == category)
         ]
     rows.sort(key=lambda row: -row["bytes"])
     return answer_dicts(_COLUMNS, rows)

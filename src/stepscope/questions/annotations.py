@@ -58,9 +58,7 @@ _FARTHEST = 2**62
             shown=False,
         ),
         Column("depth", "int", "number of ranges around it", shown=False),
-        Column(
-            "calls", "int", "number of ranges, those inside another of the name included", "count"
-        ),
+        Column("calls", "int", "number of ranges, those inside another of the name included", "count"),
         Column("host_total_ns", "int", "time on the host, with all that ran inside it"),
         Column("host_exclusive_ns", "int", "time on the host, less the ranges inside it"),
         Column("host_self_ns", "int", "time on the host, less all that ran inside it"),
@@ -145,9 +143,7 @@ def named_ranges(scope: Scope, by: str = "name", all: bool = False) -> pa.Table:
     return noted(answer, _OF_AUTOGRAD) if len(answer) and scope.value(_BACKWARD) else answer
 
 
-def _nested(
-    rows: pa.Table, window: tuple[int, int] | None, by: str
-) -> tuple[Columns, Array, Array]:
+def _nested(rows: pa.Table, window: tuple[int, int] | None, by: str) -> tuple[Columns, Array, Array]:
     """The ranges, nested; the place of one range of each row of the answer; and the row above each, or -1.
 
     Rows of the answer are numbered (`group`), those of paths from the roots down. A range is `outermost` where

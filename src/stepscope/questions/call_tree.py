@@ -166,9 +166,7 @@ def calls(scope: Scope, by: str = "top-down", most: int = 1000) -> pa.Table:
     answer = pa.table(columns)
     if len(rows) == len(tree.parent):
         return answer
-    return noted(
-        answer, f"The {len(rows)} of {len(tree.parent)} rows with most time; --most lists more."
-    )
+    return noted(answer, f"The {len(rows)} of {len(tree.parent)} rows with most time; --most lists more.")
 
 
 def _tree(scope: Scope, threads: dict[tuple[int, int, int], int]) -> CallTree:
@@ -206,8 +204,7 @@ def _together(parts: list[CallTree]) -> CallTree:
         return parts[0]
     starts = np.cumsum([0, *(len(part.parent) for part in parts)])
     parent = [
-        np.where(part.parent >= 0, part.parent + start, -1)
-        for part, start in zip(parts, starts[:-1], strict=True)
+        np.where(part.parent >= 0, part.parent + start, -1) for part, start in zip(parts, starts[:-1], strict=True)
     ]
     return call_tree(
         np.concatenate(parent),

@@ -24,23 +24,15 @@ if TYPE_CHECKING:
         Column("explanation", "text", "what was found and what it means"),
         Column("affects", "text", "questions whose answers it makes unreliable; `all` for all"),
         Column("path", "text", "file that was read", shown=False),
-        Column(
-            "events_kept", "int", "events read, the repaired ones among them", "count", shown=False
-        ),
+        Column("events_kept", "int", "events read, the repaired ones among them", "count", shown=False),
         Column("events_repaired", "int", "events repaired to be read", "count", shown=False),
         Column("events_dropped", "int", "events that could not be read", "count", shown=False),
-        Column(
-            "damage_offset", "int", "byte of the uncompressed file where damage starts", shown=False
-        ),
+        Column("damage_offset", "int", "byte of the uncompressed file where damage starts", shown=False),
         Column("damage", "text", "JSON object: class of damage to number", shown=False),
     ),
     rests_on=(),
     about="recording",
-    parameters=(
-        Parameter(
-            "all", "bool", "also what is in order, each check and file for itself", default=False
-        ),
-    ),
+    parameters=(Parameter("all", "bool", "also what is in order, each check and file for itself", default=False),),
     steps="all",
     drawing="text",
 )

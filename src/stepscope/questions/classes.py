@@ -32,9 +32,7 @@ _COLUMNS = (
     _COLUMNS,
     rests_on=LAUNCHED_WORK,
     about="events",
-    parameters=(
-        by_form("what a row is: a class of work, or a module's work of a class", "class", "module"),
-    ),
+    parameters=(by_form("what a row is: a class of work, or a module's work of a class", "class", "module"),),
     needs="device",
     fills="Record with torch.profiler.ProfilerActivity.CUDA (or XPU, ...) on a machine with a device.",
 )

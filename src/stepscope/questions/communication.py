@@ -161,9 +161,7 @@ def _note(scope: Scope, found: list[Alike]) -> str:
         "SELECT name, count(*) AS count FROM device_event WHERE kind = 'computation' GROUP BY name"
     ).to_pylist()
     fused = sum(
-        row["count"]
-        for row in kernels
-        if (exchange := communicating(row["name"])) is not None and exchange.fused
+        row["count"] for row in kernels if (exchange := communicating(row["name"])) is not None and exchange.fused
     )
     if fused:
         told.append(

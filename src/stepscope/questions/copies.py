@@ -34,9 +34,7 @@ _KEYS = {
     "What is copied and filled on the device, and how fast?",
     (
         Column("direction", "text", "HtoD, DtoH, DtoD, HtoH, PtoP or unknown; fill for a memset"),
-        Column(
-            "memory_kind", "text", "host memory of the copy: pinned, pageable, device or unknown"
-        ),
+        Column("memory_kind", "text", "host memory of the copy: pinned, pageable, device or unknown"),
         Column("from_bytes", "int", "smallest size of the bucket"),
         Column("below_bytes", "int", "size at which the bucket ends"),
         Column(
@@ -58,9 +56,7 @@ _KEYS = {
     ),
     rests_on=DEVICE_WORK,
     about="events",
-    parameters=(
-        by_form("what to tell apart: direction and host memory, or these and the size", *_KEYS),
-    ),
+    parameters=(by_form("what to tell apart: direction and host memory, or these and the size", *_KEYS),),
     needs="device",
     fills="Record with torch.profiler.ProfilerActivity.CUDA (or XPU, ...) on a machine with a device.",
 )

@@ -43,10 +43,7 @@ _COLUMNS = (
     Column("share_ratio", "float", "the part of the steps' time", sums=True),
     Column("largest", "text", "what has the most time in it", kernels=True),
     Column("largest_part_ns", "int", "and how much of it"),
-    *(
-        Column(name, "int", f"time on the path: {', '.join(kinds)}", "ns")
-        for name, kinds in _OF_STEPS.items()
-    ),
+    *(Column(name, "int", f"time on the path: {', '.join(kinds)}", "ns") for name, kinds in _OF_STEPS.items()),
     Column("total_ns", "int", "time of the step: the sum of the parts", sums=True),
 )
 _FIGURES = ("pieces", "path_ns", "step_ns", "share_ratio")
@@ -118,9 +115,7 @@ def critical_path(scope: Scope, by: str = "kind") -> pa.Table:
     if by == "piece" and paths:
         return noted(_each(paths), note)
     rows = [
-        row
-        for graph, pieces in zip(graphs, paths, strict=True)
-        for row in _rows(pieces, by, len(graph.stretch.steps))
+        row for graph, pieces in zip(graphs, paths, strict=True) for row in _rows(pieces, by, len(graph.stretch.steps))
     ]
     return noted(answer_dicts(_COLUMNS, rows, _FORMS[by]), note)
 
@@ -167,9 +162,7 @@ def _rows(pieces: pa.Table, by: str, steps: int) -> list[Row]:
 
 def _step_rows(pieces: pa.Table) -> list[Row]:
     column_of = {kind: name for name, kinds in _OF_STEPS.items() for kind in kinds}
-    by_kind = pieces.group_by(["span", "step", "kind"]).aggregate(
-        [("start_ns", "min"), ("dur_ns", "sum")]
-    )
+    by_kind = pieces.group_by(["span", "step", "kind"]).aggregate([("start_ns", "min"), ("dur_ns", "sum")])
     found: dict[tuple[int, int | None], Row] = {}
     for row in by_kind.sort_by("start_ns_min").to_pylist():
         place = {"span": row["span"], "step": row["step"], "start_ns": row["start_ns_min"]}

@@ -33,15 +33,11 @@ _KEYS = {"metric": "", "step": "step, start_ns, window_ns, ", "time": "start_ns,
     (
         RANK,
         SPAN,
-        Column(
-            "device", "text", "index of the device in its process; of a network card name and port"
-        ),
+        Column("device", "text", "index of the device in its process; of a network card name and port"),
         STEP,
         Column("start_ns", "int", "start of the window, since the run's start", moment=True),
         Column("window_ns", "int", "length of the window"),
-        Column(
-            "metric", "text", "sm_active, tensor_active, dram_read, pcie_send, nvlink_send, ..."
-        ),
+        Column("metric", "text", "sm_active, tensor_active, dram_read, pcie_send, nvlink_send, ..."),
         Column("unit", "text", "unit of the values: % of what is possible, Hz, bytes/ms, ..."),
         Column("samples", "int", "moments at which it was sampled", "count"),
         Column("mean", "float", "mean value"),

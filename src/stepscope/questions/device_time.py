@@ -18,9 +18,7 @@ _COLUMNS = (
     SPAN,
     DEVICE,
     STEP,
-    Column(
-        "span_ns", "int", "the time looked at: from the first start to the last end, or the steps"
-    ),
+    Column("span_ns", "int", "the time looked at: from the first start to the last end, or the steps"),
     Column("computation_ns", "int", "kernels that compute, and fills, ran"),
     Column("communication_ns", "int", "communication kernels ran, hidden or not"),
     Column("exposed_communication_ns", "int", "communication kernels ran and no computation did"),
@@ -40,11 +38,7 @@ _COLUMNS = (
     _COLUMNS,
     rests_on=("devices", "device-work", "device-times", "kernel-names"),
     about="time",
-    parameters=(
-        by_form(
-            "`device` for a row a device, `step` for a row a device and step", "device", "step"
-        ),
-    ),
+    parameters=(by_form("`device` for a row a device, `step` for a row a device and step", "device", "step"),),
     needs="device",
     fills="Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
 )

@@ -28,9 +28,7 @@ if TYPE_CHECKING:
     from stepscope.answers.scope import Recording
 
 _BY_DEFAULT = ("category", "label", "phase", "operator", "kernel")
-_WITHIN = (
-    " Intervals (±) reflect how steps scatter within each recording; two runs may differ by more."
-)
+_WITHIN = " Intervals (±) reflect how steps scatter within each recording; two runs may differ by more."
 
 ERRORS = {
     "recorded-differently": (
@@ -93,10 +91,7 @@ def _compared(recordings: Sequence[Recording], by: str | None, left_out: str) ->
     from stepscope.questions import find
 
     chosen = _chosen(recordings, by)
-    before, after = (
-        read_tree(one.scope) if chosen == "tree" else read_side(one.scope, chosen)
-        for one in recordings
-    )
+    before, after = (read_tree(one.scope) if chosen == "tree" else read_side(one.scope, chosen) for one in recordings)
     if chosen not in ("label", "phase"):
         _require_alike(
             recordings,
@@ -168,9 +163,7 @@ def _both_unprofiled(recordings: Sequence[Recording]) -> bool:
     )
 
 
-def _require_alike(
-    recordings: Sequence[Recording], has: list[bool], words: tuple[str, str], hint: str
-) -> None:
+def _require_alike(recordings: Sequence[Recording], has: list[bool], words: tuple[str, str], hint: str) -> None:
     """Refuses two recordings of which one has what the other has not."""
     if has[0] == has[1]:
         return
@@ -250,13 +243,8 @@ def _measured_in_one(recordings: Sequence[Recording]) -> str:
     if len(armed) != 1:
         return ""
     ((role, most),) = armed.items()
-    added = (
-        "" if most is None else f", which adds at most {ratio_text(most)} to one by its own measure"
-    )
-    return (
-        f"Events were measured in the steps of {role} alone (--inline){added}: "
-        "a part of the change may be that."
-    )
+    added = "" if most is None else f", which adds at most {ratio_text(most)} to one by its own measure"
+    return f"Events were measured in the steps of {role} alone (--inline){added}: a part of the change may be that."
 
 
 def _settings(recordings: Sequence[Recording]) -> str:
@@ -280,15 +268,11 @@ def _not_the_same_step(recordings: Sequence[Recording]) -> str:
     guessed = "SELECT EXISTS (SELECT 1 FROM step WHERE starts_with(rule, 'recurring'))"
     if not any(recording.scope.value(guessed) for recording in recordings):
         return ""
-    found = [
-        [row["found"] for row in recording.scope.sql(_FOUND_BY).to_pylist()]
-        for recording in recordings
-    ]
+    found = [[row["found"] for row in recording.scope.sql(_FOUND_BY).to_pylist()] for recording in recordings]
     if found[0] == found[1] and len(found[0]) == 1:
         return ""
     told = "; ".join(
-        f"{recording.role}: {', '.join(names)}"
-        for recording, names in zip(recordings, found, strict=True)
+        f"{recording.role}: {', '.join(names)}" for recording, names in zip(recordings, found, strict=True)
     )
     return (
         "Steps were found by what recurs and start at different operators or ranges "

@@ -38,18 +38,14 @@ _COLUMNS = (
     Column("first_ns", "float", "what the median takes in the first fifth of the steps"),
     Column("last_ns", "float", "and in the last fifth"),
     Column("events", "int", "kernels, calls or steps", "count"),
-    Column(
-        "outliers", "int", "events more than twice as long as the median of those alike", "count"
-    ),
+    Column("outliers", "int", "events more than twice as long as the median of those alike", "count"),
     Column("total_ns", "int", "summed duration", shown=False),
     Column("steps", "int", "steps that the trend is drawn through", "count", shown=False),
     Column("share_ratio", "float", "the part of the events of the name"),
     Column("bar", "text", "the same as a bar"),
 )
 _OF_BINS = ("name", "from_ns", "to_ns", "events", "share_ratio", "bar")
-_OF_TREND = tuple(
-    c.name for c in _COLUMNS if c.name not in ("from_ns", "to_ns", "share_ratio", "bar")
-)
+_OF_TREND = tuple(c.name for c in _COLUMNS if c.name not in ("from_ns", "to_ns", "share_ratio", "bar"))
 _EVENTS = {
     "kernel": """
         SELECT rank, step, name, start_ns, dur_ns, kind = 'computation' AS computes,
@@ -154,9 +150,7 @@ def drift(scope: Scope, by: str = "trend", of: str = "kernel") -> pa.Table:
 
     asked = {"counted": COUNTED_STEPS, "events": _EVENTS[of]}
     if by == "histogram":
-        return scope.sql(
-            f"SELECT {', '.join(_OF_BINS)} FROM ({_HISTOGRAM.format(**asked, bins=_BINS)})"
-        )
+        return scope.sql(f"SELECT {', '.join(_OF_BINS)} FROM ({_HISTOGRAM.format(**asked, bins=_BINS)})")
     rows = list(_rows(scope, asked))
     rows.sort(key=_importance)
     told = (row for row in rows if row["trend"] is not None)
@@ -200,8 +194,7 @@ def _row(row: Row, values: list[Row]) -> Row:
 
     at = grouped(values, itemgetter("step"))
     ratios = [
-        sum(value["ratio"] * value["weight"] for value in own)
-        / sum(value["weight"] for value in own)
+        sum(value["ratio"] * value["weight"] for value in own) / sum(value["weight"] for value in own)
         for _, own in sorted(at.items())
     ]
     return {
@@ -232,11 +225,7 @@ def _in_words(trend: Trend | None, median_ns: float | None) -> Row:
 def _together(rows: list[Row], every: Row) -> tuple[int, int]:
     """How much time the kernels of a rank take that drift as all of them do, and how much those with a trend take (ns): each
     without the one that changes most time."""
-    own = [
-        row
-        for row in rows
-        if row["rank"] == every["rank"] and row["computes"] and row["trend"] is not None
-    ]
+    own = [row for row in rows if row["rank"] == every["rank"] and row["computes"] and row["trend"] is not None]
     own.sort(key=lambda row: -abs(row["change_ratio"] * row["total_ns"]))
     alike = (row["total_ns"] for row in own[1:] if row["trend"] == every["trend"])
     return sum(alike), sum(row["total_ns"] for row in own[1:])

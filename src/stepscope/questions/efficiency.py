@@ -56,9 +56,7 @@ _COLUMNS = (
     needs="device",
     fills="Record with record_shapes=True: without shapes no work can be counted.",
 )
-def efficiency(
-    scope: Scope, by: str = "step", limits: str = "datasheet", causal: str = "masked"
-) -> pa.Table:
+def efficiency(scope: Scope, by: str = "step", limits: str = "datasheet", causal: str = "masked") -> pa.Table:
     """**MFU**, model FLOPs utilisation, is the time that all products of matrices (GEMM,
     convolution, attention) take at the device's dense peak of their types, over the time that
     passed: a step's duration with all waiting in it, or a module's device time. Where all
@@ -181,11 +179,7 @@ def utilisation(time_ns: int, parts: list[Part], roofs: Roofs) -> _Utilisation:
         return _Utilisation(None, NO_PEAK)
     if not time_ns:
         return _Utilisation(None, None)
-    sure = sum(
-        p.weight * float(roofs.matrix_ns[p.variant])
-        for p in products
-        if not roofs.inexact[p.variant]
-    )
+    sure = sum(p.weight * float(roofs.matrix_ns[p.variant]) for p in products if not roofs.inexact[p.variant])
     if sure > time_ns:
         return _Utilisation(
             None,

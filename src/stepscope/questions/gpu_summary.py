@@ -21,9 +21,7 @@ _KEYS = {"name": "operation, name", "operation": "operation"}
     "gpu-summary",
     "How long did kernels, copies and fills take, in one table as nvprof and nsys stats have it?",
     (
-        Column(
-            "name", "text", "name of the kernel; Memcpy with its direction, Memset", kernels=True
-        ),
+        Column("name", "text", "name of the kernel; Memcpy with its direction, Memset", kernels=True),
         Column("operation", "text", "computation, communication, copy with its direction, or fill"),
         *statistics("kernels, copies and fills"),
     ),

@@ -28,12 +28,8 @@ if TYPE_CHECKING:
         Column("block", "text", "threads of a block: x,y,z"),
         Column("registers_per_thread", "int", "registers of a thread"),
         Column("shared_memory_bytes", "int", "shared memory of a block"),
-        Column(
-            "static_shared_memory_bytes", "int", "the part that the kernel declares", shown=False
-        ),
-        Column(
-            "dynamic_shared_memory_bytes", "int", "the part that the launch asked for", shown=False
-        ),
+        Column("static_shared_memory_bytes", "int", "the part that the kernel declares", shown=False),
+        Column("dynamic_shared_memory_bytes", "int", "the part that the launch asked for", shown=False),
         Column("bytes", "int", "size of a copy or fill"),
         Column("bandwidth_bytes_per_s", "float", "size over duration"),
         Column("source_memory", "text", "memory that a copy reads", shown=False),

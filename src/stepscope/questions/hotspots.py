@@ -25,9 +25,7 @@ Row = dict[str, Any]
 
 LEAST_RATIO = 0.001
 _NS, _SAMPLES, _INSTRUCTIONS, _CYCLES = range(len(FIGURES))
-_TAKEN_FOR_RUNNING = (
-    "running: threads that py-spy took for running; sleeps and waits can be among the samples."
-)
+_TAKEN_FOR_RUNNING = "running: threads that py-spy took for running; sleeps and waits can be among the samples."
 _WAITS = "waiting"
 """In place of a clock, of threads that only waited."""
 _IMPORTS = "{} went to imports of modules, most of it at the start: a longer run has more of its steps in it."
@@ -157,9 +155,7 @@ def hotspots(scope: Scope, by: str = "function", least_ratio: float = LEAST_RATI
             rows += _tree(time, least_ratio, first=len(rows), upside_down=by == "bottom-up")
     names = [column.name for column in hotspots.columns if column.name in _OF_FORM[by]]
     table = answer_dicts(hotspots.columns, rows, names)
-    imported = max(
-        (row.get("total_ratio") or 0 for row in rows if row.get("function") == IMPORTED), default=0
-    )
+    imported = max((row.get("total_ratio") or 0 for row in rows if row.get("function") == IMPORTED), default=0)
     left_out_ns = sum(time.left_out_ns for time in times)
     notes = [
         *(_FEW.format(time.samples, time.clock) for time in times if time.few),
@@ -224,9 +220,7 @@ def _named(frame: Frame) -> Row:
     return {"function": frame.function, "library": frame.library, "file": frame.file}
 
 
-def _flat(
-    time: HostTime, group: Callable[[Frame], str], by: str, least_ratio: float
-) -> Iterator[Row]:
+def _flat(time: HostTime, group: Callable[[Frame], str], by: str, least_ratio: float) -> Iterator[Row]:
     names = [group(frame) for frame in time.frames]
     tree, first = time.regrouped(names)
     everything = tree.own.sum(axis=0)

@@ -120,9 +120,7 @@ def idle(scope: Scope, kernel_wait_ns: int = 30_000) -> pa.Table:
     return answer_dicts(_COLUMNS, (row | {"frame": gap and frames.get(gap)} for row, gap in found))
 
 
-def _device_rows(
-    place: dict[str, int], gaps: Gaps, host: list[Intervals] | None
-) -> Iterator[tuple[Row, Gap]]:
+def _device_rows(place: dict[str, int], gaps: Gaps, host: list[Intervals] | None) -> Iterator[tuple[Row, Gap]]:
     from stepscope.analysis.gaps import CAUSES, HOST_ACTIVITIES, Gap, main_activity
 
     names: tuple[str | None, ...] = (None,) if host is None else HOST_ACTIVITIES

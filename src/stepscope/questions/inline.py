@@ -161,9 +161,7 @@ _OVER_RANKS = """
     ),
     rests_on=(),
     about="recording",
-    parameters=(
-        by_form("each rank by itself, or the average and the maximum over ranks", "rank", "label"),
-    ),
+    parameters=(by_form("each rank by itself, or the average and the maximum over ranks", "rank", "label"),),
     steps="all",
     drawing="measured",
     fills="Record it: `stepscope record --inline -- train.py`",

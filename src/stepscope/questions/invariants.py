@@ -33,8 +33,7 @@ _OF_COMPLETE = {"self_times_add_up"}
 def _named_by(column: SchemaColumn) -> str:
     """SQL: the rows that a column may name, with their number."""
     return " UNION ALL ".join(
-        f"SELECT rank{', span' if column.role is Role.ROW else ''}, {TABLES[target].number} AS number "
-        f"FROM {target}"
+        f"SELECT rank{', span' if column.role is Role.ROW else ''}, {TABLES[target].number} AS number FROM {target}"
         for target in column.targets
     )
 
@@ -226,11 +225,7 @@ INVARIANTS: tuple[tuple[str, str, str], ...] = (
         " + ".join(
             f"(SELECT count(*) FROM {table.name} WHERE {missing})"
             for table in TABLES.values()
-            if (
-                missing := " OR ".join(
-                    f"{column.quoted} IS NULL" for column in table.columns if not column.nullable
-                )
-            )
+            if (missing := " OR ".join(f"{column.quoted} IS NULL" for column in table.columns if not column.nullable))
         ).join(("SELECT ", "")),
     ),
 )
@@ -274,9 +269,7 @@ _COLUMNS = (
 )
 
 
-@question(
-    "check", "Can the tables be trusted?", _COLUMNS, rests_on=(), about="recording", drawing="text"
-)
+@question("check", "Can the tables be trusted?", _COLUMNS, rests_on=(), about="recording", drawing="text")
 def invariants(scope: Scope) -> pa.Table:
     """One row is a check: first those of the recording's quality, then the invariants of the tables.
 
@@ -301,10 +294,7 @@ def invariants(scope: Scope) -> pa.Table:
     rows = [[*row.values()] for row in checked]
     for row in rows:
         row[4] = affected(row[4])
-    rows += [
-        [name, "error" if broken else "ok", broken, None, "", meaning]
-        for name, meaning, broken in held
-    ]
+    rows += [[name, "error" if broken else "ok", broken, None, "", meaning] for name, meaning, broken in held]
     return answer_rows(_COLUMNS, rows)
 
 

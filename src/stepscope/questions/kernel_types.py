@@ -73,8 +73,6 @@ def kernel_types(scope: Scope, by: str = "all") -> pa.Table:
         for types, ns in sorted(own.items(), key=lambda item: (not item[0], -item[1])):
             if ns or not types:
                 ratio = ns / busy if types and busy else None
-                rows.append(
-                    [*key, " + ".join(types) or IDLE, ns, ns / span if span else None, ratio]
-                )
+                rows.append([*key, " + ".join(types) or IDLE, ns, ns / span if span else None, ratio])
     names = [*_FORMS[by], "types", "time_ns", "span_ratio", "busy_ratio"]
     return answer_rows(_COLUMNS, rows, names)

@@ -48,8 +48,7 @@ _FORMS = {
     ),
     "properties": (
         _BY_PROPERTIES,
-        f"name, kind, {GRID}, {BLOCK}, registers_per_thread, "
-        "shared_memory_bytes, priority, operator",
+        f"name, kind, {GRID}, {BLOCK}, registers_per_thread, shared_memory_bytes, priority, operator",
         f"SELECT *, charged_to AS operator FROM ({LABELLED_WORK}) WHERE {KERNELS}",
     ),
     "stack": (
@@ -170,9 +169,7 @@ def _weighted(column: str) -> str:
         Column("call_stack", "text", "that call stack, innermost frame first", shown=False),
         *statistics("kernels", detailed=False),
         Column("blocks_per_sm", "float", "blocks per multiprocessor, mean weighted by duration"),
-        Column(
-            "occupancy_ratio", "float", "estimated achieved occupancy, mean weighted by duration"
-        ),
+        Column("occupancy_ratio", "float", "estimated achieved occupancy, mean weighted by duration"),
         Column(
             "occupancy_limit",
             "text",

@@ -25,9 +25,7 @@ _COLUMNS = (
     Column("api_ns", "int", "A: summed duration of the launch calls"),
     Column("api_mean_ns", "float", "A: mean"),
     Column("api_median_ns", "float", "A: median", shown=False),
-    Column(
-        "queued", "int", "launches whose first kernel started after the call had ended", "count"
-    ),
+    Column("queued", "int", "launches whose first kernel started after the call had ended", "count"),
     Column("queue_ns", "int", "Q: summed time from the end of those calls to the first kernel"),
     Column("queue_mean_ns", "float", "Q: mean over those launches"),
     Column("queue_median_ns", "float", "Q: median over those launches", shown=False),
@@ -55,9 +53,7 @@ _COLUMNS = (
         "launches whose kernel started more than 100 µs after the call",
         "count",
     ),
-    Column(
-        "unlinked", "int", "kernels whose launch is not known; they are in no other figure", "count"
-    ),
+    Column("unlinked", "int", "kernels whose launch is not known; they are in no other figure", "count"),
 )
 
 _QUERY = """

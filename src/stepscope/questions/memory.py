@@ -37,9 +37,7 @@ _COLUMNS = (
     Column("module", "text", "module in which it was allocated", sums=True),
     Column("stack", "text", "call stack that allocated it, innermost frame first", sums=True),
     Column("pool", "text", "small (blocks below 1 MiB) or large"),
-    Column(
-        "private_pool", "text", "pool of CUDA graphs; empty for the common one", shown="varying"
-    ),
+    Column("private_pool", "text", "pool of CUDA graphs; empty for the common one", shown="varying"),
     Column("stream", "int", "stream that the segments are for", shown="varying"),
     Column("segments", "int", "pieces of device memory that the allocator holds", "count"),
     Column("requested_bytes", "int", "what the allocation that failed asked for"),
@@ -63,9 +61,7 @@ _COLUMNS = (
     Column("made_bytes", "int", "their bytes", shown=False),
     Column("kept_bytes", "int", "bytes of these that are alive at its end"),
     Column("peak_reserved_bytes", "int", "most that was reserved", shown=False),
-    Column(
-        "out_of_memory", "int", "times that the device had too little", "count", shown="varying"
-    ),
+    Column("out_of_memory", "int", "times that the device had too little", "count", shown="varying"),
 )
 
 _OF = {
@@ -250,15 +246,11 @@ def _made(asked: Asked) -> Any:
     return np.flatnonzero(made)
 
 
-def _device_rows(
-    scope: Scope, whole: Scope, asked: list[Asked], at_ns: int | None
-) -> Iterator[dict[str, Any]]:
+def _device_rows(scope: Scope, whole: Scope, asked: list[Asked], at_ns: int | None) -> Iterator[dict[str, Any]]:
     from stepscope.analysis.memory.free_ranges import free_ranges
     from stepscope.analysis.memory.out_of_memory import failures
 
-    sizes = {
-        (one["rank"], one["device"]): one["memory_bytes"] for one in scope.sql(_DEVICES).to_pylist()
-    }
+    sizes = {(one["rank"], one["device"]): one["memory_bytes"] for one in scope.sql(_DEVICES).to_pylist()}
     failed = [one[:4] for one in failures(scope, [one.memory for one in asked])]
     for one in asked:
         memory, states = one
@@ -305,9 +297,7 @@ def _part_rows(asked: Asked, by: str, at_ns: int | None) -> Iterator[dict[str, A
     state = _state(asked, at_ns)
     alive, made = memory.alive(state), _made(asked)
     named: Texts = (
-        Texts(memory.category.astype(np.int32), list(CATEGORIES))
-        if by == "category"
-        else getattr(memory, by)
+        Texts(memory.category.astype(np.int32), list(CATEGORIES)) if by == "category" else getattr(memory, by)
     )
     # What made an allocation of before is not known, unless a snapshot's block says so.
     numbers = np.where((named.number < 0) & (memory.taken < 0), len(named.words), named.number)
@@ -331,9 +321,7 @@ def _part_rows(asked: Asked, by: str, at_ns: int | None) -> Iterator[dict[str, A
         row = rows.setdefault(name, {by: name, "bytes": 0, **made_here})
         row["bytes"] += rest
     shared = memory.place | _moment(memory, state, at_ns)
-    for row in sorted(
-        rows.values(), key=lambda one: (-one["bytes"], -one.get("made_bytes", 0), one[by] or "")
-    ):
+    for row in sorted(rows.values(), key=lambda one: (-one["bytes"], -one.get("made_bytes", 0), one[by] or "")):
         yield shared | row | {"share_ratio": row["bytes"] / total if total else None}
 
 
@@ -354,16 +342,12 @@ def _step_rows(asked: Asked) -> Iterator[dict[str, Any]]:
             "at_ns": int(memory.at_ns[state]),
             "step": step.number,
             "peak_bytes": int(memory.allocated[state]),
-            "reserved_bytes": None
-            if memory.reserved is None
-            else int(memory.reserved[states].max()),
+            "reserved_bytes": None if memory.reserved is None else int(memory.reserved[states].max()),
             "start_bytes": int(memory.allocated[states[0]]),
             "end_bytes": end,
             "growth_bytes": None if before is None else end - before,
             **_number_made(memory, made),
-            "kept_bytes": int(memory.bytes[made][memory.end[made] > last].sum())
-            if memory.addressed
-            else None,
+            "kept_bytes": int(memory.bytes[made][memory.end[made] > last].sum()) if memory.addressed else None,
         }
         before = end
 

@@ -31,9 +31,7 @@ _COLUMNS = (
     Column("reserved_bytes", "int", "bytes that the allocator holds from then on"),
     *(Column(name, "int", f"{part} in allocated_bytes", "bytes") for name, part in _PARTS.items()),
     Column("unknown_bytes", "int", "rest of allocated_bytes"),
-    Column(
-        "events", "int", "allocations and releases that the row stands for", "count", shown=False
-    ),
+    Column("events", "int", "allocations and releases that the row stands for", "count", shown=False),
 )
 
 
@@ -43,9 +41,7 @@ _COLUMNS = (
     _COLUMNS,
     rests_on=("memory", "steps"),
     about="time",
-    parameters=(
-        Parameter("points", "int", "rows of a device at most; 0 for a row an event", default=400),
-    ),
+    parameters=(Parameter("points", "int", "rows of a device at most; 0 for a row an event", default=400),),
     fills="Record with --memory or --snapshot, or with profile_memory=True.",
 )
 def memory_curve(scope: Scope, points: int = 400) -> pa.Table:
@@ -86,9 +82,7 @@ def _rows(asked: Asked, points: int) -> Iterator[dict[str, Any]]:
     parts = {}
     for name, part in _PARTS.items():
         own = memory.category == CATEGORIES.index(part)
-        alive = alive_bytes(
-            memory.start[own], memory.end[own], memory.bytes[own], len(memory.allocated)
-        )
+        alive = alive_bytes(memory.start[own], memory.end[own], memory.bytes[own], len(memory.allocated))
         parts[name] = alive[shown].tolist()
     reserved = None if memory.reserved is None else memory.reserved[shown].tolist()
     for row, (state, events) in enumerate(zip(shown.tolist(), counts.tolist(), strict=True)):

@@ -108,9 +108,7 @@ def _rows(before: list[MeasuredKernel], after: list[MeasuredKernel]) -> list[lis
     grid, block = (next(iter(found)) if len(found) == 1 else None for found in shapes)
     values = _means(before), _means(after)
     times = [
-        sum(one.device_ns or 0 for one in side)
-        if side and any(one.device_ns for one in side)
-        else None
+        sum(one.device_ns or 0 for one in side) if side and any(one.device_ns for one in side) else None
         for side in (before, after)
     ]
     rows: list[list[Any]] = []

@@ -97,9 +97,7 @@ _TREE = f"""
         Column("depth", "int", "number of modules above it", shown=False),
         Column("parent_path", "text", "module it is part of", shown=False),
         Column("calls", "int", "forward calls", "count"),
-        Column(
-            "device_total_ns", "int", "device work of the module and of all below it", sums=True
-        ),
+        Column("device_total_ns", "int", "device work of the module and of all below it", sums=True),
         Column("share_ratio", "float", "its part of all device work"),
         Column("device_self_ns", "int", "device work of the module itself"),
         Column("forward_device_ns", "int", "the forward's part of the total"),
@@ -192,15 +190,10 @@ def _parents(tree: pa.Table) -> list[int]:
     paths, depths = tree.column("path").to_pylist(), tree.column("depth").to_pylist()
     row_of = {path: row for row, path in enumerate(paths)}
     parents = [row_of.get(path, -1) for path in tree.column("parent_path").to_pylist()]
-    return [
-        parent if parent >= 0 and depths[parent] < depths[row] else -1
-        for row, parent in enumerate(parents)
-    ]
+    return [parent if parent >= 0 and depths[parent] < depths[row] else -1 for row, parent in enumerate(parents)]
 
 
-def _columns(
-    tree: pa.Table, own: Array, total: Array, device_ns: int | None
-) -> dict[str, list[Any]]:
+def _columns(tree: pa.Table, own: Array, total: Array, device_ns: int | None) -> dict[str, list[Any]]:
     """The answer's columns, one value a row of the tree. Where no device work has a module, none of
     the modules' device times was measured.
     """
@@ -210,9 +203,7 @@ def _columns(
         for name in ("name", "path", "class", "compiled", "depth", "parent_path", "calls")
     }
     columns["device_total_ns"] = total[:, at["device_self_ns"]].tolist()
-    columns["share_ratio"] = [
-        ns / device_ns if device_ns else None for ns in columns["device_total_ns"]
-    ]
+    columns["share_ratio"] = [ns / device_ns if device_ns else None for ns in columns["device_total_ns"]]
     columns["device_self_ns"] = own[:, at["device_self_ns"]].tolist()
     columns["host_total_ns"] = total[:, at["host_self_ns"]].tolist()
     columns["host_self_ns"] = own[:, at["host_self_ns"]].tolist()

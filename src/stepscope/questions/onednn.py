@@ -73,9 +73,7 @@ _ROWS = """
     ),
     fills="Record it: stepscope launch --tool onednn -- python train.py (ONEDNN_VERBOSE=1).",
 )  # fmt: skip
-def onednn(
-    scope: Scope, by: str = "primitive", limits: str = "datasheet", processor: str | None = None
-) -> pa.Table:
+def onednn(scope: Scope, by: str = "primitive", limits: str = "datasheet", processor: str | None = None) -> pa.Table:
     """What the verbose log of oneDNN, DNNL or MKL-DNN says, of all asked ranks and files together, the longest first. Times
     are the library's own, of each execution; `total_ns` is their plain sum. With `ONEDNN_VERBOSE=2` the log has
     creations, too (`creations`, `created_ns`), which are no part of it.
@@ -97,8 +95,7 @@ def onednn(
     everything = sum(row["total_ns"] for row in found)
     groups = grouped(found, lambda row: tuple(row[key] for key in _KEYS[by]))
     rows = [
-        dict(zip(_KEYS[by], key, strict=True)) | _summed(members, peak, everything)
-        for key, members in groups.items()
+        dict(zip(_KEYS[by], key, strict=True)) | _summed(members, peak, everything) for key, members in groups.items()
     ]
     rows.sort(key=lambda row: (-row["total_ns"], *(str(row[key]) for key in _KEYS[by])))
     left_out = set(_KEYS["shape"]) - set(_KEYS[by])
@@ -145,9 +142,7 @@ def _peak(row: Row, peak: dict[str, int]) -> int | None:
 def _peaks(scope: Scope, limits: str, processor: str | None) -> dict[str, int]:
     """The processor's peaks by type; none where it is not known which one it was."""
     if processor is None:
-        named = scope.sql(
-            "SELECT DISTINCT text FROM host_metric WHERE kind = 'processor'"
-        ).to_pylist()
+        named = scope.sql("SELECT DISTINCT text FROM host_metric WHERE kind = 'processor'").to_pylist()
         if len(named) != 1:
             return {}
         processor = named[0]["text"]

@@ -111,9 +111,7 @@ _FORMS = {
         ),
         Column("device_share_ratio", "float", "its part of all device work"),
         Column("device_total_ns", "int", "the same with what the operators below it launched"),
-        Column(
-            "device_events", "int", "kernels, copies and fills it launched itself", "count", False
-        ),
+        Column("device_events", "int", "kernels, copies and fills it launched itself", "count", False),
         Column("host_self_ns", "int", "time on the host, less all that ran inside it"),
         Column("host_share_ratio", "float", "its part of all operators' host self time"),
         Column("host_total_ns", "int", "time on the host, with all that ran inside it"),
@@ -128,9 +126,7 @@ _FORMS = {
             "float",
             "mean time from a call's start to the end of the last device work launched in it",
         ),
-        Column(
-            "tensor_core_eligible", "bool", "whether tensor cores could do what the operator does"
-        ),
+        Column("tensor_core_eligible", "bool", "whether tensor cores could do what the operator does"),
         Column(
             "tensor_core_ratio",
             "float",
@@ -227,17 +223,13 @@ def operators(scope: Scope, by: str = "name") -> pa.Table:
                 SELECT unnest($rank::INTEGER[]) AS rank, unnest($id::BIGINT[]) AS id
             ) USING (rank, id)
         """
-        params |= inner_calls(
-            scope, _CALLS, ", ".join(("name", *form.keys)), f"host_event {form.tables}"
-        )
+        params |= inner_calls(scope, _CALLS, ", ".join(("name", *form.keys)), f"host_event {form.tables}")
     raw = ", ".join(form.raw)
     named = zip(form.keys, form.columns, strict=True)
     keys = "".join(f", {key} AS {column}" for key, column in named)
     columns = "".join(f", {column}" for column in form.columns)
     own = "".join(f", summed.{column}" for column in form.columns)
-    alike = "".join(
-        f" AND summed.{column} IS NOT DISTINCT FROM origin.{column}" for column in form.columns
-    )
+    alike = "".join(f" AND summed.{column} IS NOT DISTINCT FROM origin.{column}" for column in form.columns)
     # Calls that ended before a window have work in it, and no row whose total it would be part of.
     uncut = scope.part.window is None
     return scope.sql(

@@ -84,8 +84,7 @@ _MUCH_OF_A_STEP = 0.05
         ),
     ),
     steps="all",
-    fills="Record with `stepscope record --phases -- train.py`, or stepscope.inline.start() in the "
-    "script.",
+    fills="Record with `stepscope record --phases -- train.py`, or stepscope.inline.start() in the script.",
 )
 def phases(scope: Scope, by: str = "phase") -> pa.Table:
     """One row is a phase on a rank, after one row for the complete step with its peak memory and the
@@ -207,9 +206,7 @@ def _note(scope: Scope, found: list[Found]) -> list[str]:
     missing = _missing_ranks(scope)
     if missing:
         one = "it" if len(missing) == 1 else "one of them"
-        lines.append(
-            f"No phases of {ranks_text(missing)} are recorded: the others may wait for {one}."
-        )
+        lines.append(f"No phases of {ranks_text(missing)} are recorded: the others may wait for {one}.")
     return lines
 
 

@@ -41,9 +41,7 @@ _COLUMNS = (
         shown="varying",
     ),
     Column("limiter_ratio", "float", "how close, of its peak", shown="varying"),
-    Column(
-        "basis", "text", "what the priority is judged by: limit, counters, occupancy or only time"
-    ),
+    Column("basis", "text", "what the priority is judged by: limit, counters, occupancy or only time"),
 )
 
 
@@ -98,9 +96,7 @@ def priorities(scope: Scope, limits: str = "datasheet", causal: str = "masked") 
     computing = rows["work"] == 0
     group = np.where(computing, rows["kernel"], len(found.kernels))
     class_of_kernel: dict[int, tuple[int, int]] = {}
-    for kernel, place, ns in zip(
-        group.tolist(), classes_of(found).tolist(), rows["device_ns"].tolist(), strict=True
-    ):
+    for kernel, place, ns in zip(group.tolist(), classes_of(found).tolist(), rows["device_ns"].tolist(), strict=True):
         class_of_kernel[kernel] = max(class_of_kernel.get(kernel, (-1, 0)), (ns, place))
     parts: list[list[Any]] = [[] for _ in range(len(found.kernels) + 1)]
     for part in found.parts(group):
@@ -165,8 +161,6 @@ def _measured(scope: Scope) -> dict[str, dict[str, float]]:
         kernels = [one for one in joined_kernels(whole).kernels if one.rule is not None]
     names = dict.fromkeys(one.name for one in kernels)
     return {
-        name: weighted_means(
-            (one.values, float(one.device_ns or 0)) for one in kernels if one.name == name
-        )
+        name: weighted_means((one.values, float(one.device_ns or 0)) for one in kernels if one.name == name)
         for name in names
     }

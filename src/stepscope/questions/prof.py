@@ -26,9 +26,7 @@ _COLUMNS = (
     Column("seq", "int", "autograd's number of the nearest operator that has one", shown=False),
     Column("altseq", "int", "that of the outermost operator around it, where another", shown=False),
     Column("tid", "text", "host thread that launched it", shown=False),
-    Column(
-        "layer", "text", "module, or else the program's own ranges, outermost first", shown=False
-    ),
+    Column("layer", "text", "module, or else the program's own ranges, outermost first", shown=False),
     Column("trace", "text", "call stack of the operator, outermost first", shown=False),
     Column("dir", "text", "fprop, bprop or optim; empty where it is not known"),
     Column("sub", "int", "which kernel of its number and direction it is, from 0", shown=False),
@@ -168,9 +166,7 @@ def _of_rank(scope: Scope, rank: int, kept: KeptWork | None) -> pa.Table:
 def _cut(amounts: Any, ns: Array, whole_ns: Array) -> list[int | None]:
     """What was done of each amount in the part of the time, in whole numbers."""
     listed = zip(amounts.to_pylist(), ns.tolist(), whole_ns.tolist(), strict=True)
-    return [
-        one if one is None or part == whole else one * part // whole for one, part, whole in listed
-    ]
+    return [one if one is None or part == whole else one * part // whole for one, part, whole in listed]
 
 
 def _flags(work: Charges, chosen: Array) -> pa.Array:

@@ -39,9 +39,7 @@ _COLUMNS = (
     Column("queued_ns", "int", "at least one piece of work was in the queue"),
     Column("running_ns", "int", "the queue was empty, and work was running"),
     Column("starved_ns", "int", "the queue was empty, and nothing was running", sums=True),
-    Column(
-        "empty_ratio", "float", "the part of the window in which the queue was empty", sums=True
-    ),
+    Column("empty_ratio", "float", "the part of the window in which the queue was empty", sums=True),
 )
 _OF_WINDOWS = {"stream": (), "step": ("step", "start_ns"), "time": ("start_ns",)}
 """What each form says of a window beside its length."""
@@ -137,9 +135,7 @@ def queue(scope: Scope, by: str = "stream", limit: int = 1_024) -> pa.Table:
     return noted(answer, left_out_of_means(scope)) if together else answer
 
 
-def _figures(
-    work: Columns, windows: DeviceWindows, limit: int, *, together: bool
-) -> Iterator[dict[str, Any]]:
+def _figures(work: Columns, windows: DeviceWindows, limit: int, *, together: bool) -> Iterator[dict[str, Any]]:
     """The columns of each window, or of all `together`, by name."""
     import numpy as np
 
@@ -159,9 +155,7 @@ def _figures(
         for known in [own["launch_ns"] != NEVER]
     ]
     full = [_reached(levels, limit) for levels in outstanding]
-    blocked = union(
-        np.concatenate([one.start for one in full]), np.concatenate([one.end for one in full])
-    )
+    blocked = union(np.concatenate([one.start for one in full]), np.concatenate([one.end for one in full]))
     parts = split(start, end, [union(launch, begin), union_of(work)])
     columns = {
         "window_ns": end - start,
@@ -202,9 +196,7 @@ def _outstanding(work: Columns) -> Levels:
     from stepscope.link.intervals import concurrency
 
     order = np.lexsort((work["start_ns"], work["launch_end_ns"], work["launch_ns"]))
-    launch, ended, start = (
-        work[name][order] for name in ("launch_ns", "launch_end_ns", "start_ns")
-    )
+    launch, ended, start = (work[name][order] for name in ("launch_ns", "launch_end_ns", "start_ns"))
     first = run_starts(launch, ended) & (launch < start)
     return concurrency(launch[first], start[first])
 
@@ -227,10 +219,7 @@ def _highest(functions: Sequence[Levels], start: Array, end: Array) -> Array:
     for levels in functions:
         first = np.maximum(np.searchsorted(levels.time, start, side="right") - 1, 0)
         last = np.searchsorted(levels.time, end, side="left")
-        own = [
-            levels.value[a:b].max(initial=0)
-            for a, b in zip(first.tolist(), last.tolist(), strict=True)
-        ]
+        own = [levels.value[a:b].max(initial=0) for a, b in zip(first.tolist(), last.tolist(), strict=True)]
         highest = np.maximum(highest, np.array(own, dtype=np.int64))
     return highest
 

@@ -19,9 +19,7 @@ _COLUMNS = (
     SPAN,
     STEP,
     Column("value_ns", "int", "the measure, summed over the rank's devices"),
-    Column(
-        "share_ratio", "float", "the part of the step that this is; of several devices, of theirs"
-    ),
+    Column("share_ratio", "float", "the part of the step that this is; of several devices, of theirs"),
     Column(
         "counted",
         "bool",

@@ -138,10 +138,7 @@ def rank_overview(scope: Scope) -> pa.Table:
         }
         for measure in _WORDS
     }
-    means = {
-        measure: {rank: float(np.mean(own)) for rank, own in of.items() if own}
-        for measure, of in samples.items()
-    }
+    means = {measure: {rank: float(np.mean(own)) for rank, own in of.items() if own} for measure, of in samples.items()}
     step_ns = float(np.mean(list(means["step"].values()))) if means["step"] else 0.0
     differs = {measure: outliers(of, step_ns, resolution) for measure, of in samples.items()}
     found = pipelines(scope)
@@ -179,9 +176,7 @@ def _bubbles(found: Pipelines | None, rows: list[Row]) -> str:
     """How large the bubbles of pipelines are, and how much of that was not measured as waiting."""
     from stepscope.floor.units import ratio_text
 
-    known = [
-        (row["bubble_ratio"], row["rank"]) for row in rows if row.get("bubble_ratio") is not None
-    ]
+    known = [(row["bubble_ratio"], row["rank"]) for row in rows if row.get("bubble_ratio") is not None]
     if found is None or not known:
         return ""
     stages = f"Pipeline of {found.stages} stages" if found.stages else "Pipeline"
@@ -202,9 +197,7 @@ def _row(
     from stepscope.analysis.rank_times import PARTS
 
     def total(measure: str) -> int:
-        return sum(
-            int(one.times[measure][one.counted].sum()) for one in own if measure in one.times
-        )
+        return sum(int(one.times[measure][one.counted].sum()) for one in own if measure in one.times)
 
     def ratio(ns: int, whole: int) -> float | None:
         return ns / whole if whole else None
@@ -221,9 +214,7 @@ def _row(
         if any(wait in one.times for one in own):
             row |= {f"{wait}_ns": total(wait), f"{wait}_ratio": ratio(total(wait), length)}
     words = ", ".join(
-        f"{_WORDS[measure]} {_distance(found[rank])}"
-        for measure, found in differs.items()
-        if rank in found
+        f"{_WORDS[measure]} {_distance(found[rank])}" for measure, found in differs.items() if rank in found
     )
     return row | {"stage": stage, "differs": words or None, "host": host}
 
@@ -251,7 +242,5 @@ def _compared(means: dict[str, dict[int, float]]) -> list[str]:
         if len(order) < 2 or means[measure][order[-1]] <= OF_STEP * longest:
             continue
         middle, most = quantile([means[measure][rank] for rank in order], 0.5), order[-1]
-        parts.append(
-            f"{words} {time_text(middle)}, most {time_text(means[measure][most])} (rank {most})"
-        )
+        parts.append(f"{words} {time_text(middle)}, most {time_text(means[measure][most])} (rank {most})")
     return [f"Medians of the ranks, per step: {'; '.join(parts)}."] if parts else []

@@ -20,12 +20,8 @@ if TYPE_CHECKING:
 ABOVE = "above 100 % of the peak: these limits are not this device's, or the work is counted wrong"
 CACHED = "faster than the memory: part of it came from a cache"
 CACHED_OR_NOT_MOVED = "faster than the memory: it came from a cache, or was counted and not moved"
-NOT_MOVED = (
-    "more than memory and a full cache give in that time: bytes are counted that were not moved"
-)
-ABOVE_LINK = (
-    "above 100 % of the link: these limits are not this machine's, or the bytes are counted wrong"
-)
+NOT_MOVED = "more than memory and a full cache give in that time: bytes are counted that were not moved"
+ABOVE_LINK = "above 100 % of the link: these limits are not this machine's, or the bytes are counted wrong"
 HELPER = "work is counted with the kernels that it helps"
 
 _COLUMNS = (
@@ -52,9 +48,7 @@ _COLUMNS = (
     Column("peak_bytes_per_s", "float", "bandwidth of what bounds its bytes", shown=False),
     Column("counted_ratio", "float", "part of its time whose work is counted", shown=False),
     Column("device_name", "text", "device that it ran on", shown=False),
-    Column(
-        "counted_flops", "float", "operations that hardware counters counted in its kernels", "flop"
-    ),
+    Column("counted_flops", "float", "operations that hardware counters counted in its kernels", "flop"),
     Column("counted_dram_bytes", "float", "bytes of device memory that they counted"),
     Column("counted_l2_bytes", "float", "bytes of L2 that they counted"),
     Column("counted_l1_bytes", "float", "bytes of L1 that they counted"),
@@ -170,17 +164,13 @@ def roofline(
     found = device_work_of(scope, asked)
     roofs = roofs_of(found.variants, limits, asked)
     rows = sorted(
-        (
-            _row(group, parts, found, roofs, by, measured=measured)
-            for group, parts in _groups(found, roofs, by).items()
-        ),
+        (_row(group, parts, found, roofs, by, measured=measured) for group, parts in _groups(found, roofs, by).items()),
         key=lambda row: (-row["device_ns"], row["name"]),
     )
     names = [
         c.name
         for c in _COLUMNS
-        if (by == "operator" or not c.name.startswith("input_"))
-        and (measured or c.name not in _MEASURED)
+        if (by == "operator" or not c.name.startswith("input_")) and (measured or c.name not in _MEASURED)
     ]
     answered = answer_dicts(_COLUMNS, rows, names)
     if not rows:
@@ -289,12 +279,8 @@ def counted(parts: list[Part], total: Totals) -> Counted:
         covered.append(ns / device_ns if device_ns else 0.0)
         sums.append(sum(getattr(part, f"counted_{one}") for part in parts) if ns else None)
     flops, dram, l2, l1 = sums
-    of_flops = (
-        flops / total.flops if flops is not None and total.flops and covered[0] >= _ALL else None
-    )
-    of_bytes = (
-        dram / total.moved if dram is not None and total.moved and covered[1] >= _ALL else None
-    )
+    of_flops = flops / total.flops if flops is not None and total.flops and covered[0] >= _ALL else None
+    of_bytes = dram / total.moved if dram is not None and total.moved and covered[1] >= _ALL else None
     notes = []
     if of_flops is not None and of_flops > MORE_FLOPS:
         notes.append(f"{of_flops:.1f} times the formula's operations: padding, or work done again")
@@ -309,14 +295,14 @@ def counted(parts: list[Part], total: Totals) -> Counted:
             "part unused"
         )
     elif of_bytes is not None and of_bytes < FEWER_BYTES:
-        notes.append(
-            f"{of_bytes:.2f} times the least bytes of device memory: the rest stayed in L2"
-        )
+        notes.append(f"{of_bytes:.2f} times the least bytes of device memory: the rest stayed in L2")
     known = max(covered) if any(value is not None for value in sums) else None
     return Counted(flops, dram, l2, l1, known, of_flops, of_bytes, tuple(notes))
 
 
-NOT_MEASURED = "No hardware counters of its kernels lie beside the recording: stepscope launch --tool ncu measures some."
+NOT_MEASURED = (
+    "No hardware counters of its kernels lie beside the recording: stepscope launch --tool ncu measures some."
+)
 
 
 def _row(

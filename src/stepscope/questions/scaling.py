@@ -63,9 +63,7 @@ _COLUMNS = (
     ),
     Column("inside", "text", "measured event around it on its stream", shown=False),
     Column("mode", "text", "weak or strong: which efficiency the rest is about", shown=False),
-    Column(
-        "efficiency_low_ratio", "float", "95 % interval of that efficiency, low end", shown=False
-    ),
+    Column("efficiency_low_ratio", "float", "95 % interval of that efficiency, low end", shown=False),
     Column("efficiency_high_ratio", "float", "95 % interval of it, high end", shown=False),
     Column("serial_low_ratio", "float", "95 % interval of the serial part, low end", shown=False),
     Column("serial_high_ratio", "float", "95 % interval of the serial part, high end", shown=False),
@@ -165,10 +163,7 @@ def _compared(
     left_out: str,
 ) -> pa.Table:
     kind = _kind(runs, by)
-    read = [
-        run_of(run.name, ranks, rows)
-        for run, ranks, rows in zip(runs, sizes, _rows(runs, kind), strict=True)
-    ]
+    read = [run_of(run.name, ranks, rows) for run, ranks, rows in zip(runs, sizes, _rows(runs, kind), strict=True)]
     batches = {
         (ranks, place): rate
         for place, (run, ranks) in enumerate(zip(runs, sizes, strict=True))
@@ -205,16 +200,12 @@ def _devices(runs: Sequence[Recording]) -> str:
     models = dict.fromkeys(
         name
         for run in runs
-        for name in run.scope.sql("SELECT DISTINCT name FROM device ORDER BY name")
-        .column("name")
-        .to_pylist()
+        for name in run.scope.sql("SELECT DISTINCT name FROM device ORDER BY name").column("name").to_pylist()
         if name
     )
     if len(models) < 2:
         return ""
-    return (
-        f"The runs are on different devices ({', '.join(models)}): efficiencies compare these, too."
-    )
+    return f"The runs are on different devices ({', '.join(models)}): efficiencies compare these, too."
 
 
 def _kind(runs: Sequence[Recording], by: str | None) -> str:
@@ -231,8 +222,7 @@ def _kind(runs: Sequence[Recording], by: str | None) -> str:
         if all(kind in kinds for kinds in there):
             return kind
     told = "; ".join(
-        f"{run.name} has {', '.join(_WORDS[kind] for kind in kinds)}"
-        for run, kinds in zip(runs, there, strict=True)
+        f"{run.name} has {', '.join(_WORDS[kind] for kind in kinds)}" for run, kinds in zip(runs, there, strict=True)
     )
     raise SourceError(
         f"the runs were not recorded alike: {told}",

@@ -74,16 +74,12 @@ _FORMS = {"kernel": _BY_NAME, "histogram": _HISTOGRAM}
             BELOW_NS,
             within=(1, 10**12),
         ),
-        Parameter(
-            "bins", "int", "bins of the histogram, equally wide", BINS, within=(1, MOST_BINS)
-        ),
+        Parameter("bins", "int", "bins of the histogram, equally wide", BINS, within=(1, MOST_BINS)),
     ),
     needs="device",
     fills="Record with torch.profiler.ProfilerActivity.CPU and CUDA (or XPU, ...).",
 )
-def short_kernels(
-    scope: Scope, by: str = "kernel", below_ns: int = BELOW_NS, bins: int = BINS
-) -> pa.Table:
+def short_kernels(scope: Scope, by: str = "kernel", below_ns: int = BELOW_NS, bins: int = BINS) -> pa.Table:
     """Kernels shorter than `below_ns`, of all asked ranks together, the most frequent first: what a
     fused kernel, `torch.compile` or a CUDA graph could merge or launch at once. Copies and fills are
     no kernels.

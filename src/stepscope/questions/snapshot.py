@@ -32,7 +32,9 @@ ASPECTS = {
 }
 """The kinds of metrics that are shown, in order."""
 
-_WHERE_THREADS_ARE = "hotspots, and hotspots --by thread, where stacks were sampled: stepscope record --sample -- train.py"
+_WHERE_THREADS_ARE = (
+    "hotspots, and hotspots --by thread, where stacks were sampled: stepscope record --sample -- train.py"
+)
 _STALLED = "hotspots of VTune by function: stepscope launch --tool vtune --set memory-access -- python train.py"
 _WHO_WAITS = "who waits for whom: stepscope stragglers of a trace of all ranks"
 _PLAIN_LOOPS = "which primitives run plain loops: stepscope onednn of a verbose log"

@@ -44,9 +44,7 @@ ORDER BY source.rank, source.span, source.path
         Column("rank", "int", "rank whose recording it is"),
         Column("rank_rule", "text", "how the rank was found"),
         Column("span", "int", "which of the rank's recordings it is, from 0", shown="varying"),
-        Column(
-            "events_kept", "int", "events that were read, the repaired ones among them", "count"
-        ),
+        Column("events_kept", "int", "events that were read, the repaired ones among them", "count"),
         Column("events_repaired", "int", "events that had to be repaired to be read", "count"),
         Column("events_dropped", "int", "events that could not be read", "count"),
         Column("truncated", "bool", "the file ends before its JSON does", shown=False),
@@ -82,9 +80,7 @@ ORDER BY source.rank, source.span, source.path
             "how far its times may be off after that",
             shown="varying",
         ),
-        Column(
-            "clock_matches", "int", "collectives that told its rank's clock", "count", shown=False
-        ),
+        Column("clock_matches", "int", "collectives that told its rank's clock", "count", shown=False),
     ),
     rests_on=(),
     about="recording",

@@ -28,9 +28,7 @@ _PARTS = (
         "ranks communicated, or waited for each other, and nothing of the above went on (exposed)",
     ),
     Column("runtime_ns", "int", "the host was in runtime calls and the device was idle"),
-    Column(
-        "dataloader_ns", "int", "the host waited for a batch of the DataLoader, none of the above"
-    ),
+    Column("dataloader_ns", "int", "the host waited for a batch of the DataLoader, none of the above"),
     Column(
         "cpu_exec_ns",
         "int",

@@ -56,10 +56,7 @@ _COLUMNS = (
     Column("longest_rank", "int", "which rank that was"),
     Column("waited_ns", "int", "what it waited itself, for all others"),
     Column("why", "text", "what it did longer than those that waited for it", sums=True),
-    *(
-        Column(name, "int", f"of what is charged: {what}", "ns", shown=False)
-        for name, what in _OF_CAUSES
-    ),
+    *(Column(name, "int", f"of what is charged: {what}", "ns", shown=False) for name, what in _OF_CAUSES),
 )
 _CAUSES = tuple(name for name, _ in _OF_CAUSES)
 _FORMS = {
@@ -158,9 +155,7 @@ def _by_rank(scope: Scope, lateness: Lateness) -> Iterator[dict[str, Any]]:
             "waited_by_others_ns": int(directly[rank]),
             **row,
             "waited_ns": int(own[rank]),
-            "why": why(scope, lateness, rank) or None
-            if ratio is None or ratio >= LATE_ABOVE
-            else None,
+            "why": why(scope, lateness, rank) or None if ratio is None or ratio >= LATE_ABOVE else None,
         }
 
 
@@ -180,9 +175,7 @@ def _charged(lateness: Lateness, causes: list[float]) -> dict[str, Any]:
 def _by_step(scope: Scope, lateness: Lateness) -> Iterator[dict[str, Any]]:  # noqa: ARG001
     import numpy as np
 
-    keys, of = np.unique(
-        np.stack([lateness.late, lateness.step], axis=1), axis=0, return_inverse=True
-    )
+    keys, of = np.unique(np.stack([lateness.late, lateness.step], axis=1), axis=0, return_inverse=True)
     sums = np.zeros((len(keys), len(_CAUSES)))
     np.add.at(sums, of.ravel(), lateness.charged_ns)
     for (rank, step), causes in zip(keys.tolist(), sums.tolist(), strict=True):
@@ -248,10 +241,7 @@ def _by_collective(scope: Scope, lateness: Lateness) -> Iterator[dict[str, Any]]
             "rank": int(lateness.late[longest]),
             "step": None if step < 0 else step,
             "start_ns": int(lateness.late_end[longest]),
-            **{
-                name: facts[int(matches[number])][name]
-                for name in ("operation", "group", "message_bytes")
-            },
+            **{name: facts[int(matches[number])][name] for name in ("operation", "group", "message_bytes")},
             "waited_by_others_ns": int(waited[number]),
             "longest_ns": int(lateness.wait_ns[longest]),
             "longest_rank": int(lateness.waiter[longest]),
@@ -292,9 +282,7 @@ def _note(scope: Scope, lateness: Lateness) -> str:
     if damaged:
         lines.append(f"{ranks_text(damaged)}, whose recording is damaged, left out")
     if not lateness.followed:
-        lines.append(
-            "waits cannot be followed to their origin and stay with the rank that came last"
-        )
+        lines.append("waits cannot be followed to their origin and stay with the rank that came last")
     return f"{'; '.join(lines)}. {_named(lateness)}".strip()
 
 

@@ -168,9 +168,7 @@ def _recorded(scope: Scope, facts: Facts) -> Iterator[Row]:
     from stepscope.analysis.overview import devices
 
     sources = scope.sql("SELECT * FROM source ORDER BY rank, span, path").to_pylist()
-    tools = dict.fromkeys(
-        " ".join(word for word in (row["tool"], row["tool_version"]) if word) for row in sources
-    )
+    tools = dict.fromkeys(" ".join(word for word in (row["tool"], row["tool_version"]) if word) for row in sources)
     yield {"item": "tool", "text": ", ".join(filter(None, tools)) or None}
     yield {
         "item": "files",
@@ -231,9 +229,7 @@ def _ranks(scope: Scope, facts: Facts) -> Row:
 
 def _clocks(scope: Scope) -> Iterator[Row]:
     """How well the clocks of several ranks agree, where events were recorded."""
-    rows = scope.sql(
-        "SELECT * FROM rank WHERE clock_rule IN ('same host', 'epoch', 'collectives')"
-    ).to_pylist()
+    rows = scope.sql("SELECT * FROM rank WHERE clock_rule IN ('same host', 'epoch', 'collectives')").to_pylist()
     known = [row for row in rows if row["clock_uncertainty_ns"] is not None]
     shared = not known and all(row["clock_rule"] == "same host" for row in rows)
     if len(rows) < 2 or shared or not scope.value("SELECT count(*) FROM step"):

@@ -23,12 +23,9 @@ if TYPE_CHECKING:
         Column(
             "waits",
             "text",
-            "who waits for what: host for device (all its streams), host for stream, host for event, stream "
-            "for event",
+            "who waits for what: host for device (all its streams), host for stream, host for event, stream for event",
         ),
-        Column(
-            "stream", "int", "stream that waited, or was waited for; empty where it is all or none"
-        ),
+        Column("stream", "int", "stream that waited, or was waited for; empty where it is all or none"),
         Column("on_stream", "int", "stream that recorded the event which was waited for"),
         Column("count", "int", "how often", "count"),
         Column("total_ns", "int", "summed duration"),

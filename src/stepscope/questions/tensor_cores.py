@@ -211,9 +211,7 @@ def _judge(variant: Variant, kernel: str, use: TensorCoreUse, hardware: Hardware
         return _Piece(False, use.used, "", "")
     if use.used:
         return _Piece(True, True, "", _slowness(variant, kernel, use, hardware))
-    if use.rule == "helpers that multiply nothing" or (
-        use.used is None and kernel_class(kernel) not in PRODUCTS
-    ):
+    if use.rule == "helpers that multiply nothing" or (use.used is None and kernel_class(kernel) not in PRODUCTS):
         return _Piece(True, False, HELPERS, "")
     if lacks_tensor_cores(variant.device.name):
         return _Piece(True, False, NONE_THERE, "")

@@ -89,9 +89,7 @@ def utilization(scope: Scope, by: str = "device") -> pa.Table:
             use = use_of_kernels(one.work, one.start, one.end)
             if by == "device":
                 use = use.total()
-            lengths = zip(
-                one.start[: len(use.window_ns)], use.window_ns, use.kernel_ns, strict=True
-            )
+            lengths = zip(one.start[: len(use.window_ns)], use.window_ns, use.kernel_ns, strict=True)
             for number, times, ratios in zip(one.numbers, lengths, use.ratios(), strict=True):
                 step = [number] if by == "step" else []
                 yield [*one.key, one.device, *step, *map(int, times), *ratios]

@@ -212,9 +212,7 @@ def _known(model: WhatIf, change: Change) -> Change:
 
 
 def _label(model: WhatIf, change: Change) -> str:
-    (words,) = [f"{which} {factor:g} × as fast" for which, factor in change.faster[:1]] or [
-        _WORDS[change.without[0]]
-    ]
+    (words,) = [f"{which} {factor:g} × as fast" for which, factor in change.faster[:1]] or [_WORDS[change.without[0]]]
     if change.without[:1] == ("straggler",) and (late := model.straggler()) is not None:
         return f"{words} (rank {model.graph.recordings[late].rank})"
     return words

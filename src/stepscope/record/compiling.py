@@ -23,9 +23,7 @@ def compiling_check() -> Callable[[], bool]:
     torch: Any = sys.modules.get("torch")
     # The first torches with torch.compiler have the function in another place only.
     for place in ("compiler", "_utils"):
-        check: Callable[[], bool] | None = getattr(
-            getattr(torch, place, None), "is_compiling", None
-        )
+        check: Callable[[], bool] | None = getattr(getattr(torch, place, None), "is_compiling", None)
         if check is not None:
             return check
     return never

@@ -111,9 +111,7 @@ def parse_label(text: str) -> Label:
     if text == "backward":
         return Label(text, "backward", occurrence=occurrence)
     if text.startswith("collective."):
-        return Label(
-            text, "collective", name=text.removeprefix("collective."), occurrence=occurrence
-        )
+        return Label(text, "collective", name=text.removeprefix("collective."), occurrence=occurrence)
     inside = _INSIDE.fullmatch(text)
     if inside is not None:
         module = inside["module"] or ""

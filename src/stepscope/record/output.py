@@ -19,9 +19,7 @@ from stepscope.floor.complete_file import complete_file
 from stepscope.record.trouble import Guard, warn_once
 
 
-def write_complete(
-    path: Path, write: Callable[[BinaryIO], object], *, since_epoch_s: float | None = None
-) -> None:
+def write_complete(path: Path, write: Callable[[BinaryIO], object], *, since_epoch_s: float | None = None) -> None:
     """Lets `write` fill a file that becomes `path`, whose directory is made if absent.
 
     Raises:

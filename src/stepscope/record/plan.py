@@ -157,9 +157,7 @@ class _Reader:
     def option(self, key: str, value: object) -> None:
         kind, expected, good = _OPTIONS[key]
         if type(value) is not kind or not good(value):
-            raise PlanError(
-                f"{self.where(self.line_of(key))}: {key} is {value!r}", hint=f"{key} is {expected}"
-            )
+            raise PlanError(f"{self.where(self.line_of(key))}: {key} is {value!r}", hint=f"{key} is {expected}")
         self.options[key] = value
 
     def read(self, plan: Mapping[str, object]) -> Plan:
@@ -185,9 +183,7 @@ class _Reader:
                     hint=did_you_mean(str(key), ("events", "layers", *_OPTIONS)),
                 )
         if not self.entries:
-            raise PlanError(
-                f"{self.source} names no events", hint='write events = ["forward", "backward"]'
-            )
+            raise PlanError(f"{self.source} names no events", hint='write events = ["forward", "backward"]')
         return Plan(tuple(self.entries.values()), source=self.source, **self.options)
 
 
@@ -255,9 +251,7 @@ def read_plan(path: str | Path) -> Plan:
     else:
         mapping = _read_toml(text, source)
     if not isinstance(mapping, dict):
-        raise PlanError(
-            f"{source} is not a table", hint='write {"events": ["forward", "backward"]}'
-        )
+        raise PlanError(f"{source} is not a table", hint='write {"events": ["forward", "backward"]}')
     return plan_from(mapping, source=source, text=text)
 
 

@@ -29,9 +29,7 @@ from stepscope.record.who import Who
 RATE = 100
 """Samples a second: as often as a person can use, and py-spy's own default."""
 
-_WATCHED = (
-    'read -r go || exit 0; trap : INT; "$@"; code=$?; kill -CONT "$PPID" 2>/dev/null; exit $code'
-)
+_WATCHED = 'read -r go || exit 0; trap : INT; "$@"; code=$?; kill -CONT "$PPID" 2>/dev/null; exit $code'
 """What the shell runs: it waits until py-spy may read us. A tracer that is killed can leave who it traced stopped."""
 _SET_PTRACER = 0x59616D61
 """Lets another process than one above read this one, where Yama is on. Source: prctl(2), PR_SET_PTRACER."""
@@ -96,9 +94,7 @@ class Sampling:
         py_spy = _py_spy()
         if py_spy is None:
             self.why_not = "py-spy was not found: pip install py-spy"
-            warn_once(
-                "py-spy was not found, so the script runs without being sampled: pip install py-spy"
-            )
+            warn_once("py-spy was not found, so the script runs without being sampled: pip install py-spy")
             return
         self._out.mkdir(parents=True, exist_ok=True)
         process = self._who.process()

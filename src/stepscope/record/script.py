@@ -79,9 +79,7 @@ def run(
         UsageError: there is no such script.
     """
     if not command:
-        raise UsageError(
-            "no script was given", hint="stepscope record -- train.py ARGS", slug="no-script"
-        )
+        raise UsageError("no script was given", hint="stepscope record -- train.py ARGS", slug="no-script")
     target, *arguments = command
     if not module:
         _check_python(target, arguments)

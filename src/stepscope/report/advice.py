@@ -45,14 +45,10 @@ def advice_lines(label: str, text: str, *, command: str, source: str, width: int
         width: columns of text to fit into; a command is not broken.
     """
     commands = list(
-        dict.fromkeys(
-            asked for one in _ADVISED.finditer(text) if (asked := _command(one, command, source))
-        )
+        dict.fromkeys(asked for one in _ADVISED.finditer(text) if (asked := _command(one, command, source)))
     )
     if not commands:
-        return [
-            Line(part) for part in wrapped(f"{label}{typed(text, command, source)}", width, "  ")
-        ]
+        return [Line(part) for part in wrapped(f"{label}{typed(text, command, source)}", width, "  ")]
     before = [label, *[" " * len(label)] * (len(commands) - 1)]
     lines = [Line(f"{start}{one}", "command") for start, one in zip(before, commands, strict=True)]
 

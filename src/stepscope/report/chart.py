@@ -42,16 +42,13 @@ def chart(table: Table) -> Any:
 
 def _bars(table: Table) -> Any:
     columns = table.columns
-    share = next(
-        (c.name for c in columns if c.unit == "ratio" and c.name.endswith("share_ratio")), ""
-    )
+    share = next((c.name for c in columns if c.unit == "ratio" and c.name.endswith("share_ratio")), "")
     named = next((c for c in columns if c.type == "text"), None)
     rows = [] if not share or named is None else [r for r in table.rows() if r[share] is not None]
     if not rows or named is None:
         raise StepScopeError(
             f"there is no chart of this answer to {table.question.name}",
-            hint=table.note
-            or "it has no share to draw; trace.kernels() and trace.operators() have",
+            hint=table.note or "it has no share to draw; trace.kernels() and trace.operators() have",
             slug="no-chart",
         )
     rows = sorted(rows, key=lambda row: -row[share])[:MOST_BARS]

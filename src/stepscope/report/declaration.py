@@ -33,8 +33,7 @@ def table_declaration(table: SchemaTable) -> dict[str, Any]:
         "name": table.name,
         "meaning": table.meaning,
         "columns": [
-            {"name": c.name, "type": c.sql_type, "nullable": c.nullable, "meaning": c.meaning}
-            for c in table.columns
+            {"name": c.name, "type": c.sql_type, "nullable": c.nullable, "meaning": c.meaning} for c in table.columns
         ],
     }
 

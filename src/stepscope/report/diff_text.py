@@ -153,10 +153,7 @@ def _calls_one(rows: Sequence[Row], place: int) -> bool:
         and below[0]["kind"] == row["kind"]
         and below[0]["depth"] == row["depth"] + 1
         and all(below[0][name] == row[name] for name in ("before_ns", "after_ns", "verdict"))
-        and not any(
-            other["depth"] == row["depth"] + 1
-            for other in _until_above(rows, place + 2, row["depth"])
-        )
+        and not any(other["depth"] == row["depth"] + 1 for other in _until_above(rows, place + 2, row["depth"]))
     )
 
 
@@ -217,10 +214,7 @@ def _weight(rows: Sequence[Row], parent: Sequence[int], place: int) -> float:
 
 def _together(rows: Sequence[Row], depth: int) -> Row:
     """Parts that are not shown as one row."""
-    summed = {
-        column: sum(row[column] or 0 for row in rows)
-        for column in ("before_ns", "after_ns", "change_ns")
-    }
+    summed = {column: sum(row[column] or 0 for row in rows) for column in ("before_ns", "after_ns", "change_ns")}
     name = f"({count_text(len(rows))} others)"
     return {**dict.fromkeys(rows[0]), **summed, "name": name, "depth": depth, "verdict": ""}
 
@@ -286,11 +280,7 @@ def _grid(rows: Sequence[Row], width: int) -> list[Line]:
 
 def _short_name(name: str, width: int) -> str:
     """The end of a dotted path sets it apart; of other names, kernels above all, the begin does."""
-    if (
-        cells(name) != len(name)
-        or len(name) <= width
-        or not _DOTTED.fullmatch(name.removeprefix(_INSIDE))
-    ):
+    if cells(name) != len(name) or len(name) <= width or not _DOTTED.fullmatch(name.removeprefix(_INSIDE)):
         return shortened(name, width)
     head = (width - 1) // 2
     return f"{name[:head]}…{name[len(name) - (width - 1 - head) :]}"
@@ -314,9 +304,7 @@ def gate_row_text(gate: Row) -> str:
     """The same of a gate as an answer has it (`Table.gates`)."""
     words = [f"gate '{one_line(gate['gate'])}' {gate['outcome']}"]
     if gate["change_ns"] is not None:
-        relative = (
-            f" ({signed_ratio(gate['change_ratio'])})" if gate["change_ratio"] is not None else ""
-        )
+        relative = f" ({signed_ratio(gate['change_ratio'])})" if gate["change_ratio"] is not None else ""
         words.append(f"{signed_time(gate['change_ns'])}{relative}")
         if gate["ci95_low_ns"] is not None:
             ends = (signed_time(gate["ci95_low_ns"]), signed_time(gate["ci95_high_ns"]))

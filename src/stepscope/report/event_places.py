@@ -95,10 +95,7 @@ class Process:
         return "".join(told)
 
     def _row(self, what: str, tid: str, **args: object) -> str:
-        return (
-            f',{{"ph":"M","name":"{what}","pid":{self.pid},"tid":{tid},"ts":0,'
-            f'"args":{json.dumps(args)}}}\n'
-        )
+        return f',{{"ph":"M","name":"{what}","pid":{self.pid},"tid":{tid},"ts":0,"args":{json.dumps(args)}}}\n'
 
 
 def _as_id(spelled: str) -> str:
@@ -217,18 +214,14 @@ class RankPlaces:
                 words = f"device {device}" + (f" ({model})" if model else "")
                 of_device[str(device)] = self._add(words, str(device))
             process = of_device[str(device)]
-            words = (name or "").strip() or (
-                f"stream {stream}" if stream >= 0 else "stream not recorded"
-            )
+            words = (name or "").strip() or (f"stream {stream}" if stream >= 0 else "stream not recorded")
             streams[device, stream] = len(tracks)
             tracks.append(_Track(process, words, process.add(words, str(stream))))
         events = self._scope.numpy(
             "SELECT id, device, stream, start_ns, start_ns + dur_ns AS end_ns, 0 AS depth "
             f"FROM device_event WHERE rank = {self._rank}"
         )
-        return _placed(
-            events, _mapped(events["device"], events["stream"], streams), tracks
-        ), of_device
+        return _placed(events, _mapped(events["device"], events["stream"], streams), tracks), of_device
 
     def _counted(self, pid: str, of_device: Mapping[str, Process]) -> Process:
         """The process that counters of this id belong to: of the host, or a device of this number."""
@@ -238,9 +231,7 @@ class RankPlaces:
 
 def _table(keys: Mapping[str, pa.DataType], rows: list[tuple[Any, ...]]) -> pa.Table:
     schema = pa.schema([*keys.items(), ("pid", pa.string()), ("tid", pa.string())])
-    return pa.Table.from_pylist(
-        [dict(zip(schema.names, row, strict=True)) for row in rows], schema=schema
-    )
+    return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema=schema)
 
 
 def _mapped(first: Ints, second: Ints, known: Mapping[tuple[int, int], int]) -> Ints:
@@ -266,9 +257,7 @@ def _placed(events: Columns, track: Ints, tracks: list[_Track]) -> pa.Table:
         tid = at.process.add_part(at) if level else at.tid
         ids.append((at.process.pid, tid))
     columns = [
-        pa.DictionaryArray.from_arrays(
-            pa.array(which.reshape(-1), pa.int32()), pa.array(texts, pa.string())
-        )
+        pa.DictionaryArray.from_arrays(pa.array(which.reshape(-1), pa.int32()), pa.array(texts, pa.string()))
         for texts in (list(zip(*ids, strict=True)) or [(), ()])
     ]
     return pa.Table.from_arrays(

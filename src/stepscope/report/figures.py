@@ -23,9 +23,7 @@ COLOURS = (
 GREY = "#bbbbbb"
 
 ERRORS = {
-    "bad-chart-name": (
-        "Charts are written as PNG or SVG, chosen by the name's ending: `-o timeline.svg`."
-    ),
+    "bad-chart-name": ("Charts are written as PNG or SVG, chosen by the name's ending: `-o timeline.svg`."),
     "no-matplotlib": "Charts are drawn by matplotlib: `pip install matplotlib`.",
 }
 

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 _SEVERITY = (
-    f"Severity is high where ranks lose {100 * HIGH:.0f} % of the step and more, medium from {100 * MEDIUM:.0f} % "
-    "on."
+    f"Severity is high where ranks lose {100 * HIGH:.0f} % of the step and more, medium from {100 * MEDIUM:.0f} % on."
 )
 _LAST = "The evidence and queries behind these numbers: --json."
 

@@ -31,9 +31,7 @@ def inline_lines(table: Table, *, width: int, most: int | None, bars: bool) -> l
     lines = table.lines(width=width, most=most, bars=bars)
     if table.jobs or table.asked.get("by") != "rank":
         return lines
-    told = [
-        Line(text) for words in conclusion(table.rows()) for text in wrapped(words, width, "  ")
-    ]
+    told = [Line(text) for words in conclusion(table.rows()) for text in wrapped(words, width, "  ")]
     titles = sum(line.style == "title" for line in lines)
     return [*lines[:titles], *told, *([Line("")] if told else []), *lines[titles:]]
 
@@ -50,9 +48,7 @@ def conclusion(rows: list[Row]) -> list[str]:
         return []
     whole = max(iterations, key=_usual)
     own = [
-        row
-        for row in rows
-        if row["kind"] == "event" and (row["rank"], row["span"]) == (whole["rank"], whole["span"])
+        row for row in rows if row["kind"] == "event" and (row["rank"], row["span"]) == (whole["rank"], whole["span"])
     ]
     told = [_whole(whole, len({row["rank"] for row in iterations}))]
     if own and _usual(whole):
@@ -161,9 +157,7 @@ def _rest(outer: list[Row], whole: Row) -> str:
     if None in halves or len({(row["device"], row["stream"]) for row in outer}) > 1:
         return ""
     rest = 1 - sum(shares)
-    half = math.hypot(
-        *(share * (of or 0.0) for share, of in zip((1 - rest, *shares), halves, strict=True))
-    )
+    half = math.hypot(*(share * (of or 0.0) for share, of in zip((1 - rest, *shares), halves, strict=True)))
     if rest <= half:
         return ""
     return f"; in none that was measured {ratio_text(rest)} ± {ratio_text(half)}"
@@ -212,9 +206,7 @@ def _doubted(rows: list[Row]) -> str:
 
 
 def _how_sure(own: list[Row]) -> str:
-    halves = {
-        place: half for place, row in enumerate(own) if (half := _half_ratio(row)) is not None
-    }
+    halves = {place: half for place, row in enumerate(own) if (half := _half_ratio(row)) is not None}
     events = f"{len(own)} {plural(len(own), 'event')}"
     if not halves:
         return f"Of {events} no mean has an interval: each was measured once, or the file has averages alone."

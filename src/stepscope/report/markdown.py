@@ -71,9 +71,7 @@ def _of_comparison(table: Table, most: int | None) -> str:
 def _of_table(table: Table, most: int | None) -> str:
     rows = table.arrow.slice(0, most).to_pylist()
     columns = shown_columns(table.columns, rows)
-    indents = [
-        int(row.get("depth") or 0) if table.question.drawing == "tree" else 0 for row in rows
-    ]
+    indents = [int(row.get("depth") or 0) if table.question.drawing == "tree" else 0 for row in rows]
     cells = [
         [
             _INDENT * (indent if place == 0 else 0) + _plain(_cut(value_text(row[c.name], c)))

@@ -36,8 +36,7 @@ _PAGE = """\
 
 
 _AHEAD = "".join(
-    f'<link rel="preload" as="fetch" href="{route}" crossorigin>\n'
-    for route in ("api/recordings", "api/questions")
+    f'<link rel="preload" as="fetch" href="{route}" crossorigin>\n' for route in ("api/recordings", "api/questions")
 )
 """What the script asks a server first, sent for while a browser still reads the script."""
 
@@ -57,9 +56,7 @@ def page(title: str, data: dict[str, Any] | None = None, *, may_ask: bool = Fals
     style, script = _bundle()
     block = ""
     if data is not None:
-        block = (
-            f'<script type="application/json" id="stepscope-data">{json_in_html(data)}</script>\n'
-        )
+        block = f'<script type="application/json" id="stepscope-data">{json_in_html(data)}</script>\n'
     return _PAGE.format(
         policy=page_policy(may_ask=may_ask),
         title=escape(title),

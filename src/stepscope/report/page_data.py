@@ -96,9 +96,7 @@ def forms() -> list[Form]:
     ]
 
 
-def page_data(
-    shown: Sequence[Shown], *, with_places: bool = False, helper: Helper | None = None
-) -> dict[str, Any]:
+def page_data(shown: Sequence[Shown], *, with_places: bool = False, helper: Helper | None = None) -> dict[str, Any]:
     """The data block of a report.
 
     Args:
@@ -238,9 +236,7 @@ _KINDS = " UNION ALL ".join(
 )
 
 
-def _timelines(
-    shown: Sequence[Shown], ids: Sequence[str], scrub: Scrub
-) -> tuple[dict[str, Any], dict[str, str]]:
+def _timelines(shown: Sequence[Shown], ids: Sequence[str], scrub: Scrub) -> tuple[dict[str, Any], dict[str, str]]:
     """By recording what its timeline shows, and its events, compressed."""
     layouts, events = {}, {}
     room = MOST_TIMELINE_BYTES // len(ids)
@@ -253,9 +249,7 @@ def _timelines(
             if _taken(layouts[number], events[number]) <= room:
                 break
             if most < _FEWEST_EVENTS:
-                kept = {
-                    name: layouts[number][name] for name in layouts[number] if name not in _HELD
-                }
+                kept = {name: layouts[number][name] for name in layouts[number] if name not in _HELD}
                 layouts[number] = kept | {"missing": _NO_ROOM, "ranks": []}
                 events[number] = _packed({})
                 break
@@ -268,9 +262,7 @@ def _taken(layout: Mapping[str, Any], events: str) -> int:
     return len(json_in_html(layout).encode("utf-8", "replace")) + len(events)
 
 
-def _fitting(
-    report: Report, given: Mapping[int, Any], room: int
-) -> tuple[dict[str, str], list[dict[str, Any]]]:
+def _fitting(report: Report, given: Mapping[int, Any], room: int) -> tuple[dict[str, str], list[dict[str, Any]]]:
     """The answers by their keys; and what there is no answer to, or no room for, with why."""
     replies: dict[str, str] = {}
     left_out: list[dict[str, Any]] = []

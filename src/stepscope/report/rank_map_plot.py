@@ -42,9 +42,7 @@ def map_figure(table: Table) -> Any:
     every = -(-len(ranks) // _MOST_LABELS)
     axes.set_yticks(range(0, len(ranks), every), [str(rank) for rank in ranks[::every]], fontsize=7)
     every = -(-len(places) // _MOST_LABELS)
-    axes.set_xticks(
-        range(0, len(places), every), [str(step) for _, step in places[::every]], fontsize=7
-    )
+    axes.set_xticks(range(0, len(places), every), [str(step) for _, step in places[::every]], fontsize=7)
     axes.set_xlabel("step", fontsize=8)
     axes.set_ylabel("rank", fontsize=8)
     measure = str(table.asked.get("measure", "step")).replace("-", " ")

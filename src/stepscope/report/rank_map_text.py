@@ -79,15 +79,9 @@ def _map(rows: list[dict[str, Any]], width: int, measure: str) -> list[Line]:
 
     lines = [Line(f"{'rank':>{margin - 2}}  {_steps(columns, cell)}".rstrip(), "head")]
     for name, own in zip(names[1:], labels, strict=True):
-        lines.append(
-            Line(
-                f"{name:>{margin - 2}}  {''.join(drawn(own, of) for of in columns)}".rstrip(), "map"
-            )
-        )
+        lines.append(Line(f"{name:>{margin - 2}}  {''.join(drawn(own, of) for of in columns)}".rstrip(), "map"))
     edges = [scale.low + (scale.high - scale.low) * n / len(SHADES) for n in range(len(SHADES) + 1)]
-    legend = "  ".join(
-        f"{shade} {time_text(low)}" for shade, (low, _) in zip(SHADES, pairwise(edges), strict=True)
-    )
+    legend = "  ".join(f"{shade} {time_text(low)}" for shade, (low, _) in zip(SHADES, pairwise(edges), strict=True))
     note = f"{measure}: {legend} and more; {_told(rows, scale)}"
     return [*lines, *note_lines(note, width), *note_lines(_folded(fold_ranks, fold_steps), width)]
 

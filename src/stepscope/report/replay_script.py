@@ -65,9 +65,7 @@ def replay_script(scope: Scope, calls: list[ReplayedCall], source: str) -> Repla
             hint="record the program again with record_shapes=True and a newer PyTorch",
             slug="nothing-to-replay",
         )
-    devices = scope.sql(
-        "SELECT DISTINCT name FROM device WHERE used AND name IS NOT NULL ORDER BY name"
-    )
+    devices = scope.sql("SELECT DISTINCT name FROM device WHERE used AND name IS NOT NULL ORDER BY name")
     names = [printable(name) for name in devices.column("name").to_pylist()]
     recorded = {"source": printable(source), "device": ", ".join(names)[:200] or None}
     literal = f"RECORDED = {_literal(recorded)}\nCALLS = {_literal(made)}\n"

@@ -85,9 +85,7 @@ def picture_of(table: Table) -> Picture:
             slug="nothing-to-draw",
         )
     large = [point for point in points if point.share >= _LEAST_SHARE] or points
-    return Picture(
-        f"Roofline of {', '.join(devices)}", tuple(large[:_MOST_POINTS]), tuple(ceilings)
-    )
+    return Picture(f"Roofline of {', '.join(devices)}", tuple(large[:_MOST_POINTS]), tuple(ceilings))
 
 
 _BOUNDS = ("compute", "memory")
@@ -120,9 +118,7 @@ def roofline_figure(table: Table) -> Any:
     figure = new_figure(9.0, 5.6)
     axes = figure.add_subplot()
     axes.set(xscale="log", yscale="log", xlabel="operations per byte", ylabel="FLOP/s")
-    dtypes = dict.fromkeys(
-        [*(one.dtype for one in picture.ceilings), *(one.dtype for one in picture.points)]
-    )
+    dtypes = dict.fromkeys([*(one.dtype for one in picture.ceilings), *(one.dtype for one in picture.points)])
     colours = {name: COLOURS[at % len(COLOURS)] for at, name in enumerate(dtypes)}
     for dtype, colour in colours.items():
         for measured in (False, True):

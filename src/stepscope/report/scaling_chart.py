@@ -122,9 +122,7 @@ def _efficiency(axes: Any, rows: Sequence[Row]) -> None:
     ticks = [row["ranks"] for row in known]
     first, last = rows[0], rows[-1]
     if last["next_ns"]:
-        ideal = first["average_ns"] * (
-            first["ranks"] / last["next_ranks"] if mode == "strong" else 1
-        )
+        ideal = first["average_ns"] * (first["ranks"] / last["next_ranks"] if mode == "strong" else 1)
         ends = [ideal / ns for ns in (last["next_low_ns"], last["next_high_ns"]) if ns]
         axes.plot([last["next_ranks"]] * len(ends), ends, color=COLOURS[6], linewidth=1.2)
         axes.plot(

@@ -57,10 +57,7 @@ def _stops(rows: list[Row], below: float) -> list[str]:
     }
     told = []
     if found:
-        labels = ", ".join(
-            f"{one_line(label)} at {ranks} {plural(ranks, 'rank')}"
-            for label, ranks in found.items()
-        )
+        labels = ", ".join(f"{one_line(label)} at {ranks} {plural(ranks, 'rank')}" for label, ranks in found.items())
         told.append(f"Stop scaling ({limit} below {ratio_text(below)}): {labels}.")
     elif not undecided:
         told.append(f"No label stops scaling ({limit} below {ratio_text(below)}).")
@@ -72,9 +69,7 @@ def _stops(rows: list[Row], below: float) -> list[str]:
 
 def _least(row: Row) -> float:
     """The efficiency that a label has at least; of one without, nothing is known that could be too little."""
-    known = [
-        row[name] for name in ("efficiency_low_ratio", "efficiency_ratio") if row[name] is not None
-    ]
+    known = [row[name] for name in ("efficiency_low_ratio", "efficiency_ratio") if row[name] is not None]
     return float(known[0]) if known else 1.0
 
 
@@ -88,14 +83,8 @@ def _lost(rows: list[Row]) -> str:
     parts = [row for row in of_largest if row is not whole and row["over_ideal_ns"]]
     parts = [row for row in parts if row["inside"] is None]
     parts.sort(key=lambda row: -abs(row["over_ideal_ns"]))
-    told = ", ".join(
-        f"{one_line(row['label'])} {signed_time(row['over_ideal_ns'])}" for row in parts[:_MOST]
-    )
-    serial = (
-        ""
-        if whole["serial_ratio"] is None
-        else f"; serial part {_with_ends(whole, 'serial', ratio_text)}"
-    )
+    told = ", ".join(f"{one_line(row['label'])} {signed_time(row['over_ideal_ns'])}" for row in parts[:_MOST])
+    serial = "" if whole["serial_ratio"] is None else f"; serial part {_with_ends(whole, 'serial', ratio_text)}"
     return (
         f"On {largest} ranks the iteration takes {time_text(whole['over_ideal_ns'])} more than ideal"
         f"{f' (of that {told})' if told else ''}: efficiency {_with_ends(whole, 'efficiency', ratio_text)}{serial}."
@@ -127,13 +116,9 @@ def _next_doubling(rows: list[Row]) -> str:
         f"({time_text(row['next_low_ns'])} to {time_text(row['next_high_ns'])})"
         for row in shown
     )
-    return (
-        f"On {whole['next_ranks']} ranks, by {whole['model']}: efficiency {efficiency}; {labels}."
-    )
+    return f"On {whole['next_ranks']} ranks, by {whole['model']}: efficiency {efficiency}; {labels}."
 
 
 def stopped(rows: list[Row]) -> dict[str, int]:
     """Labels that stop scaling, and at how many ranks."""
-    return {
-        row["label"]: row["stops_at_ranks"] for row in rows if row["stops_at_ranks"] is not None
-    }
+    return {row["label"]: row["stops_at_ranks"] for row in rows if row["stops_at_ranks"] is not None}

@@ -36,8 +36,7 @@ def helping(shown: Sequence[Shown], *, with_places: bool) -> Iterator[Helper | N
         "with_places": with_places,
         "threads": threads,
         "recordings": [
-            {"name": one.name, "store": str(one.trace.store.directory), **one.trace.asked_of}
-            for one in shown
+            {"name": one.name, "store": str(one.trace.store.directory), **one.trace.asked_of} for one in shown
         ],
     }
     try:

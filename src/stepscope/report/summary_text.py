@@ -45,9 +45,7 @@ _ACTIVITIES = {
 _LISTS = {"operators": "Operators", "kernels": "Kernels", "modules": "Modules"}
 
 
-def summary_lines(
-    table: Table, *, width: int, command: str = "stepscope", source: str = ""
-) -> list[Line]:
+def summary_lines(table: Table, *, width: int, command: str = "stepscope", source: str = "") -> list[Line]:
     """The summary as at most 40 lines, the verdict first.
 
     Args:
@@ -84,9 +82,7 @@ def summary_lines(
     ]
 
 
-def _verdict(
-    rows: list[Row], *, unreliable: bool, width: int, command: str, source: str
-) -> list[Line]:
+def _verdict(rows: list[Row], *, unreliable: bool, width: int, command: str, source: str) -> list[Line]:
     if not rows:
         return []
     verdict, then, *others = rows
@@ -134,8 +130,7 @@ def _what(found: dict[str, Row], sections: dict[str, list[Row]]) -> str:
     ]
     parts = [found["tool"]["text"] or "", _ranks(found)]
     parts += [
-        f"{row['count']} × {row['item']}" + (f" ({more})" if more else "")
-        for row, more in devices[:_MOST_DEVICES]
+        f"{row['count']} × {row['item']}" + (f" ({more})" if more else "") for row, more in devices[:_MOST_DEVICES]
     ]
     if not devices and "breakdown" in sections:  # a job that times itself may well have one
         lost = any(
@@ -175,8 +170,7 @@ def _step_time(sections: dict[str, list[Row]]) -> str:
     if rows and rows[0]["count"] == 1:  # its mean and percentiles are all the same
         return traced + time_text(rows[0]["time_ns"])
     parts = [
-        f"{row['item']} {time_text(row['time_ns'])}"
-        + ("" if row["rank"] is None else f" (rank {row['rank']})")
+        f"{row['item']} {time_text(row['time_ns'])}" + ("" if row["rank"] is None else f" (rank {row['rank']})")
         for row in rows
     ]
     return traced + " · ".join(parts) if parts else ""
@@ -184,8 +178,7 @@ def _step_time(sections: dict[str, list[Row]]) -> str:
 
 def _device(sections: dict[str, list[Row]]) -> str:
     parts = [
-        f"{row['item']} {ratio_text(row['share_ratio'])}"
-        + ("" if row["rank"] is None else f" (rank {row['rank']})")
+        f"{row['item']} {ratio_text(row['share_ratio'])}" + ("" if row["rank"] is None else f" (rank {row['rank']})")
         for row in sections.get("device", [])
         if row["time_ns"] is None
     ]
@@ -198,8 +191,7 @@ def _device_time(sections: dict[str, list[Row]]) -> str:
     parts = [
         f"{row['item']} {ratio_text(row['share_ratio'])}"
         for row in sections.get("device", [])
-        if row["time_ns"] is not None
-        and (row["share_ratio"] or row["item"] != "without a known launch")
+        if row["time_ns"] is not None and (row["share_ratio"] or row["item"] != "without a known launch")
     ]
     return "first to last device work: " + " · ".join(parts) if parts else ""
 
@@ -222,9 +214,7 @@ def _breakdown(sections: dict[str, list[Row]], width: int) -> list[Line]:
     of = "Mean step" if "step time" in sections else "Complete recording"
     if "phases" in sections:
         of = of.replace("Mean step", "Mean step of the trace")
-    return _parts(
-        f"{of} (overlapping activities counted once, in this order)", rows, _ACTIVITIES, width
-    )
+    return _parts(f"{of} (overlapping activities counted once, in this order)", rows, _ACTIVITIES, width)
 
 
 def _parts(head: str, rows: list[Row], names: Mapping[str, str], width: int) -> list[Line]:
@@ -242,9 +232,7 @@ def _parts(head: str, rows: list[Row], names: Mapping[str, str], width: int) -> 
     for words, items in (("no time in", none), ("not recorded", unmeasured)):
         if items:
             named = ", ".join(names[item] for item in items)
-            lines += [
-                Line(f"  {text}", "note") for text in wrapped(f"{words}: {named}", width - 2, "  ")
-            ]
+            lines += [Line(f"  {text}", "note") for text in wrapped(f"{words}: {named}", width - 2, "  ")]
     return lines
 
 

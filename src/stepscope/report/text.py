@@ -118,9 +118,7 @@ def answer_lines(
     return table.lines(width=width, most=most, whole=whole, bars=bars)
 
 
-def _each_job(
-    table: Table, *, width: int, most: int | None, command: str, source: str
-) -> list[Line]:
+def _each_job(table: Table, *, width: int, most: int | None, command: str, source: str) -> list[Line]:
     """The layout of each job's own answer, one after the other."""
     lines = [*note_lines(table.note, width), Line("")]
     for name, answer in table.jobs.items():

@@ -83,9 +83,7 @@ def _what_was_run(trace: Trace, rows: list[Row]) -> str:
     told = trace.sql(
         "SELECT DISTINCT metadata->>'$.script' AS script, rank.host FROM source JOIN rank USING (rank)"
     ).rows()
-    scripts, hosts = (
-        sorted({row[name] for row in told if row[name]}) for name in ("script", "host")
-    )
+    scripts, hosts = (sorted({row[name] for row in told if row[name]}) for name in ("script", "host"))
     ranks = len({row["rank"] for row in rows})
     measured = [row["n"] for row in rows if row["kind"] == "event" and row["n"]]
     where = f" on {', '.join(hosts[:3])}{' and others' if len(hosts) > 3 else ''}" if hosts else ""
@@ -150,9 +148,7 @@ def _nested(rows: Sequence[Row], offset: float, start: float, room: float) -> li
     for number in range(len(outer) - 1, -1, -1):
         limit = room - widths[number]
         for after in range(number + 1, len(outer)):
-            limit = min(
-                limit, places[after] - widths[number] * _follows(outer[after], outer[number])
-            )
+            limit = min(limit, places[after] - widths[number] * _follows(outer[after], outer[number]))
         places[number] = max(min(places[number], limit), 0.0)
     bars = []
     for group, place, width in zip(outer, places, widths, strict=True):
@@ -183,11 +179,7 @@ def _bar(row: Row, start: float, width: float) -> _Bar:
 
 def _draw(events: list[Row], whole: Mapping[int, float], title: str) -> Any:
     ranks = sorted({row["rank"] for row in events})
-    bars = [
-        bar
-        for rank in ranks
-        for bar in placed([row for row in events if row["rank"] == rank], whole.get(rank))
-    ]
+    bars = [bar for rank in ranks for bar in placed([row for row in events if row["rank"] == rank], whole.get(rank))]
     lines = _lines(bars)
     left_out = max(0, len(lines) - MOST_LABELS)
     if left_out:
@@ -258,9 +250,7 @@ def _draw_bar(axes: Any, bar: _Bar, y: float, height: float, colour: str, right:
         cut = bar.high / 1e6 > right * 1.02
         ends = [min(end / 1e6, right * 1.02) for end in (bar.low, bar.high)]
         marker = ">" if cut else "|"
-        axes.plot(
-            ends, [y, y], color=_INK, linewidth=0.8, marker=marker, markersize=3, markevery=[1]
-        )
+        axes.plot(ends, [y, y], color=_INK, linewidth=0.8, marker=marker, markersize=3, markevery=[1])
 
 
 def _colours(lines: Mapping[Key, object], ranks: Sequence[int]) -> Any:
@@ -319,9 +309,7 @@ def _over_ranks(bars: Sequence[_Bar]) -> _Bar:
     times = [bar.row["time_ns"] for bar in bars]
     start = median(bar.start for bar in bars)
     of_all = {**bars[0].row, "time_ns": median(times), "stable": None}
-    return _Bar(
-        of_all, start, median(bar.width for bar in bars), start + min(times), start + max(times)
-    )
+    return _Bar(of_all, start, median(bar.width for bar in bars), start + min(times), start + max(times))
 
 
 def _time(bars: Sequence[_Bar]) -> float:

@@ -38,9 +38,7 @@ class Held:
     words: str
 
 
-def timeline_data(
-    timeline: Timeline, scrub: Scrub, most: int = MOST_EVENTS
-) -> tuple[dict[str, Any], dict[str, Any]]:
+def timeline_data(timeline: Timeline, scrub: Scrub, most: int = MOST_EVENTS) -> tuple[dict[str, Any], dict[str, Any]]:
     """What a report needs for a recording's timeline.
 
     Args:
@@ -60,14 +58,10 @@ def timeline_data(
     layout |= {"held": [held.start, held.end], "left_out": held.words}
     names: dict[str, int] = {}
     tracks = {
-        track.id: _track(timeline, track, held, names)
-        for track in timeline.tracks.values()
-        if track.rank in held.ranks
+        track.id: _track(timeline, track, held, names) for track in timeline.tracks.values() if track.rank in held.ranks
     }
     with timeline.scope() as scope:
-        told = {
-            table: _rows(scope, table, held) for table in ("host_event", "device_event", "step")
-        }
+        told = {table: _rows(scope, table, held) for table in ("host_event", "device_event", "step")}
         tables = {
             str(rank): {
                 table: _columns(rows.filter(pc.equal(rows[f"{table}.rank"], rank)), scrub)
@@ -171,10 +165,7 @@ def _rows(scope: Scope, table: str, held: Held) -> pa.Table:
     """What is told of the events of a table on the held ranks, which `TABLE.rank` has."""
     query = _STEPS
     if table != "step":
-        query = (
-            f"{details_query(table)} WHERE e.start_ns < $2 "
-            "AND (e.start_ns + e.dur_ns > $1 OR e.start_ns >= $1)"
-        )
+        query = f"{details_query(table)} WHERE e.start_ns < $2 AND (e.start_ns + e.dur_ns > $1 OR e.start_ns >= $1)"
     ranks = ", ".join(map(str, held.ranks))
     return scope.rows(f"{query} AND e.rank IN ({ranks})", [held.start, held.end])
 

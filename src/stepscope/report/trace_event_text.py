@@ -41,9 +41,7 @@ def _members(column: str) -> str:
     return f"CASE WHEN {valid} THEN {inside} END"
 
 
-_CATEGORY = (
-    f"CASE WHEN e.category = 'none' THEN '' ELSE '\"cat\":' || {_text('e.category')} || ',' END"
-)
+_CATEGORY = f"CASE WHEN e.category = 'none' THEN '' ELSE '\"cat\":' || {_text('e.category')} || ',' END"
 _EVENT = " || ".join(
     (
         """',{"ph":"X",'""",
@@ -182,9 +180,7 @@ BACKWARD_ARROWS = f"""
 """From each forward operator to the outermost event of its backward; takes `$number`, too."""
 
 MEMORY = f"""
-    SELECT concat(',{{"ph":"i","s":"t","cat":"cpu_instant_event","name":"{
-    vocabulary.MEMORY_INSTANT
-}","pid":',
+    SELECT concat(',{{"ph":"i","s":"t","cat":"cpu_instant_event","name":"{vocabulary.MEMORY_INSTANT}","pid":',
         track.pid, ',"tid":', track.tid, ',"ts":', {microseconds("e.time_ns + $shift")}, ',"args":',
         {
     _object(

@@ -79,9 +79,7 @@ def write_trace_events(scope: Scope, target: Path, progress: Progress = SILENT) 
         SourceError: the scope has none.
         StepScopeError: the file cannot be written.
     """
-    total = sum(
-        scope.value(f"SELECT count(*) FROM {one}") for one in ("host_event", "device_event")
-    )
+    total = sum(scope.value(f"SELECT count(*) FROM {one}") for one in ("host_event", "device_event"))
     if not total:
         raise SourceError(
             "no events on a time line to export",
@@ -89,18 +87,14 @@ def write_trace_events(scope: Scope, target: Path, progress: Progress = SILENT) 
             slug="no-timeline",
         )
     progress.start(f"Writing {target.name}", total=total)
-    first = " UNION ALL ".join(
-        f"SELECT min({start}) AS at_ns FROM {table}" for table, start in _TIMES.items()
-    )
+    first = " UNION ALL ".join(f"SELECT min({start}) AS at_ns FROM {table}" for table, start in _TIMES.items())
     shift = _FIRST_NS - scope.value(f"SELECT min(at_ns) FROM ({first})")
     with complete_output(target) as unfinished, _opened(unfinished, target) as out:
         head = json.dumps(_metadata(scope, shift))
         out.write(f'{head[:-1]}, "traceEvents": [\n'.encode())
         processes, arrows, path = Processes(), 1, critical_path(scope)
         for at, rank in enumerate(scope.ranks):
-            arrows = _write_rank(
-                scope, rank, path, shift, processes, out, progress, arrows, first=at == 0
-            )
+            arrows = _write_rank(scope, rank, path, shift, processes, out, progress, arrows, first=at == 0)
         out.write(b"]}\n")
     progress.finish()
     return int(total)
@@ -139,8 +133,7 @@ def _metadata(scope: Scope, shift: int) -> dict[str, Any]:
         devices = scope.sql(f"FROM device WHERE rank = {rank} ORDER BY device").to_pylist()
     if devices and "deviceProperties" not in said:
         said["deviceProperties"] = [
-            {"id": one["device"]}
-            | {key: one[name] for key, name in _DEVICE.items() if one[name] is not None}
+            {"id": one["device"]} | {key: one[name] for key, name in _DEVICE.items() if one[name] is not None}
             for one in devices
         ]
     for key in ("traceEvents", "baseTimeNanoseconds", "displayTimeUnit", "schemaVersion"):

@@ -168,17 +168,12 @@ class SchemaTable:
         Args:
             events: the query for their `rank` and `id`, with `{events}` for the name of their table.
         """
-        kept = [
-            (name, f"(rank, {name}) IN ({events.format(events=of)})")
-            for name, of in self.describes.items()
-        ]
+        kept = [(name, f"(rank, {name}) IN ({events.format(events=of)})") for name, of in self.describes.items()]
         if len(kept) == 1:
             ((name, among),) = kept
             nullable = next(one for one in self.columns if one.name == name).nullable
             return f"({name} IS NULL OR {among})" if nullable else among
-        return (
-            f"CASE {' '.join(f'WHEN {name} IS NOT NULL THEN {among}' for name, among in kept)} END"
-        )
+        return f"CASE {' '.join(f'WHEN {name} IS NOT NULL THEN {among}' for name, among in kept)} END"
 
     def arrow(self, names: Collection[str] | None = None) -> pa.Schema:
         """The columns of a store, or some of them; those that cannot be NULL are marked so."""
@@ -207,8 +202,7 @@ class SchemaTable:
     def create_statement(self) -> str:
         """The `CREATE TABLE` of a store in memory."""
         columns = ", ".join(
-            f"{c.quoted} {c.sql_type}{'' if c.nullable else ' NOT NULL'}"
-            f"{f' CHECK ({c.check})' if c.check else ''}"
+            f"{c.quoted} {c.sql_type}{'' if c.nullable else ' NOT NULL'}{f' CHECK ({c.check})' if c.check else ''}"
             for c in self.columns
         )
         return f"CREATE TABLE {self.name} ({columns});"

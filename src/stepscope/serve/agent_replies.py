@@ -60,9 +60,7 @@ def reply(
         "notice": NOTICE,
         "question": table.question.name,
         "asks": table.question.asks,
-        "columns": [
-            {name: value for name, value in column.items() if value} for column in known["columns"]
-        ],
+        "columns": [{name: value for name, value in column.items() if value} for column in known["columns"]],
         "rows_total": total,
         "rows": rows,
     }
@@ -77,18 +75,14 @@ def reply(
     if checks:
         told |= {"unreliable": table.unreliable, "checks": checks}
     if cut is not None:
-        told["cut"] = (
-            f"Texts longer than {cut} characters end in …; fewer rows or columns have them complete."
-        )
+        told["cut"] = f"Texts longer than {cut} characters end in …; fewer rows or columns have them complete."
     after = skip + len(rows)
     if after < total:
         told["more"] = {"tool": tool, "arguments": {**arguments, "skip": after}}
     return told
 
 
-def fitting(
-    rows: Sequence[Mapping[str, Any]], most: int = MOST_CHARACTERS
-) -> tuple[list[dict[str, Any]], int | None]:
+def fitting(rows: Sequence[Mapping[str, Any]], most: int = MOST_CHARACTERS) -> tuple[list[dict[str, Any]], int | None]:
     """Rows that fit into so many characters of JSON, and how long their texts may be (None: as they are).
 
     Long texts and lists are cut before rows are left out; one row there always is.
@@ -96,9 +90,7 @@ def fitting(
     shorter: list[dict[str, Any]] = []
     limit = None
     for limit, items in zip(_TEXT_LIMITS, _LIST_LIMITS, strict=True):
-        shorter = [
-            {name: _shorter(value, limit, items) for name, value in row.items()} for row in rows
-        ]
+        shorter = [{name: _shorter(value, limit, items) for name, value in row.items()} for row in rows]
         if len(json.dumps(shorter, ensure_ascii=False)) <= most:
             return shorter, limit
     kept, size = 0, 0
@@ -120,7 +112,5 @@ def _shorter(value: Any, limit: int | None, items: int | None) -> Any:
         kept = [_shorter(one, limit, items) for one in value[:items]]
         return [*kept, f"… {len(value) - len(kept)} more"] if len(kept) < len(value) else kept
     if isinstance(value, dict):
-        return {
-            _shorter(name, limit, items): _shorter(one, limit, items) for name, one in value.items()
-        }
+        return {_shorter(name, limit, items): _shorter(one, limit, items) for name, one in value.items()}
     return value

@@ -105,9 +105,7 @@ def make_server(recordings: Future[Recordings], tasks: Tasks, limit_s: float) ->
 
 def _result(reply: dict[str, Any], *, is_error: bool = False) -> CallToolResult:
     text = json.dumps(reply, ensure_ascii=False, separators=(",", ":"))
-    return CallToolResult(
-        content=[TextContent(type="text", text=text)], structured_content=reply, is_error=is_error
-    )
+    return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=reply, is_error=is_error)
 
 
 def _check(tool: str, arguments: dict[str, Any], takes: dict[str, Any]) -> None:

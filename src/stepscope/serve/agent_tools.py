@@ -90,17 +90,13 @@ _DEVICES = """
 
 
 def _list_recordings(recordings: Recordings, _: Arguments) -> dict[str, Any]:
-    counts = " UNION ALL BY NAME ".join(
-        f"SELECT '{name}' AS name, count(*) AS n FROM {name}" for name in TABLES
-    )
+    counts = " UNION ALL BY NAME ".join(f"SELECT '{name}' AS name, count(*) AS n FROM {name}" for name in TABLES)
 
     def rows(number: str, text: str) -> list[dict[str, Any]]:
         return recordings.sql(number, text, most=MOST_SQL_ROWS).rows()
 
     def described(number: str, name: str) -> dict[str, Any]:
-        (step,) = rows(
-            number, "SELECT count(DISTINCT step) AS n, min(step) AS a, max(step) AS b FROM step"
-        )
+        (step,) = rows(number, "SELECT count(DISTINCT step) AS n, min(step) AS a, max(step) AS b FROM step")
         ranks = [row["rank"] for row in rows(number, "SELECT rank FROM rank ORDER BY rank")]
         devices = rows(number, _DEVICES)
         failing = "SELECT severity, count(*) AS n FROM data_check WHERE severity <> 'ok' GROUP BY 1"
@@ -129,8 +125,7 @@ def _list_questions(_: Recordings, arguments: Arguments) -> dict[str, Any]:
             told.append(declaration(one) | {"filters": filters, "explanation": explained})
         return {"questions": fitting(told)[0]}
     listed = [
-        {"name": one.name, "asks": one.asks}
-        | ({"recordings": one.recordings} if one.recordings != "one" else {})
+        {"name": one.name, "asks": one.asks} | ({"recordings": one.recordings} if one.recordings != "one" else {})
         for one in every()
     ]
     return {"questions": listed, "more": _a_call("questions", names=["NAME"])}
@@ -145,9 +140,7 @@ def _compare(recordings: Recordings, arguments: Arguments) -> dict[str, Any]:
     return _answered(recordings, "compare", given, given.get("recordings", ()))
 
 
-def _answered(
-    recordings: Recordings, tool: str, arguments: Arguments, ids: Sequence[str]
-) -> dict[str, Any]:
+def _answered(recordings: Recordings, tool: str, arguments: Arguments, ids: Sequence[str]) -> dict[str, Any]:
     name = arguments["question"]
     asked = {**arguments.get("parameters", {})}
     asked |= {key: value for key, value in arguments.items() if key in _NARROWS}
@@ -174,9 +167,7 @@ def _findings(recordings: Recordings, arguments: Arguments) -> dict[str, Any]:
 
     def shown(row: dict[str, Any]) -> dict[str, Any]:
         return {
-            name: json.loads(value) if name == "evidence" else value
-            for name, value in row.items()
-            if name != "query"
+            name: json.loads(value) if name == "evidence" else value for name, value in row.items() if name != "query"
         }
 
     told = reply(table, "findings", arguments, shown)
@@ -252,9 +243,7 @@ def _samples(recordings: Recordings, number: str, table: str) -> dict[str, list[
     names = [column.quoted for column in TABLES[table].columns if column.role in telling]
     if not names:
         return {}
-    listed = ", ".join(
-        f"to_json(list_sort(list(DISTINCT {name}))[:{_SAMPLES}]) AS {name}" for name in names
-    )
+    listed = ", ".join(f"to_json(list_sort(list(DISTINCT {name}))[:{_SAMPLES}]) AS {name}" for name in names)
     text = f"SELECT {listed} FROM (FROM {table} LIMIT {_SAMPLED_ROWS})"
     (row,) = recordings.sql(number, text, most=1).rows()
     return {name: json.loads(values) for name, values in row.items() if values not in (None, "[]")}
@@ -318,10 +307,7 @@ def _parameters(asked: Sequence[Question]) -> dict[str, Any]:
     types = {"int": "integer", "float": "number", "text": "string", "bool": "boolean"}
     properties = {}
     for name, uses in found.items():
-        choices = [
-            f"{question}: {' | '.join(one.choices)}" if one.choices else question
-            for question, one in uses
-        ]
+        choices = [f"{question}: {' | '.join(one.choices)}" if one.choices else question for question, one in uses]
         meaning = "what a row is about" if name == "by" else uses[0][1].meaning
         described = f"{meaning}. Of {'; '.join(choices)}"
         kinds = sorted({types[one.type] for _, one in uses})
@@ -341,9 +327,7 @@ def tools() -> list[Tool]:
     all_narrows = {**_RECORDING, **_WHICH, **_WHAT, **_SHORTENS}
     question = _text("which question", enum=[one.name for one in of_one])
     ids = {"type": "array", "items": {"type": "string"}, "description": "ids, the one before first"}
-    compared = _text(
-        "diff (two recordings, default) or scaling", enum=[one.name for one in of_several]
-    )
+    compared = _text("diff (two recordings, default) or scaling", enum=[one.name for one in of_several])
     names = {"type": "array", "items": {"type": "string"}}
     return [
         Tool("guide", "How to go about it, in 300 words. Call it first.", _takes({}), _guide),
@@ -362,9 +346,7 @@ def tools() -> list[Tool]:
         Tool(
             "ask",
             f"The answer to one question, each column with unit and meaning. {listed}",
-            _takes(
-                {"question": question, "parameters": _parameters(of_one), **all_narrows}, "question"
-            ),
+            _takes({"question": question, "parameters": _parameters(of_one), **all_narrows}, "question"),
             _ask,
         ),
         Tool(

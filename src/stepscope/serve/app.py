@@ -46,9 +46,7 @@ if TYPE_CHECKING:
 ERRORS = {
     "bad-request": 'A request has a body that is not the JSON asked for: {"recording": "1", "sql": "SELECT 1"}.',
     "body-too-large": "A request is larger than any question in SQL needs to be.",
-    "no-such-address": (
-        "The server has no such address, or answers it by another method (GET for all but `api/sql`)."
-    ),
+    "no-such-address": ("The server has no such address, or answers it by another method (GET for all but `api/sql`)."),
 }
 
 MOST_ROWS = 20_000
@@ -87,9 +85,7 @@ def make_app(recordings: Recordings, policy: Policy, tasks: Tasks) -> ASGIApp:
             return response
         return HTMLResponse(
             page(title, may_ask=True),
-            headers={
-                "content-security-policy": f"{page_policy(may_ask=True)}; frame-ancestors 'none'"
-            },
+            headers={"content-security-policy": f"{page_policy(may_ask=True)}; frame-ancestors 'none'"},
         )
 
     async def list_recordings(request: Request) -> Response:
@@ -114,9 +110,7 @@ def make_app(recordings: Recordings, policy: Policy, tasks: Tasks) -> ASGIApp:
 
     async def answer_sql(request: Request) -> Response:
         body = await _body(request)
-        return await _answered(
-            request, lambda: recordings.sql(body["recording"], body["sql"], most=MOST_ROWS), None
-        )
+        return await _answered(request, lambda: recordings.sql(body["recording"], body["sql"], most=MOST_ROWS), None)
 
     async def answer_timeline(request: Request) -> Response:
         what: str = request.path_params["what"]
@@ -156,9 +150,7 @@ def make_app(recordings: Recordings, policy: Policy, tasks: Tasks) -> ASGIApp:
     return _Guarded(app, policy)
 
 
-def _route(
-    path: str, endpoint: Callable[[Request], Awaitable[Response]], method: str = "GET"
-) -> Route:
+def _route(path: str, endpoint: Callable[[Request], Awaitable[Response]], method: str = "GET") -> Route:
     route = Route(path, endpoint, methods=[method])
     route.methods = {method}  # Starlette answers HEAD as GET, and so would compute for it
     return route

@@ -50,9 +50,7 @@ class _Turn:
 class Recordings:
     """Open recordings, by the ids under which requests name them: 1, 2, ..."""
 
-    def __init__(
-        self, shown: Sequence[Shown], sources: Sequence[Path] = (), reopen: Reopen | None = None
-    ) -> None:
+    def __init__(self, shown: Sequence[Shown], sources: Sequence[Path] = (), reopen: Reopen | None = None) -> None:
         """Takes them as they are now; with `reopen`, they follow their `sources` (`Growing`)."""
         self._growing = Growing(shown, sources, reopen)
         self._timelines: WeakKeyDictionary[Trace, Timeline] = WeakKeyDictionary()
@@ -146,8 +144,7 @@ def _chosen(question: Question, ids: Sequence[str], shown: Mapping[str, Shown]) 
     chosen = [_one(number, shown) for number in ids or list(shown)[:wanted]]
     if wanted is not None and len(chosen) != wanted:
         raise UsageError(
-            f"{question.name} is asked of {wanted} {plural(wanted, 'recording')}, not "
-            f"{len(chosen)}",
+            f"{question.name} is asked of {wanted} {plural(wanted, 'recording')}, not {len(chosen)}",
             hint="name them as in recording=1&recording=2",
             slug="unknown-recording",
         )

@@ -29,9 +29,7 @@ class Opened:
     when they are retired and nobody uses them any more.
     """
 
-    def __init__(
-        self, shown: Sequence[Shown], ids: Mapping[tuple[str, int], str], stack: ExitStack
-    ) -> None:
+    def __init__(self, shown: Sequence[Shown], ids: Mapping[tuple[str, int], str], stack: ExitStack) -> None:
         """Takes over open recordings.
 
         Args:
@@ -84,9 +82,7 @@ class Growing:
         reopen: opens them again; None for recordings that stay as they are.
     """
 
-    def __init__(
-        self, shown: Sequence[Shown], sources: Sequence[Path] = (), reopen: Reopen | None = None
-    ) -> None:
+    def __init__(self, shown: Sequence[Shown], sources: Sequence[Path] = (), reopen: Reopen | None = None) -> None:
         self._opened = Opened(shown, {}, ExitStack())
         self._sources = sources
         self._reopen = reopen

@@ -6,9 +6,7 @@ from stepscope import __version__
 from stepscope.floor.errors import StepScopeError, out_of_memory
 
 
-def known(
-    error: Exception, shown_by: str = "what the same question prints on the command line"
-) -> StepScopeError:
+def known(error: Exception, shown_by: str = "what the same question prints on the command line") -> StepScopeError:
     """An error of any kind as one of ours; what is none is a bug, to be reported with what `shown_by` names."""
     if isinstance(error, StepScopeError):
         return error

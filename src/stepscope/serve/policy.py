@@ -153,9 +153,7 @@ class Policy:
             RefusedError: it does not.
         """
         # Each is compared, so that the time taken does not tell which one was near.
-        same = [
-            secrets.compare_digest((one or "").encode(), self.token.encode()) for one in brought
-        ]
+        same = [secrets.compare_digest((one or "").encode(), self.token.encode()) for one in brought]
         if not any(same):
             raise RefusedError(
                 401,

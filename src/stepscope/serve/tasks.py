@@ -15,8 +15,7 @@ Result = TypeVar("Result")
 
 ERRORS = {
     "time-limit": (
-        "The answer was not there within the server's time limit (`--time-limit`), and the query was "
-        "stopped."
+        "The answer was not there within the server's time limit (`--time-limit`), and the query was stopped."
     ),
 }
 
@@ -48,9 +47,7 @@ class Tasks:
         task = asyncio.ensure_future(self._in_turn(work))
         leaves = asyncio.ensure_future(gone)
         try:
-            await asyncio.wait(
-                {task, leaves}, timeout=self._limit_s, return_when=asyncio.FIRST_COMPLETED
-            )
+            await asyncio.wait({task, leaves}, timeout=self._limit_s, return_when=asyncio.FIRST_COMPLETED)
             if task.done():
                 return task.result()
             if leaves.done():

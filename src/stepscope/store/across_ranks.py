@@ -74,15 +74,11 @@ def link_ranks(directory: Path, ranks: Iterable[int]) -> None:
             add_check(directory, chosen[0], check)
 
 
-def _incomplete(
-    found: Collectives, aligned: Aligned, ranks: Sequence[int]
-) -> tuple[int, int, list[int]]:
+def _incomplete(found: Collectives, aligned: Aligned, ranks: Sequence[int]) -> tuple[int, int, list[int]]:
     """How many matches lack ranks of their group, of how many, and which of these ranks have no recording."""
     matches = aligned.matches
     members = [recorded_ranks(text) for _, _, text, _, _ in found.groups]
-    stated = np.array(
-        [len(own) or one[3] or 0 for own, one in zip(members, found.groups, strict=True)], np.int64
-    )
+    stated = np.array([len(own) or one[3] or 0 for own, one in zip(members, found.groups, strict=True)], np.int64)
     between_two = np.array([one[0] in POINT_TO_POINT for one in found.kinds], dtype=bool)
     held = matches.each(matches.ranks)
     lacking = (held < stated[found.group[matches.rows]]) & ~between_two[found.kind[matches.rows]]
@@ -206,9 +202,7 @@ def _set(file: Path, values: Mapping[str, Any]) -> None:
         write_stored(file, declared, pa.Table.from_pylist([row | values], schema=declared.arrow()))
 
 
-def _write_clocks(
-    directory: Path, found: Collectives, aligned: Aligned, known: Sequence[Known]
-) -> None:
+def _write_clocks(directory: Path, found: Collectives, aligned: Aligned, known: Sequence[Known]) -> None:
     """Writes the clocks of ranks, and what their drift adds to the times of each recording.
 
     A recording moves as a piece, by what its clock is ahead in its middle: durations stay, and what lies inside

@@ -306,17 +306,13 @@ def _same_plug_ins(store: Path) -> bool:
 # -- making ----------------------------------------------------------------------------------------
 
 
-def _build(
-    sources: list[Path], options: ImportOptions, progress: Progress, directory: Path
-) -> None:
+def _build(sources: list[Path], options: ImportOptions, progress: Progress, directory: Path) -> None:
     with as_files([*sources, *map(Path, options.captures)], progress) as files:
         captures = tuple(map(str, files[len(sources) :]))
         _build_of(files[: len(sources)], replace(options, captures=captures), progress, directory)
 
 
-def _build_of(
-    sources: list[Path], options: ImportOptions, progress: Progress, directory: Path
-) -> None:
+def _build_of(sources: list[Path], options: ImportOptions, progress: Progress, directory: Path) -> None:
     # Imported here: a command that finds its store in the cache must not wait for the readers.
     from stepscope.formats.container import Listings
     from stepscope.formats.registry import FORMATS

@@ -68,9 +68,7 @@ def cache_key(path: Path, options: dict[str, Any], *, beside: Sequence[Path] = (
     for source in sources:
         if source.is_dir():
             for folder, names in walked(source):
-                if (
-                    STORE_FILE in names
-                ):  # what is worked out of a store is written into it, and is no part of it
+                if STORE_FILE in names:  # what is worked out of a store is written into it, and is no part of it
                     names = [name for name in names if not KEPT.fullmatch(name)]
                 files += [_state(folder / name) for name in sorted(names)]
         else:

@@ -47,10 +47,7 @@ def chosen_jobs(run: runs.Run, options: ImportOptions, source: str) -> list[runs
         return jobs
     known = {one.rank for job in jobs for one in job.recordings}
     check_known(ranks, sorted(known), "rank", of=source)
-    narrowed = [
-        replace(job, recordings=[one for one in job.recordings if one.rank in ranks])
-        for job in jobs
-    ]
+    narrowed = [replace(job, recordings=[one for one in job.recordings if one.rank in ranks]) for job in jobs]
     return [job for job in narrowed if job.recordings]
 
 
@@ -113,9 +110,7 @@ def jobs_of_processes(
             to_be_joined=many and sum(one.member.text_size for one in of_rank) <= joined.SMALL_TEXT,
             limit=rank_limit(options.memory, len(ranks)),
         )
-        for (rank, of_rank), memory in zip(
-            ranks, needs([of_rank for _, of_rank in ranks]), strict=True
-        )
+        for (rank, of_rank), memory in zip(ranks, needs([of_rank for _, of_rank in ranks]), strict=True)
     ]
 
 

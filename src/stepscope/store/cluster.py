@@ -90,8 +90,7 @@ def _run(client: Client, jobs: list[Job], progress: Progress) -> list[Outcome | 
 
     outcomes: dict[int, Outcome | None] = {}
     reading = {
-        client.submit(_on_worker, _everywhere(job), digest_of(ROOMS), pure=False): at
-        for at, job in enumerate(jobs)
+        client.submit(_on_worker, _everywhere(job), digest_of(ROOMS), pure=False): at for at, job in enumerate(jobs)
     }
     try:
         for future in as_completed(reading, loop=client.loop):
@@ -206,19 +205,14 @@ def _on_worker(job: Job, code: str) -> _Read:
         _with_copies(job) as here,
     ):
         outcome = run_job(replace(here, directory=folder, threads=get_worker().state.nthreads))
-        files = [
-            (str(file.relative_to(folder)), file.read_bytes())
-            for file in sorted(Path(folder).glob("rank=*/*"))
-        ]
+        files = [(str(file.relative_to(folder)), file.read_bytes()) for file in sorted(Path(folder).glob("rank=*/*"))]
     return _Read(outcome, files)
 
 
 @contextmanager
 def _with_copies(job: Job) -> Iterator[Job]:
     """The job with copies of what URLs lead to: those of the command are on its machine."""
-    sources, captures = (
-        [(Path(one[0]), one[1:]) for one in some] for some in (job.sources, job.captures)
-    )
+    sources, captures = ([(Path(one[0]), one[1:]) for one in some] for some in (job.sources, job.captures))
     named = [(path, called(path)) for path, _ in (*sources, *captures)]
     with as_files([Path(url) if is_remote(url) else path for path, url in named], SILENT) as files:
         placed = iter(map(str, files))

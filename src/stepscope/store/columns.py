@@ -54,9 +54,7 @@ def read_columns(
             text = f"SELECT {chosen} FROM {table} WHERE rank = {int(rank)}"
             read = fetch_arrow(cursor, text).combine_chunks()
     else:
-        texts: dict[str, list[Any]] = {
-            name: [] for name in names if declared[name].role in (Role.WORD, Role.TEXT)
-        }
+        texts: dict[str, list[Any]] = {name: [] for name in names if declared[name].role in (Role.WORD, Role.TEXT)}
         files = [
             pq.ParquetFile(path, read_dictionary=list(texts))
             for path in store.files(table, rank)
@@ -71,11 +69,7 @@ def read_columns(
         }
         at = 0
         wanted = list(dict.fromkeys((*names, "rank", "span")))
-        batches = (
-            batch
-            for file in files
-            for batch in file.iter_batches(_AT_ONCE, columns=wanted, use_threads=False)
-        )
+        batches = (batch for file in files for batch in file.iter_batches(_AT_ONCE, columns=wanted, use_threads=False))
         for batch in batches:
             mine = batch["rank"].to_numpy() == rank
             rows = batch if mine.all() else batch.filter(pa.array(mine))  # small ranks share files

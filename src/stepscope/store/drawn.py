@@ -105,11 +105,7 @@ def _drawn(table: pa.Table, key: Key, place: Place) -> tuple[pa.Table, pa.Table]
     columns = {name: pa.array(np.concatenate([one[name] for one in made])) for name in made[0]}
     columns["bin_ns"] = pa.array(np.full(len(row), 1 << level))
     columns["longest_id"] = table["id"].take(row)
-    columns |= {
-        name: table[name].take(row)
-        for name in ("name", "kind", "role")
-        if name in table.column_names
-    }
+    columns |= {name: table[name].take(row) for name in ("name", "kind", "role") if name in table.column_names}
     nowhere = np.zeros(0, np.int64)
     events = np.concatenate([nowhere, *(rows for rows, _ in further)])
     lanes = np.concatenate([nowhere, *(lane for _, lane in further)]).astype(np.int16)

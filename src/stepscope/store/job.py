@@ -105,9 +105,7 @@ Outcome: TypeAlias = "Done | SourceError"
 """What became of a job, or why its recordings cannot be read."""
 
 
-def run_job(
-    job: Job, progress: Callable[[int], None] | None = None, listings: Listings | None = None
-) -> Outcome:
+def run_job(job: Job, progress: Callable[[int], None] | None = None, listings: Listings | None = None) -> Outcome:
     """Imports one rank's recordings. One that cannot be read costs no other rank: it is an outcome, and
     leaves nothing behind.
 
@@ -287,9 +285,7 @@ def _rank_row(facts: Facts, rule: str) -> pa.Table:
     return _one_row("rank", said | {"rank_rule": rule})
 
 
-def _source_row(
-    label: str, size: int, format_name: str, facts: Facts, report: ReadReport
-) -> pa.Table:
+def _source_row(label: str, size: int, format_name: str, facts: Facts, report: ReadReport) -> pa.Table:
     row = {
         "path": label,
         "format": format_name,

@@ -62,10 +62,7 @@ def complete_rows(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, 
         for row in listed:
             _fill_plainly(name, row)
     _add_surroundings(filled)
-    return {
-        name: pa.Table.from_pylist(filled[name], schema=_nullable(table))
-        for name, table in TABLES.items()
-    }
+    return {name: pa.Table.from_pylist(filled[name], schema=_nullable(table)) for name, table in TABLES.items()}
 
 
 def _nullable(table: SchemaTable) -> pa.Schema:
@@ -102,9 +99,7 @@ def _fill_events(rows: Rows) -> None:
 def _category(table: str, kind: str | None) -> str:
     """The first category of a kind of events, or the most common of all."""
     side, otherwise = table.removesuffix("_event"), {"host_event": "cpu_op"}.get(table, "kernel")
-    of_kind = (
-        one.name for one in vocabulary.CATEGORIES.values() if (one.side, one.kind) == (side, kind)
-    )
+    of_kind = (one.name for one in vocabulary.CATEGORIES.values() if (one.side, one.kind) == (side, kind))
     return next(of_kind, otherwise)
 
 
@@ -197,8 +192,7 @@ def _add_surroundings(rows: Rows) -> None:
         for a, b, c in sorted({(r["rank"], r["span"], r["thread"]) for r in host})
     ]
     rows["device"] = rows["device"] or [
-        _row("device", rank=a, device=b)
-        for a, b in sorted({(r["rank"], r["device"]) for r in device})
+        _row("device", rank=a, device=b) for a, b in sorted({(r["rank"], r["device"]) for r in device})
     ]
     rows["stream"] = rows["stream"] or [
         _row("stream", rank=a, device=b, stream=c)

@@ -232,9 +232,7 @@ _as_written: set[tuple[StoredFile, int, int, int]] = set()
 """Files that this process has compared, with their inodes and times."""
 
 
-def check_contents(
-    directory: Path, files: Iterable[StoredFile], *, largest: int | None = LARGE_BYTES
-) -> None:
+def check_contents(directory: Path, files: Iterable[StoredFile], *, largest: int | None = LARGE_BYTES) -> None:
     """Compares files with what was written, each once in this process; larger ones are passed over.
 
     Raises:
@@ -287,11 +285,7 @@ def holds_only_a_store(directory: Path) -> bool:
                         ours = _BEING_MADE.fullmatch(f"{entry.name}/{file.name}")
                         if ours is None or not file.is_file(follow_symlinks=False):
                             return False
-            elif (
-                is_folder
-                or not (entry.name == STORE_FILE or KEPT.fullmatch(entry.name))
-                or not _is_ours(directory)
-            ):
+            elif is_folder or not (entry.name == STORE_FILE or KEPT.fullmatch(entry.name)) or not _is_ours(directory):
                 return False
     return True
 

@@ -44,10 +44,7 @@ def needs(ranks: Sequence[Sequence[runs.Recording]]) -> list[int]:
     """Bytes that importing each rank takes, roughly, given its recordings: the largest is read alone."""
     processes = Counter(_file(one) for of_rank in ranks for one in of_rank)
     return [
-        _OF_PROCESS
-        + max(
-            int(one.format.memory * one.member.text_size / processes[_file(one)]) for one in of_rank
-        )
+        _OF_PROCESS + max(int(one.format.memory * one.member.text_size / processes[_file(one)]) for one in of_rank)
         for of_rank in ranks
     ]
 

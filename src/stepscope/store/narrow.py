@@ -84,9 +84,7 @@ def narrowed(tables: Tables, steps: Sequence[int] | None, window: tuple[int, int
     kept = {name: _without_lost_links(name, kept) for name in kept}
     kept["host_event"] = _nested_anew(kept["host_event"])
     work = kept["device_event"]
-    kept["attribution"] = attributed(
-        work if steps is None else work.filter(pc.is_in(work["step"], chosen))
-    )
+    kept["attribution"] = attributed(work if steps is None else work.filter(pc.is_in(work["step"], chosen)))
     return kept
 
 
@@ -99,16 +97,12 @@ def _of_steps(tables: Tables, chosen: pa.Array) -> dict[str, NDArray[np.bool_]]:
     windows = _union(low, high)
     start, launched = numbers(device, "start_ns"), numbers(device, "launch_ns", missing=_LATE)
     end = start + numbers(device, "dur_ns")
-    of_device = pc.is_in(device["step"], chosen).to_numpy() | windows.touch(
-        np.minimum(start, launched), end
-    )
+    of_device = pc.is_in(device["step"], chosen).to_numpy() | windows.touch(np.minimum(start, launched), end)
     work = np.flatnonzero(codes(device, "kind", KINDS, missing=NO_WORK) != NO_WORK)
     track = [numbers(device, name)[work] for name in ("device", "stream")]
     of_device[work[_beside(windows, track, start[work], end[work])]] = True
     start = numbers(host, "start_ns")
-    of_host = pc.is_in(host["step"], chosen).to_numpy() | windows.touch(
-        start, start + numbers(host, "dur_ns")
-    )
+    of_host = pc.is_in(host["step"], chosen).to_numpy() | windows.touch(start, start + numbers(host, "dur_ns"))
     # In a store that was narrowed before, an event's number is not its row.
     ids = host["id"].to_numpy()
     parent = places(ids, numbers(host, "parent_id", missing=-1))

@@ -90,9 +90,7 @@ class Store:
         self.kept_steps: tuple[int, ...] | None = None if kept is None else tuple(kept)
 
     @classmethod
-    def open(
-        cls, directory: str | os.PathLike[str], *, renew: Callable[[], None] | None = None
-    ) -> Store:
+    def open(cls, directory: str | os.PathLike[str], *, renew: Callable[[], None] | None = None) -> Store:
         """Opens a store's directory.
 
         Times of all ranks are made to count from the start of the run: each rank's own times are
@@ -263,11 +261,7 @@ class Store:
         """
         if self.directory is not None:
             chosen = self.ranks if ranks is None else tuple(ranks)
-            files = [
-                file
-                for file in _by_path(self._files).values()
-                if set(chosen).intersection(file.ranks)
-            ]
+            files = [file for file in _by_path(self._files).values() if set(chosen).intersection(file.ranks)]
             self._compare(self.directory, files, None)
 
     def check_rows(self) -> None:
@@ -336,9 +330,7 @@ class Store:
         if self.directory is not None:
             return tuple(name for name in TABLES if self._files.get(name))
         with self.cursor() as cursor:
-            return tuple(
-                name for name in TABLES if cursor.execute(f"FROM {name} LIMIT 1").fetchall()
-            )
+            return tuple(name for name in TABLES if cursor.execute(f"FROM {name} LIMIT 1").fetchall())
 
     @cached_property
     def kept(self) -> Kept | None:
@@ -365,9 +357,7 @@ class Store:
         return self._connection.cursor()
 
     @contextmanager
-    def beside(
-        self, cursor: duckdb.DuckDBPyConnection, schema: str, tables: Mapping[str, pa.Table]
-    ) -> Iterator[None]:
+    def beside(self, cursor: duckdb.DuckDBPyConnection, schema: str, tables: Mapping[str, pa.Table]) -> Iterator[None]:
         """Sets tables beside the store's, in a schema of their own, for what one cursor asks meanwhile.
 
         A schema belongs to all cursors (temporary ones DuckDB does not have), so it is made in a
@@ -417,17 +407,14 @@ class Store:
                 "ON events.rank = clock.shifted_rank"
             )
         if drifts:
-            some = ", ".join(
-                f"({rank}, {span}, {ns}::BIGINT)" for (rank, span), ns in drifts.items()
-            )
+            some = ", ".join(f"({rank}, {span}, {ns}::BIGINT)" for (rank, span), ns in drifts.items())
             shift = f"({shift} + coalesce(drift.drift_ns, 0))"
             origin += (
                 f" LEFT JOIN (VALUES {some}) AS drift(drifting_rank, drifting_span, drift_ns) "
                 "ON events.rank = drift.drifting_rank AND events.span = drift.drifting_span"
             )
         columns = ", ".join(
-            f"events.{c.quoted} + {shift} AS {c.quoted}" if c in moved else f"events.{c.quoted}"
-            for c in table.columns
+            f"events.{c.quoted} + {shift} AS {c.quoted}" if c in moved else f"events.{c.quoted}" for c in table.columns
         )
         return f"SELECT {columns} FROM {origin}"
 
@@ -450,8 +437,7 @@ class Store:
             "".join(
                 f"COMMENT ON {kind} {table.name} IS {sql_literal(table.meaning)};"
                 + "".join(
-                    f"COMMENT ON COLUMN {table.name}.{c.quoted} IS {sql_literal(c.meaning)};"
-                    for c in table.columns
+                    f"COMMENT ON COLUMN {table.name}.{c.quoted} IS {sql_literal(c.meaning)};" for c in table.columns
                 )
                 for table in TABLES.values()
             )
@@ -459,35 +445,26 @@ class Store:
 
     def _read_shifts(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Reads what is added to the times of each rank, and beside it to those of recordings whose clock drifts."""
-        rows = self._read_early(
-            connection, "rank", "rank, start_epoch_ns, clock_offset_ns, clock_drift_ppb"
-        )
+        rows = self._read_early(connection, "rank", "rank, start_epoch_ns, clock_offset_ns, clock_drift_ppb")
         if {rank for rank, *_ in rows} != set(self.ranks):
             raise damaged_store(self.directory, "its files of ranks are of others")
-        starts = {
-            rank: start + (offset or 0) for rank, start, offset, _ in rows if start is not None
-        }
+        starts = {rank: start + (offset or 0) for rank, start, offset, _ in rows if start is not None}
         self._start_epoch_ns = min(starts.values(), default=None)
         first = self._start_epoch_ns or 0
         self._shifts = {
-            rank: (offset or 0) if start is None else starts[rank] - first
-            for rank, start, offset, _ in rows
+            rank: (offset or 0) if start is None else starts[rank] - first for rank, start, offset, _ in rows
         }
         if any(drift for _, _, _, drift in rows):
             self._check(["source"])
             read = self._read_early(connection, "source", "rank, span, drift_ns")
             self._drifts = {(rank, span): ns for rank, span, ns in read if ns}
 
-    def _read_early(
-        self, connection: duckdb.DuckDBPyConnection, table: str, columns: str
-    ) -> list[tuple[Any, ...]]:
+    def _read_early(self, connection: duckdb.DuckDBPyConnection, table: str, columns: str) -> list[tuple[Any, ...]]:
         """Rows of a table, before there is a view of it."""
         files = [one for found in self._files.get(table, {}).values() for one in found]
         if not files:
             raise damaged_store(self.directory, f"it has no {table}")
-        rows: list[tuple[Any, ...]] = connection.execute(
-            f"SELECT {columns} FROM {_read_parquet(files)}"
-        ).fetchall()
+        rows: list[tuple[Any, ...]] = connection.execute(f"SELECT {columns} FROM {_read_parquet(files)}").fetchall()
         return rows
 
     @property
@@ -579,6 +556,4 @@ def _paths(files: Iterable[StoredFile]) -> list[str]:
 
 
 def _by_path(files: Mapping[str, Mapping[int, Sequence[StoredFile]]]) -> dict[Path, StoredFile]:
-    return {
-        one.path: one for by_rank in files.values() for some in by_rank.values() for one in some
-    }
+    return {one.path: one for by_rank in files.values() for some in by_rank.values() for one in some}

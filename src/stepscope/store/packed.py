@@ -63,9 +63,7 @@ def packed(value: Any) -> bytes:
         raise TypeError(f"a {type(one).__name__} is not kept")
 
     head = json.dumps(told(value), separators=(",", ":")).encode()
-    return b"".join(
-        [len(head).to_bytes(_ALIGNED, "little"), head, bytes(-len(head) % _ALIGNED), *arrays]
-    )
+    return b"".join([len(head).to_bytes(_ALIGNED, "little"), head, bytes(-len(head) % _ALIGNED), *arrays])
 
 
 def unpacked(data: bytes, *records: type) -> Any:

@@ -69,9 +69,7 @@ def write_part(
             hint="give a directory that is empty or does not exist yet",
             slug="output-exists",
         )
-    chosen = (
-        store.ranks if ranks is None else check_known(ranks, store.ranks, "rank", of=str(origin))
-    )
+    chosen = store.ranks if ranks is None else check_known(ranks, store.ranks, "rank", of=str(origin))
     store.check_all_files(chosen)
     kept = store.kept_steps if steps is None else tuple(sorted(set(steps)))
     facts = {name: value for name, value in store.facts.items() if name not in _OF_FILES}
@@ -119,9 +117,7 @@ def _steps_of(origin: Path, files: dict[tuple[int, int], dict[str, list[StoredFi
     return found
 
 
-def _narrowed(
-    origin: Path, files: dict[str, list[StoredFile]], span: int, steps: tuple[int, ...]
-) -> Tables:
+def _narrowed(origin: Path, files: dict[str, list[StoredFile]], span: int, steps: tuple[int, ...]) -> Tables:
     """The tables of one recording, narrowed; times stay those of the rank.
 
     Raises:
@@ -160,10 +156,7 @@ def _read(origin: Path, declared: SchemaTable, files: dict[str, list[StoredFile]
     )
     try:
         parts = [
-            pq.ParquetFile(file.path, read_dictionary=words)
-            .read()
-            .select(schema.names)
-            .cast(schema)
+            pq.ParquetFile(file.path, read_dictionary=words).read().select(schema.names).cast(schema)
             for file in files.get(declared.name, ())
         ]
         return pa.concat_tables([schema.empty_table(), *parts]).unify_dictionaries()
@@ -172,7 +165,5 @@ def _read(origin: Path, declared: SchemaTable, files: dict[str, list[StoredFile]
 
 
 def _checks_of_the_folder(store: Store) -> list[dict[str, object]]:
-    rows = store.sql(
-        "SELECT * EXCLUDE (rank, span) FROM data_check WHERE rank = ?", [store.ranks[0]]
-    )
+    rows = store.sql("SELECT * EXCLUDE (rank, span) FROM data_check WHERE rank = ?", [store.ranks[0]])
     return [row for row in rows.to_pylist() if row["check"] in OF_NO_RANK]

@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 _EXPLAIN = re.compile(r"\s*EXPLAIN(\s+ANALYZE)?(\s*\([^)]*\))?\s+", re.IGNORECASE)
 
 ERRORS = {
-    "sql-error": (
-        "DuckDB cannot run the query; its reason follows. `stepscope schema` lists tables."
-    ),
+    "sql-error": ("DuckDB cannot run the query; its reason follows. `stepscope schema` lists tables."),
     "sql-not-read-only": (
         "`stepscope sql` runs one statement that reads: SELECT, FROM, WITH, VALUES, DESCRIBE, "
         "SUMMARIZE, SHOW, or EXPLAIN of one. `PIVOT` needs its values listed with `IN (...)`."
@@ -48,9 +46,7 @@ def check_read_only(connection: duckdb.DuckDBPyConnection, text: str) -> None:
         )
 
 
-def tables_of_schema(
-    connection: duckdb.DuckDBPyConnection, text: str, schema: str
-) -> tuple[str, ...]:
+def tables_of_schema(connection: duckdb.DuckDBPyConnection, text: str, schema: str) -> tuple[str, ...]:
     """Names of a schema's tables that a statement reads, in small letters; they need not be there.
 
     DuckDB's parser finds them, so a comment, a text or an alias that looks like one is none. What it

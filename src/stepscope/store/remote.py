@@ -74,9 +74,7 @@ def missing(path: Path) -> SourceError:
     """Why a source that is no file, no folder and no URL that is read cannot be read."""
     scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):/*", os.fspath(path))
     if scheme is None:
-        return SourceError(
-            f"{path}: no such file or folder", hint="check the path", slug="no-such-file"
-        )
+        return SourceError(f"{path}: no such file or folder", hint="check the path", slug="no-such-file")
     read = ", ".join(f"{name}://" for name in PACKAGES)
     place = os.fspath(path)[scheme.end() :]
     wrong = "is not read" if place else "names no place"
@@ -147,9 +145,7 @@ def copied(path: Path, progress: Progress) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _copy(
-    path: Path, stream: Any, size: int | None, copy: BinaryIO, most: int, progress: Progress
-) -> int:
+def _copy(path: Path, stream: Any, size: int | None, copy: BinaryIO, most: int, progress: Progress) -> int:
     """Copies a file of at most so many bytes; returns how many it has."""
     written = 0
     while True:
@@ -159,9 +155,7 @@ def _copy(
             break
         written += len(block)
         if written > most:
-            raise _unreadable(
-                path, f"takes more than half of what {tempfile.gettempdir()} has free"
-            )
+            raise _unreadable(path, f"takes more than half of what {tempfile.gettempdir()} has free")
         copy.write(block)
         progress.advance(len(block))
     if size is not None and written != size:

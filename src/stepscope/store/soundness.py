@@ -49,9 +49,7 @@ def _of_table(table: SchemaTable, paths: Iterable[str], rows: Rows) -> str | Non
         if not rules:
             continue
         broken = ", ".join(f"count(*) FILTER (WHERE NOT ({rule}))" for _, rule in rules)
-        for (column, _), count in zip(
-            rules, rows(f"SELECT {broken} FROM {source}")[0], strict=True
-        ):
+        for (column, _), count in zip(rules, rows(f"SELECT {broken} FROM {source}")[0], strict=True):
             if count:
                 return f"{column.name} has {count} values that it cannot have"
     return None

@@ -25,9 +25,7 @@ ERRORS = {
 }
 
 
-def run_jobs(
-    jobs: list[Job], workers: int, progress: Progress, memory: int | None = None
-) -> list[Outcome]:
+def run_jobs(jobs: list[Job], workers: int, progress: Progress, memory: int | None = None) -> list[Outcome]:
     """Runs jobs in processes of their own, at most `workers` at a time; their outcomes in their order.
 
     A process runs one job after the other. Jobs start together while what they need fits into the memory, or
@@ -151,9 +149,7 @@ def _ending(
                 process.kill()
 
 
-def _outcome(
-    process: subprocess.Popen[str], job: Job, progress: Progress, guard: threading.Lock
-) -> Outcome:
+def _outcome(process: subprocess.Popen[str], job: Job, progress: Progress, guard: threading.Lock) -> Outcome:
     advance = advancing(progress)
     assert process.stdin is not None  # noqa: S101 - PIPE was asked for
     assert process.stdout is not None  # noqa: S101 - PIPE was asked for

@@ -103,9 +103,7 @@ def write_tables(
                 one.result()
 
 
-def _write(
-    path: Path, declared: SchemaTable, table: pa.Table, rank: int, span: int, shift_ns: int
-) -> None:
+def _write(path: Path, declared: SchemaTable, table: pa.Table, rank: int, span: int, shift_ns: int) -> None:
     schema = _stored_schema(declared, table)
 
     def stored(part: pa.Table) -> pa.Table:
@@ -148,13 +146,9 @@ def join_stored(path: Path, declared: SchemaTable, files: Iterable[Path]) -> Non
         OSError: a file cannot be read or written.
     """
     tables = [read_stored(file) for file in files]
-    texts = {
-        one.name for table in tables for one in table.schema if pa.types.is_dictionary(one.type)
-    }
+    texts = {one.name for table in tables for one in table.schema if pa.types.is_dictionary(one.type)}
     coded = pa.dictionary(pa.int32(), pa.string())  # decoded, texts would be told apart again
-    schema = pa.schema(
-        [one.with_type(coded) if one.name in texts else one for one in _fields(declared.name)]
-    )
+    schema = pa.schema([one.with_type(coded) if one.name in texts else one for one in _fields(declared.name)])
     rows = pa.concat_tables([table.select(schema.names).cast(schema) for table in tables])
     _write_parts(path, declared, schema, _groups(rows.unify_dictionaries()))
 
@@ -164,9 +158,7 @@ def _groups(table: pa.Table) -> Iterator[pa.Table]:
         yield table.slice(begin, ROW_GROUP)
 
 
-def _write_parts(
-    path: Path, declared: SchemaTable, schema: pa.Schema, parts: Iterable[pa.Table]
-) -> None:
+def _write_parts(path: Path, declared: SchemaTable, schema: pa.Schema, parts: Iterable[pa.Table]) -> None:
     if path.suffix == ARROW:
         with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, schema) as stream:
             for part in parts:
@@ -182,11 +174,7 @@ def _write_parts(
             for column in declared.columns
             if column.role in _FEW or _is_text(schema.field(column.name).type)
         ],
-        column_encoding={
-            column.name: "DELTA_BINARY_PACKED"
-            for column in declared.columns
-            if column.role in _RISING
-        },
+        column_encoding={column.name: "DELTA_BINARY_PACKED" for column in declared.columns if column.role in _RISING},
         write_statistics=[field.name for field in schema if not _is_text(field.type)],
         store_schema=False,
     ) as writer:
@@ -203,9 +191,7 @@ def _stored_schema(declared: SchemaTable, table: pa.Table) -> pa.Schema:
     kinds = dict(zip(table.schema.names, table.schema.types, strict=True))
     coded = {name: kind for name, kind in kinds.items() if pa.types.is_dictionary(kind)}
     fields = _fields(declared.name)
-    return pa.schema(
-        [pa.field(one.name, coded[one.name]) if one.name in coded else one for one in fields]
-    )
+    return pa.schema([pa.field(one.name, coded[one.name]) if one.name in coded else one for one in fields])
 
 
 @cache

@@ -61,9 +61,7 @@ def module_lanes(scope: Scope, track: Track) -> Lanes:
     """The modules that a stream works for, one level below the other."""
     device, stream = track.keys[0]
     rows = scope.sql(_RUNS, {"rank": track.rank, "device": device, "stream": stream})
-    start, end, depth = (
-        np.asarray(rows[name].to_numpy(), np.int64) for name in ("start_ns", "end_ns", "depth")
-    )
+    start, end, depth = (np.asarray(rows[name].to_numpy(), np.int64) for name in ("start_ns", "end_ns", "depth"))
     return _lanes(rows["name"], "module", start, end, depth)
 
 
@@ -78,23 +76,15 @@ def overlap_lanes(scope: Scope, track: Track) -> Lanes:
         for own in (work["computes"].astype(bool), work["communicates"].astype(bool))
     )
     parts = (computation, communication, subtract(communication, computation))
-    names = np.repeat(
-        ["computation", "communication", "exposed communication"], [len(one) for one in parts]
-    )
+    names = np.repeat(["computation", "communication", "exposed communication"], [len(one) for one in parts])
     lane = np.repeat(np.arange(3), [len(one) for one in parts])
-    start, end = (
-        np.concatenate([getattr(one, side) for one in parts]) for side in ("start", "end")
-    )
-    made = _lanes(
-        pa.chunked_array([pa.array(names, pa.string())]), "communication", start, end, lane
-    )
+    start, end = (np.concatenate([getattr(one, side) for one in parts]) for side in ("start", "end"))
+    made = _lanes(pa.chunked_array([pa.array(names, pa.string())]), "communication", start, end, lane)
     made.lanes[0].events.kind[:] = KINDS.index("computation")
     return made
 
 
-def _lanes(
-    names: pa.ChunkedArray, kind: str, start: np.ndarray, end: np.ndarray, depth: np.ndarray
-) -> Lanes:
+def _lanes(names: pa.ChunkedArray, kind: str, start: np.ndarray, end: np.ndarray, depth: np.ndarray) -> Lanes:
     words = Words()
     count = len(start)
     # No events of the recording: their numbers are below 0, so that none is taken for one.

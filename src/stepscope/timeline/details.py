@@ -15,9 +15,7 @@ if TYPE_CHECKING:
     from stepscope.timeline.recording import Timeline
     from stepscope.timeline.tracks import Track
 
-ERRORS = {
-    "no-such-event": "The timeline was asked about an event that the recording does not have."
-}
+ERRORS = {"no-such-event": "The timeline was asked about an event that the recording does not have."}
 
 MOST_LINKS = 50
 """Events of one relation that are named; of more it is told how many there are."""
@@ -134,9 +132,7 @@ def details(timeline: Timeline, track: Track, event: int) -> dict[str, Any]:
         if track.kind == "steps":
             return {**_step(scope, rank, event), "place": shown}
         for table in ("device_event", "host_event"):
-            rows = scope.sql(
-                f"{details_query(table)} WHERE e.rank = $1 AND e.id = $2", [rank, event]
-            ).to_pylist()
+            rows = scope.sql(f"{details_query(table)} WHERE e.rank = $1 AND e.id = $2", [rank, event]).to_pylist()
             if not rows:
                 continue
             row = rows[0]
@@ -174,9 +170,7 @@ def _step(scope: Scope, rank: int, event: int) -> dict[str, Any]:
         [rank, event // SPAN_IDS, event % SPAN_IDS],
     ).to_pylist()
     if not rows:
-        raise UsageError(
-            "there is no such step", hint="its number is in the table step", slug="no-such-event"
-        )
+        raise UsageError("there is no such step", hint="its number is in the table step", slug="no-such-event")
     fields = [
         {"title": _title(one), "value": rows[0][one.name], "unit": _unit(one), "meaning": one.meaning}
         for one in TABLES["step"].columns
@@ -198,9 +192,7 @@ def _metrics(scope: Scope, rank: int, event: int) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _related(
-    scope: Scope, table: str, rank: int, row: dict[str, Any]
-) -> list[tuple[str, list[int]]]:
+def _related(scope: Scope, table: str, rank: int, row: dict[str, Any]) -> list[tuple[str, list[int]]]:
     """How events belong to this one, and their numbers in order of time."""
     event = row[f"{table}.id"]
 

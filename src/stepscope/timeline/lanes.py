@@ -73,9 +73,7 @@ class Lane:
         if self.merged is not None:
             return self.merged.at(rows)
         length = self.events.end[rows] - self.events.start[rows]
-        return Merged(
-            np.ones(len(length), np.int64), length, length, np.ones(len(length), np.bool_)
-        )
+        return Merged(np.ones(len(length), np.int64), length, length, np.ones(len(length), np.bool_))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +129,7 @@ def put(
             order = np.lexsort((end, start))
             rows = order + rows.start if isinstance(rows, slice) else rows[order]
         own = events.at(rows)
-        made.append(
-            Lane(own, np.maximum.accumulate(own.end), None if merged is None else merged.at(rows))
-        )
+        made.append(Lane(own, np.maximum.accumulate(own.end), None if merged is None else merged.at(rows)))
     bounds = np.cumsum([0, *counts]).tolist()
     return [tuple(made[a:b]) for a, b in pairwise(bounds)]
 
@@ -144,9 +140,7 @@ def _rows_of(lane: NDArray[np.integer], lanes: int) -> list[slice | NDArray[np.i
     starts = np.flatnonzero(run_starts(lane))
     if len(starts) == np.count_nonzero(count):
         found = dict(zip(lane[starts].tolist(), starts.tolist(), strict=True))
-        return [
-            slice(found.get(one, 0), found.get(one, 0) + n) for one, n in enumerate(count.tolist())
-        ]
+        return [slice(found.get(one, 0), found.get(one, 0) + n) for one, n in enumerate(count.tolist())]
     order = np.argsort(lane.astype(np.uint16) if lanes < 1 << 16 else lane, kind="stable")
     ends = np.cumsum(count).tolist()
     return [order[first:last] for first, last in zip([0, *ends], ends, strict=False)]

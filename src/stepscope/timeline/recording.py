@@ -239,9 +239,7 @@ class Timeline:
             UsageError: there is no such track, or the stretch ends before it starts.
         """
         if end < start:
-            raise UsageError(
-                "the range ends before it starts", hint="name its start first", slug="bad-tile"
-            )
+            raise UsageError("the range ends before it starts", hint="name its start first", slug="bad-tile")
         rows: list[dict[str, Any]] = []
         asked = [self.track(one) for one in tracks]
         with self.scope() as scope:
@@ -256,9 +254,7 @@ class Timeline:
         rows.sort(key=lambda row: (-row["total_ns"], row["track"], row["name"], row["kind"]))
         return {"rows": rows[:MOST_SUMS], "names": len(rows)}
 
-    def find(
-        self, pattern: str, *, number: int | None = None, at: int = 0, rank: int | None = None
-    ) -> dict[str, Any]:
+    def find(self, pattern: str, *, number: int | None = None, at: int = 0, rank: int | None = None) -> dict[str, Any]:
         """An event whose name matches, of all in order of time.
 
         Args:
@@ -303,9 +299,7 @@ class Timeline:
     def place(self, track: Track, event: int) -> Place | None:
         """Where an event of a track is drawn, by the number that tiles have; None where it has none such."""
         if _part(track) in TABLES:
-            return next(
-                (one for one in self.locate(track.rank, [event]) if one.track == track.id), None
-            )
+            return next((one for one in self.locate(track.rank, [event]) if one.track == track.id), None)
         drawn = self.lanes(track, 0, 0)
         for lane in drawn.lanes if isinstance(drawn, Lanes) else ():
             rows = np.flatnonzero(lane.events.id == event)
@@ -351,9 +345,7 @@ class Timeline:
                 )  # fmt: skip
         raise AssertionError(f"event {event} is on no lane of {track.id}")
 
-    def _rows(
-        self, rank: int, events: Sequence[int]
-    ) -> list[tuple[Part, int, int, bool, int, int]]:
+    def _rows(self, rank: int, events: Sequence[int]) -> list[tuple[Part, int, int, bool, int, int]]:
         """Part, the two numbers that tell its track, whether it is device work, start and number of each event."""
         listed = ", ".join(str(int(one)) for one in events) or "NULL"
         with self.scope() as scope:
@@ -442,9 +434,7 @@ def _other(scope: Scope, track: Track) -> Lanes | Curve:
         rows = scope.sql(_COLLECTIVES.replace("$rank", str(track.rank)))
         kind = "communication"
         sizes = ("" if one is None else f" {bytes_text(one)}" for one in rows["bytes"].to_pylist())
-        names = [
-            f"{name}{size}" for name, size in zip(rows["name"].to_pylist(), sizes, strict=True)
-        ]
+        names = [f"{name}{size}" for name, size in zip(rows["name"].to_pylist(), sizes, strict=True)]
     words = Words()
     count = rows.num_rows
     events = Columns(
@@ -456,15 +446,11 @@ def _other(scope: Scope, track: Track) -> Lanes | Curve:
     return Lanes(lanes, words.array)
 
 
-def _sums(
-    scope: Scope, rank: int, part: Part, tracks: Sequence[Track], start: int, end: int
-) -> list[dict[str, Any]]:
+def _sums(scope: Scope, rank: int, part: Part, tracks: Sequence[Track], start: int, end: int) -> list[dict[str, Any]]:
     """Count, summed and longest time within a range of each name and kind on tracks of the host or of devices."""
     table = TABLES[part]
     places = ", ".join(
-        f"({place}, {a}, {b}, {track.kind != 'marks'})"
-        for place, track in enumerate(tracks)
-        for a, b in track.keys
+        f"({place}, {a}, {b}, {track.kind != 'marks'})" for place, track in enumerate(tracks) for a, b in track.keys
     )
     first, second = table.keys
     kinds, roles = tuple(KINDS), tuple(ROLES)
@@ -485,10 +471,7 @@ def _sums(
         """,
         {"rank": rank, "start": start, "end": end},
     )
-    return [
-        {"track": tracks[row.pop("place")].id, **row, "name": shortened(row["name"])}
-        for row in rows.to_pylist()
-    ]
+    return [{"track": tracks[row.pop("place")].id, **row, "name": shortened(row["name"])} for row in rows.to_pylist()]
 
 
 def _few_sums(track: str, drawn: Lanes, start: int, end: int) -> list[dict[str, Any]]:

@@ -61,14 +61,9 @@ class Words:
         parts = []
         for chunk in column.chunks:
             coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
-            known = [
-                self._numbers.setdefault(one, len(self._numbers))
-                for one in coded.dictionary.to_pylist()
-            ]
+            known = [self._numbers.setdefault(one, len(self._numbers)) for one in coded.dictionary.to_pylist()]
             table = np.array([*known, self._numbers.setdefault(None, len(self._numbers))], np.int32)
-            indices = (
-                coded.indices.fill_null(len(known)) if coded.indices.null_count else coded.indices
-            )
+            indices = coded.indices.fill_null(len(known)) if coded.indices.null_count else coded.indices
             parts.append(table[indices.to_numpy(zero_copy_only=False)])
         return np.concatenate([np.zeros(0, np.int32), *parts])
 
@@ -96,9 +91,7 @@ class Table:
                 kind[codes(rows, "role", {role: 1}) == 1] = _KIND_CODES[role]
         return kind
 
-    def tracks(
-        self, rows: pa.Table, kind: NDArray[np.int8], tracks: Sequence[Track]
-    ) -> NDArray[np.int16]:
+    def tracks(self, rows: pa.Table, kind: NDArray[np.int8], tracks: Sequence[Track]) -> NDArray[np.int16]:
         """Which of the tracks each row is on; 0 where on none."""
         one, other = (_values(rows, name) for name in self.keys)
         works = kind < len(WORK_KINDS)
@@ -180,9 +173,7 @@ class Side:
         known = self._latest
         if known is not None and known[:2] == (start, end):
             return known[2]
-        near_groups = [
-            one for one in self._groups if one.first < end and one.last >= start - one.bin
-        ]
+        near_groups = [one for one in self._groups if one.first < end and one.last >= start - one.bin]
         with self._lock:
             read = [self._decoded(one) for one in near_groups]
             names = self._words.array
@@ -203,9 +194,7 @@ class Side:
                 number += 1
         events = Columns(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
         made = put(events, None, np.concatenate(lanes), self._counts)
-        shown = {
-            one.id: Lanes(lanes_of, names) for one, lanes_of in zip(self._tracks, made, strict=True)
-        }
+        shown = {one.id: Lanes(lanes_of, names) for one, lanes_of in zip(self._tracks, made, strict=True)}
         self._latest = (start, end, shown)
         return shown
 
@@ -217,9 +206,7 @@ class Side:
     def _laid_out(self, blocks: pa.Table, bins: Int64s) -> tuple[dict[str, Lanes], list[int]]:
         own = ["id", "kind", "name", *self._table.keys, "start_ns", "dur_ns"]
         own += ["role", "depth"] if self._table.name == "host_event" else []
-        rows = read_columns(
-            self._store, self._table.name, self._rank, own, without_spans=self._bins.keys()
-        )
+        rows = read_columns(self._store, self._table.name, self._rank, own, without_spans=self._bins.keys())
         kind = self._table.kinds(rows)
         track = self._table.tracks(rows, kind, self._tracks)
         start = _values(rows, "start_ns")
@@ -281,14 +268,8 @@ class Side:
             shift = self._store.shift_ns(self._rank, span)
             for number in range(file.num_row_groups):
                 told = file.metadata.row_group(number).column(place).statistics
-                first, last = (
-                    (told.min, told.max)
-                    if told is not None and told.has_min_max
-                    else (-_EVER, _EVER)
-                )
-                groups.append(
-                    _Group(file, number, span, first + shift, last + shift, self._bins[span])
-                )
+                first, last = (told.min, told.max) if told is not None and told.has_min_max else (-_EVER, _EVER)
+                groups.append(_Group(file, number, span, first + shift, last + shift, self._bins[span]))
         return groups
 
     def _further_lanes(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -312,18 +293,14 @@ class Side:
         track = self._table.tracks(rows, kind, self._tracks)
         start = _values(rows, "start_ns") + self._store.shift_ns(self._rank, group.span)
         ids = _values(rows, "id")
-        events = Columns(
-            start, start + _values(rows, "dur_ns"), self._words.codes(rows["name"]), kind, ids
-        )
+        events = Columns(start, start + _values(rows, "dur_ns"), self._words.codes(rows["name"]), kind, ids)
         further = np.zeros(len(ids), np.int64)
         known, lane = self._beside
         if len(known):
             at = np.minimum(np.searchsorted(known, ids), len(known) - 1)
             further = np.where(known[at] == ids, lane[at], 0)
         distinct, which = _distinct(track, _values(rows, "depth"), further)
-        numbers_of = np.array(
-            [self._places.get(tuple(one), 0) for one in distinct.tolist()], np.int32
-        )
+        numbers_of = np.array([self._places.get(tuple(one), 0) for one in distinct.tolist()], np.int32)
         made = self._read[key] = _Read(events, numbers_of[which])
         kept = sum(len(one.lane) for one in self._read.values())
         while kept > MOST_READ and len(self._read) > 1:
@@ -352,9 +329,7 @@ def _joined(one: Sequence[NDArray[Any]], other: Sequence[NDArray[Any]]) -> Seque
     return [np.concatenate(pair) for pair in zip(one, other, strict=True)]
 
 
-def _distinct(
-    one: NDArray[Any], two: NDArray[Any], three: NDArray[Any]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _distinct(one: NDArray[Any], two: NDArray[Any], three: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The distinct triples of small numbers, in order, and which of them each row is."""
     of_two, of_three = (int(some.max(initial=0)) + 1 for some in (two, three))
     key = (one.astype(np.int64) * of_two + two) * of_three + three

@@ -75,9 +75,7 @@ def tile(lanes: Lanes, level: int, index: int, names: Names) -> dict[str, list[i
             parts.append((np.full(len(blocks[0]), number, np.int64), *blocks))
     if not parts:
         return {name: [] for name in _COLUMNS}
-    columns = dict(
-        zip(_COLUMNS, (np.concatenate(one) for one in zip(*parts, strict=True)), strict=True)
-    )
+    columns = dict(zip(_COLUMNS, (np.concatenate(one) for one in zip(*parts, strict=True)), strict=True))
     columns["start"] -= start
     columns["end"] -= start
     codes = columns.pop("name")

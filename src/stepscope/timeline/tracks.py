@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from stepscope.answers.scope import Scope
 
-Kind = Literal[
-    "steps", "communication", "overlap", "stream", "marks", "modules", "thread", "counter", "memory"
-]
+Kind = Literal["steps", "communication", "overlap", "stream", "marks", "modules", "thread", "counter", "memory"]
 Row = dict[str, Any]
 
 _DULL_SHARE = 0.01
@@ -110,10 +108,7 @@ def drawn_rows(scope: Scope, side: Literal["host", "device"]) -> str:
     """SQL: events of the host or of devices, or where a store has them blocks of several `events`, with when they
     start and end and the sum of their durations, `busy_ns`.
     """
-    blocked = [
-        (row["rank"], row["span"])
-        for row in _rows(scope, f"SELECT DISTINCT rank, span FROM {side}_block")
-    ]
+    blocked = [(row["rank"], row["span"]) for row in _rows(scope, f"SELECT DISTINCT rank, span FROM {side}_block")]
     of_events = f"""
         SELECT rank, {_DRAWN[side]}, 1 AS events, dur_ns AS busy_ns, start_ns, start_ns + dur_ns AS end_ns
         FROM {side}_event
@@ -135,16 +130,13 @@ def _rows(scope: Scope, query: str) -> list[Row]:
 
 def _steps(scope: Scope) -> list[Track]:
     return [
-        Track(f"{row['rank']}.steps", row["rank"], "steps", "steps", 1, row["events"])
-        for row in _rows(scope, _STEPS)
+        Track(f"{row['rank']}.steps", row["rank"], "steps", "steps", 1, row["events"]) for row in _rows(scope, _STEPS)
     ]
 
 
 def _collectives(scope: Scope) -> list[Track]:
     return [
-        Track(
-            f"{row['rank']}.comm", row["rank"], "communication", "communication", 1, row["events"]
-        )
+        Track(f"{row['rank']}.comm", row["rank"], "communication", "communication", 1, row["events"])
         for row in _rows(scope, _COLLECTIVES)
     ]
 
@@ -161,15 +153,11 @@ def _overlaps(scope: Scope) -> list[Track]:
 
 
 def _streams(scope: Scope) -> list[Track]:
-    modules = {
-        (row["rank"], row["device"], row["stream"]): row["events"] for row in _rows(scope, _MODULES)
-    }
+    modules = {(row["rank"], row["device"], row["stream"]): row["events"] for row in _rows(scope, _MODULES)}
     tracks = []
     for row in _rows(scope, _STREAMS.format(rows=drawn_rows(scope, "device"))):
         rank, device, stream = row["rank"], row["device"], row["stream"]
-        words = (row["name"] or "").strip() or (
-            f"stream {stream}" if stream >= 0 else "stream not recorded"
-        )
+        words = (row["name"] or "").strip() or (f"stream {stream}" if stream >= 0 else "stream not recorded")
         title = f"device {device}: {words}"
         kind: Kind = "stream"
         if not row["works"]:
@@ -224,9 +212,7 @@ def _counters(scope: Scope) -> list[Track]:
     numbers: dict[int, int] = {}
     for row in _rows(scope, _COUNTERS):
         number = numbers[row["rank"]] = numbers.get(row["rank"], -1) + 1
-        title = ": ".join(
-            dict.fromkeys(one for one in (row["pid"], row["track"], row["series"]) if one)
-        )
+        title = ": ".join(dict.fromkeys(one for one in (row["pid"], row["track"], row["series"]) if one))
         keys = ((row["track"], row["series"], row["pid"]),)
         tracks.append(
             Track(f"{row['rank']}.c{number}", row["rank"], "counter", title, 1, row["events"],

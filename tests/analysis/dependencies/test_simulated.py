@@ -50,9 +50,7 @@ def test_what_waited_for_something_outside_comes_no_earlier(graph: Graph, data: 
     for node in range(len(expected)):
         edges = [edge for edge, target in enumerate(graph.target.tolist()) if target == node]
         then = [
-            expected[graph.source[edge]]
-            + lag[edge]
-            + (graph.duration[graph.source[edge]] if graph.over[edge] else 0)
+            expected[graph.source[edge]] + lag[edge] + (graph.duration[graph.source[edge]] if graph.over[edge] else 0)
             for edge in edges
         ]
         if then:
@@ -115,8 +113,7 @@ def step_ns(job: Simulated, steps: tuple[int, ...]) -> float:
     """What a step took in the mean over ranks, each from when it had done the step before."""
     at = job.moments.at
     starts, ends = (
-        sum(at[one.steps[step][edge]] for one in job.processes)
-        for step, edge in ((steps[0], 0), (steps[-1], 1))
+        sum(at[one.steps[step][edge]] for one in job.processes) for step, edge in ((steps[0], 0), (steps[-1], 1))
     )
     return (ends - starts) / len(steps) / len(job.processes)
 
@@ -125,9 +122,7 @@ Recorded = tuple[Simulated, Scope, Graph]
 
 
 @pytest.fixture(scope="module", params=[pytest.param(job, id=name) for name, job in JOBS.items()])
-def recorded(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Recorded]:
+def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorded]:
     """A job, and the graph of its recording."""
     job = simulate(request.param)
     folder = tmp_path_factory.mktemp("job")
@@ -174,9 +169,7 @@ def test_predictions_are_those_of_the_changed_job(recorded: Recorded) -> None:
     assert not job.job.delays or model.straggler() == job.job.delays[0].rank
     before = step_ns(job, steps)
     # The step that changes are taken from is the one that `summary` and `findings` have.
-    assert model.recorded / len(steps) == pytest.approx(
-        fmean(measure_times(scope).step_ns), rel=1e-3
-    )
+    assert model.recorded / len(steps) == pytest.approx(fmean(measure_times(scope).step_ns), rel=1e-3)
     for name, (change, made) in CHANGES.items():
         outcome = model.outcome(change)
         assert 0 <= outcome.at_least <= outcome.saved <= outcome.at_most, name

@@ -17,9 +17,7 @@ def named(events, step_ends=()):
     made = np.append(role, np.int8(NO_ROLE))[found.taken]
     kinds = categories(found.start, found.end, made, role, np.array(step_ends, np.int64))
     event = np.where(found.taken >= 0, found.taken, found.given)
-    return {
-        int(address[at]): CATEGORIES[kind] for at, kind in zip(event, kinds.tolist(), strict=True)
-    }
+    return {int(address[at]): CATEGORIES[kind] for at, kind in zip(event, kinds.tolist(), strict=True)}
 
 
 def test_a_step_of_training():

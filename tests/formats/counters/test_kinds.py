@@ -24,15 +24,11 @@ PATH = "sm__ops_path_tensor_"
     ],
 )  # fmt: skip
 def test_each_operation_of_tensor_cores_counts_once_or_none_is_told(counted, operations):
-    assert (
-        tensor_operations({f"{PATH}{name}.sum": one for name, one in counted.items()}) == operations
-    )
+    assert tensor_operations({f"{PATH}{name}.sum": one for name, one in counted.items()}) == operations
 
 
 def test_only_floating_point_paths_are_operations_of_tensor_cores():
     assert kind_of(f"{PATH}src_tf32_dst_fp32.sum") == "tensor_operations"
-    assert (
-        kind_of(f"{PATH}src_fp16_dst_fp32.sum.per_cycle_elapsed") == "tensor_operations_per_cycle"
-    )
+    assert kind_of(f"{PATH}src_fp16_dst_fp32.sum.per_cycle_elapsed") == "tensor_operations_per_cycle"
     assert kind_of(f"{PATH}src_int8.sum") is None
     assert kind_of(f"{PATH}src_fp16_dst_fp32.avg.pct_of_peak_sustained_elapsed") is None

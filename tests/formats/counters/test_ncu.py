@@ -157,9 +157,7 @@ def test_decimal_commas_are_told_from_the_numbers_of_the_file(table):
 
 
 def test_a_table_may_be_apart_by_semicolons(table):
-    tables = table(
-        DETAILS.replace(",", ";"), line(0, "gemm", "s", "SM Busy", "%", "1").replace('","', '";"')
-    )
+    tables = table(DETAILS.replace(",", ";"), line(0, "gemm", "s", "SM Busy", "%", "1").replace('","', '";"'))
     assert values(tables, "kernel", "value") == [("gemm", 1.0)]
 
 
@@ -185,9 +183,7 @@ def test_a_table_without_metrics_and_a_text_are_refused_with_the_command(table, 
         table("==PROF== Connected to process 6", "==WARNING== No kernels were profiled.")
     assert "ncu --import FILE --csv --page raw" in caught.value.hint
     text = tmp_path / "report.txt"
-    text.write_text(
-        "    Section: Occupancy\n    ---------------- ----------\n    Metric Name  Metric Unit\n"
-    )
+    text.write_text("    Section: Occupancy\n    ---------------- ----------\n    Metric Name  Metric Unit\n")
     with pytest.raises(SourceError, match="Nsight Compute text") as caught:
         stepscope.open(text, cache=False)
     assert "ncu --import" in caught.value.hint
@@ -256,9 +252,7 @@ def test_every_metric_of_the_shared_page_is_as_its_text_has_it(shared_traces):
     for row in numbers:
         metric = metric_named(row["Metric Name"], row["Metric Unit"])
         base, factor = base_unit(row["Metric Unit"])
-        assert found[metric]["value"] == pytest.approx(
-            float(row["Metric Value"].replace(",", "")) * factor, rel=1e-12
-        )
+        assert found[metric]["value"] == pytest.approx(float(row["Metric Value"].replace(",", "")) * factor, rel=1e-12)
         assert found[metric]["unit"] == base
     assert len(found) == len(numbers)
     text = (shared_traces / "ncu" / "t4_copy_details.txt").read_text()
@@ -292,8 +286,7 @@ def test_every_metric_of_a_report_is_what_nvidias_own_module_says(shared_traces)
     if told.returncode:
         pytest.skip("NVIDIA's module ncu_report is not here")
     theirs = {
-        (int(number), name): float(value)
-        for number, name, value in (row.split() for row in told.stdout.splitlines())
+        (int(number), name): float(value) for number, name, value in (row.split() for row in told.stdout.splitlines())
     }
     assert len({number for number, _ in theirs}) == 4
     assert len(found) > 1000
@@ -315,6 +308,4 @@ def test_the_ranges_of_cuptis_profiler_have_their_counters(shared_traces):
             "count(value) AS numbers, count(DISTINCT kind) AS kinds FROM kernel_metric"
         ).rows()
         assert row == {"ranges": 77, "events": 77, "metrics": 693, "numbers": 693, "kinds": 9}
-        assert trace.sql(
-            "SELECT count(*) AS n FROM measured_kernel WHERE tool = 'CUPTI'"
-        ).rows() == [{"n": 77}]
+        assert trace.sql("SELECT count(*) AS n FROM measured_kernel WHERE tool = 'CUPTI'").rows() == [{"n": 77}]

@@ -32,9 +32,7 @@ add_local_files(local_files, 'Active Memory Timeline')
 
 
 @pytest.mark.parametrize("block", [1 << 20, 1001])
-def test_its_events_are_those_of_the_pickle(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
-) -> None:
+def test_its_events_are_those_of_the_pickle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int) -> None:
     monkeypatch.setattr(page, "_BLOCK", block)
     monkeypatch.setattr(page, "_HEAD_BYTES", 500)
     read = []

@@ -70,9 +70,7 @@ def test_each_allocation_and_release_has_what_was_held_after_it(read, protocol):
     assert [one["total_reserved_bytes"] for one in others] == [(1 << 20) + 4096] * 2 + [1 << 20]
     assert [one["total_allocated_bytes"] for one in others] == [100] * 3
     blocks = tables.memory_block.to_pylist()
-    assert [
-        (one["address"], one["bytes"], one["requested_bytes"], one["state"]) for one in blocks
-    ] == [
+    assert [(one["address"], one["bytes"], one["requested_bytes"], one["state"]) for one in blocks] == [
         (0, 1024, 0, "free"),
         (1024, 512, 100, "allocated"),
         (1536, (1 << 20) - 1536, 0, "free"),
@@ -106,16 +104,10 @@ def test_a_stack_tells_the_part_of_the_step_the_operator_and_the_programs_frames
         "forward", "backward", "optimizer", "parameters", "backward", None,
     ]  # fmt: skip
     assert column(events, "operator_name") == [None] * 4 + ["aten::sum"] * 2
-    texts = dict(
-        zip(*(column(tables.call_stack, name) for name in ("stack_id", "frames")), strict=True)
-    )
-    assert (
-        texts[column(events, "stack_id")[0]] == "/job/model.py(12): forward;/job/train.py(40): main"
-    )
+    texts = dict(zip(*(column(tables.call_stack, name) for name in ("stack_id", "frames")), strict=True))
+    assert texts[column(events, "stack_id")[0]] == "/job/model.py(12): forward;/job/train.py(40): main"
     assert column(events, "stack_id")[1] is None
-    assert texts[column(events, "stack_id")[5]] == (
-        "at::_ops::empty_strided::call;at::_ops::sum_dim_IntList::call"
-    )
+    assert texts[column(events, "stack_id")[5]] == ("at::_ops::empty_strided::call;at::_ops::sum_dim_IntList::call")
 
 
 def test_stacks_that_were_not_recorded_are_no_backward(read):
@@ -212,9 +204,7 @@ def test_values_of_other_types_are_one_error_or_left_out(read, change, why):
     st.integers(0, 20),
 )
 @examples(40)
-def test_totals_are_those_of_a_replay_whatever_the_oldest_events_were(
-    tmp_path_factory, steps, lost
-):
+def test_totals_are_those_of_a_replay_whatever_the_oldest_events_were(tmp_path_factory, steps, lost):
     played = Allocator()
     held = 0
     wanted = []

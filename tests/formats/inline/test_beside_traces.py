@@ -69,9 +69,7 @@ def test_profiles_take_no_rank_from_traces_that_are_ordered_by_name(tmp_path):
 
 def test_a_profile_without_a_rank_does_not_unsettle_the_names_of_traces(tmp_path):
     (tmp_path / "rank7.json").write_text(_trace(900))
-    (tmp_path / "circe.prof.json").write_text(
-        '{"host_name": "circe", "iter_time_ms": [1], "events": []}'
-    )
+    (tmp_path / "circe.prof.json").write_text('{"host_name": "circe", "iter_time_ms": [1], "events": []}')
     assert [(name, rank, rule) for name, rank, _, rule in _found(tmp_path)] == [
         ("rank7.json", 7, "file name"),
         ("circe.prof.json", 7, "single"),  # beside a recording of one process: of that process

@@ -104,9 +104,7 @@ def test_odd_parts_cost_only_themselves(read):
     odd |= {"communication": [], "first_batch_ns": ["x"], "copied": {"bytes": -1}}
     _, tables = read({**SUMMARY, **odd})
     (row,) = tables.phase.to_pylist()
-    assert [
-        row[name] for name in ("peak_bytes", "communication_ns", "first_batches", "copied_bytes")
-    ] == [None] * 4
+    assert [row[name] for name in ("peak_bytes", "communication_ns", "first_batches", "copied_bytes")] == [None] * 4
     assert tables.report.dropped == 2
 
 
@@ -121,10 +119,7 @@ def test_sampled_stacks_become_samples_with_their_phase(read):
     _, tables = read({**SUMMARY, "stacks": STACKS})
     frames = dict(zip(*tables.call_stack.to_pydict().values(), strict=True))
     rows = tables.stack_sample.to_pylist()
-    found = [
-        (frames[row["stack_id"]], row["phase"], row["weight"], row["sampled_ns"], row["clock"])
-        for row in rows
-    ]
+    found = [(frames[row["stack_id"]], row["phase"], row["weight"], row["sampled_ns"], row["clock"]) for row in rows]
     assert found == [
         ("data.py(3): get_batch;train.py(9): main", "residual", 4, 200, "wall"),
         ("train.py(9): main", "forward", 1, 50, "wall"),

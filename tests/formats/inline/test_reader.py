@@ -157,14 +157,10 @@ def test_a_compressed_file_is_the_same(read):
     assert packed.inline_timing.equals(plain.inline_timing)
 
 
-@pytest.mark.parametrize(
-    "label", ["<script>alert(1)</script>", "a\nb\x1b[31m", '"traceEvents"', "é😀"]
-)
+@pytest.mark.parametrize("label", ["<script>alert(1)</script>", "a\nb\x1b[31m", '"traceEvents"', "é😀"])
 def test_labels_are_taken_as_they_are(read, label):
     event = {"label": label, "start_index": 0, "end_index": 1, "samples": [[1, 5, 0]]}
-    name, tables = read(
-        {"format": "stepscope.inline", "timeline": {"device_0": {"stream_0": [event]}}}
-    )
+    name, tables = read({"format": "stepscope.inline", "timeline": {"device_0": {"stream_0": [event]}}})
     assert name == "inline"
     assert tables.inline_timing["label"].to_pylist() == [label]
 
@@ -206,9 +202,7 @@ def test_what_has_a_wrong_type_is_counted_and_the_rest_is_kept(read):
         check_strict("a file", tables.report.damage, lost=tables.report.lost)
 
 
-@pytest.mark.parametrize(
-    "number", [1e300, float("inf"), float("nan"), 10**30, -(10**30), True, "1"]
-)
+@pytest.mark.parametrize("number", [1e300, float("inf"), float("nan"), 10**30, -(10**30), True, "1"])
 def test_numbers_that_cannot_be_times_are_left_out(read, number):
     document = {
         "iter_time_ms": [1.0],
@@ -287,10 +281,7 @@ def test_of_more_measurements_than_were_kept_the_average_is_a_row_beside_them(re
     }
     _, tables = read(document)
     averages = [row for row in tables.inline_timing.to_pylist() if row["averaged"]]
-    told = [
-        (row["label"], row["dur_ns"], row["measurements"], row["std_ns"], row["armed"])
-        for row in averages
-    ]
+    told = [(row["label"], row["dur_ns"], row["measurements"], row["std_ns"], row["armed"]) for row in averages]
     assert told == [
         ("fc1.forward", 180, 5000, 12.5, None),
         ("iteration", 2000, 700, 9.0, False),
@@ -310,10 +301,7 @@ def test_the_files_version_is_not_taken_for_the_programs(read):
 
 
 def test_nan_and_null_averages_are_no_times_and_are_counted(read):
-    events = [
-        {"label": label, "avg_measured_time_ms": value}
-        for label, value in (("a", 0.5), ("b", None))
-    ]
+    events = [{"label": label, "avg_measured_time_ms": value} for label, value in (("a", 0.5), ("b", None))]
     events.append({"label": "c", "avg_measured_time_ms": float("nan")})
     _, tables = read({"host_name": "h", "timeline": {"device_0": {"stream_0": events}}})
     assert [row["label"] for row in tables.inline_timing.to_pylist()] == ["a"]

@@ -8,18 +8,14 @@ TIME = [
         3,
         host=[("aten::mm", 0, 20_000)],
         device=[("k1", 30_000, 0), ("k2", 30_000, 1_000)],
-        fact=lambda t: (
-            t.facts.resolution_ns == 1_000 and t.facts.start_epoch_ns == 1_623_143_089_000_010_000
-        ),
+        fact=lambda t: t.facts.resolution_ns == 1_000 and t.facts.start_epoch_ns == 1_623_143_089_000_010_000,
     ),
     Case(
         "C02_decimal_microseconds.json",
         3,
         host=[("a", 0, 1), ("b", 1, 1_234)],
         device=[("k", 954, 10_001)],
-        fact=lambda t: (
-            t.facts.resolution_ns == 1 and t.facts.start_epoch_ns == BASE + 6_869_181_217_913_045
-        ),
+        fact=lambda t: t.facts.resolution_ns == 1 and t.facts.start_epoch_ns == BASE + 6_869_181_217_913_045,
     ),
     *(
         Case(
@@ -38,8 +34,7 @@ TIME = [
         host=[MM, LAUNCH],
         # It takes no time, but its launch can still find it.
         fact=lambda t: (
-            columns(t.device_event, "name", "dur_ns", "correlation")
-            == [("lost", 0, 5), ("gemm", 8_500, 5)]
+            columns(t.device_event, "name", "dur_ns", "correlation") == [("lost", 0, 5), ("gemm", 8_500, 5)]
             and t.facts.start_epoch_ns == BASE + 10_500
         ),
     ),
@@ -101,9 +96,7 @@ TIME = [
     Case(
         "C14_clocks/rank0.json",
         3,
-        fact=lambda t: (
-            t.facts.rank == 0 and column(t.device_event, "start_ns") == [10_000, 210_000]
-        ),
+        fact=lambda t: t.facts.rank == 0 and column(t.device_event, "start_ns") == [10_000, 210_000],
     ),
     Case(
         "C14_clocks/rank1.json",
@@ -117,10 +110,7 @@ IDENTITY = [
     Case(
         "I01_text_ids.json",
         5,
-        fact=lambda t: (
-            {("7", "7"), ("Spans", "PyTorch Profiler"), ("-1", "0")}
-            <= set(columns(t.thread, "pid", "tid"))
-        ),
+        fact=lambda t: {("7", "7"), ("Spans", "PyTorch Profiler"), ("-1", "0")} <= set(columns(t.thread, "pid", "tid")),
     ),
     Case("I02_stream_as_text.json", 3, fact=lambda t: column(t.device_event, "stream") == [7]),
     Case("I03_pid_is_device.json", 3, host=[MM], device=[GEMM]),
@@ -136,24 +126,18 @@ IDENTITY = [
         "I05_long_ids.json",
         4,
         fact=lambda t: (
-            column(t.device_event, "stream") == [LONG]
-            and column(t.flow, "flow_id") == [1_778_655_624_745_710_730] * 2
+            column(t.device_event, "stream") == [LONG] and column(t.flow, "flow_id") == [1_778_655_624_745_710_730] * 2
         ),
     ),
     Case(
         "I06_negative_thread_ids.json",
         3,
-        fact=lambda t: (
-            ("-1410655872", "thread 1410655872 (pt_autograd_0)")
-            in columns(t.thread, "tid", "thread_name")
-        ),
+        fact=lambda t: ("-1410655872", "thread 1410655872 (pt_autograd_0)") in columns(t.thread, "tid", "thread_name"),
     ),
     Case(
         "I07_stream_sync_rows.json",
         4,
-        fact=lambda t: (
-            columns(t.device_event, "kind", "stream") == [("computation", 7), ("sync", 7)]
-        ),
+        fact=lambda t: columns(t.device_event, "kind", "stream") == [("computation", 7), ("sync", 7)],
     ),
     Case(
         "I08_spelling_of_keys.json",
@@ -228,8 +212,7 @@ IDENTITY = [
         "I16_streams.json",
         3,
         fact=lambda t: (
-            columns(t.device_event, "kind", "device", "stream")
-            == [("computation", 2, 0), ("sync", 2, -1)]
+            columns(t.device_event, "kind", "device", "stream") == [("computation", 2, 0), ("sync", 2, -1)]
             and column(t.host_event, "kind") == ["runtime"]
         ),
     ),
@@ -246,8 +229,7 @@ IDENTITY = [
         "I18_altered_names.json",
         4,
         fact=lambda t: (
-            column(t.host_event, "name")[:2] == ["unknown", "unknown"]
-            and column(t.device_event, "name") == ["Kernel"]
+            column(t.host_event, "name")[:2] == ["unknown", "unknown"] and column(t.device_event, "name") == ["Kernel"]
         ),
     ),
 ]
@@ -276,8 +258,7 @@ KINDS = [
                 ("GPU power", "watts", 9_500, 310.5),
                 ("dram", "GB/s", 10_500, 1200.0),
             ]
-            and columns(t.memory_event, "time_ns", "bytes", "total_allocated_bytes")
-            == [(11_500, -1_024, -512)]
+            and columns(t.memory_event, "time_ns", "bytes", "total_allocated_bytes") == [(11_500, -1_024, -512)]
             and column(t.instant, "name") == ["mark"]
         ),
     ),
@@ -291,15 +272,11 @@ KINDS = [
     Case(
         "F05_flows.json",
         5,
-        fact=lambda t: (
-            columns(t.flow, "phase", "time_ns") == [("s", 1_500), ("t", 9_500), ("f", 29_625)]
-        ),
+        fact=lambda t: columns(t.flow, "phase", "time_ns") == [("s", 1_500), ("t", 9_500), ("f", 29_625)],
     ),
     Case(
         "F06_orphans_in_python_stack.json",
         3,
-        fact=lambda t: (
-            columns(t.host_event, "python_id", "python_parent_id") == [(1, None), (9, 404), (2, 1)]
-        ),
+        fact=lambda t: columns(t.host_event, "python_id", "python_parent_id") == [(1, None), (9, 404), (2, 1)],
     ),
 ]

@@ -134,8 +134,7 @@ BYTES = [
         offset_of=b"\xff\xfemm",
         # Two names that look alike differ in what the file had in place of the sign.
         fact=lambda t: (
-            column(t.host_event, "name")
-            == ["aten::\ufffd\ufffdmm", "aten::\ufffd\ufffdmm", "größe", "aten::add"]
+            column(t.host_event, "name") == ["aten::\ufffd\ufffdmm", "aten::\ufffd\ufffdmm", "größe", "aten::add"]
             and len(set(column(t.host_event, "other_args"))) == 3
         ),
     ),
@@ -183,10 +182,7 @@ BYTES = [
         offset_of=b'"INFO"',
         host=[MM],
         device=[GEMM],
-        fact=lambda t: (
-            (t.facts.rank, t.facts.world_size, t.facts.metadata["traceName"])
-            == (2, 4, "trace.json")
-        ),
+        fact=lambda t: (t.facts.rank, t.facts.world_size, t.facts.metadata["traceName"]) == (2, 4, "trace.json"),
     ),
     damaged(
         "B11_key_without_quote.json",
@@ -271,10 +267,7 @@ TOP_LEVEL = [
         3,
         host=[],
         device=[],
-        fact=lambda t: (
-            column(t.thread, "thread_name")
-            in ([], ["thread 7 (python)"], [None, "thread 7 (python)"])
-        ),
+        fact=lambda t: column(t.thread, "thread_name") in ([], ["thread 7 (python)"], [None, "thread 7 (python)"]),
     ),
     Case("T06_no_gpu_events.json", 4, device=[]),
     Case("T07_no_steps.json", 4, host=[MM, LAUNCH, ADD], device=[GEMM]),
@@ -282,8 +275,7 @@ TOP_LEVEL = [
         "T07_kernel_after_last_step.json",
         4,
         fact=lambda t: (
-            column(t.host_event, "role") == ["step", None, "launch"]
-            and column(t.device_event, "start_ns") == [35_125]
+            column(t.host_event, "role") == ["step", None, "launch"] and column(t.device_event, "start_ns") == [35_125]
         ),
     ),
     Case("T09_empty_event.json", damage={"empty_event": 1}, **INTACT),

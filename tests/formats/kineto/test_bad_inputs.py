@@ -87,9 +87,5 @@ def test_archive_is_as_many_recordings_as_it_has_files(file):
 
 
 def test_every_file_of_the_folder_is_tested():
-    files = {
-        str(path.relative_to(BAD))
-        for path in BAD.rglob("*")
-        if path.is_file() and path.suffix != ".py"
-    }
+    files = {str(path.relative_to(BAD)) for path in BAD.rglob("*") if path.is_file() and path.suffix != ".py"}
     assert files == {case.file for case in CASES} | set(WRONG_FILES) | set(ARCHIVES)

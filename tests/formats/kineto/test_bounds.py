@@ -114,9 +114,7 @@ def test_reading_stops_where_no_event_can_be_expected_any_more(read_text, monkey
 
 
 @pytest.mark.parametrize("filling", [b"{}", b'{"": 1}', b',{"ph":'])
-def test_reading_stops_where_much_was_repaired_and_no_event_came_of_it(
-    read_text, monkeypatch, filling
-):
+def test_reading_stops_where_much_was_repaired_and_no_event_came_of_it(read_text, monkeypatch, filling):
     monkeypatch.setattr(cutting, "LONGEST_EVENT_BYTES", 1 << 16)
     monkeypatch.setattr(reader, "MOST_MENDED_BYTES", 1 << 17)
     with pytest.raises(SourceError, match="no trace events in its first") as refused:
@@ -148,9 +146,7 @@ def test_bytes_of_damage_count_the_blanks_in_front(read_text):
     assert damaged.report.damage_offset - 100_000 == read_text(TEXT[:-20]).report.damage_offset
 
 
-@pytest.mark.parametrize(
-    ("content", "kind"), [(b" \n" * 200_000, "file of spaces"), (bytes(200_000), "file of zeros")]
-)
+@pytest.mark.parametrize(("content", "kind"), [(b" \n" * 200_000, "file of spaces"), (bytes(200_000), "file of zeros")])
 def test_a_file_of_blanks_is_named_for_it(tmp_path, content, kind):
     path = tmp_path / "blank"
     path.write_bytes(content)
@@ -218,9 +214,7 @@ def test_kernels_of_which_none_has_a_duration_have_not_ended(read_text):
 
 
 def test_duration_that_is_an_unsigned_difference_is_still_one_without_end(read_text):
-    tables = read_text(
-        trace_text(*map(json.dumps, INTACT), with_text(op("c", 2, 0), dur="1.8446744073709e16"))
-    )
+    tables = read_text(trace_text(*map(json.dumps, INTACT), with_text(op("c", 2, 0), dur="1.8446744073709e16")))
     assert tables.host_event["name"].to_pylist() == ["a", "b", "c"]
     assert tables.report.damage == {"negative_duration": 1}
 
@@ -244,9 +238,6 @@ def test_base_that_is_no_time_is_none(read_events, base):
 def test_events_whose_keys_all_stand_twice_are_kept_with_their_last_values(read_text):
     events = [json.dumps(event)[:-1] + ', "dur": 5, "name": "z"}' for event in INTACT]
     tables = read_text(trace_text(*events))
-    assert (
-        tables.host_event.select(["name", "dur_ns"]).to_pylist()
-        == [{"name": "z", "dur_ns": 5000}] * 2
-    )
+    assert tables.host_event.select(["name", "dur_ns"]).to_pylist() == [{"name": "z", "dur_ns": 5000}] * 2
     assert tables.device_event["name"].to_pylist() == ["z"]
     assert (tables.report.repaired, tables.report.damage) == (3, {"duplicate_key": 3})

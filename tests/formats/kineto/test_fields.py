@@ -51,9 +51,7 @@ def test_a_collective_has_its_number_in_the_group_and_its_communicator(read_even
         ({"Global rank start": 0, "Global rank stride": 1, "Group size": 10**12}, None),
     ],
 )  # fmt: skip
-def test_the_ranks_of_a_long_group_follow_from_the_first_and_their_distance(
-    read_events, told, ranks
-):
+def test_the_ranks_of_a_long_group_follow_from_the_first_and_their_distance(read_events, told, ranks):
     tables = read_events([op("record_param_comms", 1, 5, **(MESSAGE | told))])
     assert one(tables.collective_args)["group_ranks"] == ranks
 
@@ -170,9 +168,7 @@ def test_what_inductor_says_of_the_code_that_it_generated(read_events):
     assert tables.report.unknown_fields == {}
 
 
-@pytest.mark.parametrize(
-    "name", ["## Call CompiledFxGraph fud64jsr ##", "Torch-Compiled Region: 0/1"]
-)
+@pytest.mark.parametrize("name", ["## Call CompiledFxGraph fud64jsr ##", "Torch-Compiled Region: 0/1"])
 def test_calls_of_compiled_graphs_are_told_by_their_names(name):
     assert vocabulary.host_role("operator", name) == "compiled"
     assert vocabulary.host_role("annotation", name) == "compiled"

@@ -61,9 +61,7 @@ def test_of_events_that_repeat_few_are_looked_at():
 @examples(60)
 def test_some_events_have_all_keys_inside_and_outside_of_arguments(events, pretty):
     """Also of keys whose contexts a file before had, with other neighbours."""
-    described = [
-        {"ph": "X", **dict.fromkeys(own, 1), "args": dict.fromkeys(args, 1)} for own, args in events
-    ]
+    described = [{"ph": "X", **dict.fromkeys(own, 1), "args": dict.fromkeys(args, 1)} for own, args in events]
     text = ",\n".join(json.dumps(one, indent=1 if pretty else None) for one in described * 5)
     for _ in range(2):
         known = KnownKeys(BOUNDARY)
@@ -78,9 +76,7 @@ def test_true_and_false_for_a_number_are_noticed(member):
     assert KnownKeys(BOUNDARY).read(PADDING + b"{%b}" % member.encode()).booleans
 
 
-@pytest.mark.parametrize(
-    "member", ['"name": "aten::true"', '"finished": true', '"ts":  1', '"a": "\\"ts\\":  true"']
-)
+@pytest.mark.parametrize("member", ['"name": "aten::true"', '"finished": true', '"ts":  1', '"a": "\\"ts\\":  true"'])
 def test_true_and_false_elsewhere_are_none(member):
     assert not KnownKeys(BOUNDARY).read(PADDING + b"{%b}" % member.encode()).booleans
 

@@ -106,10 +106,7 @@ def test_bytes_that_are_not_utf8_are_replaced_and_names_kept_apart():
 
 
 def test_control_characters_are_kept_as_they_are():
-    assert (
-        repaired(b'{"ph": "X", "name": "two\nlines\x01"}', "control_character")["name"]
-        == "two\nlines\x01"
-    )
+    assert repaired(b'{"ph": "X", "name": "two\nlines\x01"}', "control_character")["name"] == "two\nlines\x01"
 
 
 @pytest.mark.parametrize(
@@ -125,9 +122,7 @@ def test_control_characters_are_kept_as_they_are():
     ],
 )
 def test_backslash_that_escapes_nothing_is_a_backslash(text, read):
-    assert (
-        repaired(b'{"ph": "X", "name": "' + text + b'", "ts": 3}', "invalid_escape")["name"] == read
-    )
+    assert repaired(b'{"ph": "X", "name": "' + text + b'", "ts": 3}', "invalid_escape")["name"] == read
 
 
 def test_backslash_before_the_closing_quote_is_not_its_escape():
@@ -279,9 +274,7 @@ def test_events_come_one_by_one():
     assert mended.damage == {"empty_event": 2, "missing_comma": 2}
 
 
-@pytest.mark.parametrize(
-    "garbage", [b"\x00\x01\x02", b"17", b"null", b"}", b"]", b"}}", b"garbage", b'"text"', b"x{"]
-)
+@pytest.mark.parametrize("garbage", [b"\x00\x01\x02", b"17", b"null", b"}", b"]", b"}}", b"garbage", b'"text"', b"x{"])
 def test_garbage_between_events_costs_no_event(garbage):
     mended = mend(A + b", " + garbage + b", " + C, 0, last=False)
     assert names(mended) == ["a", "c"]
@@ -394,9 +387,7 @@ def test_deep_nesting_is_damage_and_no_overflow():
 
 
 def test_number_of_a_million_digits_costs_its_event():
-    mended = mend(
-        b", ".join((A, b'{"ph": "X", "ts": ' + b"9" * 1_000_000 + b"}", C)), 0, last=False
-    )
+    mended = mend(b", ".join((A, b'{"ph": "X", "ts": ' + b"9" * 1_000_000 + b"}", C)), 0, last=False)
     assert (names(mended), mended.dropped) == (["a", "c"], 1)
 
 
@@ -408,9 +399,7 @@ EVENTS = st.lists(
             "ts": st.integers(0, 10**15),
         },
         optional={
-            "args": st.dictionaries(
-                st.text(min_size=1, max_size=6), st.integers() | st.text(max_size=6), max_size=3
-            )
+            "args": st.dictionaries(st.text(min_size=1, max_size=6), st.integers() | st.text(max_size=6), max_size=3)
         },
     ),
     min_size=1,

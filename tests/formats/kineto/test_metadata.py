@@ -46,9 +46,7 @@ def test_first_value_that_is_not_empty_wins():
 
 @pytest.mark.parametrize("gap", [b" ", b"\n  "])
 def test_quotes_in_a_log_line_cost_the_log_and_nothing_else(gap):
-    tail = (
-        b', "INFO": ["loading "cupti" now", "x {"device": "cpu"}, y"],' + gap + b'"traceName": "t"}'
-    )
+    tail = b', "INFO": ["loading "cupti" now", "x {"device": "cpu"}, y"],' + gap + b'"traceName": "t"}'
     assert values(HEAD, tail) == {"schemaVersion": 1, "traceName": "t"}
     assert damage(HEAD, tail) == ["lost_metadata"]
 
@@ -99,9 +97,7 @@ def test_events_behind_the_end_are_another_writers():
 
 
 def test_head_that_breaks_off_keeps_what_was_whole():
-    assert values(b'{"schemaVersion": 1, "deviceProperties": [{"id": 0, "na', b"") == {
-        "schemaVersion": 1
-    }
+    assert values(b'{"schemaVersion": 1, "deviceProperties": [{"id": 0, "na', b"") == {"schemaVersion": 1}
 
 
 def test_events_key_inside_the_head_does_not_end_it():
@@ -112,10 +108,7 @@ def test_events_key_inside_the_head_does_not_end_it():
 @examples(60)
 @given(
     st.binary(max_size=60),
-    st.lists(
-        st.sampled_from([b'"', b"{", b"}", b"[", b"]", b",", b":", b'"a": ', b"\n"])
-        | st.binary(max_size=4)
-    ),
+    st.lists(st.sampled_from([b'"', b"{", b"}", b"[", b"]", b",", b":", b'"a": ', b"\n"]) | st.binary(max_size=4)),
 )
 def test_no_bytes_make_it_raise(head, pieces):
     read, notes = read_metadata(b"{" + head, b"".join(pieces))
@@ -170,9 +163,7 @@ def test_host_and_process_come_from_the_name_profilers_give(name, host, pid):
 def test_modules_that_a_recorder_of_ours_lists_are_known_by_their_class():
     listed = {"": "Net", "fc": "Linear"}
     assert facts({"stepscope": {"modules": listed}}, "t").module_classes == listed
-    assert facts({"stepscope": {"modules": {"": "Net", "fc": 3}}}, "t").module_classes == {
-        "": "Net"
-    }
+    assert facts({"stepscope": {"modules": {"": "Net", "fc": 3}}}, "t").module_classes == {"": "Net"}
 
 
 @pytest.mark.parametrize(
@@ -184,14 +175,8 @@ def test_a_list_of_modules_without_the_model_is_none(ours):
 
 
 def test_epoch_survives_to_the_nanosecond():
-    assert (
-        facts({"baseTimeNanoseconds": 1767189312123456789}, "t").start_epoch_ns
-        == 1767189312123456789
-    )
-    assert (
-        facts({"baseTimeNanoseconds": "1767189312123456789"}, "t").start_epoch_ns
-        == 1767189312123456789
-    )
+    assert facts({"baseTimeNanoseconds": 1767189312123456789}, "t").start_epoch_ns == 1767189312123456789
+    assert facts({"baseTimeNanoseconds": "1767189312123456789"}, "t").start_epoch_ns == 1767189312123456789
     assert facts({"baseTimeNanoseconds": "soon"}, "t").start_epoch_ns is None
 
 
@@ -232,11 +217,7 @@ def test_a_device_without_a_name_is_named_where_its_figures_leave_no_doubt(figur
 
 def test_what_a_device_does_not_state_is_unknown():
     (device,) = devices(
-        {
-            "deviceProperties": [
-                {"id": 1, "name": "", "numSms": "108", "totalGlobalMem": -5, "computeMajor": 2**40}
-            ]
-        }
+        {"deviceProperties": [{"id": 1, "name": "", "numSms": "108", "totalGlobalMem": -5, "computeMajor": 2**40}]}
     )
     assert (device["device"], device["sm_count"]) == (1, 108)
     assert device["name"] is None

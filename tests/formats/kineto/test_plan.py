@@ -36,8 +36,7 @@ def test_a_key_that_only_a_late_event_has_is_kept(read_events):
 def test_a_key_in_two_spellings_is_one(read_events):
     memory = {"ph": "i", "s": "t", "name": "[memory]", "pid": 1, "tid": 1}
     both = [
-        {**memory, "ts": at, "args": {"Bytes" if at % 3 else "bytes": at + 1, "Device Type": 0}}
-        for at in range(300)
+        {**memory, "ts": at, "args": {"Bytes" if at % 3 else "bytes": at + 1, "Device Type": 0}} for at in range(300)
     ]
     tables = read_events(both, slice_bytes=1 << 12)
     assert tables.memory_event["bytes"].to_pylist() == list(range(1, 301))
@@ -58,9 +57,7 @@ def test_spellings_are_changed_wherever_they_stand(monkeypatch):
     monkeypatch.setattr(planning, "_BLOCK", 16)
     declared = Declared()
     declared.add({"Bytes", "bytes", "Dtype", "dtype", "Seq", "seq"}, set())
-    text = (
-        b'{"bytes":1,"Bytes":2,"bytes" :3,"bytex":4,"dtype":5,"seq":6,"seq":"bytes:"},{"bytes":7}'
-    )
+    text = b'{"bytes":1,"Bytes":2,"bytes" :3,"bytex":4,"dtype":5,"seq":6,"seq":"bytes:"},{"bytes":7}'
     ours = text.replace(b'"bytes":', b'"Bytes":').replace(b'"dtype":', b'"Dtype":')
     assert b"".join(declared.plan().spelled(text)) == ours.replace(b'"seq":', b'"Seq":')
 
@@ -93,9 +90,7 @@ ODD = {
 def test_no_key_costs_an_event_or_another_key(read_text, as_ascii, damage):
     own = {key: value for key, value in ODD.items() if key.lower() not in ("pid", "args")}
     odd = {**events(1, **ODD)[0], **own}
-    texts = (
-        json.dumps(one, ensure_ascii=as_ascii) for one in [*events(60, b=1), odd, *events(60, B=2)]
-    )
+    texts = (json.dumps(one, ensure_ascii=as_ascii) for one in [*events(60, b=1), odd, *events(60, B=2)])
     text = f'{{"traceEvents": [{",".join(texts)}]}}'.replace('"a"', f'"a{damage}"')
     tables = read_text(text, slice_bytes=1 << 12)
     found = tables.host_event["other_args"].to_pylist()

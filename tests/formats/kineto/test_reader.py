@@ -142,17 +142,13 @@ def test_array_at_the_top_of_old_torch(read_text):
 
 
 def test_metadata_after_the_events_counts(read_text):
-    text = json.dumps(
-        {"traceEvents": [op("a", 1, 2)], "distributedInfo": {"rank": 3, "world_size": 8}}
-    )
+    text = json.dumps({"traceEvents": [op("a", 1, 2)], "distributedInfo": {"rank": 3, "world_size": 8}})
     facts = read_text(text).facts
     assert (facts.rank, facts.world_size) == (3, 8)
 
 
 def test_metadata_only_is_an_empty_recording(read_events):
-    tables = read_events(
-        [{"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "python"}}]
-    )
+    tables = read_events([{"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "python"}}])
     assert tables.host_event.num_rows == tables.device_event.num_rows == 0
     assert tables.report.kept == 1
 
@@ -166,9 +162,7 @@ def test_execution_trace_is_named_for_what_it_is(read_text):
 
 
 def test_unknown_arguments_and_categories_are_kept_and_counted(read_events):
-    tables = read_events(
-        [op("a", 1, 2, colour="blue", depth=3), {**op("b", 4, 1), "cat": "quantum_op"}]
-    )
+    tables = read_events([op("a", 1, 2, colour="blue", depth=3), {**op("b", 4, 1), "cat": "quantum_op"}])
     rows = tables.host_event.to_pylist()
     assert json.loads(rows[0]["other_args"]) == {"colour": "blue", "depth": 3}
     assert rows[1]["category"] == "quantum_op"
@@ -178,9 +172,7 @@ def test_unknown_arguments_and_categories_are_kept_and_counted(read_events):
 
 
 def test_argument_that_appears_late_is_not_lost(read_text):
-    events = [op(f"op{n}", n, 1) for n in range(4000)] + [
-        op("late", 9999, 1, **{"New field": [1, 2]})
-    ]
+    events = [op(f"op{n}", n, 1) for n in range(4000)] + [op("late", 9999, 1, **{"New field": [1, 2]})]
     tables = read_text({"traceEvents": events}, slice_bytes=1 << 16)
     assert json.loads(tables.host_event["other_args"].to_pylist()[-1]) == {"New field": [1, 2]}
 
@@ -228,9 +220,7 @@ def test_large_numbers_are_not_rounded(read_events):
 
 
 def test_text_where_a_number_belongs_costs_the_value_only(read_events):
-    tables = read_events(
-        [op("a", 1, 2, **{"External id": "many"}), op("b", 4, 1, **{"External id": "7"})]
-    )
+    tables = read_events([op("a", 1, 2, **{"External id": "many"}), op("b", 4, 1, **{"External id": "7"})])
     assert tables.host_event["external_id"].to_pylist() == [None, 7]
     assert tables.report.damage == {"wrong_type": 1}
     assert tables.report.kept == 2
@@ -288,9 +278,7 @@ def test_collective_arguments_are_read(read_events):
         "Process Group Ranks": "[0, 1]",
         "Seq": 17,
     }
-    tables = read_events(
-        [op("record_param_comms", 1, 2, **args), kernel("ncclDevKernel_AllReduce", 2, 5, **args)]
-    )
+    tables = read_events([op("record_param_comms", 1, 2, **args), kernel("ncclDevKernel_AllReduce", 2, 5, **args)])
     assert tables.host_event["collective_id"].to_pylist() == [0]
     assert tables.device_event["collective_id"].to_pylist() == [0]
     row = tables.collective_args.to_pylist()[0]
@@ -434,9 +422,7 @@ def test_threads_and_streams_have_their_names(read_events):
 
 def test_python_frames_can_be_left_out(read_events):
     frame = {**op("train.py(3): step", 0, 9), "cat": "python_function"}
-    assert read_events([frame, op("a", 1, 2)], python_stack=False).host_event[
-        "name"
-    ].to_pylist() == ["a"]
+    assert read_events([frame, op("a", 1, 2)], python_stack=False).host_event["name"].to_pylist() == ["a"]
     assert read_events([frame, op("a", 1, 2)]).host_event.num_rows == 2
 
 

@@ -62,9 +62,7 @@ def test_every_event_is_kept_with_its_exact_time(path):
     assert tables.report.unknown_categories == {}
 
 
-@pytest.mark.parametrize(
-    "path", [path for path in FILES if path.stat().st_size < 100_000][:6], ids=name_of
-)
+@pytest.mark.parametrize("path", [path for path in FILES if path.stat().st_size < 100_000][:6], ids=name_of)
 def test_name_and_compression_do_not_matter(path, tmp_path):
     plain = tmp_path / "unknown"
     plain.write_bytes(gzip.decompress(path.read_bytes()))
@@ -77,9 +75,7 @@ def test_name_and_compression_do_not_matter(path, tmp_path):
 
 def test_folder_of_eight_ranks_is_one_run():
     run = find_run(SHARED_TRACES / "kineto" / "dlrm_8rank_v100")
-    assert [(one.rank, one.rule) for one in run.recordings] == [
-        (rank, "distributedInfo") for rank in range(8)
-    ]
+    assert [(one.rank, one.rule) for one in run.recordings] == [(rank, "distributedInfo") for rank in range(8)]
 
 
 def test_two_spans_of_one_worker_are_one_rank():

@@ -99,9 +99,7 @@ def test_one_event_cannot_be_halved():
 
 
 @given(
-    st.lists(
-        st.dictionaries(st.sampled_from(["name", "cat", "args"]), st.text(max_size=6)), max_size=12
-    ),
+    st.lists(st.dictionaries(st.sampled_from(["name", "cat", "args"]), st.text(max_size=6)), max_size=12),
     st.integers(1, 200),
 )
 @examples(60)

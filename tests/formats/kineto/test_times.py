@@ -49,10 +49,7 @@ def test_times_on_both_sides_of_what_doubles_hold():
 def test_durations_are_exact_too(tmp_path):
     path = tmp_path / "trace.json"
     durations = [1, 999, 1001, 57_843, 87_412_863, 10**15 + 7]
-    events = [
-        {"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 5, "dur": "@"}
-        for _ in durations
-    ]
+    events = [{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 5, "dur": "@"} for _ in durations]
     text = json.dumps({"traceEvents": events})
     for duration in durations:
         text = text.replace('"@"', f"{duration // 1000}.{duration % 1000:03}", 1)

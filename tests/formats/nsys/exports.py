@@ -38,9 +38,7 @@ class Nsys:
         columns = ", ".join(f'"{name}"' for name in values)
         self.connection.execute(f"CREATE TABLE IF NOT EXISTS {table}({columns})")
         marks = ", ".join("?" * len(values))
-        self.connection.execute(
-            f"INSERT INTO {table}({columns}) VALUES ({marks})", tuple(values.values())
-        )
+        self.connection.execute(f"INSERT INTO {table}({columns}) VALUES ({marks})", tuple(values.values()))
         return self
 
     def text(self, text: str) -> int | str:
@@ -49,9 +47,7 @@ class Nsys:
             return text
         if text not in self.numbers:
             self.numbers[text] = len(self.numbers) + 1
-            self.connection.execute(
-                "INSERT INTO StringIds VALUES (?, ?)", (self.numbers[text], text)
-            )
+            self.connection.execute("INSERT INTO StringIds VALUES (?, ?)", (self.numbers[text], text))
         return self.numbers[text]
 
     def launch(

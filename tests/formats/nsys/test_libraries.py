@@ -34,9 +34,7 @@ def test_calls_of_mpi_are_communication_with_what_was_sent(nsys):
 def test_messages_of_mpi_have_the_size_that_the_call_states(nsys):
     nsys.insert("MPI_RANKS", globalTid=global_tid(PROCESS), rank=2)
     for rank, handle in ((1, 9), (2, 7)):
-        nsys.insert(
-            "MPI_COMMUNICATORS", rank=rank, commHandle=handle, size=4, groupRoot=0, groupRootUid=1
-        )
+        nsys.insert("MPI_COMMUNICATORS", rank=rank, commHandle=handle, size=4, groupRoot=0, groupRootUid=1)
     calls = ["MPI_Allreduce", "MPI_Iallgather", "MPI_Allgatherv", "MPI_Alltoall", "MPI_Allreduce"]
     for place, name in enumerate(calls):
         handle = 7 if place < 4 else 9  # of another rank
@@ -53,9 +51,7 @@ def test_messages_of_mpi_have_the_size_that_the_call_states(nsys):
     call(nsys, "MPI_P2P_EVENTS", 110, 115, "MPI_Recv", size=64, commHandle=7)
     nsys.launch(200, 1, "gemm", 210, 220)
     with stepscope.open(nsys.path, cache=False) as trace:
-        found = trace.sql(
-            "SELECT operation, bytes, group_size, communicator FROM collective ORDER BY start_ns"
-        ).rows()
+        found = trace.sql("SELECT operation, bytes, group_size, communicator FROM collective ORDER BY start_ns").rows()
     assert [tuple(row.values()) for row in found] == [
         ("all_reduce", 4096, 4, "MPI 0.1"),
         ("all_gather", 4 * 4096, 4, "MPI 0.1"),
@@ -103,9 +99,7 @@ def test_page_faults_of_unified_memory_are_no_work(nsys):
 
 
 def variable(nsys, name, value):
-    return nsys.insert(
-        "META_DATA_CAPTURE", name="PROCESS_0:ENVIRONMENT_VARIABLE", value=f'{name}="{value}"'
-    )
+    return nsys.insert("META_DATA_CAPTURE", name="PROCESS_0:ENVIRONMENT_VARIABLE", value=f'{name}="{value}"')
 
 
 def test_a_process_alone_has_the_rank_of_its_launcher(nsys):

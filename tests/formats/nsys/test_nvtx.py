@@ -64,9 +64,7 @@ def test_ranges_of_the_program_are_annotations_steps_and_modules(nsys):
         ("annotation", None, "nn.Module: layers.0"),
     ]
     with stepscope.open(nsys.path, cache=False) as trace:
-        found = trace.sql(
-            "SELECT step, path FROM device_event JOIN module USING (rank, span, module_id)"
-        ).rows()
+        found = trace.sql("SELECT step, path FROM device_event JOIN module USING (rank, span, module_id)").rows()
     assert [tuple(row.values()) for row in found] == [(3, "layers.0")]
 
 
@@ -84,9 +82,7 @@ def test_domains_and_categories_are_kept_and_start_end_ranges_too(nsys):
             category=category,
             **common,
         )
-    nsys.insert(
-        "NVTX_EVENTS", start=25, eventType=34, text="mark", domainId=1, category=5, **common
-    )
+    nsys.insert("NVTX_EVENTS", start=25, eventType=34, text="mark", domainId=1, category=5, **common)
     tables = nsys.read()
     assert host(tables, "name", "start_ns", "dur_ns", "other_args") == [
         ("ncclAllReduce", 0, 10, '{"domain": "NCCL"}'),

@@ -75,9 +75,7 @@ def test_what_is_given_with_a_range_is_an_argument(values, expected, nsys):
 
 @pytest.mark.parametrize("spelled", [bytes, bytes.hex])
 def test_structures_are_read_by_their_layout(spelled, nsys):
-    tables = given(
-        nsys, 0, 90, "ncclAllReduce", domain=NCCL, binaryData=spelled(all_reduce())
-    ).read()
+    tables = given(nsys, 0, 90, "ncclAllReduce", domain=NCCL, binaryData=spelled(all_reduce())).read()
     ((found,),) = host(tables, "other_args")
     assert json.loads(found) == {
         "NCCL communicator ID": COMMUNICATOR,
@@ -109,15 +107,11 @@ def test_the_end_of_a_group_launches_what_one_call_in_it_asked_for(nsys):
             start = at + 20 + 10 * place
             given(nsys, start, start + 5, "ncclAllReduce", NCCL, binaryData=all_reduce(size))
         given(nsys, at + 50, at + 90, "ncclGroupEnd", NCCL)
-        nsys.launch(
-            at + 60, at + 1, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", at + 100, at + 150
-        )
+        nsys.launch(at + 60, at + 1, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", at + 100, at + 150)
     assert collectives(nsys) == [(BYTES, f"0x{COMMUNICATOR:x}", None), (None, None, None)]
 
 
 def collectives(nsys):
     with stepscope.open(nsys.path, cache=False) as trace:
-        found = trace.sql(
-            "SELECT bytes, communicator, group_size FROM collective ORDER BY start_ns"
-        ).rows()
+        found = trace.sql("SELECT bytes, communicator, group_size FROM collective ORDER BY start_ns").rows()
     return [tuple(row.values()) for row in found]

@@ -112,9 +112,7 @@ def test_a_graph_that_was_traced_as_one_is_work_of_its_own_category(nsys):
         contextId=1, streamId=7, correlationId=3, globalPid=global_pid(),
     )  # fmt: skip
     columns = ("category", "kind", "name", "graph_id", "dur_ns", "correlation")
-    assert device(nsys.read(), *columns) == [
-        ("cuda_graph", "computation", "CUDA graph 4", 4, 80, 3)
-    ]
+    assert device(nsys.read(), *columns) == [("cuda_graph", "computation", "CUDA graph 4", 4, 80, 3)]
 
 
 def test_nodes_of_graphs_keep_their_numbers(nsys):
@@ -124,9 +122,7 @@ def test_nodes_of_graphs_keep_their_numbers(nsys):
 
 def test_calls_of_runtime_driver_and_system_are_told_apart(nsys):
     thread = global_tid(150)
-    for number, name in enumerate(
-        ("cudaMalloc_v3020", "cuLaunchKernelEx", "cudaMemcpy_ptsz_v7000")
-    ):
+    for number, name in enumerate(("cudaMalloc_v3020", "cuLaunchKernelEx", "cudaMemcpy_ptsz_v7000")):
         nsys.insert(
             "CUPTI_ACTIVITY_KIND_RUNTIME", start=number, end=number + 1, globalTid=thread,
             correlationId=number, nameId=nsys.text(name),
@@ -207,9 +203,7 @@ def test_names_of_strings_that_are_missing_are_counted(nsys):
 
 def two_processes(nsys: Nsys) -> Nsys:
     nsys.launch(100, 5, "gemm", 150, 190, pid=10144).launch(100, 5, "relu", 150, 160, pid=9145)
-    return nsys.insert(
-        "OSRT_API", start=1, end=2, globalTid=global_tid(7, 7), nameId=nsys.text("poll")
-    )
+    return nsys.insert("OSRT_API", start=1, end=2, globalTid=global_tid(7, 7), nameId=nsys.text("poll"))
 
 
 def test_each_process_with_device_work_is_a_rank_and_marked_as_guessed(nsys):

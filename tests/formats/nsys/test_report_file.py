@@ -78,9 +78,7 @@ def test_an_export_that_fails_says_why(report, tmp_path, monkeypatch, body, reas
 
 
 def test_what_nsys_writes_is_held_to_what_an_export_is(report, tmp_path, monkeypatch):
-    installed(
-        tmp_path, monkeypatch, "open(sys.argv[-2], 'wb').write(b'SQLite format 3\\0' + bytes(99))"
-    )
+    installed(tmp_path, monkeypatch, "open(sys.argv[-2], 'wb').write(b'SQLite format 3\\0' + bytes(99))")
     with pytest.raises(SourceError, match="not a database of Nsight Systems"):
         stepscope.open(report, cache=False)
 
@@ -117,9 +115,7 @@ def test_a_report_beside_its_export_is_the_same_recording(tmp_path, ending):
         assert trace.sql("SELECT rank, span FROM source").rows() == [{"rank": 3, "span": 0}]
 
 
-def test_an_export_older_than_its_report_is_read_only_where_the_report_cannot_be(
-    report, tmp_path, monkeypatch
-):
+def test_an_export_older_than_its_report_is_read_only_where_the_report_cannot_be(report, tmp_path, monkeypatch):
     folder = report.parent / "run"
     folder.mkdir()
     report = report.rename(folder / report.name)

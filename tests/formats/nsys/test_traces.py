@@ -46,9 +46,7 @@ def test_two_processes_are_two_ranks(before):
 
 
 def test_every_launched_kernel_has_its_operator_and_the_others_are_counted(before):
-    launched = (
-        "SELECT launch_id IS NULL AS alone, count(*) AS n, sum(dur_ns) AS ns FROM device_event"
-    )
+    launched = "SELECT launch_id IS NULL AS alone, count(*) AS n, sum(dur_ns) AS ns FROM device_event"
     assert rows(
         before,
         "SELECT count(*) AS n FROM device_event WHERE category = 'kernel' AND operator_id IS NOT NULL",
@@ -76,9 +74,7 @@ def test_sampled_stacks_are_those_of_the_export(folder):
 
 def test_device_events_and_calls_are_those_of_nsights_tables(folder):
     with stepscope.open(folder / "a100_cloverleaf.sqlite.gz") as trace:
-        (zero,) = rows(
-            trace, "SELECT min(start_ns) AS z FROM device_event WHERE category = 'kernel'"
-        )[0]
+        (zero,) = rows(trace, "SELECT min(start_ns) AS z FROM device_event WHERE category = 'kernel'")[0]
         first = 533_338_240 - zero  # the first kernel in Nsight's table
         ours = {
             (first + start, first + start + dur, stream, copied, _short(name))

@@ -68,14 +68,10 @@ class Nvprof:
     def string(self, text: str) -> int:
         if text not in self.strings:
             self.strings[text] = len(self.strings) + 1
-            self.connection.execute(
-                "INSERT INTO StringTable VALUES (?, ?)", (self.strings[text], text)
-            )
+            self.connection.execute("INSERT INTO StringTable VALUES (?, ?)", (self.strings[text], text))
         return self.strings[text]
 
-    def launch(
-        self, at: int, correlation: int, kernel: str, start: int, end: int, thread: int = MAIN
-    ) -> Nvprof:
+    def launch(self, at: int, correlation: int, kernel: str, start: int, end: int, thread: int = MAIN) -> Nvprof:
         """A kernel and the call that launched it."""
         self.insert(
             "RUNTIME", cbid=LAUNCH_KERNEL, start=at, end=at + 2, processId=7, threadId=thread,

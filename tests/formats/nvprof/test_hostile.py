@@ -59,9 +59,7 @@ def test_flipped_bytes_are_read_or_refused_but_never_a_traceback(whole, tmp_path
 
 
 def test_views_triggers_and_virtual_tables_are_never_run(tmp_path):
-    made = Nvprof(
-        tmp_path / "net.sql", without=["CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_DRIVER"]
-    )
+    made = Nvprof(tmp_path / "net.sql", without=["CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_DRIVER"])
     made.connection.execute(
         "CREATE VIEW CUPTI_ACTIVITY_KIND_RUNTIME AS WITH RECURSIVE n(i) AS "
         "(SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT 211 AS cbid, i AS start, i AS end, "

@@ -52,9 +52,7 @@ def test_copies_say_where_from_and_where_to(nvprof):
         "MEMCPY", copyKind=1, srcKind=1, dstKind=3, bytes=64, start=10, end=30, deviceId=0,
         contextId=1, streamId=7, correlationId=3,
     )  # fmt: skip
-    nvprof.insert(
-        "MEMSET", bytes=32, start=40, end=41, deviceId=0, contextId=1, streamId=7, correlationId=4
-    )
+    nvprof.insert("MEMSET", bytes=32, start=40, end=41, deviceId=0, contextId=1, streamId=7, correlationId=4)
     copy, fill = nvprof.read().device_event.to_pylist()
     assert copy["name"] == "Memcpy HtoD (Pageable -> Device)"
     assert (copy["copy_kind"], copy["memory_kind"], copy["bytes"]) == ("HtoD", "pageable", 64)
@@ -202,9 +200,7 @@ def test_gradients_of_a_convolution_get_their_shapes_from_the_forward(nvprof):
         ("cos", (tensor(3, 4),), ("CosBackward", "sin"), None),
     ],
 )  # fmt: skip
-def test_each_kind_of_node_calls_what_torchs_derivatives_say(
-    nvprof, function, given, nodes, derived
-):
+def test_each_kind_of_node_calls_what_torchs_derivatives_say(nvprof, function, given, nodes, derived):
     node, called = nodes
     nvprof.ranges((0, 20, call("torch", function, *given)), (1, 19, f"{function}, seq = 3")).ranges(
         (50, 90, f"{node}, seq = 3"), (51, 60, f"{called}, seq = 0"), thread=AUTOGRAD
@@ -271,9 +267,7 @@ def test_thread_ids_with_and_without_a_sign_are_one_thread(nvprof):
 def test_times_since_1970_are_told_from_times_since_the_machines_start(tmp_path):
     since_boot = Nvprof(tmp_path / "boot.sql").launch(1000, 1, "k", 1500, 1600).read()
     since_1970 = (
-        Nvprof(tmp_path / "epoch.sql")
-        .launch(A_DAY_IN_2020, 1, "k", A_DAY_IN_2020 + 500, A_DAY_IN_2020 + 600)
-        .read()
+        Nvprof(tmp_path / "epoch.sql").launch(A_DAY_IN_2020, 1, "k", A_DAY_IN_2020 + 500, A_DAY_IN_2020 + 600).read()
     )
     assert since_boot.facts.start_epoch_ns is None
     assert since_1970.facts.start_epoch_ns == A_DAY_IN_2020
@@ -297,9 +291,7 @@ def test_missing_tables_are_missed_by_nobody(tmp_path, missing):
 
 def test_missing_columns_are_not_measured(tmp_path):
     made = Nvprof(tmp_path / "net.sql", without=["CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL"])
-    made.connection.execute(
-        "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL(start INT, end INT, correlationId INT, name INT)"
-    )
+    made.connection.execute("CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL(start INT, end INT, correlationId INT, name INT)")
     made.insert("KERNEL", start=10, end=30, correlationId=1, name=made.string("k"))
     (row,) = made.read().device_event.to_pylist()
     assert (row["name"], row["dur_ns"], row["grid_x"], row["stream"]) == ("k", 20, None, -1)
@@ -362,9 +354,7 @@ def test_events_and_metrics_without_a_name_are_kept_by_number(nvprof):
     nvprof.insert("METRIC", id=7, value=struct.pack("<d", 0.46), correlationId=6)
     nvprof.insert("METRIC", id=8, value=struct.pack("<q", 123_456), correlationId=6)
     nvprof.insert("METRIC", id=9, value=struct.pack("<q", 0), correlationId=6)
-    nvprof.insert(
-        "METRIC_INSTANCE", id=7, value=struct.pack("<d", -2.5), instance=3, correlationId=5
-    )
+    nvprof.insert("METRIC_INSTANCE", id=7, value=struct.pack("<d", -2.5), instance=3, correlationId=5)
     nvprof.insert("EVENT", id=11, value=77, domain=1, correlationId=5)
     nvprof.insert("EVENT_INSTANCE", id=11, value=40, domain=1, instance=0, correlationId=5)
     nvprof.insert("EVENT", id=11, value=1, correlationId=99)  # no kernel of this recording
@@ -372,8 +362,7 @@ def test_events_and_metrics_without_a_name_are_kept_by_number(nvprof):
     tables = nvprof.read()
     kernels = tables.device_event.to_pylist()
     assert [
-        (kernels[row["device_row"]]["name"], row["metric"], row["value"])
-        for row in tables.kernel_metric.to_pylist()
+        (kernels[row["device_row"]]["name"], row["metric"], row["value"]) for row in tables.kernel_metric.to_pylist()
     ] == [
         ("relu", "metric 7", 0.46),
         ("relu", "metric 8", 123_456.0),

@@ -30,9 +30,7 @@ def test_texts_of_torch_and_of_the_program_are_told_apart(text, sort, name, sequ
 
 
 def test_a_calls_arguments_keep_their_names_shapes_and_values():
-    text = call(
-        "torch", "norm", tensor(6, 2, dtype="float16"), scalar(2.0), scalar(None, name="dtype")
-    )
+    text = call("torch", "norm", tensor(6, 2, dtype="float16"), scalar(2.0), scalar(None, name="dtype"))
     marker = parse_marker(text)
     assert (marker.sort, marker.name) == ("call", "torch.norm")
     assert [(one.name, one.kind, one.shape, one.value) for one in marker.arguments] == [

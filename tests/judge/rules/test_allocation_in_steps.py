@@ -6,9 +6,7 @@ import pytest
 from tests.judge.kineto_trace import Recorder, training
 
 
-def emptying(
-    *, since: int = 0, until: int = 99, us: int = 400, name: str = "cudaMalloc", first: int = 0
-) -> Any:
+def emptying(*, since: int = 0, until: int = 99, us: int = 400, name: str = "cudaMalloc", first: int = 0) -> Any:
     taken = 0
 
     def step(r: Recorder) -> None:

@@ -12,15 +12,11 @@ def broadcast(r: Recorder, buffers: int, dtype: str) -> None:
     with r.operator("aten::flatten_dense_tensors", [[64]] * buffers, dtype):
         r.now += 25 * buffers
         with r.operator("aten::cat", [[64]] * buffers, dtype):
-            r.kernel(
-                "void at::native::(anonymous namespace)::CatArrayBatchedCopy<float, 1, 128>", 6
-            )
+            r.kernel("void at::native::(anonymous namespace)::CatArrayBatchedCopy<float, 1, 128>", 6)
     with r.operator("c10d::broadcast_", [[64 * buffers]], dtype), r.operator("record_param_comms"):
         comms = {"Collective name": "broadcast", "In msg nelems": 64 * buffers, "dtype": "Float",
                  "Out msg nelems": 64 * buffers, "Group size": 2, "Process Group Name": "0"}  # fmt: skip
-        r.kernel(
-            "ncclDevKernel_Broadcast_RING_LL(ncclDevComm*, unsigned long)", 30, stream=40, **comms
-        )
+        r.kernel("ncclDevKernel_Broadcast_RING_LL(ncclDevComm*, unsigned long)", 30, stream=40, **comms)
     with r.operator("aten::unflatten_dense_tensors", [[64 * buffers]], dtype):
         r.now += 140 * buffers
     for _ in range(buffers):
@@ -52,9 +48,7 @@ def steps(buffers: int, *, every: int = 1, in_forward: bool = True) -> Any:
 
 def test_buffers_broadcast_in_each_step_are_found(found: Any) -> None:
     (row,) = found(steps(106), "broadcast-buffers")
-    assert row["title"].startswith(
-        "DistributedDataParallel broadcasts 106 buffers at the start of each"
-    )
+    assert row["title"].startswith("DistributedDataParallel broadcasts 106 buffers at the start of each")
     (evidence,) = row["evidence"]
     assert (evidence["forwards_per_step"], evidence["buffers"]) == (1, 106)
     assert evidence["unflatten_ns"] == (140 * 106 + 8) * 1_000

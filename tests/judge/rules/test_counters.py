@@ -10,9 +10,7 @@ THEIR_OWN = "own::kernel<(int)4, (bool)1>(float *)"
 PLAIN_GEMM = "batched_gemm_kernel"
 
 
-def trace_of(
-    kernel: str = OWN, operator: str = "my::own", dtype: str = "float", us: int = 40
-) -> Any:
+def trace_of(kernel: str = OWN, operator: str = "my::own", dtype: str = "float", us: int = 40) -> Any:
     def step(r: Recorder) -> None:
         for _ in range(30):
             with r.operator(operator, [[64, 64], [64, 64]], dtype):
@@ -25,8 +23,7 @@ def trace_of(
 
 def report_of(kernel: str = THEIR_OWN, **metrics: float) -> str:
     named = {
-        name.replace("__", "\0").replace("_DOT_", ".").replace("\0", "__"): value
-        for name, value in metrics.items()
+        name.replace("__", "\0").replace("_DOT_", ".").replace("\0", "__"): value for name, value in metrics.items()
     }
     columns = "".join(f',"{name}"' for name in named)
     cells = "".join(f',"{value}"' for value in named.values())
@@ -102,9 +99,7 @@ CONFLICTS = {
 
 
 def test_bank_conflicts_count_where_shared_memory_is_what_limits(found: Any) -> None:
-    (row,) = found(
-        trace_of(), "bank-conflicts", report_of(**CONFLICTS, **sol(30, 70, l1=70, dram=10))
-    )
+    (row,) = found(trace_of(), "bank-conflicts", report_of(**CONFLICTS, **sol(30, 70, l1=70, dram=10)))
     assert row["value"] == 30 * 40_000 * 0.5
     assert row["evidence"][0]["shared_load_conflicts"] == 500
     for near in (sol(30, 70, l1=40, dram=70), {}):

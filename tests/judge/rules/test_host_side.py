@@ -49,9 +49,7 @@ def test_reorders_that_take_a_fifth_are_found(findings: Any) -> None:
 
 def test_what_such_a_recording_has_is_named_in_place_of_nothing(findings: Any) -> None:
     row = findings(FAST.format(1))["nothing-recorded"]
-    assert row["title"].endswith(
-        "no operator, device event or phase to judge by, but the primitives of oneDNN"
-    )
+    assert row["title"].endswith("no operator, device event or phase to judge by, but the primitives of oneDNN")
     assert "stepscope onednn" in row["advice"]
 
 

@@ -32,8 +32,7 @@ def found(tmp_path: Path) -> Any:
 def test_memory_that_every_step_keeps_is_found_with_the_line_that_allocates_it(found: Any) -> None:
     (row,) = found(training(6, leaks=300), "kept-memory")
     assert row["title"] == (
-        "Memory grows by 300 B a step, in each of 4 steps; 100.0 % of it is allocated by "
-        "/job/model.py(12): forward"
+        "Memory grows by 300 B a step, in each of 4 steps; 100.0 % of it is allocated by /job/model.py(12): forward"
     )
     assert row["value"] == 300
     assert row["evidence"][0]["bytes_per_step"] == 300
@@ -99,9 +98,7 @@ def test_free_memory_in_pieces_explains_an_out_of_memory(found: Any) -> None:
         pytest.param(failed(4 * MIB), id="it lies in one piece"),
     ],
 )
-def test_what_fragmentation_does_not_explain_is_no_advice_for_it(
-    found: Any, snapshot: dict[str, Any]
-) -> None:
+def test_what_fragmentation_does_not_explain_is_no_advice_for_it(found: Any, snapshot: dict[str, Any]) -> None:
     (row,) = found(snapshot, "out-of-memory")
     assert row["title"].startswith("Out of memory: ")
     assert "expandable" not in row["advice"]

@@ -43,9 +43,7 @@ def test_tf32_that_is_on_unknown_or_of_no_use_is_not(found: Any, trace: Any) -> 
 
 
 def test_half_precision_products_of_odd_sizes_off_tensor_cores_are_found(found: Any) -> None:
-    (row,) = found(
-        layers("volta_hgemm_128x128_tn", 900, "c10::Half", 1023, V100), "tensor-cores-unused"
-    )
+    (row,) = found(layers("volta_hgemm_128x128_tn", 900, "c10::Half", 1023, V100), "tensor-cores-unused")
     assert row["value"] == 30 * 900_000
     assert row["saving_high_ns"] == row["value"]
     assert "1023, not a multiple of 8" in row["evidence"][0]["sizes"]

@@ -43,7 +43,5 @@ def test_three_small_products_of_one_shape_in_a_row_are_found(found: Any) -> Non
     [blocks((2304,)), blocks(grid=96), blocks(between=True), blocks((768, 3072, 768))],
     ids=["joined", "a grid that fills the device", "an activation between", "other shapes"],
 )
-def test_a_joint_product_and_those_that_depend_on_each_other_are_not(
-    found: Any, trace: Any
-) -> None:
+def test_a_joint_product_and_those_that_depend_on_each_other_are_not(found: Any, trace: Any) -> None:
     assert found(trace, "separate-gemms") == []

@@ -11,11 +11,7 @@ SMALL = [size for size in PARAMETERS if 4 * size < 2**20]
 
 
 def all_reduce(r: Recorder, elements: int, us: int, *, recorded: bool = True) -> None:
-    size = (
-        {"In msg nelems": elements, "Out msg nelems": elements, "dtype": "Float"}
-        if recorded
-        else {}
-    )
+    size = {"In msg nelems": elements, "Out msg nelems": elements, "dtype": "Float"} if recorded else {}
     comms = {"Collective name": "allreduce", "Group size": 8, "Process Group Name": "0", **size}
     with r.operator("c10d::allreduce_"), r.operator("record_param_comms"):
         r.kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*)", us, stream=20, **comms)
@@ -106,7 +102,5 @@ def test_calls_of_the_host_count_where_there_is_no_device(
 ) -> None:
     trace = on_the_host(sizes)
     trace["deviceProperties"] = []
-    trace["traceEvents"] = [
-        e for e in trace["traceEvents"] if e["cat"] in ("cpu_op", "user_annotation")
-    ]
+    trace["traceEvents"] = [e for e in trace["traceEvents"] if e["cat"] in ("cpu_op", "user_annotation")]
     assert [row["value"] for row in found(trace, "small-all-reduces")] == expected

@@ -24,8 +24,7 @@ def job(*delays_ms: int, told: bool = True) -> Meetings:
 def test_the_rank_that_the_others_wait_for_is_named_with_its_cause(findings: Findings) -> None:
     (row,) = findings(job(30, 30, 30, 30).rows(), "straggling-rank")
     assert row["title"] == (
-        "Straggling rank: in collectives the others wait 30.00 ms per step for rank 2: computation "
-        "100.0 % (gemm)"
+        "Straggling rank: in collectives the others wait 30.00 ms per step for rank 2: computation 100.0 % (gemm)"
     )
     assert (row["value"], row["rank"], row["saving_high_ns"]) == (0.3, 2, 30 * MS)
     assert row["evidence"] == [{"rank": 2, "cause": "computation", "late_ns": 30 * MS}]
@@ -82,11 +81,6 @@ def test_waiting_for_what_lies_before_a_recording_is_no_sure_communication(
     made.compute(1, 150, 155)
     made.meet({0: 150, 1: 155}, 160)
     (row,) = findings(made.rows(), "communication-bound")
-    assert row["title"].endswith(
-        "; 55.00 ms of it for what late ranks did before their recordings start"
-    )
+    assert row["title"].endswith("; 55.00 ms of it for what late ranks did before their recordings start")
     assert row["confidence"] == "low"
-    assert (
-        "before their recordings"
-        not in findings(job(4, 4, 4, 4).rows(), "communication-bound")[0]["title"]
-    )
+    assert "before their recordings" not in findings(job(4, 4, 4, 4).rows(), "communication-bound")[0]["title"]

@@ -31,9 +31,7 @@ def softmax(r: Recorder, *, safe: bool = False) -> int:
         number = one(r, "aten::_softmax", SOFTMAX, 280, SCORES, [], [])
         if safe:
             one(r, "aten::eq", VECTORIZED.format("CompareEqFunctor<c10::Half>"), 150, SCORES, [])
-            one(
-                r, "aten::all", "void at::native::reduce_kernel<512, 1, and_kernel>", 90, SCORES, []
-            )
+            one(r, "aten::all", "void at::native::reduce_kernel<512, 1, and_kernel>", 90, SCORES, [])
             one(r, "aten::where", VECTORIZED.format("where_kernel_impl"), 300, SCORES, [], SCORES)
     return number
 
@@ -41,13 +39,9 @@ def softmax(r: Recorder, *, safe: bool = False) -> int:
 def scores(r: Recorder) -> dict[str, int]:
     """The product of queries and keys, scaled and masked."""
     numbers = {"BmmBackward0": one(r, "aten::bmm", GEMM, 190, Q, K_T)}
-    numbers["DivBackward0"] = one(
-        r, "aten::div", VECTORIZED.format("MulFunctor<float>"), 260, SCORES, []
-    )
+    numbers["DivBackward0"] = one(r, "aten::div", VECTORIZED.format("MulFunctor<float>"), 260, SCORES, [])
     fill = VECTORIZED.format("masked_fill_kernel")
-    numbers["MaskedFillBackward0"] = one(
-        r, "aten::masked_fill", fill, 280, SCORES, [1, 1, 1024, 1024], []
-    )
+    numbers["MaskedFillBackward0"] = one(r, "aten::masked_fill", fill, 280, SCORES, [1, 1, 1024, 1024], [])
     return numbers
 
 
@@ -81,9 +75,7 @@ def eager_backward(r: Recorder, numbers: dict[str, int]) -> None:
     node("BmmBackward0", ("aten::bmm", GEMM, 190), ("aten::bmm", GEMM, 190))
 
 
-def layers(
-    attention: Callable[[Recorder], dict[str, int] | None], *, backward: bool = False
-) -> Any:
+def layers(attention: Callable[[Recorder], dict[str, int] | None], *, backward: bool = False) -> Any:
     def step(r: Recorder) -> None:
         numbers = []
         for _ in range(LAYERS):
@@ -109,15 +101,9 @@ def test_eager_attention_is_found_forward_and_backward(found: Any) -> None:
     assert row["title"].startswith("Attention made of separate kernels takes ")
     assert " in 4 calls, backward included, " in row["title"]
     between = (260 + 280 + 280 + 340 + 350 + 400 + 280 + 260) / (FORWARD + BACKWARD)
-    assert row["title"].endswith(
-        f", backward included, {between:.1%} of it between the products".replace("%", " %")
-    )
+    assert row["title"].endswith(f", backward included, {between:.1%} of it between the products".replace("%", " %"))
     assert row["evidence"][0] == {"scores": "8 × 12 × 1024 × 1024", "attentions": LAYERS}
-    products = {
-        of["direction"]: of["kernels"]
-        for of in row["evidence"][1:]
-        if of["operator"] == "aten::bmm"
-    }
+    products = {of["direction"]: of["kernels"] for of in row["evidence"][1:] if of["operator"] == "aten::bmm"}
     assert products == {"forward": 2 * LAYERS, "backward": 4 * LAYERS}
     assert (row["saving_low_ns"], row["confidence"]) == (0, "high")
 
@@ -154,17 +140,13 @@ def math_path(r: Recorder) -> None:
 def test_the_math_path_of_sdpa_is_found_with_its_own_advice(found: Any) -> None:
     (row,) = found(layers(math_path), "unfused-attention")
     assert row["value"] == LAYERS * (190 + 270 + 280 + 150 + 90 + 300 + 180) * 1_000
-    assert row["advice"].startswith(
-        "scaled_dot_product_attention is called and takes its math path."
-    )
+    assert row["advice"].startswith("scaled_dot_product_attention is called and takes its math path.")
 
 
 def fused(r: Recorder) -> None:
     heads = [[8, 12, 1024, 64]] * 3
     with r.operator("aten::_scaled_dot_product_flash_attention", heads):
-        r.kernel(
-            "void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, 128, 4> >", 900
-        )
+        r.kernel("void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, 128, 4> >", 900)
 
 
 def routed(r: Recorder) -> None:

@@ -54,9 +54,7 @@ def met(*arrivals: list[int], last: int = 10, every: int = 1000, **more: Any) ->
 def ahead(rows: list[Row], ns: int, ppb: int = 0) -> list[Row]:
     """The rows by a clock that is ahead, and runs faster."""
     moved = {"start_ns", "end_ns"}
-    return [
-        {k: v + ns + v * ppb // 10**9 if k in moved else v for k, v in row.items()} for row in rows
-    ]
+    return [{k: v + ns + v * ppb // 10**9 if k in moved else v for k, v in row.items()} for row in rows]
 
 
 def matched(found: Collectives, aligned: Aligned) -> list[list[int]]:
@@ -125,9 +123,7 @@ def test_a_communicator_tells_groups_of_one_name_apart():
     assert aligned.matches.ranks.tolist() == [2, 2, 2, 2]
     # A pointer, which is another on each rank, tells nothing.
     rows = met([9, 0], [0, 9], **unnamed)
-    _, aligned = together(
-        *([{**row, "communicator": str(n)} for row in own] for n, own in enumerate(rows))
-    )
+    _, aligned = together(*([{**row, "communicator": str(n)} for row in own] for n, own in enumerate(rows)))
     assert aligned.matches.ranks.tolist() == [2, 2]
     assert aligned.confidence.tolist() == [0.9, 0.9]
 
@@ -177,9 +173,7 @@ def test_coalesced_collectives_of_one_sequence_number_are_matched_in_turn():
 
 def test_a_transfer_is_matched_with_that_of_its_peer():
     two = met([70, 0], [0, 0], operation="send", source_rank=None, destination_rank=1)
-    two[1] = [
-        {**row, "operation": "recv", "source_rank": 0, "destination_rank": None} for row in two[1]
-    ]
+    two[1] = [{**row, "operation": "recv", "source_rank": 0, "destination_rank": None} for row in two[1]]
     found, aligned = together(*two)
     assert matched(found, aligned) == [[0, 1], [0, 1]]
     stray = [{**row, "destination_rank": None} for row in two[0]]

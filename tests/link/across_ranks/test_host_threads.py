@@ -16,9 +16,7 @@ def run(start: list[int], end: list[int]) -> Run:
     return Run(np.zeros(count, np.int64), column(start), column(end), np.ones(count, bool))
 
 
-def test_the_nth_is_the_nth_where_all_run_at_the_same_time_and_the_nearest_end_is_anothers() -> (
-    None
-):
+def test_the_nth_is_the_nth_where_all_run_at_the_same_time_and_the_nearest_end_is_anothers() -> None:
     early = run([0, 1_000, 4_000], [5_000, 9_100, 9_000])
     late = run([4_500, 8_000, 8_900], [9_050, 9_080, 15_000])
     assert pair(early, late, aligned=True).tolist() == [0, 1, 2]

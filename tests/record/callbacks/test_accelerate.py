@@ -83,9 +83,7 @@ def test_two_processes_over_gloo_record_the_same_steps(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("where", FAULTS)
-def test_a_fault_of_ours_does_not_reach_the_loop(
-    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fault_of_ours_does_not_reach_the_loop(where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected, _ = _train(tmp_path / "off", 2, steps=0)
     break_it(where, monkeypatch)
     losses, _ = _train(tmp_path, 2, steps=2, phases=True, trigger=tmp_path / "trigger")

@@ -55,9 +55,7 @@ def _fit(tmp_path: Path, options: dict[str, Any] | None, resume: Any = None, **m
 
     from stepscope.record.callbacks.lightning import StepScopeCallback
 
-    callbacks = (
-        [] if options is None else [StepScopeCallback(tmp_path / "out", name="pl", **options)]
-    )
+    callbacks = [] if options is None else [StepScopeCallback(tmp_path / "out", name="pl", **options)]
     trainer = pl.Trainer(
         accelerator="cpu",
         devices=1,

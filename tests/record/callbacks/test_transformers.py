@@ -30,9 +30,7 @@ def _train(
     model = GPT2LMHeadModel(GPT2Config(vocab_size=32, n_positions=8, n_embd=8, n_layer=1, n_head=1))
     data = [{"input_ids": torch.arange(i, i + 8) % 32} for i in range(48)]
     data = [{**one, "labels": one["input_ids"]} for one in data]
-    callbacks = (
-        [] if options is None else [StepScopeCallback(tmp_path / "out", name="hf", **options)]
-    )
+    callbacks = [] if options is None else [StepScopeCallback(tmp_path / "out", name="hf", **options)]
     arguments = TrainingArguments(
         output_dir=str(tmp_path / "hf"),
         per_device_train_batch_size=2,
@@ -43,9 +41,7 @@ def _train(
         use_cpu=True,
         **more,
     )
-    trainer = Trainer(
-        model, arguments, train_dataset=data, eval_dataset=data[:4], callbacks=callbacks
-    )
+    trainer = Trainer(model, arguments, train_dataset=data, eval_dataset=data[:4], callbacks=callbacks)
     trainer.train(resume_from_checkpoint=resume)
     assert untouched(model)
     losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]

@@ -85,9 +85,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> str:
     return _run(folder, "train.py", "7")[1]
 
 
-def _run(
-    folder: Path, *arguments: str, code: int = 0, **environment: str
-) -> tuple[list[str], str, str]:
+def _run(folder: Path, *arguments: str, code: int = 0, **environment: str) -> tuple[list[str], str, str]:
     """What was written down of a run, and its stdout and stderr."""
     calls = folder / "calls"
     calls.unlink(missing_ok=True)
@@ -128,9 +126,7 @@ def test_the_profiler_is_started_and_stopped_around_exactly_these_steps(
 
 
 @pytest.mark.torch
-def test_a_job_that_ends_within_the_steps_stops_the_profiler(
-    stand_ins: Path, tmp_path: Path
-) -> None:
+def test_a_job_that_ends_within_the_steps_stops_the_profiler(stand_ins: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     where = {"LD_LIBRARY_PATH": str(stand_ins)}
     calls, _, err = _captured(tmp_path, "cuda-profiler", "3-90", "9", "raise", code=7, **where)
@@ -153,9 +149,7 @@ class _Failing:
         ("roctx", "roctxProfilerResume returned 5"),
     ],
 )
-def test_an_error_of_the_profiler_is_one_warning(
-    word: str, why: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_of_the_profiler_is_one_warning(word: str, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(signals, "load", lambda *_: _Failing(5))
     with pytest.warns(RecordingWarning, match=why) as warned:
         _drive(CapturedSteps(StepRange(2, 3), signal_called(word)))
@@ -172,9 +166,7 @@ def test_without_its_library_there_is_one_warning_and_the_job_runs_on(
     monkeypatch.setattr(signals, "load", load)
     monkeypatch.setattr(nvtx, "load", load)
     nvtx.nvtx.cache_clear()
-    with pytest.warns(
-        RecordingWarning, match="is not on this machine|where libraries are"
-    ) as warned:
+    with pytest.warns(RecordingWarning, match="is not on this machine|where libraries are") as warned:
         _drive(CapturedSteps(StepRange(2, 3), signal_called(word)))
     assert len(warned) == 1
 

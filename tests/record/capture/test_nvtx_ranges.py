@@ -165,9 +165,7 @@ class _Counting(EveryStep):
         return False
 
 
-def test_every_operator_of_the_steps_has_a_range_and_losses_are_the_same(
-    heard: Heard, tmp_path: Path
-) -> None:
+def test_every_operator_of_the_steps_has_a_range_and_losses_are_the_same(heard: Heard, tmp_path: Path) -> None:
     chosen = StepRange(4, 5)
     ranged = _run(tmp_path, CapturedSteps(chosen, None, nvtx=True))
     counting = _Counting(chosen)
@@ -186,9 +184,7 @@ def test_ranges_lie_in_their_step_phase_and_module(heard: Heard, tmp_path: Path)
     assert outermost == ["rank 0 of 1, stepscope", step]
     assert json.loads(said.removeprefix("settings ").removesuffix(", stepscope")) == settings()
     phases = [text for text, inside in heard.ranges if text.startswith("phase: ")]
-    assert phases == [
-        f"phase: {name}" for name in ("input_wait", "forward", "loss", "backward", "optimizer")
-    ]
+    assert phases == [f"phase: {name}" for name in ("input_wait", "forward", "loss", "backward", "optimizer")]
     modules = {text: inside for text, inside in heard.ranges if text.startswith("nn.Module: ")}
     block = "nn.Module: blocks.1 (Block)"
     assert modules["nn.Module: blocks.1.up (Linear)"] == (step, "phase: forward", net, block)
@@ -255,9 +251,7 @@ def test_a_job_with_a_dispatch_mode_of_its_own_keeps_it(heard: Heard, tmp_path: 
     }
 
 
-def test_a_mode_that_the_job_enters_meanwhile_is_left_before_ours(
-    heard: Heard, tmp_path: Path
-) -> None:
+def test_a_mode_that_the_job_enters_meanwhile_is_left_before_ours(heard: Heard, tmp_path: Path) -> None:
     script = SCRIPT.replace(
         "    optimizer.zero_grad()\n", "    optimizer.zero_grad()\n    if len(losses) == 4:\n"
         "        from torch.utils.flop_counter import FlopCounterMode\n"
@@ -274,8 +268,7 @@ def test_a_call_is_described_as_torch_describes_it() -> None:
     add = torch.ops.aten.add.Tensor
     given = (torch.ones(3, 4, dtype=torch.bfloat16), torch.ones(4))
     assert operators.describe(add, given, {"alpha": 2}) == (
-        b', sizes = [[3, 4], [4], []], types = ["bfloat16", "float32", "Scalar"], '
-        b'values = ["", "", "2"]'
+        b', sizes = [[3, 4], [4], []], types = ["bfloat16", "float32", "Scalar"], values = ["", "", "2"]'
     )
     stack = torch.ops.aten.cat.default
     assert operators.describe(stack, ([torch.ones(2), torch.ones(3)],), {}) == (
@@ -351,9 +344,7 @@ def test_two_ranks_under_nsys_yield_the_same_steps_with_all_that_runs_in_them(
     for rank in (0, 1):
         with stepscope.open(tmp_path / f"report-{rank}.sqlite", cache=False) as trace:
             assert [row["step"] for row in trace.steps().rows()] == [4, 5]
-            assert trace.sql("SELECT rank, world_size FROM rank").rows() == [
-                {"rank": rank, "world_size": 2}
-            ]
+            assert trace.sql("SELECT rank, world_size FROM rank").rows() == [{"rank": rank, "world_size": 2}]
             found = trace.sql(
                 "SELECT 'ProfilerStep#' || step || ' ' || name AS call, count(*) AS calls FROM "
                 "host_event JOIN operator_input USING (rank, span, input_id) "

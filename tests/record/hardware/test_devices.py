@@ -60,9 +60,7 @@ def read(monkeypatch: pytest.MonkeyPatch, device: Device, **libraries: ModuleTyp
 
 
 @pytest.mark.parametrize("device", [BY_UUID, BY_PCI])
-def test_a_device_is_found_by_its_uuid_or_its_address(
-    monkeypatch: pytest.MonkeyPatch, device: Device
-) -> None:
+def test_a_device_is_found_by_its_uuid_or_its_address(monkeypatch: pytest.MonkeyPatch, device: Device) -> None:
     assert read(monkeypatch, device, pynvml=nvml()) == ("NVML", HOT)
     assert set(HOT) == set(MEASURES)
 
@@ -81,9 +79,7 @@ def test_what_a_partitioned_device_does_not_tell_is_not_measured(
     def refuses(*_: Any) -> Any:
         raise NVMLError("Not Supported")
 
-    library = nvml(
-        nvmlDeviceGetUtilizationRates=refuses, nvmlDeviceGetCurrentClocksThrottleReasons=refuses
-    )
+    library = nvml(nvmlDeviceGetUtilizationRates=refuses, nvmlDeviceGetCurrentClocksThrottleReasons=refuses)
     _, found = read(monkeypatch, BY_UUID, pynvml=library)
     assert found == {name: HOT[name] for name in list(HOT)[1:6]}
 
@@ -154,9 +150,7 @@ def test_a_device_that_tells_of_no_violation_is_not_known_to_run_freely(
 def test_torch_tells_who_a_device_is(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
-    told = SimpleNamespace(
-        name="NVIDIA H100", uuid=UUID, pci_domain_id=0, pci_bus_id=0x1B, pci_device_id=0
-    )
+    told = SimpleNamespace(name="NVIDIA H100", uuid=UUID, pci_domain_id=0, pci_bus_id=0x1B, pci_device_id=0)
     monkeypatch.setattr(torch.cuda, "get_device_properties", {1: told}.__getitem__)
     assert device_of(torch.device("cuda", 1)) == Device(1, "NVIDIA H100", UUID, (0, 0x1B, 0))
     del told.pci_domain_id  # torch before 2.7

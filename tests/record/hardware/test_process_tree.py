@@ -30,9 +30,7 @@ child.communicate(b"\\n")
 
 def test_children_and_threads_are_seen_and_what_ended_ones_took_counts() -> None:
     """In a process of its own: that of the tests has children of others, who come and go."""
-    ran = subprocess.run(
-        [sys.executable, "-c", OWN_PROCESS], check=True, timeout=60, capture_output=True
-    )
+    ran = subprocess.run([sys.executable, "-c", OWN_PROCESS], check=True, timeout=60, capture_output=True)
     first, ended, living = map(json.loads, ran.stdout.splitlines())
     assert ended["user_ns"] + ended["system_ns"] >= 150_000_000
     assert ended["elapsed_ns"] >= 200_000_000

@@ -57,9 +57,7 @@ def test_a_short_job_gets_a_little_of_what_takes_most(tmp_path: Path) -> None:
     measured = {label for label, count in _counts(profile).items() if count}
     assert "slow" in measured
     assert not profile["complete"]
-    assert {one["reason"] for one in profile["not_measured"]} == {
-        "the recording ended before its turn"
-    }
+    assert {one["reason"] for one in profile["not_measured"]} == {"the recording ended before its turn"}
 
 
 def test_it_ends_after_the_iterations_that_it_was_given(tmp_path: Path) -> None:
@@ -83,7 +81,5 @@ def test_a_plan_of_a_users_own_is_measured_in_rounds_too(tmp_path: Path) -> None
     inline.stop()
     (profile,) = parse_result(tmp_path)
     first, second = profile["timeline"]["device_0"]["stream_0"]
-    assert [sample[0] for sample in first["samples"]][:2] < [
-        sample[0] for sample in second["samples"]
-    ]
+    assert [sample[0] for sample in first["samples"]][:2] < [sample[0] for sample in second["samples"]]
     assert first["samples"][2][0] > second["samples"][1][0]

@@ -27,9 +27,7 @@ def test_what_is_written_in_the_background_is_written_in_turn(tmp_path: Path) ->
     assert (said, files.background.busy) == (["first", "second"], False)
 
 
-def test_a_write_that_hangs_is_said_and_nothing_waits_for_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_write_that_hangs_is_said_and_nothing_waits_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rank_files, "_PATIENCE_SECONDS", 0.01)
     files, ends = RankFiles(tmp_path, Guard("a test")), threading.Event()
     files.background.run(lambda: bool(ends.wait(10)))
@@ -51,9 +49,7 @@ def test_a_write_that_fails_stops_the_recording_and_not_the_job(tmp_path: Path) 
     assert str(guard.error) == "disk"
 
 
-def test_what_ddp_has_timed_outlives_its_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_ddp_has_timed_outlives_its_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     timed = {"communication_ns": 5}
     monkeypatch.setattr(rank_files, "ddp_timing", {"early": None, "late": timed}.get)
     files, phases = RankFiles(tmp_path, Guard("a test")), Phases(lambda: 0)

@@ -71,9 +71,7 @@ def test_an_event_that_never_runs_does_not_hold_the_others_up() -> None:
 
 
 def test_nothing_observed_is_done_at_once() -> None:
-    assert [turn.role for turn in _run(Schedule(warmup=0, repetitions=2, unarmed_every=1), 0)] == [
-        "observe"
-    ]
+    assert [turn.role for turn in _run(Schedule(warmup=0, repetitions=2, unarmed_every=1), 0)] == ["observe"]
 
 
 def _turns_of(turns: list[Turn]) -> list[tuple[int | None, int]]:
@@ -88,9 +86,7 @@ def _turns_of(turns: list[Turn]) -> list[tuple[int | None, int]]:
     return found
 
 
-def _in_rounds(
-    events: int, iterations: int, *, known: bool, order: list[int] | None = None
-) -> list[Turn]:
+def _in_rounds(events: int, iterations: int, *, known: bool, order: list[int] | None = None) -> list[Turn]:
     ran = 0
     schedule = Schedule(
         warmup=0,
@@ -174,9 +170,7 @@ def test_any_schedule_ends_and_measures_each_event_often_enough(
 
 @examples(30)
 @given(repetitions=st.integers(1, 5), unarmed_every=st.integers(0, 4), events=st.integers(1, 4))
-def test_the_planned_number_of_iterations_is_the_real_one(
-    repetitions: int, unarmed_every: int, events: int
-) -> None:
+def test_the_planned_number_of_iterations_is_the_real_one(repetitions: int, unarmed_every: int, events: int) -> None:
     schedule = Schedule(warmup=0, repetitions=repetitions, unarmed_every=unarmed_every)
     schedule.observed(events)
     turns = _run(schedule, events)
@@ -188,9 +182,7 @@ def test_the_planned_number_of_iterations_is_the_real_one(
 
 def _seldom(ks: list[int], iterations: int, **options: Any) -> list[int]:
     """The events of the armed iterations whose measurements count, where one in k measures an event."""
-    schedule = Schedule(
-        warmup=0, repetitions=20, unarmed_every=4, every=lambda event: ks[event or 0], **options
-    )
+    schedule = Schedule(warmup=0, repetitions=20, unarmed_every=4, every=lambda event: ks[event or 0], **options)
     counted = []
     for number in range(iterations):
         turn = schedule.turn

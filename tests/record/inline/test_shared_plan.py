@@ -52,9 +52,7 @@ def test_other_ranks_measure_what_rank_0_does_and_nothing_stays(tmp_path: Path) 
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    "text", [json.dumps({"10.forward": 7}), "[]", '{"forward": "1"}', "{", "[" * 9999, "{}"]
-)
+@pytest.mark.parametrize("text", [json.dumps({"10.forward": 7}), "[]", '{"forward": "1"}', "{", "[" * 9999, "{}"])
 def test_a_plan_that_is_none_or_of_other_work_is_not_taken(tmp_path: Path, text: str) -> None:
     (tmp_path / NAME).write_text(text)
     assert _settled(_plan(tmp_path, 1)) == OWN

@@ -90,9 +90,7 @@ def test_processes_that_a_script_spawns_find_its_functions(tmp_path: Path) -> No
 
 
 def test_what_was_the_main_program_can_be_again(tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text(
-        "import sys\nsys.path.append('x')\nraise ValueError('mine')"
-    )
+    (tmp_path / "script.py").write_text("import sys\nsys.path.append('x')\nraise ValueError('mine')")
     before = sys.argv[:], sys.path[:], sys.modules["__main__"]
     main = MainProgram()
     with pytest.raises(ValueError, match="mine"):

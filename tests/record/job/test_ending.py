@@ -57,7 +57,9 @@ def test_an_error_that_python_printed_and_went_on_from_ends_nothing(
     assert ending() == {}
 
 
-AT_EXIT = "import atexit, sys\nfrom stepscope.record.job.ending import ending\natexit.register(lambda: print(ending()))\n"
+AT_EXIT = (
+    "import atexit, sys\nfrom stepscope.record.job.ending import ending\natexit.register(lambda: print(ending()))\n"
+)
 
 
 @pytest.mark.parametrize(

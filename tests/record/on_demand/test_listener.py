@@ -63,9 +63,7 @@ def test_the_ordered_step_is_ahead_of_the_rank_that_is_furthest(
     assert read_request(tmp_path) == order
 
 
-def test_a_step_that_is_too_near_is_refused_and_never_ordered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_step_that_is_too_near_is_refused_and_never_ordered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _stand_still(monkeypatch)
     request = new_request(at_step=105)
     write_answer(tmp_path, _answer(request, 0, step=100, of=1))
@@ -74,9 +72,7 @@ def test_a_step_that_is_too_near_is_refused_and_never_ordered(
     assert read_request(tmp_path).at_step is None
 
 
-def test_nothing_is_ordered_unless_all_ranks_answer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_ordered_unless_all_ranks_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     request = new_request()
     write_answer(tmp_path, _answer(request, 1, step=100, of=3))
     clock = itertools.count(0.0)
@@ -215,9 +211,7 @@ def test_a_step_that_the_job_never_reaches_is_one_warning(tmp_path: Path) -> Non
 
     listener, said = _run_with(tmp_path, inside)
     assert listener.written == []
-    assert said == [
-        "no trace on demand was recorded: it was to start at step 500, and rank 0 ended in step 20"
-    ]
+    assert said == ["no trace on demand was recorded: it was to start at step 500, and rank 0 ended in step 20"]
 
 
 @pytest.mark.torch
@@ -398,9 +392,7 @@ def test_a_signal_handler_of_the_jobs_own_is_left_alone(tmp_path: Path) -> None:
         signal.signal(signal.SIGUSR2, before)
 
 
-def test_the_command_says_when_nobody_listens(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_says_when_nobody_listens(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["trigger", str(tmp_path / "nowhere")]) == 1
     assert "there is no directory" in capfd.readouterr().err
     assert not (tmp_path / "nowhere").exists()
@@ -486,9 +478,7 @@ def _await(condition: Callable[[], bool], seconds: float = 60.0) -> None:
 
 
 @pytest.mark.torch
-def test_both_ranks_record_the_same_steps_and_a_signal_asks_too(
-    job: Any, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_both_ranks_record_the_same_steps_and_a_signal_asks_too(job: Any, capfd: pytest.CaptureFixture[str]) -> None:
     directory, processes = job
     assert main(["trigger", str(directory), "--steps", "2", "--lead", "0.5"]) == 0
     files = [Path(line) for line in capfd.readouterr().out.splitlines()]
@@ -497,9 +487,7 @@ def test_both_ranks_record_the_same_steps_and_a_signal_asks_too(
     assert steps[0] == steps[1]
     assert len(steps[0]) == 2
     first = int(steps[0][0].removeprefix("ProfilerStep#"))
-    assert [path.name for path in files] == [
-        f"job.step{first}-{rank}-of-2.json.gz" for rank in (0, 1)
-    ]
+    assert [path.name for path in files] == [f"job.step{first}-{rank}-of-2.json.gz" for rank in (0, 1)]
     assert first > 500
 
     processes[1].send_signal(signal.SIGUSR2)
@@ -509,6 +497,4 @@ def test_both_ranks_record_the_same_steps_and_a_signal_asks_too(
     order = read_request(directory)
     answers = wait_until_done(directory, order, timeout_seconds=60)
     assert [answer.state for answer in answers] == ["written", "written"]
-    assert [_file_steps(Path(answer.files[0]))[0] for answer in answers] == [
-        f"ProfilerStep#{order.at_step}"
-    ] * 2
+    assert [_file_steps(Path(answer.files[0]))[0] for answer in answers] == [f"ProfilerStep#{order.at_step}"] * 2

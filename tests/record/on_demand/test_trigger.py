@@ -143,9 +143,7 @@ def test_an_order_that_is_being_recorded_is_waited_for_although_somebody_calls(
 
 
 @pytest.mark.torch
-def test_a_job_listens_where_it_began_and_says_when_it_is_busy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_listens_where_it_began_and_says_when_it_is_busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from stepscope.record.on_demand.listener import on_demand
 
     (tmp_path / "elsewhere").mkdir()
@@ -213,9 +211,7 @@ def test_a_rank_that_says_no_more_is_no_success(
     assert told.out == "trace\n" * len(ranks)
 
 
-def test_ranks_that_are_no_ranks_are_a_wrong_call(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ranks_that_are_no_ranks_are_a_wrong_call(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["trigger", str(tmp_path), "--ranks", "3-1"]) == 2
     assert "[bad-ranks]" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []

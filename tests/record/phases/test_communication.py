@@ -44,12 +44,8 @@ def test_communication_that_overlaps_is_not_exposed() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("sent", "buffers", "waits"), [(1, 2, True), (0, 2, False), (None, 2, False), (1, 0, False)]
-)
-def test_ranks_meet_in_forward_where_buffers_are_sent(
-    sent: int | None, buffers: int, waits: bool
-) -> None:
+@pytest.mark.parametrize(("sent", "buffers", "waits"), [(1, 2, True), (0, 2, False), (None, 2, False), (1, 0, False)])
+def test_ranks_meet_in_forward_where_buffers_are_sent(sent: int | None, buffers: int, waits: bool) -> None:
     timing = ddp_timing(DistributedDataParallel({**LOGGED, "broadcast_buffers": sent}, buffers))
     assert timing is not None
     assert timing["forward_waits"] is waits

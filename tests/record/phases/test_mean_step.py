@@ -26,9 +26,7 @@ STANDS_FOR = COLUMNS.index("stands_for")
 
 @examples(60)
 @given(
-    epochs=st.lists(
-        st.lists(st.sampled_from([1_000, 1_010, 90_000]), min_size=1, max_size=80), max_size=8
-    ),
+    epochs=st.lists(st.lists(st.sampled_from([1_000, 1_010, 90_000]), min_size=1, max_size=80), max_size=8),
     every=st.lists(st.sampled_from([1, 2, 8, 32]), min_size=8, max_size=8),
     fresh=st.booleans(),
     breaks=st.booleans(),

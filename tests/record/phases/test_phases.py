@@ -402,9 +402,7 @@ def test_gradient_accumulation_is_told_apart(tmp_path: Path) -> None:
 
 
 @pytest.mark.torch
-def test_copies_to_a_device_are_a_phase(
-    tmp_path: Path, on_device: Callable[[FakeDeviceClock], None]
-) -> None:
+def test_copies_to_a_device_are_a_phase(tmp_path: Path, on_device: Callable[[FakeDeviceClock], None]) -> None:
     import torch
 
     model = make_model()

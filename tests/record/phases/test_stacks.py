@@ -39,9 +39,7 @@ def test_samples_say_which_phase_was_open_and_which_function_ran() -> None:
     assert document is not None
     assert document["interval_ns"] > 20e6
     functions = [name.rpartition(".")[2] for name, _, _ in document["functions"]]
-    innermost = {
-        phase for phase, _, stack in document["stacks"] if functions[stack[0]] == "_makes_a_batch"
-    }
+    innermost = {phase for phase, _, stack in document["stacks"] if functions[stack[0]] == "_makes_a_batch"}
     assert innermost == {"residual", "forward"}
 
 
@@ -108,9 +106,7 @@ def test_a_recording_names_what_the_loop_does_beside_its_phases(tmp_path: Path) 
         if session._stacks is not None and session._stacks._counts.total() > 40:
             break
     session.stop()
-    assert "stepscope-stacks" not in {
-        thread.name for thread in threading.enumerate() if thread is session._stacks
-    }
+    assert "stepscope-stacks" not in {thread.name for thread in threading.enumerate() if thread is session._stacks}
     (file,) = tmp_path.glob("*.phases.json")
     assert json.loads(file.read_text())["stacks"]["lost"] == 0
     with open_trace(file, cache=False) as trace:

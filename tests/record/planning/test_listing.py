@@ -46,8 +46,7 @@ def _round(kind: Kind, said: str, *, fresh: bool = False, regions: str = "") -> 
 
 def test_labels_come_in_the_order_they_run_with_the_median_of_their_times() -> None:
     found = listed(
-        _round("all", f"<forward 1 <fc.forward {fc} fc.forward> forward> <backward 7 backward>")
-        for fc in (50, 20, 30)
+        _round("all", f"<forward 1 <fc.forward {fc} fc.forward> forward> <backward 7 backward>") for fc in (50, 20, 30)
     )
     assert [(one.label, one.times, one.time_ns) for one in found] == [
         ("forward", 1, 31),
@@ -121,10 +120,7 @@ def test_the_longest_operators_are_listed_and_the_others_counted() -> None:
     few = plan_text(found).splitlines()
     assert few[3:-1] == [
         '    "fc.forward",',
-        *(
-            f'    # "fc.forward.aten::op{number}",                   # {number} ns'
-            for number in range(2, 6)
-        ),
+        *(f'    # "fc.forward.aten::op{number}",                   # {number} ns' for number in range(2, 6)),
         "    #   and 2 shorter: --operators",
     ]
     assert len(plan_text(found, all_operators=True).splitlines()) == len(few) + 1

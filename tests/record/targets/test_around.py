@@ -62,9 +62,7 @@ def _clean(model: Any) -> bool:
     """Whether the model itself carries nothing of ours; others may be heard meanwhile."""
     ours = ("forward", "_compiled_call_impl", "zero_grad")
     return not any(
-        module._forward_hooks
-        or module._forward_pre_hooks
-        or any(vars(module).get(name) is not None for name in ours)
+        module._forward_hooks or module._forward_pre_hooks or any(vars(module).get(name) is not None for name in ours)
         for module in model.modules()
     )
 

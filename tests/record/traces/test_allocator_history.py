@@ -26,9 +26,7 @@ class Cuda:
         monkeypatch.setattr("torch.cuda.memory._record_memory_history", self._record)
         monkeypatch.setattr("torch.cuda.memory._dump_snapshot", self._dump)
         monkeypatch.setattr(torch._C, "_cuda_isHistoryEnabled", lambda: enabled, raising=False)
-        monkeypatch.setattr(
-            torch._C, "_cuda_attach_out_of_memory_observer", self.observers.append, raising=False
-        )
+        monkeypatch.setattr(torch._C, "_cuda_attach_out_of_memory_observer", self.observers.append, raising=False)
         monkeypatch.setattr(allocator_history, "_OUT_OF_MEMORY", allocator_history._OutOfMemory())
 
     def _record(self, enabled: Any = "all", **options: Any) -> None:
@@ -39,9 +37,7 @@ class Cuda:
         Path(path).write_bytes(b"snapshot")
 
 
-def test_it_is_bounded_and_ends_with_the_recorded_steps(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_is_bounded_and_ends_with_the_recorded_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cuda = Cuda(monkeypatch)
     history = AllocatorHistory()
     history.begin(tmp_path, "job.oom-0-of-1")
@@ -54,9 +50,7 @@ def test_it_is_bounded_and_ends_with_the_recorded_steps(
     assert last == {"enabled": None}
 
 
-def test_a_history_that_the_job_records_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_history_that_the_job_records_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cuda = Cuda(monkeypatch, enabled=True)
     history = AllocatorHistory()
     history.begin(tmp_path, "oom")
@@ -64,9 +58,7 @@ def test_a_history_that_the_job_records_goes_on(
     assert cuda.recorded == []
 
 
-def test_when_memory_runs_out_the_first_time_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_when_memory_runs_out_the_first_time_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cuda = Cuda(monkeypatch)
     history = AllocatorHistory()
     history.begin(tmp_path, "job.oom-0-of-1")
@@ -82,9 +74,7 @@ def test_when_memory_runs_out_the_first_time_is_kept(
     assert len(cuda.observers) == 1
 
 
-def test_what_fails_when_memory_runs_out_never_reaches_the_job(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_fails_when_memory_runs_out_never_reaches_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cuda = Cuda(monkeypatch)
 
     def fails(_path: str) -> None:
@@ -96,9 +86,7 @@ def test_what_fails_when_memory_runs_out_never_reaches_the_job(
         cuda.observers[0](0, 1, 2, 3)
 
 
-def test_an_older_torch_is_asked_in_its_own_way(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_older_torch_is_asked_in_its_own_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Cuda(monkeypatch)
     recorded: list[Any] = []
 

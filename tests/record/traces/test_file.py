@@ -54,15 +54,11 @@ def test_an_unfinished_step_is_renamed_wherever_the_text_is_cut(
     text = '{"a": "ProfilerStep#4", "b": "ProfilerStep#3", "ProfilerStep#4": "ProfilerStep#44"}'
     path = write_trace(_text(text), tmp_path, "t-0-of-1", MANY, unfinished_step=4)
     assert path is not None
-    assert gzip.decompress(path.read_bytes()).decode() == text.replace(
-        '"ProfilerStep#4"', f'"{AFTER_LAST_STEP}"'
-    )
+    assert gzip.decompress(path.read_bytes()).decode() == text.replace('"ProfilerStep#4"', f'"{AFTER_LAST_STEP}"')
 
 
 @pytest.mark.parametrize("export", [lambda _: None, _text(""), _text('{"traceEvents": [{"na')])
-def test_a_text_that_torch_could_not_write_complete_gets_no_name(
-    export: Any, tmp_path: Path
-) -> None:
+def test_a_text_that_torch_could_not_write_complete_gets_no_name(export: Any, tmp_path: Path) -> None:
     with pytest.raises(OSError, match="is it full"):
         write_trace(export, tmp_path / "out", "t-0-of-1", MANY)
     assert not (tmp_path / "out").exists()
@@ -75,9 +71,7 @@ def test_where_there_is_no_room_for_the_text_it_is_made_beside_the_trace(
         def __init__(self, free: int) -> None:
             self.free = free
 
-    monkeypatch.setattr(
-        trace_file.shutil, "disk_usage", lambda path: Usage(999 if path == tmp_path else 10)
-    )
+    monkeypatch.setattr(trace_file.shutil, "disk_usage", lambda path: Usage(999 if path == tmp_path else 10))
     places = []
     text = _text("{}")
 
@@ -115,9 +109,7 @@ def test_an_earlier_runs_trace_is_replaced_and_another_processs_is_not(tmp_path:
     assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_what_killed_processes_left_is_taken_away(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_killed_processes_left_is_taken_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     temporary, out = tmp_path / "temporary", tmp_path / "out"

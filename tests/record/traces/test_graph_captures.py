@@ -90,9 +90,7 @@ def test_each_capture_before_the_trace_has_a_file_with_operators_shapes_and_modu
 def test_a_capture_is_read_with_the_trace_and_is_no_recording_of_its_own(tmp_path):
     _job(tmp_path, {0: 1}, wait=2, warmup=1, active=1)
     with stepscope.open(tmp_path, cache=False) as together:
-        assert [Path(row["path"]).name for row in together.ask("sources").rows()] == [
-            "job-0-of-1.json.gz"
-        ]
+        assert [Path(row["path"]).name for row in together.ask("sources").rows()] == ["job-0-of-1.json.gz"]
 
 
 def test_a_capture_within_the_trace_is_in_the_trace(tmp_path):
@@ -100,9 +98,7 @@ def test_a_capture_within_the_trace_is_in_the_trace(tmp_path):
     assert _names(tmp_path) == ["job-0-of-1.json.gz"]
 
 
-def test_a_capture_that_fails_raises_as_it_would_and_leaves_the_profiler_to_the_trace(
-    tmp_path, stand_in
-):
+def test_a_capture_that_fails_raises_as_it_would_and_leaves_the_profiler_to_the_trace(tmp_path, stand_in):
     model = make_model()
     stand_in.broken = True
     with trace(tmp_path, name="job", model=model, wait=2, warmup=1, active=1) as tracer:
@@ -140,9 +136,7 @@ def test_what_goes_wrong_is_one_warning_and_the_job_captures(tmp_path, monkeypat
 
 def test_many_captures_do_not_hold_the_job_up(tmp_path, monkeypatch):
     monkeypatch.setattr(graph_captures, "MOST", 1)
-    with pytest.warns(
-        RecordingWarning, match="1 captures of CUDA graphs are recorded, and no more"
-    ):
+    with pytest.warns(RecordingWarning, match="1 captures of CUDA graphs are recorded, and no more"):
         _job(tmp_path, {0: 3}, wait=2, warmup=1, active=1)
     assert _names(tmp_path) == ["job-0-of-1.json.gz", "job.capture0-0-of-1.json.gz"]
 

@@ -171,9 +171,7 @@ def test_settling_waits_for_what_ends_by_itself(flight: InFlight) -> None:
     flight.forget()
 
 
-def test_settling_waits_while_a_thread_of_gloo_runs(
-    flight: InFlight, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_settling_waits_while_a_thread_of_gloo_runs(flight: InFlight, monkeypatch: pytest.MonkeyPatch) -> None:
     looks = iter([["R", "S"]] * 7)
     monkeypatch.setattr(in_flight, "gloo_threads", lambda: next(looks, ["S", "S"]))
     assert flight.settle()
@@ -190,12 +188,8 @@ def test_settling_has_an_end(flight: InFlight, monkeypatch: pytest.MonkeyPatch) 
     flight.forget()
 
 
-def test_the_states_of_gloos_threads_are_read_by_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for number, stat in enumerate(
-        ["1 (python3) R 1 1", "2 (pt_gloo_runloop) S 1 1", "3 (a) gloo (b)) R 1 1", "4"]
-    ):
+def test_the_states_of_gloos_threads_are_read_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number, stat in enumerate(["1 (python3) R 1 1", "2 (pt_gloo_runloop) S 1 1", "3 (a) gloo (b)) R 1 1", "4"]):
         (tmp_path / str(number)).mkdir()
         (tmp_path / str(number) / "stat").write_text(stat, encoding="utf-8")
     (tmp_path / "ended").mkdir()

@@ -34,9 +34,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _ranges(content: dict[str, Any]) -> list[str]:
-    return [
-        event["name"] for event in content["traceEvents"] if event.get("cat") == "user_annotation"
-    ]
+    return [event["name"] for event in content["traceEvents"] if event.get("cat") == "user_annotation"]
 
 
 def _steps(content: dict[str, Any]) -> list[str]:
@@ -238,9 +236,7 @@ def test_only_chosen_ranks_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert path.name == "job-3-of-8.json.gz"
 
 
-def test_a_rank_that_the_process_group_tells_late_is_the_rank(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_rank_that_the_process_group_tells_late_is_the_rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     known = Process(1, None, 2, "node", os.getpid(), "torch.distributed")
     nothing = Process(0, None, 1, "node", os.getpid(), "single")
     answers = iter([nothing, known])
@@ -322,9 +318,7 @@ def test_a_loop_that_ends_in_the_first_step_to_record_says_so(tmp_path: Path) ->
         assert _trace(tmp_path, steps=2) == []
 
 
-def test_a_trace_that_is_too_large_is_not_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_trace_that_is_too_large_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stepscope.record.traces.profiling.resident_bytes", lambda: 0)
     with pytest.warns(RecordingWarning, match="is not written: .* max_mb"):
         assert _trace(tmp_path, active=1, max_mb=0) == []
@@ -335,9 +329,7 @@ def test_recording_ends_early_when_it_has_taken_too_much_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes = iter([10, 20, 5000, 9000, 9000, 9000])
-    monkeypatch.setattr(
-        "stepscope.record.traces.profiling.resident_bytes", lambda: next(sizes) * (1 << 20)
-    )
+    monkeypatch.setattr("stepscope.record.traces.profiling.resident_bytes", lambda: next(sizes) * (1 << 20))
     with pytest.warns(RecordingWarning, match="ends after 2 of 5 steps"):
         (path,) = _trace(tmp_path, steps=12, active=5)
     assert len(_steps(_read(path))) == 2
@@ -370,9 +362,7 @@ def test_a_profiler_of_the_jobs_own_is_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("first", [1, 2, 4])
-def test_a_profiler_that_the_job_starts_during_a_trace_gets_its_events(
-    first: int, tmp_path: Path
-) -> None:
+def test_a_profiler_that_the_job_starts_during_a_trace_gets_its_events(first: int, tmp_path: Path) -> None:
     from torch.profiler import ProfilerActivity, profile, schedule
 
     expected = train(make_model(), batches(12))
@@ -437,17 +427,13 @@ def test_a_trace_that_another_leaves_no_steps_for_is_told_so(tmp_path: Path) -> 
             assert second.stop() == []
 
 
-def test_nsight_systems_in_the_same_process_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nsight_systems_in_the_same_process_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NSYS_PROFILING_SESSION_ID", "1")
     with pytest.warns(RecordingWarning, match="Nsight Systems already records"):
         assert _trace(tmp_path) == []
 
 
-def test_an_exception_of_ours_stops_the_trace_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_exception_of_ours_stops_the_trace_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(self: Any, guard: Any) -> None:
         raise RuntimeError("injected")
 

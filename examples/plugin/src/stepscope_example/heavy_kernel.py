@@ -7,9 +7,7 @@ from collections.abc import Iterator
 from stepscope.judge.declare import Finding, Threshold, rule
 from stepscope.judge.facts import Facts
 
-SHARE = Threshold(
-    "share of the kernels' summed duration", 0.75, "ratio", "ours: less is no single kernel's doing"
-)
+SHARE = Threshold("share of the kernels' summed duration", 0.75, "ratio", "ours: less is no single kernel's doing")
 HEAVIEST = """
 SELECT max(total) / sum(total)
 FROM (SELECT sum(dur_ns) AS total FROM device_event WHERE kind = 'computation' GROUP BY name)

@@ -58,10 +58,7 @@ def read(member: Member, _: ReadOptions) -> RankTables:
         device=_table("device", [{"device": 0, "kind": "cuda", "name": device, "used": True}]),
         operator_input=_table(
             "operator_input",
-            [
-                {"input_id": number, "dims": shapes, "types": types}
-                for (shapes, types), number in inputs.items()
-            ],
+            [{"input_id": number, "dims": shapes, "types": types} for (shapes, types), number in inputs.items()],
         ),
     )
 

@@ -79,10 +79,7 @@ class _Times:
     @property
     def assumes(self) -> bool:
         """Whether what is certain differs from what is told."""
-        return not (
-            np.array_equal(self.duration, self.certain_duration)
-            and np.array_equal(self.lag, self.certain_lag)
-        )
+        return not (np.array_equal(self.duration, self.certain_duration) and np.array_equal(self.lag, self.certain_lag))
 
 
 class WhatIf:
@@ -111,9 +108,7 @@ class WhatIf:
         moved = self.run(times.duration, times.lag, times.dropped)
         certain = moved
         if self.held.any() or times.assumes:
-            certain = self.run(
-                times.certain_duration, times.certain_lag, times.dropped, external=True
-            )
+            certain = self.run(times.certain_duration, times.certain_lag, times.dropped, external=True)
         saved = _mean(before - self._takes(moved, times.duration)[stay])
         sure = _mean(before - self._takes(certain, times.certain_duration)[stay])
         most = min(self._most(times), _mean(before - self._in_a_row(times)[stay]))
@@ -139,16 +134,11 @@ class WhatIf:
         if without == "straggler":
             return self.straggler() is not None
         if without == "communication":
-            return any(
-                events.work["communicates"].any() or len(events.exchanges["id"])
-                for events in recordings
-            )
+            return any(events.work["communicates"].any() or len(events.exchanges["id"]) for events in recordings)
         kept = "loader" if without == "input" else "calls"
         return any(len(getattr(events, kept)["thread"]) for events in recordings)
 
-    def run(
-        self, duration: Array, lag: Array, dropped: Array | None = None, *, external: bool = False
-    ) -> Array:
+    def run(self, duration: Array, lag: Array, dropped: Array | None = None, *, external: bool = False) -> Array:
         """When each moment would be (ns).
 
         Args:
@@ -173,9 +163,7 @@ class WhatIf:
         """What each rank's steps take: until it has done them, from when it had done the one before or, where they are the
         first, started."""
         graph = self.graph
-        began = np.array(
-            graph.stretch.began or [graph.stretch.start] * len(graph.recordings), np.int64
-        )
+        began = np.array(graph.stretch.began or [graph.stretch.start] * len(graph.recordings), np.int64)
         done = []
         for moments in (graph.begins, graph.ends):
             at = np.full(len(began), NEVER)
@@ -195,9 +183,7 @@ class WhatIf:
         if "communication" in change.without:
             self._without_communication(times)
         if "input" in change.without:
-            self._shorten_threads(
-                (times.lag, times.certain_lag), [self._loads(events) for events in graph.recordings]
-            )
+            self._shorten_threads((times.lag, times.certain_lag), [self._loads(events) for events in graph.recordings])
             times.dropped |= graph.why == LOADER
             times.unpaced = True
         if "launch" in change.without:
@@ -305,14 +291,10 @@ class WhatIf:
         calls, work = events.calls, events.work
         blocks = np.zeros(len(calls["id"]), bool)
         blocks[work["call"][work["pageable"] & (work["call"] >= 0)]] = True
-        free = (calls["does"] <= GRAPH) | (
-            (calls["does"] == COPY) & calls["asynchronous"] & ~blocks
-        )
+        free = (calls["does"] <= GRAPH) | ((calls["does"] == COPY) & calls["asynchronous"] & ~blocks)
         return calls["thread"][free], calls["start_ns"][free], calls["end_ns"][free]
 
-    def _shorten_threads(
-        self, lags: Sequence[Array], taken: Sequence[tuple[Array, Array, Array]]
-    ) -> None:
+    def _shorten_threads(self, lags: Sequence[Array], taken: Sequence[tuple[Array, Array, Array]]) -> None:
         """Takes stretches of time out of what threads do."""
         graph = self.graph
         edges = np.flatnonzero(graph.why == THREAD)
@@ -375,9 +357,7 @@ class WhatIf:
         if times.away >= 0:
             for number, (start, end) in enumerate(self._may_wait_for(times.away)):
                 own = start >= stretch.start
-                step = np.minimum(
-                    np.searchsorted(stretch.ends, start[own], side="right"), steps - 1
-                )
+                step = np.minimum(np.searchsorted(stretch.ends, start[own], side="right"), steps - 1)
                 np.add.at(less, number * steps + step, (end - start)[own])
         if times.unpaced:
             paced = graph.target[graph.why == LOADER]

@@ -148,10 +148,7 @@ def _returns(events: Events, streams: _Streams) -> Pairs:
         last = [
             next((one for one in before if one < 0 or start[one] < until), -1)
             for before in (
-                [
-                    streams.last(stream, at, back)
-                    for back in range(1 if row is None else AT_MOST_BACK)
-                ]
+                [streams.last(stream, at, back) for back in range(1 if row is None else AT_MOST_BACK)]
                 for stream in asked
             )
         ]
@@ -160,11 +157,7 @@ def _returns(events: Events, streams: _Streams) -> Pairs:
         ended = [one for one in last if one >= 0 and end[one] <= late and start[one] < until]
         if ended and not known:
             ended = [max(ended, key=lambda one: int(end[one]))]
-        if (
-            lost := _unlinked_end(
-                end, unlinked, int(calls["start_ns"][call]), until + events.resolution
-            )
-        ) >= 0:
+        if (lost := _unlinked_end(end, unlinked, int(calls["start_ns"][call]), until + events.resolution)) >= 0:
             ended.append(lost)
         found += [(call, one) for one in ended]
     copies = _within_their_calls(events)
@@ -256,11 +249,7 @@ def _held(events: Events, streams: _Streams) -> Pairs:
         [
             (w, s)
             for w, s in found
-            if w >= 0
-            and s >= 0
-            and w != s
-            and end[s] <= start[w] + events.resolution
-            and start[s] < start[w]
+            if w >= 0 and s >= 0 and w != s and end[s] <= start[w] + events.resolution and start[s] < start[w]
         ]
     )
 
@@ -291,9 +280,7 @@ def _guessed(events: Events, streams: _Streams, guessed: Array) -> list[tuple[in
     return found
 
 
-def add_streams(
-    net: Net, events: Events, waits: Waits, threads: Threads, work: Array, leaving: Array
-) -> None:
+def add_streams(net: Net, events: Events, waits: Waits, threads: Threads, work: Array, leaving: Array) -> None:
     """Adds what device work and the calls that wait for it come after.
 
     Args:
@@ -306,11 +293,7 @@ def add_streams(
     rows, calls = events.work, events.calls
     start, end = rows["start_ns"], rows["end_ns"]
     stream = np.stack([rows["device"], rows["stream"]], axis=1)
-    follows = (
-        np.flatnonzero((stream[1:] == stream[:-1]).all(axis=1)) + 1
-        if len(start)
-        else np.zeros(0, np.int64)
-    )
+    follows = np.flatnonzero((stream[1:] == stream[:-1]).all(axis=1)) + 1 if len(start) else np.zeros(0, np.int64)
     linked = np.flatnonzero(rows["call"] >= 0)
     call = rows["call"][linked]
     launch = calls["start_ns"][call]
@@ -327,9 +310,7 @@ def add_streams(
         net.edges(why, work[sources[~ends]], targets[~ends], lags[~ends], over=True)
         net.edges(why, leaving[sources[ends]], targets[ends], lags[ends])
 
-    net.edges(
-        LAUNCHED, threads.start[call], work[linked], np.minimum(least, start[linked] - launch)
-    )
+    net.edges(LAUNCHED, threads.start[call], work[linked], np.minimum(least, start[linked] - launch))
     after(STREAM, follows - 1, work[follows], np.minimum(gap, usual_gap))
     after(HELD, by, work[held], np.minimum(start[held] - end[by], usual_gap))
     waiting, source = waits.returned
@@ -353,12 +334,7 @@ def _likely(events: Events, explained: Array) -> Pairs:
     order = np.argsort(rows["end_ns"], kind="stable")
     if not len(late):
         return late, late
-    at = (
-        np.searchsorted(
-            rows["end_ns"][order], rows["start_ns"][late] + events.resolution, side="right"
-        )
-        - 1
-    )
+    at = np.searchsorted(rows["end_ns"][order], rows["start_ns"][late] + events.resolution, side="right") - 1
     source = order[np.maximum(at, 0)]
     soon = (at >= 0) & (rows["start_ns"][late] - rows["end_ns"][source] <= SOON_NS)
     same = rows["device"][source] == rows["device"][late]

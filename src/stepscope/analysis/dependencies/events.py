@@ -130,10 +130,7 @@ def read_events(scope: Scope, rank: int, span: int, since: int, until: int) -> E
     work, calls = scope.numpy(_WORK, asked), scope.numpy(_CALLS, asked)
     work["call"] = places(calls["id"], work["launch_id"])
     main = scope.value(_MAIN, asked)
-    busy = {
-        thread: union_of(columns)
-        for (thread,), columns in groups(scope.numpy(_BUSY, asked), "thread").items()
-    }
+    busy = {thread: union_of(columns) for (thread,), columns in groups(scope.numpy(_BUSY, asked), "thread").items()}
     exchanges = scope.numpy(_EXCHANGES, asked)
     if len(exchanges["id"]) and main in busy:
         exchanges["end_ns"] = until_woken(exchanges["start_ns"], exchanges["end_ns"], busy[main])

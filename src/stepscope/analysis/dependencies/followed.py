@@ -53,7 +53,5 @@ def lacks(graphs: Sequence[Graph], unmatched: str) -> str:
     if left_out := max((graph.stretch.left_out for graph in graphs), default=0):
         notes.append(f"These are the last steps; {left_out} before them are left out.")
     if contradicting := sum(graph.contradicting for graph in graphs):
-        notes.append(
-            f"{contradicting} dependencies contradict the recorded times and are left out."
-        )
+        notes.append(f"{contradicting} dependencies contradict the recorded times and are left out.")
     return " ".join(notes)

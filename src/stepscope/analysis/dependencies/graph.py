@@ -78,9 +78,7 @@ class Graph:
 
     def path(self) -> Array:
         """The edges of the path that decided when the stretch was done, the earliest first."""
-        earliest = (
-            self.time[self.source] + self.lag + np.where(self.over, self.duration[self.source], 0)
-        )
+        earliest = self.time[self.source] + self.lag + np.where(self.over, self.duration[self.source], 0)
         best = np.full(len(self.time), -1, np.int64)
         if len(earliest):
             # The last assignment wins: of equal ones the first in the columns, so that a rank stays with itself.
@@ -242,9 +240,7 @@ def assembled(
         for columns, dtype in ((net.lags, np.int64), (net.overs, bool), (net.whys, np.int8))
     )
     time, duration = time[order], duration[order]
-    kind, recording, at = (
-        joined(columns, np.int64)[order] for columns in (net.kinds, net.recordings, net.places)
-    )
+    kind, recording, at = (joined(columns, np.int64)[order] for columns in (net.kinds, net.recordings, net.places))
     none = np.zeros(0, np.int64)
     slack = time.copy()
     earliest = np.full(len(time), np.iinfo(np.int64).min, np.int64)

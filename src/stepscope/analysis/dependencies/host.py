@@ -50,9 +50,7 @@ class _Points:
     late: list[Array]
     nodes: list[Array]
 
-    def add(
-        self, threads: Array, times: Array, own: Array | int = -1, *, late: bool = False
-    ) -> Array:
+    def add(self, threads: Array, times: Array, own: Array | int = -1, *, late: bool = False) -> Array:
         """Adds moments; of those of one thread at one time, the `late` ones come last."""
         count = len(times)
         self.threads.append(np.broadcast_to(threads, count))
@@ -63,9 +61,7 @@ class _Points:
         return self.nodes[-1]
 
 
-def add_threads(
-    net: Net, recording: int, events: Events, own: Array, alone: Array, since: int
-) -> Threads:
+def add_threads(net: Net, recording: int, events: Events, own: Array, alone: Array, since: int) -> Threads:
     """Adds the moments at which threads meet others or the device, and the order of each thread's own.
 
     Args:
@@ -81,9 +77,7 @@ def add_threads(
     start = points.add(calls["thread"], calls["start_ns"], late=True)
     finish = points.add(events.steps["thread"], events.steps["host_end_ns"])
     points.add(np.array(main), np.array([since], np.int64))
-    _add_loader(
-        net, points, loader["thread"], loader["start_ns"], loader["end_ns"], loader["waits"]
-    )
+    _add_loader(net, points, loader["thread"], loader["start_ns"], loader["end_ns"], loader["waits"])
     exchanges = events.exchanges
     leaves = points.add(exchanges["thread"], exchanges["end_ns"], alone)
     # A thread of the library's does nothing until it is asked.
@@ -92,8 +86,7 @@ def add_threads(
     _add_hand_overs(net, points, events.busy)
     _add_waits(net, points, events, meets, leaves)
     thread, time, alone, late, node = (
-        np.concatenate(column)
-        for column in (points.threads, points.times, points.own, points.late, points.nodes)
+        np.concatenate(column) for column in (points.threads, points.times, points.own, points.late, points.nodes)
     )
     order = np.lexsort((late, time, thread))
     thread, time, alone, node = thread[order], time[order], alone[order], node[order]
@@ -111,9 +104,7 @@ def fetch_ns(start: Array, end: Array) -> int:
     return fastest if fastest < FETCH_NS else 0
 
 
-def _add_loader(
-    net: Net, points: _Points, thread: Array, start: Array, end: Array, waits: Array
-) -> None:
+def _add_loader(net: Net, points: _Points, thread: Array, start: Array, end: Array, waits: Array) -> None:
     """Waits for a batch. Where the loop waited for two in a row, the loader worked all the time between them: it sets
     the pace, and a faster step would wait longer."""
     if not len(start):
@@ -143,9 +134,7 @@ def _add_hand_overs(net: Net, points: _Points, busy: dict[int, Intervals]) -> No
             first = np.searchsorted(theirs.start, begin, side="left")
             last = np.searchsorted(theirs.end, finish, side="right") - 1
             works = (2 * covered(theirs, begin, finish) >= finish - begin) & (first <= last)
-            for x, y, p, q in zip(
-                *(column[works].tolist() for column in (begin, finish, first, last)), strict=True
-            ):
+            for x, y, p, q in zip(*(column[works].tolist() for column in (begin, finish, first, last)), strict=True):
                 if p == 0 or theirs.end[p - 1] <= x:
                     handed.add((thread, x, other, int(theirs.start[p])))
                     if p:
@@ -159,14 +148,10 @@ def _add_hand_overs(net: Net, points: _Points, busy: dict[int, Intervals]) -> No
         if known:
             threads, times = (np.array(column, np.int64) for column in zip(*known, strict=True))
             added = points.add(threads, times, 0 if woken else -1, late=woken)
-            nodes.update(
-                {(*one, woken): node for one, node in zip(known, added.tolist(), strict=True)}
-            )
+            nodes.update({(*one, woken): node for one, node in zip(known, added.tolist(), strict=True)})
 
     # A thread that waits goes on for no reason of its own, but the moment at which its pause started is one of its own.
-    left = {(thread, time) for thread, time, _, _ in handed} | {
-        (thread, time) for (thread, _), time in waiting.items()
-    }
+    left = {(thread, time) for thread, time, _, _ in handed} | {(thread, time) for (thread, _), time in waiting.items()}
     moments(sorted(left), woken=False)
     moments(sorted(waiting), woken=True)
     started = {(thread, time) for _, _, thread, time in handed} - set(waiting)

@@ -52,9 +52,7 @@ def named_pieces(scope: Scope, graph: Graph) -> pa.Table:
     before = pieces.start < np.array([*stretch.starts, np.iinfo(np.int64).max])[step]
     numbers = np.array([*stretch.steps, NO_STEP])[step]
     count = len(pieces.start)
-    labels: dict[str, Array] = {
-        name: np.full(count, None, object) for name in ("name", "operator", "module")
-    }
+    labels: dict[str, Array] = {name: np.full(count, None, object) for name in ("name", "operator", "module")}
     class_of = np.full(count, None, object)
     for number, events in enumerate(graph.recordings):
         own = pieces.recording == number
@@ -101,8 +99,7 @@ def _cut(pieces: Pieces, graph: Graph) -> Pieces:
     cuts = pieces.start[np.minimum(within, len(pieces.start) - 1)] < edges
     within, edges = within[cuts], edges[cuts]
     columns: Columns = {
-        name: np.insert(getattr(pieces, name), within, getattr(pieces, name)[within])
-        for name in Pieces.__slots__
+        name: np.insert(getattr(pieces, name), within, getattr(pieces, name)[within]) for name in Pieces.__slots__
     }
     first = within + np.arange(len(within))
     columns["end"][first] = edges

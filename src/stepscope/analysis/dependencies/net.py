@@ -37,9 +37,7 @@ class Net:
     whys: list[Array] = field(default_factory=list)
     size: int = 0
 
-    def nodes(
-        self, kind: int, recording: int, times: Array, places: Array, durations: Array | int = 0
-    ) -> Array:
+    def nodes(self, kind: int, recording: int, times: Array, places: Array, durations: Array | int = 0) -> Array:
         """Adds nodes and returns their numbers.
 
         Args:
@@ -57,9 +55,7 @@ class Net:
         self.size += count
         return np.arange(self.size - count, self.size)
 
-    def edges(
-        self, why: int, sources: Array, targets: Array, lags: Array | int, *, over: bool = False
-    ) -> None:
+    def edges(self, why: int, sources: Array, targets: Array, lags: Array | int, *, over: bool = False) -> None:
         """Adds edges: a target is at least `lags` after its source, or, with `over`, after the end of the work that
         starts there."""
         count = len(sources)

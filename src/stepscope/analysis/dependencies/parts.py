@@ -91,13 +91,9 @@ def pieces_of(scope: Scope, graph: Graph) -> Pieces:
     start, end, kind, recording, place = _raw(graph)
     start, end = (np.clip(edge, graph.stretch.start, graph.stretch.end) for edge in (start, end))
     full = start < end
-    start, end, kind, recording, place = (
-        column[full] for column in (start, end, kind, recording, place)
-    )
+    start, end, kind, recording, place = (column[full] for column in (start, end, kind, recording, place))
     order = np.argsort(start, kind="stable")
-    start, end, kind, recording, place = (
-        column[order] for column in (start, end, kind, recording, place)
-    )
+    start, end, kind, recording, place = (column[order] for column in (start, end, kind, recording, place))
     found = []
     for number, events in enumerate(graph.recordings):
         own = recording == number
@@ -143,9 +139,7 @@ def _raw(graph: Graph) -> tuple[Array, Array, Array, Array, Array]:
     begin, finish = graph.time[source], graph.time[target]
     found: list[tuple[Array, Array, Array, Array, Array]] = []
 
-    def add(
-        rows: Array, start: Array, end: Array, kind: Array | int, node: Array, place: Array
-    ) -> None:
+    def add(rows: Array, start: Array, end: Array, kind: Array | int, node: Array, place: Array) -> None:
         kinds = np.broadcast_to(np.asarray(kind, np.int64), len(rows))
         found.append((start, end, kinds, graph.recording[node], place))
 
@@ -168,9 +162,7 @@ def _raw(graph: Graph) -> tuple[Array, Array, Array, Array, Array]:
     called = np.minimum(_call_end(graph, target[rows]), finish[rows])
     add(rows, begin[rows], called, _THREAD, source[rows], graph.place[source[rows]])
     slow = graph.slack[target[rows]] >= KERNEL_WAIT_NS
-    usual = np.where(
-        slow, np.maximum(called, finish[rows] - graph.slack[target[rows]]), finish[rows]
-    )
+    usual = np.where(slow, np.maximum(called, finish[rows] - graph.slack[target[rows]]), finish[rows])
     add(rows, called, usual, LAUNCH_DELAY, target[rows], graph.place[target[rows]])
     add(rows, usual, finish[rows], UNEXPLAINED, target[rows], graph.place[target[rows]])
     rows = np.flatnonzero(np.isin(why, _OF_STREAM))
@@ -185,16 +177,12 @@ def _raw(graph: Graph) -> tuple[Array, Array, Array, Array, Array]:
         add(rows, begin[rows], finish[rows], np.where(on_host, _ON_HOST, why_so), node, place)
     last = np.array([graph.end] if graph.end >= 0 else [], np.int64)
     add(last, graph.time[last], graph.done[last], _OF_KERNEL, last, graph.place[last])
-    first = int(
-        graph.time[source[0]] if len(path) else graph.time[last[0]] if len(last) else stretch.end
-    )
+    first = int(graph.time[source[0]] if len(path) else graph.time[last[0]] if len(last) else stretch.end)
     until = int(graph.done[last[0]]) if len(last) else stretch.end
     edges = np.array([[stretch.start, first], [until, stretch.end]])
     nowhere = np.full(2, -1)
     found.append((edges[:, 0], edges[:, 1], np.full(2, UNEXPLAINED), nowhere, nowhere))
-    start, end, kinds, recording, place = (
-        np.concatenate(column) for column in zip(*found, strict=True)
-    )
+    start, end, kinds, recording, place = (np.concatenate(column) for column in zip(*found, strict=True))
     return start, end, kinds, recording, place
 
 
@@ -203,9 +191,7 @@ def _thread_of(graph: Graph, source: Array, target: Array) -> Array:
     main = np.array([-1 if one.main is None else one.main for one in graph.recordings], np.int64)
     before = graph.place[source]
     host = graph.kind[source] == graph.kind[target]
-    result: Array = np.where(
-        host & (before == main[graph.recording[source]]), before, graph.place[target]
-    )
+    result: Array = np.where(host & (before == main[graph.recording[source]]), before, graph.place[target])
     return result
 
 
@@ -214,9 +200,7 @@ def _exchange(graph: Graph, node: Array) -> Array:
     result = np.full(len(node), -1, np.int64)
     for number, events in enumerate(graph.recordings):
         exchanges = events.exchanges
-        for at in np.flatnonzero(
-            (graph.recording[node] == number) & (graph.kind[node] == HOST)
-        ).tolist():
+        for at in np.flatnonzero((graph.recording[node] == number) & (graph.kind[node] == HOST)).tolist():
             time = graph.time[node[at]]
             own = np.flatnonzero(
                 (exchanges["thread"] == graph.place[node[at]])
@@ -262,16 +246,12 @@ def _of_work(
     row = places(waited["id"], ids[talking])
     known = (row >= 0) & waited["known"][row] if len(waited["id"]) else np.zeros(len(row), bool)
     told, row = talking[known], row[known]
-    arrived = np.clip(
-        work["start_ns"][place[told]] + waited["wait_ns"][row], start[told], end[told]
-    )
+    arrived = np.clip(work["start_ns"][place[told]] + waited["wait_ns"][row], start[told], end[told])
     waits = _columns(start[told], arrived, WAITING, number, work=ids[told])
     start, kind = start.copy(), kind.copy()
     start[told], kind[told] = arrived, MOVING_DATA
     found = [waits, _columns(start, end, kind, number, work=ids)]
-    return [
-        {name: values[one["start"] < one["end"]] for name, values in one.items()} for one in found
-    ]
+    return [{name: values[one["start"] < one["end"]] for name, values in one.items()} for one in found]
 
 
 _HOST = f"""
@@ -291,9 +271,7 @@ _HOST = f"""
 """
 
 
-def _on_thread(
-    scope: Scope, graph: Graph, number: int, thread: int, start: Array, end: Array
-) -> Columns:
+def _on_thread(scope: Scope, graph: Graph, number: int, thread: int, start: Array, end: Array) -> Columns:
     """What a thread did in some stretches of time, in order: the innermost event of each moment."""
     events, stretch = graph.recordings[number], graph.stretch
     asked = {"rank": events.rank, "span": events.span, "thread": thread}
@@ -304,9 +282,7 @@ def _on_thread(
     change = np.concatenate([host["end_ns"], host["start_ns"]])
     now = np.concatenate([places(host["id"], host["parent_id"]), np.arange(count)])
     starts = np.repeat([0, 1], count)
-    order = np.lexsort(
-        (np.concatenate([-host["depth"].astype(np.int64), host["depth"]]), starts, change)
-    )
+    order = np.lexsort((np.concatenate([-host["depth"].astype(np.int64), host["depth"]]), starts, change))
     change, now = change[order], now[order]
     low = np.searchsorted(change, start, side="right") - 1
     high = np.searchsorted(change, end, side="left")
@@ -325,9 +301,7 @@ def _on_thread(
     waits = events.calls["id"][events.work["call"][waited_copies(events)]]
     kind = np.where(np.isin(ids, waits), SYNCHRONIZATION, kind)
     loads = events.loader["thread"] == thread
-    since, until = (
-        np.append(events.loader[name][loads], stretch.until) for name in ("start_ns", "end_ns")
-    )
+    since, until = (np.append(events.loader[name][loads], stretch.until) for name in ("start_ns", "end_ns"))
     within = np.searchsorted(since, begin, side="right") - 1
     kind = np.where((within >= 0) & (begin < until[within]) & (within < loads.sum()), INPUT, kind)
     return _columns(begin, finish, kind, number, host=ids, thread=thread)

@@ -95,11 +95,7 @@ class Plan:
 
         def values_of(of: Array) -> list[int]:
             before = np.arange(len(of))
-            led = (
-                np.where(of >= 0, at[graph.source[np.maximum(of, 0)]], 0)
-                if len(graph.source)
-                else 0
-            )
+            led = np.where(of >= 0, at[graph.source[np.maximum(of, 0)]], 0) if len(graph.source) else 0
             places: list[int] = np.where(of == -1, before, led).tolist()
             return places
 
@@ -139,9 +135,7 @@ class Plan:
 
         values = [0]
         append = values.append
-        for a, x, b, y in zip(
-            self.first, later(self.of_first), self.second, later(self.of_second), strict=True
-        ):
+        for a, x, b, y in zip(self.first, later(self.of_first), self.second, later(self.of_second), strict=True):
             one, other = values[a] + x, values[b] + y
             append(one if one > other else other)
         moved: Array = np.array(values, np.int64)[self.at] + after

@@ -8,8 +8,6 @@ PLACE = (
     Column("rank", "int", "rank of the process", shown="varying"),
     SPAN,
     Column("kind", "text", "cuda, rocm, ...; cpu for memory of the host", shown="varying"),
-    Column(
-        "device", "int", "index of the device in its process; empty for the host", shown="varying"
-    ),
+    Column("device", "int", "index of the device in its process; empty for the host", shown="varying"),
 )
 """The columns that say whose memory it is (`replay.Memory.place`)."""

@@ -9,9 +9,7 @@ from stepscope.analysis.memory.replay import Memory, memories
 from stepscope.answers.scope import Scope
 from stepscope.schema.arrays import Int64s
 
-_ASKED = (
-    "SELECT rank, step, host_start_ns AS start_ns, host_end_ns AS end_ns FROM step ORDER BY ALL"
-)
+_ASKED = "SELECT rank, step, host_start_ns AS start_ns, host_end_ns AS end_ns FROM step ORDER BY ALL"
 
 
 class Asked(NamedTuple):
@@ -38,11 +36,7 @@ def asked_memory(scope: Scope, whole: Scope) -> Iterator[Asked]:
             windows = (
                 [(start, end)]
                 if windows is None
-                else [
-                    (max(start, first), min(end, last))
-                    for first, last in windows
-                    if first < end and last > start
-                ]
+                else [(max(start, first), min(end, last)) for first, last in windows if first < end and last > start]
             )
         states = memory.states_in(windows)
         if len(states):

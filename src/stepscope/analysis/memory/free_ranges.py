@@ -87,9 +87,7 @@ def _between(segments: Int64s, start: Int64s, end: Int64s) -> Free:
     total = largest = 0
     first = np.searchsorted(start, segments[:, 0])
     last = np.searchsorted(start, segments[:, 1])
-    for (low, high), one, other in zip(
-        segments.tolist(), first.tolist(), last.tolist(), strict=True
-    ):
+    for (low, high), one, other in zip(segments.tolist(), first.tolist(), last.tolist(), strict=True):
         edges = np.concatenate([[low], np.minimum(end[one:other], high)])
         gaps = np.maximum(np.concatenate([start[one:other], [high]]) - edges, 0)
         total += int(gaps.sum())

@@ -261,9 +261,7 @@ def _groups(events: pa.Table, keys: tuple[str, ...]) -> dict[tuple[Any, ...], pa
     """The events of each device, which lie together."""
     counted = events.group_by(list(keys), use_threads=False).aggregate([([], "count_all")])
     found, at = {}, 0
-    for *key, count in zip(
-        *(counted[name].to_pylist() for name in (*keys, "count_all")), strict=True
-    ):
+    for *key, count in zip(*(counted[name].to_pylist() for name in (*keys, "count_all")), strict=True):
         found[tuple(key)] = events.slice(at, count)
         at += count
     return found
@@ -287,9 +285,7 @@ def _memory(
     place = np.append(known + 1, [len(size) + 1])
     start = np.where(paired.start == 0, 0, place[paired.start - 1])
     end = place[paired.end - 1]
-    taken, given = (
-        np.where(one == NO_EVENT, NO_EVENT, np.append(known, 0)[one]) for one in paired[3:]
-    )
+    taken, given = (np.where(one == NO_EVENT, NO_EVENT, np.append(known, 0)[one]) for one in paired[3:])
     further = _further(blocks, address)
     count = len(further)
     event = np.where(paired.taken == NO_EVENT, paired.given, paired.taken)
@@ -306,12 +302,7 @@ def _memory(
     stack = [one["stack"].fill_null(-1).to_numpy().astype(np.int32) for one in (events, further)]
     texts["stack"] = Texts(np.concatenate([_of_events(stack[0], of_events, -1), stack[1]]), stacks)
     ends = sorted(
-        ended
-        + [
-            one["time_ns"]
-            for one in marks
-            if one["stage"] == "END" and _OPTIMIZER_STEP.match(one["name"])
-        ]
+        ended + [one["time_ns"] for one in marks if one["stage"] == "END" and _OPTIMIZER_STEP.match(one["name"])]
     )
     return Memory(
         rank, span, kind, None if device < 0 else device, source,
@@ -353,9 +344,7 @@ def _of_events(values: NDArray[Any], events: Int64s, missing: int = NO_ROLE) -> 
 
 
 def _texts(of_event: pa.ChunkedArray, taken: Int64s, of_block: pa.ChunkedArray) -> Texts:
-    both = pa.chunked_array(
-        [*of_event.cast(pa.string()).chunks, *of_block.cast(pa.string()).chunks], pa.string()
-    )
+    both = pa.chunked_array([*of_event.cast(pa.string()).chunks, *of_block.cast(pa.string()).chunks], pa.string())
     encoded = both.combine_chunks().dictionary_encode()
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()
@@ -398,9 +387,7 @@ def _reserved(events: pa.Table) -> Int64s | None:
     return states
 
 
-def _steps(
-    recorded: list[dict[str, Any]], marks: list[dict[str, Any]], time_ns: Int64s
-) -> list[Step]:
+def _steps(recorded: list[dict[str, Any]], marks: list[dict[str, Any]], time_ns: Int64s) -> list[Step]:
     """The steps whose memory events these are: those that the rank's traces have, else by annotations."""
     if not len(time_ns):
         return []

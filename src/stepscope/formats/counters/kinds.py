@@ -43,9 +43,7 @@ _L2 = "lts__t_sectors_srcunit_tex_op_{}.sum"
 _HOST = "lts__t_sectors_aperture_sysmem_op_{}.sum"
 
 
-def _moved(
-    name: str, what: str, ncu: str, *nvprof: str, unit: str = "transaction"
-) -> dict[str, Kind]:
+def _moved(name: str, what: str, ncu: str, *nvprof: str, unit: str = "transaction") -> dict[str, Kind]:
     """The rate and the number of transactions of one path of memory."""
     older = tuple(nvprof) or (name,)
     rate = f"{ncu}.per_second"
@@ -173,9 +171,7 @@ for _stall, _cause in STALLS.items():
         (f"smsp__average_warps_issue_stalled_{_stall}_per_issue_active.ratio",),
     )
 
-_KIND_OF: dict[str, str] = {
-    name: kind for kind, one in KINDS.items() for name in (*one.ncu, *one.nvprof)
-}
+_KIND_OF: dict[str, str] = {name: kind for kind, one in KINDS.items() for name in (*one.ncu, *one.nvprof)}
 
 
 def kind_of(metric: str) -> str | None:
@@ -223,9 +219,7 @@ def tensor_operations(metrics: Mapping[str, float]) -> float | None:
 
 def _may_share(path: re.Match[str], other: re.Match[str]) -> bool:
     types = set(path["given"].split("_")) & set(other["given"].split("_"))
-    return bool(types) and all(
-        None in (path[key], other[key]) or path[key] == other[key] for key in _NARROWING
-    )
+    return bool(types) and all(None in (path[key], other[key]) or path[key] == other[key] for key in _NARROWING)
 
 
 def _contains(path: re.Match[str], other: re.Match[str]) -> bool:

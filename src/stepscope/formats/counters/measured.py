@@ -29,9 +29,7 @@ class _Words:
 
     def column(self) -> pa.Array:
         numbers = np.array(self.numbers, np.int32)
-        return pa.DictionaryArray.from_arrays(
-            pa.array(numbers, mask=numbers < 0), pa.array(list(self.of), pa.string())
-        )
+        return pa.DictionaryArray.from_arrays(pa.array(numbers, mask=numbers < 0), pa.array(list(self.of), pa.string()))
 
 
 @dataclass(slots=True)
@@ -51,9 +49,7 @@ class Measured:
         Returns:
             its number.
         """
-        self.launches.append(
-            {"name": name, "tool": tool, "launches": 1, **known, "measured": len(self.launches)}
-        )
+        self.launches.append({"name": name, "tool": tool, "launches": 1, **known, "measured": len(self.launches)})
         return len(self.launches) - 1
 
     def add(
@@ -93,9 +89,9 @@ class Measured:
         kinds = [kind_of(one) for one in self._metrics.of]
         distinct = sorted({kind for kind in kinds if kind is not None})
         place = {kind: number for number, kind in enumerate(distinct)}
-        kind_numbers = np.array(
-            [-1 if kind is None else place[kind] for kind in kinds] or [-1], np.int32
-        )[np.array(self._metrics.numbers, np.int64)]
+        kind_numbers = np.array([-1 if kind is None else place[kind] for kind in kinds] or [-1], np.int32)[
+            np.array(self._metrics.numbers, np.int64)
+        ]
         names, tools = _Words(), _Words()
         for launch in self.launches:
             names.add(launch["name"])
@@ -103,9 +99,7 @@ class Measured:
         extremes = [np.full(rows, np.nan), np.full(rows, np.nan)]
         for row, pair in self._extremes.items():
             extremes[0][row], extremes[1][row] = pair
-        device_rows = pa.array(
-            [launch.get("device_row") for launch in self.launches], pa.int64()
-        ).take(pa.array(of))
+        device_rows = pa.array([launch.get("device_row") for launch in self.launches], pa.int64()).take(pa.array(of))
         columns = {
             "measured": pa.array(of),
             "device_row": device_rows,

@@ -165,11 +165,7 @@ class _Table:
             elif pending:
                 self.report.drop("unreadable")
             pending = ""
-            if (
-                not units
-                and "Metric Name" not in names
-                and line.startswith((f'""{delimiter}', delimiter))
-            ):
+            if not units and "Metric Name" not in names and line.startswith((f'""{delimiter}', delimiter)):
                 units = dict(zip(names, _cells(line, delimiter) or [], strict=False))
                 continue
             if not _FIRST_CELL.match(line):
@@ -206,9 +202,7 @@ def _cells(line: str, delimiter: str) -> list[str] | None:
 def _mark(member: Member) -> str:
     """What stands before the decimals in this file: `.` unless a number shows that it is `,`."""
     for row in _Table(member, ReadReport()).rows():
-        texts = [
-            row.cells.get(name, "") for name in ("Metric Value", "Minimum", "Maximum", "Average")
-        ]
+        texts = [row.cells.get(name, "") for name in ("Metric Value", "Minimum", "Maximum", "Average")]
         for text in (*texts, *row.values.values()):
             mark = decimal_mark(text)
             if mark is not None:
@@ -232,9 +226,7 @@ class _Launches:
             self._add_summary(row)
         elif cells.get("Metric Name"):
             unit = cells.get("Metric Unit", "")
-            self._add(
-                row, metric_named(cells["Metric Name"], unit), cells.get("Metric Value", ""), unit
-            )
+            self._add(row, metric_named(cells["Metric Name"], unit), cells.get("Metric Value", ""), unit)
         for metric, text in row.values.items():
             self._add(row, metric, text, row.units.get(metric, ""))
         self._know_device(row)
@@ -275,9 +267,7 @@ class _Launches:
 
     def _add_summary(self, row: _Row) -> None:
         cells = row.cells
-        least, most, mean = (
-            number_of(cells.get(name, ""), self.mark) for name in ("Minimum", "Maximum", "Average")
-        )
+        least, most, mean = (number_of(cells.get(name, ""), self.mark) for name in ("Minimum", "Maximum", "Average"))
         if mean is not None and least is not None and most is not None:
             unit = cells.get("Metric Unit", "")
             metric = metric_named(cells.get("Metric Name", ""), unit)
@@ -305,8 +295,7 @@ class _Launches:
     def devices(self) -> pa.Table:
         """The devices that the kernels ran on."""
         rows = [
-            {"device": index, "kind": "cuda", "used": True, **known}
-            for index, known in sorted(self._devices.items())
+            {"device": index, "kind": "cuda", "used": True, **known} for index, known in sorted(self._devices.items())
         ]
         return from_rows("device", rows)
 

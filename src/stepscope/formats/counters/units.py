@@ -55,9 +55,7 @@ def number_of(text: str, mark: str) -> float | None:
         return None
     if any(len(group) != 3 for group in before.lstrip("+-").split(groups)[1:]):
         return None
-    return float(
-        f"{before.replace(groups, '')}.{after or '0'}" if after else before.replace(groups, "")
-    )
+    return float(f"{before.replace(groups, '')}.{after or '0'}" if after else before.replace(groups, ""))
 
 
 @cache

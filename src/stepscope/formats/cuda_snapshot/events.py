@@ -118,9 +118,7 @@ def columns_of(events: Events, first: int, last: int) -> Columns:
     )
 
 
-def held_after(
-    columns: Columns, kinds: dict[str, int], blocks: tuple[Int64s, Int64s], reserved_at_end: int
-) -> Held:
+def held_after(columns: Columns, kinds: dict[str, int], blocks: tuple[Int64s, Int64s], reserved_at_end: int) -> Held:
     """What was allocated, pending and reserved after each event.
 
     Args:
@@ -138,14 +136,11 @@ def held_after(
     # What was pending before the first event is known where it completes.
     pending -= min(int(pending.min(initial=0)), 0)
     grows, shrinks = (
-        [kinds[kind] for kind, grown in RESERVES.items() if grown is sign and kind in kinds]
-        for sign in (True, False)
+        [kinds[kind] for kind, grown in RESERVES.items() if grown is sign and kind in kinds] for sign in (True, False)
     )
     reserved: Int64s
     if grows or shrinks:
-        reserved = _summed(
-            columns.size, np.isin(columns.kind, grows), np.isin(columns.kind, shrinks)
-        )
+        reserved = _summed(columns.size, np.isin(columns.kind, grows), np.isin(columns.kind, shrinks))
         reserved += reserved_at_end - int(reserved[-1])
     else:
         reserved = np.broadcast_to(np.int64(reserved_at_end), len(columns.kind))

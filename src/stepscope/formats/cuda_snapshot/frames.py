@@ -25,17 +25,11 @@ _LOWER_OVERLOADS = re.compile(
     r"_(?:memory_format|out|grad_input|int|int_out|dim|dims|dtype|dtype_layout|correction|start|start_step"
     r"|names|names_out|generator|size|sizes|value|self|input|other|vec|default|p|indices|list|src|result)$"
 )
-_ALLOCATES = frozenset(
-    {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "resize_"}
-)
+_ALLOCATES = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "resize_"})
 """Operators that do nothing but allocate: what called them says more."""
-_BACKWARD_CPP = re.compile(
-    r"torch::autograd::(?:Engine::|generated::\w+|CppNode|PyNode::|python::PythonEngine::)"
-)
+_BACKWARD_CPP = re.compile(r"torch::autograd::(?:Engine::|generated::\w+|CppNode|PyNode::|python::PythonEngine::)")
 _OF_MODULES = re.compile(r"(?:^|/)torch/nn/modules/[^/]+$")
-_OF_OPTIMIZERS = re.compile(
-    r"(?:^|/)torch/optim/|(?i:optim|adam|sgd|lamb|lion|muon)[^/]*(?:/[^/]*)?\.py$"
-)
+_OF_OPTIMIZERS = re.compile(r"(?:^|/)torch/optim/|(?i:optim|adam|sgd|lamb|lion|muon)[^/]*(?:/[^/]*)?\.py$")
 _PLUMBING = re.compile(
     r"torch::(?:unwind|CapturedTraceback|cuda)::|c10::|at::(?:detail|meta|wrapper|structured|create_out|Tensor)"
     r"|.*::redispatch$|.* |_?_?Py|__|pthread|std::|_start$|at::TensorIterator|[^:]*$"

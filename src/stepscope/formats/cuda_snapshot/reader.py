@@ -95,8 +95,7 @@ def _facts() -> Facts:
 def _no_snapshot(label: str, why: str) -> SourceError:
     return SourceError(
         f"{label}: no memory snapshot: {why}",
-        hint="dump it with torch.cuda.memory._dump_snapshot(FILE), after "
-        "torch.cuda.memory._record_memory_history()",
+        hint="dump it with torch.cuda.memory._dump_snapshot(FILE), after torch.cuda.memory._record_memory_history()",
         slug="no-recording",
     )
 
@@ -172,9 +171,7 @@ class _Snapshot:
             self.report.note("no_moments", count=self.events.untimed)
         elif origin * 1000 >= EPOCH_NS:
             facts.start_epoch_ns = origin * 1000
-        facts.metadata = {
-            name: top[name] for name in ("allocator_settings",) if isinstance(top.get(name), dict)
-        }
+        facts.metadata = {name: top[name] for name in ("allocator_settings",) if isinstance(top.get(name), dict)}
         self.report.kept = len(self.events) + block.num_rows
         stacks = self.stacks
         return RankTables(
@@ -186,10 +183,7 @@ class _Snapshot:
             ),
             allocator_event=_joined(
                 "allocator_event",
-                [
-                    canonical(self._allocator_rows(*part, origin), "allocator_event")
-                    for part in parts
-                ],
+                [canonical(self._allocator_rows(*part, origin), "allocator_event") for part in parts],
             ),
             memory_block=canonical(block, "memory_block"),
             instant=_annotations(marked, origin),
@@ -244,9 +238,7 @@ class _Snapshot:
                 "device": pa.array(np.full(len(rows), device, np.int32)),
                 "address": _nullable(columns.address[rows]),
                 "bytes": columns.size[rows],
-                "device_free_bytes": pa.array(
-                    [columns.free.get(row) for row in rows.tolist()], pa.int64()
-                ),
+                "device_free_bytes": pa.array([columns.free.get(row) for row in rows.tolist()], pa.int64()),
                 "total_allocated_bytes": held.allocated[rows],
                 "total_pending_bytes": held.pending[rows],
                 "total_reserved_bytes": held.reserved[rows],
@@ -267,10 +259,7 @@ class _Snapshot:
         place_of = np.where(stack >= 0, stack, len(stacks.text)).astype(np.int32)
         known = np.array([*stacks.text, -1], dtype=np.int32)[place_of]
         recorded = not all(stacks.bare)
-        roles = [
-            BACKWARD if bare and recorded else role
-            for role, bare in zip(stacks.roles, stacks.bare, strict=True)
-        ]
+        roles = [BACKWARD if bare and recorded else role for role, bare in zip(stacks.roles, stacks.bare, strict=True)]
         names = sorted({one for one in roles if one is not None})
         number = {name: at for at, name in enumerate(names)} | {None: -1}
         role = np.array([number[one] for one in roles] + [-1], dtype=np.int32)[place_of]

@@ -61,9 +61,7 @@ def mapped(values: pa.Array, of: Callable[[Any], str | None]) -> pa.DictionaryAr
     return pa.DictionaryArray.from_arrays(indices, pa.array(list(numbering), pa.string()))
 
 
-def first_named(
-    columns: Sequence[pa.Array | pa.ChunkedArray], otherwise: str
-) -> pa.DictionaryArray:
+def first_named(columns: Sequence[pa.Array | pa.ChunkedArray], otherwise: str) -> pa.DictionaryArray:
     """In each row the first text of some columns of names. The texts are kept once: one may be long."""
     texts: list[str] = []
     place = np.full(len(columns[0]), -1, np.int64)
@@ -96,10 +94,7 @@ def distinct_rows(
         width = max(len(coded.dictionary), 1)
         packed = pa.array(codes * width + coded.indices.to_numpy()).dictionary_encode()
         values = coded.dictionary.to_pylist()
-        distinct = [
-            distinct[one // width] | {name: values[one % width]}
-            for one in packed.dictionary.to_pylist()
-        ]
+        distinct = [distinct[one // width] | {name: values[one % width]} for one in packed.dictionary.to_pylist()]
         codes = packed.indices.to_numpy().astype(np.int64)
     return distinct, codes
 
@@ -110,9 +105,7 @@ def constant(text: str, count: int) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(indices, pa.array([text]))
 
 
-def on_host(
-    rows: pa.Table, category: str | pa.Array, kind: str, **columns: pa.Array | pa.ChunkedArray
-) -> pa.Table:
+def on_host(rows: pa.Table, category: str | pa.Array, kind: str, **columns: pa.Array | pa.ChunkedArray) -> pa.Table:
     """Rows with `start` and `end` as events of the host, with further columns of these."""
     count = rows.num_rows
     named = constant(category, count) if isinstance(category, str) else category

@@ -93,9 +93,7 @@ class Recorded(NamedTuple):
         made["graph_id"] = without_zero(rows["graphId"])
         return pa.table(made | _per_processor(made, {row["device"]: row for row in devices}))
 
-    def copies(
-        self, table: str, memories: Mapping[int, str], kinds: Mapping[int, str] = _COPY_KINDS
-    ) -> pa.Table:
+    def copies(self, table: str, memories: Mapping[int, str], kinds: Mapping[int, str] = _COPY_KINDS) -> pa.Table:
         """Copies of memory, by the words for kinds of memory and of copies."""
         columns = ("bytes", "copyKind", "srcKind", "dstKind")
         rows, made = self.events(table, "gpu_memcpy", columns)
@@ -117,9 +115,7 @@ class Recorded(NamedTuple):
         rows, made = self.events(table, "gpu_memset", ("bytes", memory))
         words = rows[memory].fill_null(-1)
         made["name"] = mapped(words, lambda one: fill_name(memories.get(one)))
-        made["destination_memory"] = mapped(
-            rows[memory], lambda one: memories.get(one, "unknown").lower()
-        )
+        made["destination_memory"] = mapped(rows[memory], lambda one: memories.get(one, "unknown").lower())
         return pa.table(made | {"bytes": rows["bytes"]})
 
     def waits(self, table: str, kind: str, device_of: Mapping[int, int]) -> pa.Table:
@@ -133,9 +129,7 @@ class Recorded(NamedTuple):
         return pa.table(made)
 
 
-def on_streams(
-    parts: Sequence[pa.Table], device_of: Mapping[int, int], report: ReadReport
-) -> pa.Table:
+def on_streams(parts: Sequence[pa.Table], device_of: Mapping[int, int], report: ReadReport) -> pa.Table:
     """Everything that ran on a stream, with the times as recorded; what has none is counted. Work that states no
     device ran on that of its context."""
     table = pa.concat_tables(parts, promote_options="default")
@@ -148,9 +142,7 @@ def on_streams(
     return in_time(table, report)
 
 
-def device_of_context(
-    stated: Iterable[tuple[int | None, int | None]], parts: Iterable[pa.Table]
-) -> dict[int, int]:
+def device_of_context(stated: Iterable[tuple[int | None, int | None]], parts: Iterable[pa.Table]) -> dict[int, int]:
     """The device of each context, as a file states it and as its work shows."""
     found = {
         context: number

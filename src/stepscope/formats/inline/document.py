@@ -45,9 +45,7 @@ def load(member: Member) -> Any:
         raise _refused(member, f"larger than {LARGEST_BYTES >> 20} MiB")
     try:
         # NaN and Infinity, which Python's writer writes and JSON has not: no numbers.
-        loaded = json.loads(
-            strip_bom(text).decode("utf-8", errors="replace"), parse_constant=lambda _: None
-        )
+        loaded = json.loads(strip_bom(text).decode("utf-8", errors="replace"), parse_constant=lambda _: None)
         return sound(loaded) if b"\\u" in text else loaded
     except (ValueError, RecursionError) as error:
         raise _refused(member, f"not a complete JSON document: {error}") from None

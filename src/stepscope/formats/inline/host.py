@@ -100,9 +100,7 @@ def _some(kind: str, value: float | None, per: float, unit: str | None) -> Itera
         yield _row(kind, value / per, unit)
 
 
-def _row(
-    kind: str, value: float | None = None, unit: str | None = None, text: str | None = None
-) -> Row:
+def _row(kind: str, value: float | None = None, unit: str | None = None, text: str | None = None) -> Row:
     return {
         "report": _REPORT,
         "metric": kind.replace("_", " "),

@@ -201,9 +201,7 @@ def _text(value: Any) -> str | None:
 # -- kept steps --------------------------------------------------------------------------------------
 
 
-def read_steps(
-    document: Mapping[str, Any], measured: Collection[str], report: ReadReport
-) -> pa.Table:
+def read_steps(document: Mapping[str, Any], measured: Collection[str], report: ReadReport) -> pa.Table:
     """The kept steps as rows of `phase_step`, each step's whole time first.
 
     Args:
@@ -245,10 +243,7 @@ def _places(columns: Any) -> dict[str, int]:
     """Where in a row each value is: by phase, `step`, `time` and the memory's columns."""
     if not isinstance(columns, list) or not all(isinstance(name, str) for name in columns):
         return {}
-    return {
-        name if name in _NO_TIME else name.removesuffix("_ns"): place
-        for place, name in enumerate(columns)
-    }
+    return {name if name in _NO_TIME else name.removesuffix("_ns"): place for place, name in enumerate(columns)}
 
 
 def _values(sample: Any, places: Mapping[str, int]) -> dict[str, int] | None:

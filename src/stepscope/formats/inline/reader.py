@@ -123,9 +123,7 @@ def tables_of(loaded: Any, label: str) -> RankTables:
     values = (
         hugectr_values(loaded.get("runtime_data"), report)
         if isinstance(loaded, dict) and "runtime_data" in loaded
-        else step_values(
-            loaded.get("values") if isinstance(loaded, dict) else None, report, numbered="iteration"
-        )
+        else step_values(loaded.get("values") if isinstance(loaded, dict) else None, report, numbered="iteration")
     )
     return RankTables(
         facts=_facts(loaded),
@@ -224,9 +222,7 @@ class _Rows:
         if not isinstance(label, str):
             self._report.drop("wrong_type")
             return
-        occurrence = whole(
-            event.get("occurrence", event.get("met_times_within_this_stream")), below=1 << 31
-        )
+        occurrence = whole(event.get("occurrence", event.get("met_times_within_this_stream")), below=1 << 31)
         if occurrence is None:
             key = (label, device, stream)
             occurrence = self._occurrences.get(key, 0)
@@ -268,9 +264,7 @@ class _Rows:
             for place, time_ms in enumerate(event["measured_times_ms"]):
                 yield {
                     "dur_ns": milliseconds(time_ms),
-                    "start_offset_ns": milliseconds(offsets[place])
-                    if place < len(offsets)
-                    else None,
+                    "start_offset_ns": milliseconds(offsets[place]) if place < len(offsets) else None,
                     "averaged": False,
                 }
         elif "avg_measured_time_ms" in event:
@@ -302,11 +296,7 @@ def _row(listed: Any, *, most: int) -> list[Any]:
     not known in all.
     """
     values = listed if isinstance(listed, list) else []
-    return (
-        [*values, *[1, None][len(values) - 3 :]][:most]
-        if 3 <= len(values) <= most
-        else [None] * most
-    )
+    return [*values, *[1, None][len(values) - 3 :]][:most] if 3 <= len(values) <= most else [None] * most
 
 
 def _adds(time_ns: int | None, stands_for: int) -> bool:

@@ -40,9 +40,7 @@ from stepscope.formats.tables import EPOCH_NS, READ, RankTables, ReadReport, fro
 Ints = np.ndarray[Any, np.dtype[Any]]
 
 
-def assemble(
-    rows: EventRows, metadata: dict[str, Any], report: ReadReport, member: Member
-) -> RankTables:
+def assemble(rows: EventRows, metadata: dict[str, Any], report: ReadReport, member: Member) -> RankTables:
     """The tables of one recording, from the rows that were read and the file's own description."""
     threads = Threads(rows.names)
     facts = trace_metadata.facts(metadata, member.label)
@@ -200,9 +198,7 @@ def _paired(rows: EventRows, threads: Threads, report: ReadReport) -> pa.Table |
     time_ns = table["ts_ns"].to_numpy().astype(np.int64)
     phases, spelled = codes(table["ph"])
     begins = phases == (spelled.index("B") if "B" in spelled else -2)
-    begin_rows, end_rows, unmatched = pair(
-        threads.numbers(table["pid"], table["tid"]), time_ns, begins
-    )
+    begin_rows, end_rows, unmatched = pair(threads.numbers(table["pid"], table["tid"]), time_ns, begins)
     if unmatched:
         report.note("unmatched_end", count=unmatched)
         report.dropped += unmatched
@@ -218,9 +214,7 @@ def _paired(rows: EventRows, threads: Threads, report: ReadReport) -> pa.Table |
 # -- device --------------------------------------------------------------------------------------
 
 
-def _device_table(
-    columns: Columns, origin: int, end_ns: int, rows: EventRows, report: ReadReport
-) -> pa.Table:
+def _device_table(columns: Columns, origin: int, end_ns: int, rows: EventRows, report: ReadReport) -> pa.Table:
     start, duration, lost = _times(columns, origin, report)
     track = columns["device"].to_numpy().astype(np.int64) * (1 << 32) + columns["stream"].to_numpy()
     _close_unfinished(start, duration, track, end_ns)
@@ -287,9 +281,7 @@ def _add_kernel_metrics(tables: RankTables) -> None:
             setattr(tables, name, rows)
 
 
-def _of_copy(
-    of_name: Callable[[str], str | None], kind: str, name: str, *others: str
-) -> str | None:
+def _of_copy(of_name: Callable[[str], str | None], kind: str, name: str, *others: str) -> str | None:
     return of_name(name) if vocabulary.device_kind(kind, name) in ("copy", *others) else None
 
 
@@ -310,9 +302,7 @@ def _devices(metadata: dict[str, Any], events: pa.Table) -> pa.Table:
 # -- small tables --------------------------------------------------------------------------------
 
 
-def _small_tables(
-    tables: RankTables, rows: EventRows, threads: Threads, origin: int, report: ReadReport
-) -> None:
+def _small_tables(tables: RankTables, rows: EventRows, threads: Threads, origin: int, report: ReadReport) -> None:
     tables.operator_input = _numbered(rows.sets["input_id"], READ["operator_input"])
     tables.kernel_source = _kernel_sources(rows.sets["kernel_source_id"])
     tables.call_stack = _numbered(rows.sets["stack_id"], READ["call_stack"])
@@ -366,13 +356,10 @@ def _collectives(known: dict[int, tuple[Any, ...]]) -> pa.Table:
     schema = READ["collective_args"]
     if not known:
         return schema.empty_table()
-    columns: dict[str, Sequence[Any]] = dict(
-        zip(fields.COLLECTIVE, zip(*known.values(), strict=True), strict=True)
-    )
+    columns: dict[str, Sequence[Any]] = dict(zip(fields.COLLECTIVE, zip(*known.values(), strict=True), strict=True))
     spaced = zip(columns["rank_start"], columns["rank_stride"], columns["group_size"], strict=True)
     columns["group_ranks"] = [
-        listed_numbers(ranks) or _spaced(*others)
-        for ranks, others in zip(columns["group_ranks"], spaced, strict=True)
+        listed_numbers(ranks) or _spaced(*others) for ranks, others in zip(columns["group_ranks"], spaced, strict=True)
     ]
     for column in ("sent", "received"):
         columns[column] = [*map(listed_numbers, columns[column])]
@@ -424,10 +411,7 @@ def _series(args: str | None) -> list[tuple[str, float | None]]:
         values = json.loads(args or "{}")
     except (ValueError, RecursionError):
         return []
-    return [
-        (series, float(value) if isinstance(value, (int, float)) else None)
-        for series, value in values.items()
-    ]
+    return [(series, float(value) if isinstance(value, (int, float)) else None) for series, value in values.items()]
 
 
 def _out_of_memory(time_ns: int, stated: dict[str, Any]) -> dict[str, Any]:

@@ -43,9 +43,7 @@ class Gathering:
     def add_table(self, table: pa.Table) -> None:
         """Adds further rows from a table."""
         if table.num_rows:
-            self.add(
-                {name: small(pa.concat_arrays(table[name].chunks)) for name in table.column_names}
-            )
+            self.add({name: small(pa.concat_arrays(table[name].chunks)) for name in table.column_names})
 
     def columns(self, *names: str) -> dict[str, pa.ChunkedArray] | None:
         """The columns, with one dictionary each; None when there are no rows. Empties itself.
@@ -85,9 +83,7 @@ def _as_kind(part: pa.Array, kind: pa.DataType) -> pa.Array:
 def _nulls(rows: int, kind: pa.DataType) -> pa.Array:
     if not pa.types.is_dictionary(kind):
         return pa.nulls(rows, kind)
-    return pa.DictionaryArray.from_arrays(
-        pa.nulls(rows, kind.index_type), pa.array([], kind.value_type)
-    )
+    return pa.DictionaryArray.from_arrays(pa.nulls(rows, kind.index_type), pa.array([], kind.value_type))
 
 
 def _narrow(column: pa.Array) -> pa.Array:

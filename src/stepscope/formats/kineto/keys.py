@@ -41,9 +41,7 @@ _KEPT_SAMPLES = 8
 _CLOSING = ord("}")
 _QUOTE, _COLON = 34, 58
 _NUMBERS = (n for n, kind in (fields.EVENT | fields.ARGS).items() if kind in ("BIGINT", "DOUBLE"))
-_NUMBER_KEY = re.compile(
-    rb'"(?:%b)"\s*:\s*\Z' % "|".join(map(re.escape, _NUMBERS)).encode(), re.IGNORECASE
-)
+_NUMBER_KEY = re.compile(rb'"(?:%b)"\s*:\s*\Z' % "|".join(map(re.escape, _NUMBERS)).encode(), re.IGNORECASE)
 _BETWEEN = b" \t\r\n,"
 _BEFORE = 80
 """Bytes before a value in which its key stands."""
@@ -136,9 +134,7 @@ class KnownKeys:
             blank = colons[_BLANK[before]]
             spaced = spaced or bool(_BLANK_OR_QUOTE[letters[blank - 2]].any())
             ends = colons[before == _QUOTE]
-            booleans = (
-                booleans or _may_have_booleans(letters, ends) or _may_have_booleans(letters, blank)
-            )
+            booleans = booleans or _may_have_booleans(letters, ends) or _may_have_booleans(letters, blank)
             of_blocks.append(ends[np.searchsorted(ends, 17) :])
             new |= self._has_new(text, letters, of_blocks[-1])
         sample = self._sample(text, letters, np.concatenate(of_blocks)) if new and text else b""
@@ -254,9 +250,7 @@ class KnownKeys:
                 return found[-1]
         return after
 
-    def _keys(
-        self, letters: Letters, ends: Places
-    ) -> tuple[np.ndarray[Any, np.dtype[np.uint16]], Places]:
+    def _keys(self, letters: Letters, ends: Places) -> tuple[np.ndarray[Any, np.dtype[np.uint16]], Places]:
         """The number of each key, and where the first ones are whose context another one has taken the place of."""
         near = _words(letters)[ends - 9] * _MIX_NEAR
         keys = np.full(len(ends), _MOST_KEYS - 1, dtype=np.uint16)

@@ -32,9 +32,7 @@ _PLAIN_MEMBER = re.compile(
     r'(?:(-?(?:0|[1-9][0-9]{0,40}))(\.[0-9]{1,40})?|"([^"\\\x00-\x1f\x80-\xff]*)")'
     r'[ \t\r\n]*,[ \t\r\n]*(?="[A-Za-z_])'
 )
-_NUMBER = re.compile(
-    r"(-?(?:0|[1-9][0-9]{0,400}))(\.[0-9]{1,400})?([eE][+-]?[0-9]{1,9})?(?![\w.+-])"
-)
+_NUMBER = re.compile(r"(-?(?:0|[1-9][0-9]{0,400}))(\.[0-9]{1,400})?([eE][+-]?[0-9]{1,9})?(?![\w.+-])")
 _LITERAL = re.compile(r"(?:true|false|null)(?![\w.])")
 _CUT_OFF = re.compile(r"[\w.+/-]{0,8}\Z")
 _NO_NUMBER = re.compile(r"[+-]?(?:inf(?:inity)?|nan|(n/a))(?![\w./])", re.IGNORECASE)

@@ -30,22 +30,16 @@ RAW_NAME = "Name bytes"
 
 _SPACE = " \t\r\n"
 _BETWEEN = re.compile(r"[ \t\r\n\x00,]*")
-_START = re.compile(
-    r'\{[ \t\r\n]*"(?:ph|name|cat|args|pid|tid|ts|dur|id|bp|s|tts|tdur|cname|scope|id2)"[ \t\r\n]*:'
-)
+_START = re.compile(r'\{[ \t\r\n]*"(?:ph|name|cat|args|pid|tid|ts|dur|id|bp|s|tts|tdur|cname|scope|id2)"[ \t\r\n]*:')
 _EMPTY_OBJECTS = re.compile(
     r"(?P<bare>(?:\{[ \t\r\n]*\}[ \t\r\n\x00]*){2,4096})"
     r"|(?P<listed>(?:\{[ \t\r\n]*\}[ \t\r\n\x00]*,[ \t\r\n\x00]*){2,4096})"
 )
 _NEAR_BRACE = re.compile(r"[^{}\[\]]{0,4}\{")
 _PHASE = '"ph"'
-_ARRAY_END = re.compile(
-    r'\}[ \t\r\n,]*(\])[ \t\r\n\x00]*(?:,[ \t\r\n]*"[^"\\]{0,100}"[ \t\r\n]*:|\}|\Z)'
-)
+_ARRAY_END = re.compile(r'\}[ \t\r\n,]*(\])[ \t\r\n\x00]*(?:,[ \t\r\n]*"[^"\\]{0,100}"[ \t\r\n]*:|\}|\Z)')
 _SECOND_HEADER = re.compile(r'"(?:traceEvents|schemaVersion|deviceProperties)"[ \t\r\n]*:')
-_END = re.compile(
-    r'\][ \t\r\n\x00]*(?:(\})[ \t\r\n\x00]*|,[ \t\r\n]*"[^"\\]{0,100}"[ \t\r\n]*:|\Z)'
-)
+_END = re.compile(r'\][ \t\r\n\x00]*(?:(\})[ \t\r\n\x00]*|,[ \t\r\n]*"[^"\\]{0,100}"[ \t\r\n]*:|\Z)')
 _BRACKETS = re.compile(r"(?:\][ \t\r\n]*)+(?=\])")
 _IDENTITY = frozenset(("name", "ts", "dur", "pid", "tid", "cat"))
 _WINDOW = 1 << 15
@@ -211,9 +205,7 @@ class _Mender:
                 return None, end
         return value, end
 
-    def _decode(
-        self, decoder: json.JSONDecoder, index: int
-    ) -> tuple[dict[str, Any] | None, int] | None:
+    def _decode(self, decoder: json.JSONDecoder, index: int) -> tuple[dict[str, Any] | None, int] | None:
         """What `_parse` returns, but for the encoding of strings."""
         while True:
             window = self._window_at(index)

@@ -58,9 +58,7 @@ _KEY = re.compile(r'"((?:[^"\\]|\\.){0,200})"[ \t\r\n]*:[ \t\r\n]*', re.DOTALL)
 _EVENTS = "traceEvents"
 
 _EVENTS_BEGIN = re.compile(r"[ \t\r\n]*\[?[ \t\r\n]*")
-_KINETO_KEYS = frozenset(
-    ("schemaVersion", "deviceProperties", "distributedInfo", "baseTimeNanoseconds", "traceName")
-)
+_KINETO_KEYS = frozenset(("schemaVersion", "deviceProperties", "distributedInfo", "baseTimeNanoseconds", "traceName"))
 _DEVICE_KEYS = {
     "sm_count": "numSms",
     "compute_major": "computeMajor",
@@ -99,9 +97,7 @@ _FILE_NAME = re.compile(
 )
 
 
-def read_metadata(
-    head: bytes, tail: bytes, *, tail_offset: int = 0
-) -> tuple[dict[str, Any], list[tuple[str, int]]]:
+def read_metadata(head: bytes, tail: bytes, *, tail_offset: int = 0) -> tuple[dict[str, Any], list[tuple[str, int]]]:
     """The keys around the events, and the damage they have; never raises.
 
     Of a key that appears twice the first value that is not empty stays.
@@ -148,11 +144,7 @@ class _Keys:
                 self._note_extra(text, _end_of(_BETWEEN, text, index), offset)
                 return
             key = _KEY.match(text, index)
-            if (
-                key
-                and key.group(1) == _EVENTS
-                and _end_of(_EVENTS_BEGIN, text, key.end()) == len(text)
-            ):
+            if key and key.group(1) == _EVENTS and _end_of(_EVENTS_BEGIN, text, key.end()) == len(text):
                 return
             read = self._value(text, key.end()) if key else None
             if key is None or read is None:
@@ -251,9 +243,7 @@ def facts(metadata: dict[str, Any], file_name: str) -> Facts:
         world_size=_integer(job.get("world_size")),
         local_rank=_integer(job.get("local_rank")),
         host=_first_text(metadata, _HOSTS) or (named.group("host") if named else None),
-        pid=next(
-            (pid for key in _PIDS if (pid := _integer(metadata.get(key)))), _integer(name_pid)
-        ),
+        pid=next((pid for key in _PIDS if (pid := _integer(metadata.get(key)))), _integer(name_pid)),
         backend=_first_text(job, ("backend",)),
         start_epoch_ns=_integer(metadata.get("baseTimeNanoseconds"), most=2**62) or None,
         tool=_tool(metadata),
@@ -345,9 +335,7 @@ def versions(metadata: dict[str, Any]) -> dict[str, str]:
         **{key: metadata.get(key) for key in (*_VERSIONS, *_RUNTIMES)},
         **{key: job.get(key) for key in _OF_JOB if isinstance(job, dict)},
     }
-    return {
-        key: str(value) for key, value in stated.items() if isinstance(value, int | float | str)
-    }
+    return {key: str(value) for key, value in stated.items() if isinstance(value, int | float | str)}
 
 
 def _device(device: dict[str, Any], position: int, metadata: dict[str, Any]) -> dict[str, Any]:

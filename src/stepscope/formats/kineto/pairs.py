@@ -16,9 +16,7 @@ from stepscope.formats.consecutive import run_starts
 Ints = np.ndarray[Any, np.dtype[Any]]
 
 
-def pair(
-    thread: Ints, time_ns: Ints, begins: np.ndarray[Any, np.dtype[np.bool_]]
-) -> tuple[Ints, Ints, int]:
+def pair(thread: Ints, time_ns: Ints, begins: np.ndarray[Any, np.dtype[np.bool_]]) -> tuple[Ints, Ints, int]:
     """Matches ends to begins.
 
     Args:
@@ -51,12 +49,7 @@ def pair(
     is_begin = step > 0
     follows = np.zeros(len(order), dtype=bool)
     if len(order) > 1:
-        follows[:-1] = (
-            is_begin[:-1]
-            & ~is_begin[1:]
-            & (threads[:-1] == threads[1:])
-            & (level[:-1] == level[1:])
-        )
+        follows[:-1] = is_begin[:-1] & ~is_begin[1:] & (threads[:-1] == threads[1:]) & (level[:-1] == level[1:])
     begin_rows = order[is_begin]
     next_rows = np.concatenate((order[1:], [-1])) if len(order) else order
     end_rows = np.where(follows, next_rows, -1)[is_begin]

@@ -187,8 +187,7 @@ class Declared:
         return Plan(
             extras=tuple(extras.values()),
             select=self._select(extras),
-            source=f"columns = {{{told}}}, format = 'array', "
-            f"maximum_object_size = {LONGEST_OBJECT_BYTES}",
+            source=f"columns = {{{told}}}, format = 'array', maximum_object_size = {LONGEST_OBJECT_BYTES}",
             respell=tuple(self._respell.items()),
             exact=self.exact,
             loose=self.loose,
@@ -211,8 +210,7 @@ class Declared:
             top["ts"] = "VARCHAR"
         if self.loose:
             top, args = (
-                {key: kind if kind == "JSON" else "VARCHAR" for key, kind in types.items()}
-                for types in (top, args)
+                {key: kind if kind == "JSON" else "VARCHAR" for key, kind in types.items()} for types in (top, args)
             )
         return top, args or {"External id": "VARCHAR"}
 
@@ -221,14 +219,9 @@ class Declared:
         dur, dur_whole = _nanoseconds("dur", as_text=self.loose)
         kept = self._kept()
         converted = {
-            value: fields.ARGS[key]
-            for key, value in kept.items()
-            if self.loose and fields.ARGS[key] != "VARCHAR"
+            value: fields.ARGS[key] for key, value in kept.items() if self.loose and fields.ARGS[key] != "VARCHAR"
         }
-        wrong = [
-            f"({value} IS NOT NULL AND TRY_CAST({value} AS {kind}) IS NULL)"
-            for value, kind in converted.items()
-        ]
+        wrong = [f"({value} IS NOT NULL AND TRY_CAST({value} AS {kind}) IS NULL)" for value, kind in converted.items()]
         if self.loose:
             wrong += ["(ts IS NOT NULL AND ts_ns IS NULL)", "(dur IS NOT NULL AND dur_ns IS NULL)"]
         columns = ["ph", "cat", "name", "pid", "tid", f"{ts} AS ts_ns", f"{dur} AS dur_ns"]
@@ -251,8 +244,7 @@ class Declared:
         values = list(extras)
         for low in range(0, len(values), SEEN_BITS):
             bits = (
-                f"(({value} IS NOT NULL)::BIGINT << {bit})"
-                for bit, value in enumerate(values[low : low + SEEN_BITS])
+                f"(({value} IS NOT NULL)::BIGINT << {bit})" for bit, value in enumerate(values[low : low + SEEN_BITS])
             )
             columns.append(f"{' | '.join(bits)} AS seen_{low // SEEN_BITS}")
         return ", ".join(columns)
@@ -271,9 +263,7 @@ def _key_literal(key: str) -> str:
 def _as_object(values: dict[str, str]) -> str:
     """SQL for some values as the text of a JSON object, NULL where all are."""
     absent = " AND ".join(f"{value} IS NULL" for value in values)
-    parts = ", ".join(
-        f"{_key_literal(key)} || CAST({value} AS VARCHAR)" for value, key in values.items()
-    )
+    parts = ", ".join(f"{_key_literal(key)} || CAST({value} AS VARCHAR)" for value, key in values.items())
     return f"CASE WHEN {absent} THEN NULL ELSE '{{' || concat_ws(',', {parts}) || '}}' END"
 
 
@@ -292,8 +282,7 @@ def _nanoseconds(column: str, *, as_text: bool) -> tuple[str, str]:
             f"THEN {fields.UNSIGNED_NS} ELSE {fields.IMPOSSIBLE_NS} END"
         )
     ns = (
-        f"CASE WHEN abs({exact}) < {most} THEN CAST({exact} * 1000 AS BIGINT) "
-        f"WHEN isfinite({number}) THEN {beyond} END"
+        f"CASE WHEN abs({exact}) < {most} THEN CAST({exact} * 1000 AS BIGINT) WHEN isfinite({number}) THEN {beyond} END"
     )
     return ns, f"coalesce({exact} = floor({exact}), true)"
 

@@ -28,9 +28,7 @@ MOST_EVENTLESS_BYTES = 128 << 20
 MOST_MENDED_BYTES = 32 << 20
 """Nor is one that has none after so much damaged text: to repair it takes up to 2 µs a byte."""
 
-_NO_EVENT = (
-    "the profiler recorded nothing, or was stopped before it wrote an event; record it again"
-)
+_NO_EVENT = "the profiler recorded nothing, or was stopped before it wrote an event; record it again"
 
 
 def looks_like_kineto(head: bytes) -> bool:
@@ -56,9 +54,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         slices = EventSlices(stream, options.slice_bytes or SLICE_BYTES)
         if not slices.found:
             kind = what_is(slices.head[: 1 << 16])
-            raise SourceError(
-                f"{member.label}: no trace events ({kind})", hint=advice(kind), slug="not-a-trace"
-            )
+            raise SourceError(f"{member.label}: no trace events ({kind})", hint=advice(kind), slug="not-a-trace")
         scanner = EventScanner(report, options.threads, python_stack=options.python_stack)
         scanner.boundary = slices.boundary
         rows = scanner.rows
@@ -82,9 +78,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         finally:
             scanner.close()
     report.add(rows.report)
-    metadata, notes = trace_metadata.read_metadata(
-        slices.head, slices.tail, tail_offset=slices.tail_offset
-    )
+    metadata, notes = trace_metadata.read_metadata(slices.head, slices.tail, tail_offset=slices.tail_offset)
     for damage, offset in notes:
         report.note(damage, offset)
         if damage == "interleaved":

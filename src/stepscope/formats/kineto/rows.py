@@ -111,11 +111,7 @@ def columns(known: Mapping[str, str]) -> list[str]:
         known: SQL of each known argument that the file has.
     """
     taken = [f"{known[key]} AS {ours}" for key, ours in _TAKEN.items() if key in known]
-    taken += [
-        f"TRY_CAST({known[key]} AS INTEGER) AS {ours}"
-        for key, ours in _SMALL.items()
-        if key in known
-    ]
+    taken += [f"TRY_CAST({known[key]} AS INTEGER) AS {ours}" for key, ours in _SMALL.items() if key in known]
     for column, (names, needs) in fields.SETS.items():
         there = {name: known[name] for name in names if name in known}
         needed = [there[name] for name in needs if name in there]
@@ -264,9 +260,7 @@ class _Slice:
         valid: Mask = there.is_valid().to_numpy(zero_copy_only=False)
         return valid
 
-    def _columns(
-        self, which: Mask, names: Iterable[str] | Mapping[str, str]
-    ) -> dict[str, pa.Array]:
+    def _columns(self, which: Mask, names: Iterable[str] | Mapping[str, str]) -> dict[str, pa.Array]:
         """Columns of some rows, small: texts and hashes as dictionaries, those without a value as nothing."""
         count = int(which.sum())
         if not count:
@@ -294,9 +288,7 @@ class _Slice:
             return []
         rows = pa.array(np.flatnonzero(which))
         values = (
-            self._columns_there[name].take(rows).to_pylist()
-            if name in self._columns_there
-            else [None] * len(rows)
+            self._columns_there[name].take(rows).to_pylist() if name in self._columns_there else [None] * len(rows)
             for name in names
         )
         return list(zip(*values, strict=True))
@@ -363,9 +355,7 @@ class _Slice:
                 device.add((raw or "", None if raw else kind.pid or ""))
             if known is not None and known.kind == "python" and raw:
                 frames.add(raw)
-        on_device = [
-            (one.category or "", None if one.category else one.pid or "") in device for one in kinds
-        ]
+        on_device = [(one.category or "", None if one.category else one.pid or "") in device for one in kinds]
         return np.array(on_device), np.array([one.category in frames for one in kinds])
 
     def _count_timeless(self, kinds: list[_Kind]) -> None:
@@ -412,9 +402,7 @@ class _Slice:
             if listed is not None and not pa.types.is_null(listed.type):
                 sizes = [_sizes(one) for one in listed.dictionary.to_pylist()]
                 for axis, of_axis in zip("xyz", zip(*sizes, strict=True), strict=True):
-                    found[f"{name}_{axis}"] = small(
-                        pa.array(of_axis, pa.int32()).take(listed.indices)
-                    )
+                    found[f"{name}_{axis}"] = small(pa.array(of_axis, pa.int32()).take(listed.indices))
         if "occupancy_ratio" in found and not pa.types.is_null(found["occupancy_ratio"].type):
             found["occupancy_ratio"] = pc.divide(found["occupancy_ratio"], 100.0)
         for name in _RATIOS:
@@ -446,9 +434,7 @@ class _Slice:
         codes, texts = self._codes(column)
         told = [number_in(text) for text in texts.to_pylist()]
         known = [otherwise if one is None or not -most <= one < most else one for one in told]
-        return pc.coalesce(
-            stated, pa.array(np.array([*known, otherwise], dtype=np.int64)[codes[which]])
-        )
+        return pc.coalesce(stated, pa.array(np.array([*known, otherwise], dtype=np.int64)[codes[which]]))
 
     def _take_sets(self, which: Mask, known: Sets) -> None:
         """Keeps what each new hash of inputs, stack or collective arguments stands for."""

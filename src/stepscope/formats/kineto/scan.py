@@ -230,9 +230,7 @@ class EventScanner:
         python_stack: whether Python frames are kept.
     """
 
-    def __init__(
-        self, report: ReadReport, threads: int | None = None, *, python_stack: bool = True
-    ) -> None:
+    def __init__(self, report: ReadReport, threads: int | None = None, *, python_stack: bool = True) -> None:
         self.rows = EventRows()
         """What was taken so far, in the order of the file."""
         self._report = report

@@ -160,9 +160,7 @@ class EventSlices:
             more = self._read()
             if not more:
                 break
-            if len(text) < self._slice_bytes <= len(text) + len(more) and (
-                cut := self._last_boundary(more)
-            ):
+            if len(text) < self._slice_bytes <= len(text) + len(more) and (cut := self._last_boundary(more)):
                 # The usual case, without a copy of all that was read.
                 piece = b"".join((text, memoryview(more)[:cut]))
                 text, offset, blank = more[cut:], offset + len(piece), 0

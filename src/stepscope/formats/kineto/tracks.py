@@ -53,9 +53,7 @@ class Threads:
         table = np.zeros(len(pairs), dtype=np.int32)
         for at in np.argsort(first).tolist():
             pid_code, tid_code = divmod(int(pairs[at]), width)
-            table[at] = self.number(
-                pids[pid_code - 1] if pid_code else "", tids[tid_code - 1] if tid_code else ""
-            )
+            table[at] = self.number(pids[pid_code - 1] if pid_code else "", tids[tid_code - 1] if tid_code else "")
         numbers: Ints = table[place]
         return numbers
 
@@ -68,9 +66,7 @@ class Threads:
                 "tid": tid,
                 "process_name": self._process_names.get(pid),
                 "thread_name": self._thread_names.get((pid, _plain(tid))),
-                "kind": "track"
-                if pid in _TRACKS or pid == "-1" or not _NUMBER.match(_plain(tid))
-                else "thread",
+                "kind": "track" if pid in _TRACKS or pid == "-1" or not _NUMBER.match(_plain(tid)) else "thread",
             }
             for (pid, tid), number in self._numbers.items()
         ]

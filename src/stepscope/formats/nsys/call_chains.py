@@ -51,9 +51,7 @@ class Stacks:
         return pa.concat_tables([self._recorded, pa.table(found, schema=READ["call_stack"])])
 
 
-def _chains(
-    database: Database, table: str, ids: Int64s
-) -> tuple[np.ndarray[Any, np.dtype[np.int32]], list[str]]:
+def _chains(database: Database, table: str, ids: Int64s) -> tuple[np.ndarray[Any, np.dtype[np.int32]], list[str]]:
     """The number of each id's stack, -1 for none, and the stacks, innermost frame first."""
     rows = database.columns(
         table,
@@ -94,17 +92,12 @@ def _frames(rows: pa.Table) -> tuple[np.ndarray[Any, np.dtype[np.int64]], list[s
     symbol, module = rows["symbol"].combine_chunks(), rows["module"].combine_chunks()
     symbols = [*symbol.dictionary.to_pylist(), _UNKNOWN]
     modules = [*module.dictionary.to_pylist(), ""]
-    known = pc.and_(
-        symbol.is_valid(), pc.equal(rows["unresolved"].fill_null(0), 0).combine_chunks()
-    )
+    known = pc.and_(symbol.is_valid(), pc.equal(rows["unresolved"].fill_null(0), 0).combine_chunks())
     place = pc.if_else(known, symbol.indices, len(symbols) - 1).to_numpy(zero_copy_only=False)
     packed = place.astype(np.int64) * len(modules)
     packed += module.indices.fill_null(len(modules) - 1).to_numpy(zero_copy_only=False)
     distinct, frame = np.unique(packed, return_inverse=True)
-    return frame, [
-        _frame(symbols[one // len(modules)], modules[one % len(modules)])
-        for one in distinct.tolist()
-    ]
+    return frame, [_frame(symbols[one // len(modules)], modules[one % len(modules)]) for one in distinct.tolist()]
 
 
 def _frame(symbol: str, module: str) -> str:

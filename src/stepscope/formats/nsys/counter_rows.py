@@ -28,9 +28,7 @@ _MOST_METRICS = 4096
 _HERTZ = 1e6
 
 
-def counters(
-    database: Database, process: int | None, used: set[int], report: ReadReport, *, first: bool
-) -> pa.Table:
+def counters(database: Database, process: int | None, used: set[int], report: ReadReport, *, first: bool) -> pa.Table:
     """Table `counter`, with the times as recorded.
 
     Args:
@@ -126,9 +124,7 @@ def _generic_types(database: Database) -> list[int]:
     """The types of generic events that are samples of devices."""
     sources = {
         source
-        for source, data in database.rows(
-            "GENERIC_EVENT_SOURCES", ("sourceId", "data"), data="text"
-        )
+        for source, data in database.rows("GENERIC_EVENT_SOURCES", ("sourceId", "data"), data="text")
         if _literal(data).get("Name") == _SOURCE
     }
     listed = database.rows("GENERIC_EVENT_TYPES", ("typeId", "sourceId"))
@@ -167,9 +163,7 @@ def _network(database: Database) -> pa.Table:
     )  # fmt: skip
     named = {(one, metric): (name, unit) for one, metric, name, unit in listed if name}
     cards = dict(database.rows("TARGET_INFO_NIC_INFO", ("nicId", "name"), name="text"))
-    card_of = {
-        one: cards.get(nic) for nic, one in database.rows("NIC_ID_MAP", ("nicId", "globalId"))
-    }
+    card_of = {one: cards.get(nic) for nic, one in database.rows("NIC_ID_MAP", ("nicId", "globalId"))}
     keys = np.stack([rows[name].fill_null(-1).to_numpy() for name in rows.column_names[1:5]])
     distinct, place = np.unique(keys, axis=1, return_inverse=True)
     if distinct.shape[1] > _MOST_METRICS:

@@ -93,18 +93,14 @@ def devices(database: Database, process: int | None) -> list[Row]:
         if process is None or pid is None or pid == pid_of(process)
     }
     numbers = seen or {number: number for number in physical}
-    return [
-        {"device": cuda} | physical[gpu] for cuda, gpu in sorted(numbers.items()) if gpu in physical
-    ]
+    return [{"device": cuda} | physical[gpu] for cuda, gpu in sorted(numbers.items()) if gpu in physical]
 
 
 def _graphs(recorded: Recorded) -> pa.Table:
     """One row for a launch of a graph whose nodes were not traced one by one."""
     rows, made = recorded.events(GRAPHS, "cuda_graph", ("graphId",))
     made["graph_id"] = rows["graphId"]
-    made["name"] = mapped(
-        rows["graphId"].fill_null(-1), lambda one: "CUDA graph" if one < 0 else f"CUDA graph {one}"
-    )
+    made["name"] = mapped(rows["graphId"].fill_null(-1), lambda one: "CUDA graph" if one < 0 else f"CUDA graph {one}")
     return pa.table(made)
 
 
@@ -138,7 +134,5 @@ def _priorities(database: Database, process: int | None) -> dict[tuple[int, int]
     return {
         (context, stream): priority - (1 << 32 if priority >= 1 << 31 else 0)
         for pid, context, stream, priority in database.rows("TARGET_INFO_CUDA_STREAM", columns)
-        if (process is None or pid == pid_of(process))
-        and priority is not None
-        and 0 <= priority < 1 << 32
+        if (process is None or pid == pid_of(process)) and priority is not None and 0 <= priority < 1 << 32
     }

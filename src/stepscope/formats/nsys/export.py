@@ -71,9 +71,7 @@ def looks_like_export(head: bytes) -> bool:
     return head.startswith(MAGIC) and any(mark in head for mark in _MARKS)
 
 
-NSYS = Layout(
-    "Nsight Systems", looks_like_export, strings=("StringIds", "id", "value"), always=False
-)
+NSYS = Layout("Nsight Systems", looks_like_export, strings=("StringIds", "id", "value"), always=False)
 
 
 _REPORT = b"NVIDIA Tegra Profiler Report"
@@ -131,10 +129,7 @@ def processes(database: Database) -> dict[str, int | None]:
                 )
             ordered = sorted(found, key=lambda number: (pid_of(number), number))
             twice = len({pid_of(number) for number in ordered}) < len(ordered)
-            return {
-                f"pid {pid_of(one)}" + (f" of {one >> _BITS}" if twice else ""): one
-                for one in ordered
-            }
+            return {f"pid {pid_of(one)}" + (f" of {one >> _BITS}" if twice else ""): one for one in ordered}
     return {"": None}
 
 
@@ -172,10 +167,7 @@ def sampled(process: int | None) -> tuple[tuple[str, str, Only | None], ...]:
 
 def thread_ids(numbers: pa.Array) -> list[tuple[int | None, int | None]]:
     """Process and thread id of each `globalTid`."""
-    return [
-        (None, None) if one is None else (one >> _BITS & _LOW, one & _LOW)
-        for one in numbers.to_pylist()
-    ]
+    return [(None, None) if one is None else (one >> _BITS & _LOW, one & _LOW) for one in numbers.to_pylist()]
 
 
 def epoch_of_zero_ns(database: Database) -> int | None:
@@ -208,9 +200,7 @@ def exported(database: Database) -> dict[str, str]:
 
 def host(database: Database) -> str | None:
     """Name of the node."""
-    of_system = database.rows(
-        "TARGET_INFO_SYSTEM_ENV", ("name", "value"), name="text", value="text"
-    )
+    of_system = database.rows("TARGET_INFO_SYSTEM_ENV", ("name", "value"), name="text", value="text")
     of_capture = database.rows("META_DATA_CAPTURE", ("name", "value"), name="text", value="text")
     named = dict(reversed([*of_system, *of_capture]))
     return named.get("Hostname") or named.get("DEVICE_DISPLAY_NAME") or None
@@ -249,9 +239,7 @@ def stated_rank(database: Database, process: int | None, *, alone: bool) -> Stat
     wanted = RANK_VARIABLES | {_STARTER}
     variables = (
         value.partition("=")
-        for name, value in database.rows(
-            "META_DATA_CAPTURE", ("name", "value"), name="text", value="text"
-        )
+        for name, value in database.rows("META_DATA_CAPTURE", ("name", "value"), name="text", value="text")
         if name and value and _VARIABLE.match(name)
     )
     environment = {name: value.strip('"') for name, _, value in variables if name in wanted}
@@ -287,9 +275,7 @@ def written_settings(database: Database, process: int | None) -> dict[str, Any]:
     return {}
 
 
-def _written(
-    database: Database, process: int | None, text: re.Pattern[str]
-) -> Iterator[re.Match[str]]:
+def _written(database: Database, process: int | None, text: re.Pattern[str]) -> Iterator[re.Match[str]]:
     """What a process wrote in registered texts: these are few, so that ranges need not be looked through for it."""
     for number, written in database.each("StringIds", ("id", "value"), value="text"):
         found = text.match(written or "")
@@ -302,9 +288,7 @@ def _written(
                 yield found
 
 
-def enumeration(
-    database: Database, table: str, otherwise: dict[int, str], column: str = "name"
-) -> dict[int, str]:
+def enumeration(database: Database, table: str, otherwise: dict[int, str], column: str = "name") -> dict[int, str]:
     """Words of an enumeration by number, as the file has them, or those of versions without it."""
     rows = database.rows(table, ("id", column), **{column: "text"})
     return otherwise | {number: word for number, word in rows if number is not None and word}

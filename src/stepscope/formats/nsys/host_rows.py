@@ -76,9 +76,7 @@ class Threads:
         programs = dict(database.rows("PROCESSES", ("pid", "name"), name="text"))
         made = []
         for one, number in self.of.items():
-            ((pid, tid),) = thread_ids(
-                pa.array([one if isinstance(one, int) else None], pa.int64())
-            )
+            ((pid, tid),) = thread_ids(pa.array([one if isinstance(one, int) else None], pa.int64()))
             made.append(
                 {
                     "thread": number,
@@ -139,9 +137,7 @@ class _HostCalls:
         rows = self._rows(table, "correlationId", "nameId", "callchainId")
         name = mapped(first_named([rows["nameId"]], _NAMELESS), call_name)
         # One interface may be in the other's table: their names begin with cuda and cu.
-        category = mapped(
-            name, lambda one: "cuda_driver" if re.match(r"cu(?!da)", one) else "cuda_runtime"
-        )
+        category = mapped(name, lambda one: "cuda_driver" if re.match(r"cu(?!da)", one) else "cuda_runtime")
         return on_host(
             rows,
             category,
@@ -172,9 +168,7 @@ class _HostCalls:
         name = first_named([rows["textId"]], _NAMELESS)
 
         def arguments(row: dict[str, int | None]) -> str | None:
-            stated = {
-                word: row[name] for name, word in _MPI_ARGUMENTS.items() if row[name] is not None
-            }
+            stated = {word: row[name] for name, word in _MPI_ARGUMENTS.items() if row[name] is not None}
             return json.dumps(stated) if stated else None
 
         def message(row: dict[str, Any]) -> int | None:
@@ -184,8 +178,7 @@ class _HostCalls:
             return None if size is None and group is None else messages.stated(group, size)
 
         distinct, which = distinct_rows(
-            {"name": pa.chunked_array([name.cast(pa.string())])}
-            | {one: rows[one] for one in ("size", "commHandle")}
+            {"name": pa.chunked_array([name.cast(pa.string())])} | {one: rows[one] for one in ("size", "commHandle")}
         )
         numbers = [message(one) for one in distinct] if rows.num_rows else []
         return on_host(

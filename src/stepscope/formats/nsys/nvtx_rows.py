@@ -57,9 +57,7 @@ def nvtx_ranges(
     """
     words = enumeration(database, "ENUM_NSYS_EVENT_TYPE", _KINDS)
     kinds = {
-        number: word.removeprefix("Nvtx").removeprefix("t")
-        for number, word in words.items()
-        if word.startswith("Nvtx")
+        number: word.removeprefix("Nvtx").removeprefix("t") for number, word in words.items() if word.startswith("Nvtx")
     }
     texts, others = Texts(), _Others()
     found: list[_Columns] = [_Columns.empty()]
@@ -116,9 +114,7 @@ def _collective(asked: Int32s, ranges: _Columns, texts: Texts) -> Int32s | None:
     nccl = nccl[np.lexsort((ranges.start[nccl], ranges.thread[nccl]))]
     thread, depth = -1, 0
     calls: list[int] = []
-    for at, on, marker in zip(
-        nccl.tolist(), ranges.thread[nccl].tolist(), ranges.marker[nccl].tolist(), strict=True
-    ):
+    for at, on, marker in zip(nccl.tolist(), ranges.thread[nccl].tolist(), ranges.marker[nccl].tolist(), strict=True):
         if on != thread:
             thread, depth, calls = on, 0, []
         if marker in starts:
@@ -207,9 +203,9 @@ def cpu_page_faults(database: Database, process: int | None, report: ReadReport)
             "name": each("CPU page fault"),
             "pid": each("" if process is None else str(pid_of(process))),
             "tid": each(""),
-            "args": mapped_rows(
-                {name: column.cast(pa.string()) for name, column in stated.items()}, json.dumps
-            ).cast(pa.string()),
+            "args": mapped_rows({name: column.cast(pa.string()) for name, column in stated.items()}, json.dumps).cast(
+                pa.string()
+            ),
         },
         schema=READ["instant"],
     )
@@ -266,9 +262,7 @@ class _Others:
         if _PAYLOAD in rows.column_names:
             given[_PAYLOAD] = rows[_PAYLOAD].cast(pa.string())
         distinct, codes = distinct_rows(given)
-        table = [
-            self._number(one["domainId"], one["category"], one.get(_PAYLOAD)) for one in distinct
-        ]
+        table = [self._number(one["domainId"], one["category"], one.get(_PAYLOAD)) for one in distinct]
         found: Int32s = np.array([*table, NONE], np.int32)[codes]
         return found
 
@@ -280,8 +274,7 @@ class _Others:
     def collective(self, pairs: Int32s) -> Int32s:
         """The number of the collective that each pair tells of, -1 for none."""
         told = [
-            self.messages.number(json.loads(payload)) if payload else None
-            for _, _, payload in self._pairs.listed()
+            self.messages.number(json.loads(payload)) if payload else None for _, _, payload in self._pairs.listed()
         ]
         table = [NONE if one is None else one for one in told]
         found: Int32s = np.array([*table, NONE], np.int32)[pairs]
@@ -307,8 +300,7 @@ class _Others:
 def _instants(rows: pa.Table, others: _Others) -> pa.Table:
     ids = rows["globalTid"].combine_chunks().dictionary_encode(null_encoding="encode")
     spelled = [
-        ("" if pid is None else str(pid), "" if tid is None else str(tid))
-        for pid, tid in thread_ids(ids.dictionary)
+        ("" if pid is None else str(pid), "" if tid is None else str(tid)) for pid, tid in thread_ids(ids.dictionary)
     ]
     number = others.resolved(others.pairs(rows))
     told = [json.dumps(other) for other in others.listed]

@@ -62,8 +62,7 @@ class Payloads:
         if not self.columns:
             return None
         given = {
-            name: rows[name].cast(pa.string()) if TYPES.get(name) == "name" else rows[name]
-            for name in self.columns
+            name: rows[name].cast(pa.string()) if TYPES.get(name) == "name" else rows[name] for name in self.columns
         }
         return mapped_rows(given, self._text)
 

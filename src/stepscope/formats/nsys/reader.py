@@ -85,9 +85,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         if database.unnamed:
             report.note("missing_string", count=database.unnamed)
     # What was only sampled gives way to events: they say when the program ran.
-    begun = _starts((device_event, host_event), "start_ns") or _starts(
-        (stack_sample, counter), "time_ns"
-    )
+    begun = _starts((device_event, host_event), "start_ns") or _starts((stack_sample, counter), "time_ns")
     if not begun:
         raise SourceError(
             f"{member.label}: this export of Nsight Systems holds no activity",
@@ -96,11 +94,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         )
     origin = min(begun)
     report.kept = (
-        device_event.num_rows
-        + host_event.num_rows
-        + marks.num_rows
-        + stack_sample.num_rows
-        + counter.num_rows
+        device_event.num_rows + host_event.num_rows + marks.num_rows + stack_sample.num_rows + counter.num_rows
     )
     if facts.start_epoch_ns is not None:
         facts.start_epoch_ns = _unix(origin, facts.start_epoch_ns)

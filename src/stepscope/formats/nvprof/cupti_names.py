@@ -9,9 +9,7 @@ from importlib import resources
 @cache
 def cupti_names() -> dict[tuple[str, int], str]:
     """Their names by kind (`metric`, `event`, `runtime`, `driver`) and number, as `cupti_names.txt` has them."""
-    text = (
-        resources.files("stepscope.formats.nvprof").joinpath("cupti_names.txt").read_text("utf-8")
-    )
+    text = resources.files("stepscope.formats.nvprof").joinpath("cupti_names.txt").read_text("utf-8")
     found: dict[tuple[str, int], str] = {}
     for line in text.splitlines():
         if not line.startswith("#"):

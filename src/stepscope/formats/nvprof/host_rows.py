@@ -116,9 +116,7 @@ def _ranges(database: Database, threads: Threads, report: ReadReport) -> tuple[R
     begins = ~ends & (flags & _BEGIN != 0)
     instant = ~ends & ~begins & (flags & _INSTANT != 0)
 
-    number = (
-        table["id"].combine_chunks().dictionary_encode(null_encoding="encode").indices.to_numpy()
-    )
+    number = table["id"].combine_chunks().dictionary_encode(null_encoding="encode").indices.to_numpy()
     paired = np.flatnonzero(begins | ends)
     paired = paired[np.argsort(number[paired], kind="stable")]
     before = np.roll(paired, 1)
@@ -200,9 +198,7 @@ def _calls(database: Database, table: str, kind: str, threads: Threads) -> pa.Ta
     columns = ("cbid", "start", "end", "processId", "threadId", "correlationId")
     rows = database.columns(table, columns)
     category, names = f"cuda_{kind}", cupti_names()
-    name = mapped(
-        rows["cbid"].fill_null(0), lambda one: names.get((kind, one), f"{category} call {one}")
-    )
+    name = mapped(rows["cbid"].fill_null(0), lambda one: names.get((kind, one), f"{category} call {one}"))
     distinct, which = distinct_rows({one: rows[one] for one in ("processId", "threadId")})
     number = [threads.number(one["processId"], one["threadId"] or 0) for one in distinct]
     return on_host(

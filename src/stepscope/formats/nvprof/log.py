@@ -316,9 +316,7 @@ class _Tables:
             "device_event": self.device_event,
             "host_event": self.host_event,
             "instant": self.instant,
-            "thread": [{"thread": 0, "pid": process, "tid": "", "kind": "track"}]
-            if self.host_event
-            else [],
+            "thread": [{"thread": 0, "pid": process, "tid": "", "kind": "track"}] if self.host_event else [],
             "stream": [{"device": device, "stream": stream} for device, stream in streams],
             "device": [
                 {"device": device, "kind": "cuda", "name": name or None, "used": True}

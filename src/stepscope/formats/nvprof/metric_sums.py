@@ -58,9 +58,7 @@ def read(member: Member, _options: ReadOptions | None = None) -> RankTables:
         devices.setdefault(index, spelled[1] if spelled else one.device)
         key = (one.device, one.kernel, one.launches)
         if key not in numbers:
-            numbers[key] = measured.launch(
-                demangled(one.kernel), NVPROF, launches=one.launches, device=index
-            )
+            numbers[key] = measured.launch(demangled(one.kernel), NVPROF, launches=one.launches, device=index)
         (mean, unit), (least, _), (most, _) = map(measured_value, (one.mean, one.least, one.most))
         extremes = None if least is None or most is None else (least, most)
         measured.add(numbers[key], one.metric, mean, unit, extremes=extremes)
@@ -73,8 +71,7 @@ def read(member: Member, _options: ReadOptions | None = None) -> RankTables:
     tables = measured.tables()
     report.kept = tables["kernel_metric"].num_rows
     rows = [
-        {"device": index, "kind": "cuda", "name": name or None, "used": True}
-        for index, name in sorted(devices.items())
+        {"device": index, "kind": "cuda", "name": name or None, "used": True} for index, name in sorted(devices.items())
     ]
     device = from_rows("device", rows)
     return RankTables(Facts(tool=NVPROF), report, **tables, device=device)
@@ -110,9 +107,7 @@ def _sums(member: Member, report: ReadReport) -> Iterator[_Sum]:
                 yield one
 
 
-def _sum(
-    cells: list[str], head: list[str], device: str, kernel: str, *, as_csv: bool
-) -> _Sum | None:
+def _sum(cells: list[str], head: list[str], device: str, kernel: str, *, as_csv: bool) -> _Sum | None:
     """A line; of text the description may be of any number of words, so that values are found from its end."""
     if as_csv:
         if len(cells) != len(head):

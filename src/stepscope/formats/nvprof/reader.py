@@ -62,9 +62,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
             hint="record without --profile-from-start off, or call torch.cuda.profiler.start()",
             slug="no-recording",
         )
-    origin = min(
-        pc.min(table["start_ns"]).as_py() for table in (device_event, host_event) if table.num_rows
-    )
+    origin = min(pc.min(table["start_ns"]).as_py() for table in (device_event, host_event) if table.num_rows)
     report.kept = device_event.num_rows + host_event.num_rows + host.instant.num_rows
     return RankTables(
         facts=_facts(host, origin, version),

@@ -80,11 +80,7 @@ def derive_inputs(made: Nested) -> None:
     # What is handed to a range of the first level: which calls, by name and order.
     source = np.full(count, NONE, np.int32)
     source[top[nodes]] = pair
-    calls = {
-        (number, base): waiting
-        for number, one in enumerate(derived)
-        for base, waiting in one.calls.items()
-    }
+    calls = {(number, base): waiting for number, one in enumerate(derived) for base, waiting in one.calls.items()}
     # Between two nodes of a thread lies what the first one left to be done.
     thread = made.ranges.thread[top]
     node = np.maximum.accumulate(np.where(kind == _IS_NODE, np.arange(len(top)), NONE))
@@ -100,9 +96,7 @@ def derive_inputs(made: Nested) -> None:
         for which, given in enumerate(one.gradients):
             additions[number, which] = len(derived) + len(additions)
             calls[additions[number, which], "add"] = [given]
-    added = [
-        additions.get(key, NONE) for key in zip(left[adding].tolist(), place.tolist(), strict=True)
-    ]
+    added = [additions.get(key, NONE) for key in zip(left[adding].tolist(), place.tolist(), strict=True)]
     source[top[adding]] = np.array(added, np.int32)
     base, bases = _bases(made)
     _hand_out(made, source, base, {(n, bases.number(name)): w for (n, name), w in calls.items()})
@@ -246,9 +240,7 @@ def _derive(node: str, known: Inputs) -> _Derived:
     return _Derived(_calls(node, known), additions, _reduced(node, known))
 
 
-def _hand_out(
-    made: Nested, source: Int32s, base: Int32s, calls: dict[tuple[int, int], list[Inputs]]
-) -> None:
+def _hand_out(made: Nested, source: Int32s, base: Int32s, calls: dict[tuple[int, int], list[Inputs]]) -> None:
     """Gives the calls below each range of the first level what its source has for them, in order."""
     inside = source.copy()
     made.nesting.inherit(inside)
@@ -330,9 +322,7 @@ def _of_result(*operators: str) -> Callable[[Inputs], Calls | None]:
     return rule
 
 
-def _like_input(
-    operator: str, given: Callable[[Tensor], tuple[Tensor, ...]]
-) -> Callable[[Inputs], Calls | None]:
+def _like_input(operator: str, given: Callable[[Tensor], tuple[Tensor, ...]]) -> Callable[[Inputs], Calls | None]:
     """Gradients that are one call, on tensors like the first input."""
 
     def rule(known: Inputs) -> Calls | None:
@@ -349,9 +339,7 @@ def _layer_norm(known: Inputs) -> Calls | None:
     rows = (shape[: len(shape) - len(weight)], "float", None)
     tensor = (shape, kind, None)
     normalized = ((), "ScalarList", weight)
-    given = made_inputs(
-        tensor, tensor, normalized, rows, rows, (weight, kind, None), (weight, kind, None)
-    )
+    given = made_inputs(tensor, tensor, normalized, rows, rows, (weight, kind, None), (weight, kind, None))
     return {"native_layer_norm_backward": [given]}
 
 
@@ -392,8 +380,7 @@ def _convolution(known: Inputs) -> Calls | None:
         return None
     axes = len(x) - 2
     stride, padding, dilation = (
-        integers_at(known, position, axes, default)
-        for position, default in ((3, 1), (4, 0), (5, 1))
+        integers_at(known, position, axes, default) for position, default in ((3, 1), (4, 0), (5, 1))
     )
     if stride is None or padding is None or dilation is None or 0 in stride:
         return None
@@ -403,12 +390,8 @@ def _convolution(known: Inputs) -> Calls | None:
         return None
     grad = ((x[0], w[0], *positions), kind, None)
     return {
-        "cudnn_convolution_backward_input": [
-            made_inputs(((), "ScalarList", x), grad, (w, kind, None))
-        ],
-        "cudnn_convolution_backward_weight": [
-            made_inputs(((), "ScalarList", w), grad, (x, kind, None))
-        ],
+        "cudnn_convolution_backward_input": [made_inputs(((), "ScalarList", x), grad, (w, kind, None))],
+        "cudnn_convolution_backward_weight": [made_inputs(((), "ScalarList", w), grad, (x, kind, None))],
     }
 
 
@@ -431,9 +414,7 @@ _RULES: dict[str, Callable[[Inputs], Calls | None]] = {
     "Relu": _like_input("threshold_backward", lambda x: (x, x, ((), "Scalar", 0))),
     "Softmax": _like_input("_softmax_backward_data", lambda x: (x, x, _SCALAR, x)),
     "LogSoftmax": _like_input("_log_softmax_backward_data", lambda x: (x, x, _SCALAR, x)),
-    "FusedDropout": _like_input(
-        "_masked_scale", lambda x: (x, (x[0], "unsigned char", None), _SCALAR)
-    ),
+    "FusedDropout": _like_input("_masked_scale", lambda x: (x, (x[0], "unsigned char", None), _SCALAR)),
     "NativeLayerNorm": _layer_norm,
     "Embedding": _embedding,
     "NllLoss": _nll,
@@ -462,9 +443,7 @@ def _reduced(node: str, known: Inputs) -> Inputs | None:
     small = a if math.prod(a) < math.prod(b) else b
     padded = (1,) * (len(result) - len(small)) + small
     summed = [axis for axis, size in enumerate(result) if padded[axis] != size]
-    return made_inputs(
-        (result, tensor_type(known, 0), None), ((), "ScalarList", summed), ((), "Scalar", True)
-    )
+    return made_inputs((result, tensor_type(known, 0), None), ((), "ScalarList", summed), ((), "Scalar", True))
 
 
 def _gradients(node: str, known: Inputs) -> list[tuple[Shape, str]]:

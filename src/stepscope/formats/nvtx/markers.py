@@ -22,9 +22,7 @@ _DEEPEST = 24
 _MOST_FRAMES = 512
 _MOST_ARGUMENTS = 4096
 _PYPROF = re.compile(r"\s*\{\s*'(?:mod|traceMarker|funcStack)'")
-_NUMBERED = re.compile(
-    r"(?P<name>.{1,512}?)(?P<numbers>(?:, (?:op_id|seq) = \d{1,18})+)(?P<rest>,.*)?\Z", re.DOTALL
-)
+_NUMBERED = re.compile(r"(?P<name>.{1,512}?)(?P<numbers>(?:, (?:op_id|seq) = \d{1,18})+)(?P<rest>,.*)?\Z", re.DOTALL)
 _NUMBER = re.compile(r"(op_id|seq) = (\d+)")
 _SIZES = re.compile(r", sizes = (\[.*?\])(?:, input_op_ids\b.*)?\Z", re.DOTALL)
 _STATED = re.compile(
@@ -36,9 +34,7 @@ _TYPES_OF = "types of "
 """Before an operator of which only types and values are told: no call of it."""
 _OF_JOB = re.compile(r"(?:rank \d+ of \d+|settings \{.*\}), stepscope\Z", re.DOTALL)
 _OF_MODEL = re.compile(r"(nn\.Module: (\S+)) \(([\w.<>]+)(, model)?\)\Z")
-_QUALIFIED = re.compile(
-    r"(?:aten|prim|prims|quantized|c10d|nccl|gloo|torch::\w+|torchvision)::[\w:]+\Z"
-)
+_QUALIFIED = re.compile(r"(?:aten|prim|prims|quantized|c10d|nccl|gloo|torch::\w+|torchvision)::[\w:]+\Z")
 _BARE = re.compile(r"_*[a-z]\w*\Z")
 
 
@@ -277,8 +273,6 @@ def _shapes(text: str) -> str | None:
         return None
 
     def plain(item: Any) -> bool:
-        return (type(item) is int and item >= 0) or (
-            isinstance(item, list) and all(plain(part) for part in item)
-        )
+        return (type(item) is int and item >= 0) or (isinstance(item, list) and all(plain(part) for part in item))
 
     return str(literal) if all(plain(item) for item in literal) else None

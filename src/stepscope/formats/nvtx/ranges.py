@@ -158,9 +158,7 @@ def nested(ranges: Ranges) -> Nested:
 def _name_calls(made: Nested) -> None:
     """Hands what Python functions were given to the operators within, or makes them the operators."""
     markers = made.ranges.markers
-    called = made.of_marker(
-        lambda one: made.names.number(operator_name(one)) if one.sort == "call" else NONE
-    )
+    called = made.of_marker(lambda one: made.names.number(operator_name(one)) if one.sort == "call" else NONE)
     is_call = made.of_marker(lambda one: one.sort == "call") == 1
     marked = made.of_marker(lambda one: one.sort == "operator") == 1
     listed = made.names.listed()
@@ -190,9 +188,7 @@ def _name_calls(made: Nested) -> None:
     given = by_pair(
         made.ranges.marker[owner[own]],
         made.ranges.marker[own],
-        lambda call, operator: made.inputs.number(
-            call_inputs(markers[call], markers[operator].name)
-        ),
+        lambda call, operator: made.inputs.number(call_inputs(markers[call], markers[operator].name)),
     )
     made.given[own] = np.where(given >= 0, given, made.given[own])
 

@@ -116,9 +116,7 @@ def _distinct(columns: Sequence[NDArray[Any]]) -> tuple[list[tuple[int, ...]], I
     for column in columns:
         width = int(column.max(initial=0)) + 2
         coded = pa.array(codes.astype(np.int64) * width + column + 1).dictionary_encode()
-        distinct = [
-            (*distinct[one // width], one % width - 1) for one in coded.dictionary.to_pylist()
-        ]
+        distinct = [(*distinct[one // width], one % width - 1) for one in coded.dictionary.to_pylist()]
         codes = coded.indices.to_numpy()
     return distinct, codes
 
@@ -133,9 +131,7 @@ def _renumbered(codes: Int32s) -> tuple[pa.Array, list[int]]:
     return coded.indices, coded.dictionary.to_pylist()
 
 
-def _row(
-    marker: Marker, operator: str | None, others: Row, *, from_forward: bool, python_stack: bool
-) -> Row | None:
+def _row(marker: Marker, operator: str | None, others: Row, *, from_forward: bool, python_stack: bool) -> Row | None:
     """The words of a row; None for a range that is no event."""
     if operator is not None:
         kind = vocabulary.host_kind("operator", operator)

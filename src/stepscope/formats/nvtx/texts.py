@@ -53,9 +53,7 @@ class Texts:
         if pc.any(pc.match_substring(alike, _GIVEN)).as_py():
             alike = pc.replace_substring_regex(alike, _GIVEN_BY, f"{_GIVEN}]")
         alike = pc.replace_substring_regex(alike, _NUMBER, r", \1 = 0").dictionary_encode()
-        known = pa.array(
-            [self._of_alike(text) for text in alike.dictionary.to_pylist()], pa.int32()
-        )
+        known = pa.array([self._of_alike(text) for text in alike.dictionary.to_pylist()], pa.int32())
         marker = known.take(alike.indices).take(coded.indices)
         sequence = pc.struct_field(pc.extract_regex(distinct, _SEQUENCE), "number").cast(pa.int64())
         sequence = sequence.take(coded.indices)
@@ -65,9 +63,7 @@ class Texts:
             stated = pa.array([self.markers[number].sequence for number in numbers], pa.int64())
             place = marker.is_null()
             sequence = pc.replace_with_mask(sequence, place, stated.take(own.indices))
-            marker = pc.replace_with_mask(
-                marker, place, pa.array(numbers, pa.int32()).take(own.indices)
-            )
+            marker = pc.replace_with_mask(marker, place, pa.array(numbers, pa.int32()).take(own.indices))
         numbered = pa.array([one.sequence is not None for one in self.markers], pa.bool_())
         sequence = pc.if_else(numbered.take(marker), sequence, pa.scalar(None, pa.int64()))
         return pa.StructArray.from_arrays([marker, sequence], ["marker", "sequence"])
@@ -99,9 +95,7 @@ def _without_last_number(texts: pa.Array) -> pa.Array:
     then look at a third of them."""
     rest = pc.ascii_rtrim(texts, "0123456789")
     digits = pc.subtract(pc.binary_length(texts), pc.binary_length(rest))
-    numbered = pc.and_(
-        pc.ends_with(rest, _LAST), pc.and_(pc.greater(digits, 0), pc.less(digits, 19))
-    )
+    numbered = pc.and_(pc.ends_with(rest, _LAST), pc.and_(pc.greater(digits, 0), pc.less(digits, 19)))
     if not pc.any(numbered).as_py():
         return texts
     return pc.if_else(numbered, pc.binary_join_element_wise(rest, "0", ""), texts)

@@ -68,9 +68,7 @@ def _facts(pids: set[str], of_py_spy: bool) -> Facts:
     return Facts(pid=pid or None, tool="py-spy" if of_py_spy else None)
 
 
-def _stacks(
-    member: Member, report: ReadReport
-) -> Iterator[tuple[str, str, str | None, list[Frame], bool, int]]:
+def _stacks(member: Member, report: ReadReport) -> Iterator[tuple[str, str, str | None, list[Frame], bool, int]]:
     """Process, thread and its name, frames (innermost first), whether py-spy wrote them, and the number."""
     of_py_spy = False
     for line in text_lines(member, _LONGEST_LINE, report):

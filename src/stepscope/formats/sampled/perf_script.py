@@ -22,9 +22,7 @@ _SAMPLE = re.compile(
     r"(?P<comm>\S.*?)\s+(?:(?P<pid>\d{1,9})/)?(?P<tid>\d{1,9})\s+(?:\[\d{1,6}\]\s+)?"
     r"(?P<time>\d{1,12}\.\d{1,9}):\s+(?:(?P<period>\d{1,18})\s+)?(?P<event>[\w./:,=@-]+?):.*"
 )
-_FRAME = re.compile(
-    r"\s+[0-9a-f]{1,16} (?P<symbol>.+?) \((?P<library>[^()]*)(?: \(deleted\))?\)\s*"
-)
+_FRAME = re.compile(r"\s+[0-9a-f]{1,16} (?P<symbol>.+?) \((?P<library>[^()]*)(?: \(deleted\))?\)\s*")
 _OFFSET = re.compile(r"\+0x[0-9a-f]+$")
 _CLOCKS = ("cpu-clock", "task-clock")
 """Events whose period is in ns. Source: perf-list(1)."""
@@ -59,9 +57,7 @@ def looks_like(head: bytes) -> bool:
     lines = [line for line in lines if line.strip() and not line.startswith("#")]
     if not lines or _SAMPLE.fullmatch(lines[0].strip()) is None:
         return False
-    return len(lines) == 1 or bool(
-        _FRAME.fullmatch(lines[1]) or _SAMPLE.fullmatch(lines[1].strip())
-    )
+    return len(lines) == 1 or bool(_FRAME.fullmatch(lines[1]) or _SAMPLE.fullmatch(lines[1].strip()))
 
 
 def peek(member: Member) -> Facts | None:

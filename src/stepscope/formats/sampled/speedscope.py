@@ -116,10 +116,7 @@ def _facts(loaded: dict[str, Any], pids: set[str]) -> Facts:
 def _frames(loaded: dict[str, Any]) -> list[Frame]:
     shared = loaded.get("shared")
     listed = shared.get("frames") if isinstance(shared, dict) else None
-    return [
-        _frame(one if isinstance(one, dict) else {})
-        for one in (listed if isinstance(listed, list) else ())
-    ]
+    return [_frame(one if isinstance(one, dict) else {}) for one in (listed if isinstance(listed, list) else ())]
 
 
 def _frame(stated: dict[str, Any]) -> Frame:

@@ -26,9 +26,7 @@ class Samples:
         self._clock = clock
         self._stacks: dict[str, int] = {}
         self._threads: dict[tuple[str, str], tuple[int, str | None]] = {}
-        self._rows: dict[
-            tuple[int | None, int | None, str | None, tuple[bool, ...]], list[int | None]
-        ] = {}
+        self._rows: dict[tuple[int | None, int | None, str | None, tuple[bool, ...]], list[int | None]] = {}
 
     def thread(self, pid: str, tid: str, name: str | None = None) -> int:
         """The number of a thread, by what the file calls its process and it."""

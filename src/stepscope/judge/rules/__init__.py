@@ -141,9 +141,7 @@ def _checked(finding: Finding) -> Finding:
     if finding.role != "remedy":
         # The summary's verdict is made without asking plug-ins, and is the first finding everywhere.
         raise ValueError(f"its finding is a {finding.role}; a plug-in's is a remedy")
-    if not all(
-        map(isfinite, (finding.value, finding.saving_ns or 0, *(finding.at_least or ())[:1]))
-    ):
+    if not all(map(isfinite, (finding.value, finding.saving_ns or 0, *(finding.at_least or ())[:1]))):
         raise ValueError("its finding has a number that is none")
     json.dumps([dict(row) for row in finding.evidence], allow_nan=False)
     for text in (finding.title, finding.metric, finding.advice, finding.query):

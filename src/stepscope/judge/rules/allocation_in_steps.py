@@ -44,15 +44,13 @@ def allocation_in_steps(facts: Facts) -> Iterator[Finding]:
     if count < _COUNT.value or facts.part_of_step(time_ns) <= _SHARE.value:
         return
     yield of_time(
-        title=f"{mean_count_text(count)} allocating calls a step take {facts.amount(time_ns)} on "
-        "the host",
+        title=f"{mean_count_text(count)} allocating calls a step take {facts.amount(time_ns)} on the host",
         metric="time of allocating calls, per step after the first",
         time_ns=time_ns,
         saving_ns=facts.hidden(time_ns),
         confidence="high",
         evidence=first(rows),
-        advice="Take torch.cuda.empty_cache() out of the step; pad changing sizes to a few; "
-        * facts.in_pytorch
+        advice="Take torch.cuda.empty_cache() out of the step; pad changing sizes to a few; " * facts.in_pytorch
         + "Allocate before the steps, or from a pool (cudaMallocAsync); " * (not facts.in_pytorch)
         + (
             "set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; "

@@ -74,10 +74,7 @@ def optimizer_state_at_peak(facts: Facts) -> Iterator[Finding]:
 
 
 def _found(facts: Facts, part: str, threshold: Threshold, advice: str) -> Iterator[Finding]:
-    sizes = {
-        (one["rank"], one["device"]): one["memory_bytes"]
-        for one in facts.scope.sql(_SIZES).to_pylist()
-    }
+    sizes = {(one["rank"], one["device"]): one["memory_bytes"] for one in facts.scope.sql(_SIZES).to_pylist()}
     rows: list[dict[str, Any]] = []
     for memory in facts.memories:
         state = memory.peak(memory.states_in(None))

@@ -78,10 +78,7 @@ def broadcast_buffers(facts: Facts) -> Iterator[Finding]:
         f"sum(device_ns) / {facts.steps} AS device_ns FROM sent"
     )
     row = rows[0]
-    if (
-        row["forwards_per_step"] < _OFTEN.value
-        or facts.part_of_step(row["host_ns"]) <= _SHARE.value
-    ):
+    if row["forwards_per_step"] < _OFTEN.value or facts.part_of_step(row["host_ns"]) <= _SHARE.value:
         return
     count = round(row["buffers"])
     buffers = f"{count_text(count)} {plural(count, 'buffer')}"

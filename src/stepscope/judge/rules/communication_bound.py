@@ -88,9 +88,7 @@ def _before(facts: Facts, exposed_ns: float) -> str:
     unrecorded_ns = facts.waited_unrecorded_ns
     if unrecorded_ns <= _UNRECORDED * exposed_ns:
         return ""
-    return (
-        f"; {time_text(unrecorded_ns)} of it for what late ranks did before their recordings start"
-    )
+    return f"; {time_text(unrecorded_ns)} of it for what late ranks did before their recordings start"
 
 
 def _by_operation(facts: Facts) -> list[Row]:
@@ -129,11 +127,7 @@ def _most(facts: Facts, operations: list[Row]) -> str:
     group = f" of group {largest['group']}" if len({row["group"] for row in operations}) > 1 else ""
     words = "exposed time" if by == "exposed_ns" else "time"
     waited = _waiting(facts, operations)
-    last = (
-        ""
-        if waited is None
-        else f"; {ratio_text(waited)} of their time is waiting for the last rank"
-    )
+    last = "" if waited is None else f"; {ratio_text(waited)} of their time is waiting for the last rank"
     return f"; {largest['operation']}{group} has {part} of the collectives' {words}{last}"
 
 
@@ -175,9 +169,7 @@ def _less(facts: Facts, operations: list[Row]) -> str:
     if (fsdp or not ddp) and (not large or large & _SHARDED):
         cures.append("FSDP with backward prefetch")
     if large & _MESSAGES:
-        cures.append(
-            "more, smaller microbatches or an interleaved schedule, where ranks are stages of a pipeline"
-        )
+        cures.append("more, smaller microbatches or an interleaved schedule, where ranks are stages of a pipeline")
     if not large or large - _EXCHANGES - _MESSAGES:
         cures.append("no_sync() while gradients accumulate")
     return f"Overlap it: {'; '.join(cures)}."

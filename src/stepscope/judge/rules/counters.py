@@ -116,9 +116,7 @@ def bank_conflicts(facts: Facts) -> Iterator[Finding]:
 
 
 def _spilled(values: dict[str, float]) -> float | None:
-    local, loads, stores = (
-        values.get(name) for name in ("local_sectors", "gld_transactions", "gst_transactions")
-    )
+    local, loads, stores = (values.get(name) for name in ("local_sectors", "gld_transactions", "gst_transactions"))
     if local is None or loads is None or stores is None or _bound_by_compute(values):
         return None
     whole = local + loads + stores

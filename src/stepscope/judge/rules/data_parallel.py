@@ -7,9 +7,7 @@ from collections.abc import Iterator
 from stepscope.judge.declare import Finding, Threshold, rule
 from stepscope.judge.facts import Facts
 
-_DEVICES = Threshold(
-    "devices of a process", 1, "count", "TensorBoard profiler plugin: DataParallel on more than one"
-)
+_DEVICES = Threshold("devices of a process", 1, "count", "TensorBoard profiler plugin: DataParallel on more than one")
 
 _CALLS = """
     SELECT rank, count(*) AS calls FROM host_event WHERE name = 'DataParallel.forward'
@@ -38,6 +36,5 @@ def data_parallel(facts: Facts) -> Iterator[Finding]:
             advice="Use DistributedDataParallel with a process a device (torchrun)."
             if facts.trains
             else "Run a process for each device, each with the model and a part of the batches.",
-            query="SELECT count(*) FROM host_event WHERE name = 'DataParallel.forward' "
-            f"AND rank = {row['rank']}",
+            query=f"SELECT count(*) FROM host_event WHERE name = 'DataParallel.forward' AND rank = {row['rank']}",
         )

@@ -61,8 +61,7 @@ def elementwise_chains(facts: Facts) -> Iterator[Finding]:
     kernels = sum(row["kernels"] * row["times_per_step"] for row in ranked)
     time_ns = sum(row["time_ns"] for row in ranked)
     yield of_time(
-        title=f"{count_text(kernels)} element-wise kernels run in chains of three or more: "
-        f"{facts.amount(time_ns)}",
+        title=f"{count_text(kernels)} element-wise kernels run in chains of three or more: {facts.amount(time_ns)}",
         metric="time of element-wise kernels in chains, in a typical step",
         time_ns=time_ns,
         saving_ns=sum(row["saving_ns"] for row in ranked),

@@ -25,11 +25,7 @@ def device_only(facts: Facts) -> Iterator[Finding]:
         f"No operators in the recording: kernels fill {facts.amount(facts.time('kernel'))}, and "
         "what the host did while the device was idle is unknown"
     )
-    again = (
-        "ProfilerActivity.CPU"
-        if facts.by_torch_profiler
-        else "NVTX ranges (in PyTorch those of emit_nvtx)"
-    )
+    again = "ProfilerActivity.CPU" if facts.by_torch_profiler else "NVTX ranges (in PyTorch those of emit_nvtx)"
     advice = f"`stepscope kernels`; record with {again} too, to see operators and causes."
     lost = sum(row["count"] for row in facts.checks if row["check"] == "launch_without_kernel")
     if lost and not facts.time("kernel", "communication"):
@@ -109,9 +105,7 @@ def host_only(facts: Facts) -> Iterator[Finding]:
 
 def _in_modules_ns(facts: Facts) -> float:
     """Time of the host in modules in a mean step, over all threads (ns)."""
-    rows = facts.host(
-        "SELECT sum(self_ns)::BIGINT AS ns FROM host_event WHERE module_id IS NOT NULL AND {counted}"
-    )
+    rows = facts.host("SELECT sum(self_ns)::BIGINT AS ns FROM host_event WHERE module_id IS NOT NULL AND {counted}")
     return sum(row["ns"] or 0 for row in rows) / facts.steps
 
 
@@ -139,7 +133,9 @@ def phases_only(facts: Facts) -> Iterator[Finding]:
     phase, waits or sleeps phases do not tell.
     """
     if not _on_device(facts):
-        title = "Forward, backward and optimizer fill {} on the host; phases alone do not show whether it computes or waits"
+        title = (
+            "Forward, backward and optimizer fill {} on the host; phases alone do not show whether it computes or waits"
+        )
         yield from _of_phases(facts, title, "modules and operators")
 
 

@@ -15,8 +15,7 @@ _OCCUPANCY = Threshold(
     "estimated achieved occupancy",
     0.25,
     "ratio",
-    "NVIDIA, CUDA C++ Best Practices Guide: low occupancy keeps latency of memory from being hidden; "
-    "a quarter: ours",
+    "NVIDIA, CUDA C++ Best Practices Guide: low occupancy keeps latency of memory from being hidden; a quarter: ours",
 )
 _SLOW = worth("such kernels", 0.10)
 _TAILS = worth("time lost in last waves", 0.05)

@@ -15,9 +15,7 @@ _GROWTH = Threshold(
     "ratio",
     "ours: an allocator's cache wanders by less",
 )
-_SAMPLES = Threshold(
-    "steps after which memory was read", 18, "count", "ours: six in each third of the run"
-)
+_SAMPLES = Threshold("steps after which memory was read", 18, "count", "ours: six in each third of the run")
 _GOES_ON = Threshold(
     "growth in the second half of the run, of that in the first",
     0.25,
@@ -69,8 +67,6 @@ def _growth(samples: list[int]) -> float | None:
     if len(samples) < _SAMPLES.value:
         return None
     third = len(samples) // 3
-    start, middle, end = (
-        median(part) for part in (samples[:third], samples[third : 2 * third], samples[-third:])
-    )
+    start, middle, end = (median(part) for part in (samples[:third], samples[third : 2 * third], samples[-third:]))
     goes_on = middle > start and end - middle >= _GOES_ON.value * (middle - start)
     return end - start if start > 0 and goes_on and end - start > _GROWTH.value * start else None

@@ -82,9 +82,7 @@ _PART_OF = {
 _ON_OUTLIERS = "Some of the individual values contributing to this average metric"
 """How APS starts what it says where values of single ranks differ, which is no judgement of the metric."""
 _TO_BE_HIGH = ("vectorization", "fpu_utilization")
-_OF_THE_HOST = frozenset(
-    {*_PART_OF, *_TO_BE_HIGH, "memory_stalls", "openmp_imbalance", "serial_time", "io_bound"}
-)
+_OF_THE_HOST = frozenset({*_PART_OF, *_TO_BE_HIGH, "memory_stalls", "openmp_imbalance", "serial_time", "io_bound"})
 
 
 _LEAST = Threshold(
@@ -101,11 +99,7 @@ def host_flagged(facts: Facts) -> Iterator[Finding]:
     `host-use` judges is left out, and so are parts of a metric that is flagged, too (cache and DRAM stalls are parts of
     memory stalls). What of it a step could save no such metric says.
     """
-    rows = [
-        row
-        for row in facts.scope.sql(_FLAGGED).to_pylist()
-        if not row["advice"].startswith(_ON_OUTLIERS)
-    ]
+    rows = [row for row in facts.scope.sql(_FLAGGED).to_pylist() if not row["advice"].startswith(_ON_OUTLIERS)]
     flagged = {row["kind"] for row in rows}
     for row in rows:
         if row["kind"] not in _OF_THE_HOST or _PART_OF.get(row["kind"]) in flagged:

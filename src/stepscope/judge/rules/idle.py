@@ -12,9 +12,7 @@ from stepscope.judge.facts import Facts, Row, first
 from stepscope.judge.rules.low_utilization import low_use
 from stepscope.judge.stream_waits import in_words, stream_waits
 
-_DEPENDENCY = worth(
-    "time in which the device waits before work that was launched in time", 0.05, AS_INPUT
-)
+_DEPENDENCY = worth("time in which the device waits before work that was launched in time", 0.05, AS_INPUT)
 _GAPS = worth("short gaps before work that was launched in time", 0.05, AS_INPUT)
 _UNKNOWN = worth("idle time of unknown cause", 0.05, AS_INPUT)
 

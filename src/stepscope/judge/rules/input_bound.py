@@ -8,9 +8,7 @@ from stepscope.floor.units import ratio_text, time_text
 from stepscope.judge.declare import Finding, of_step, rule, worth
 from stepscope.judge.facts import Facts, first
 
-_SHARE = worth(
-    "waiting for the next batch", 0.05, "TensorBoard profiler plugin: DataLoader > 5 % of the step"
-)
+_SHARE = worth("waiting for the next batch", 0.05, "TensorBoard profiler plugin: DataLoader > 5 % of the step")
 
 
 @rule(
@@ -48,8 +46,7 @@ def input_bound(facts: Facts) -> Iterator[Finding]:
         "loss",
         share,
         "waiting for the next batch, of the step",
-        title=f"Input-bound: for {amount} {facts.who_waits} for the next batch of the "
-        f"DataLoader{where}",
+        title=f"Input-bound: for {amount} {facts.who_waits} for the next batch of the DataLoader{where}",
         saving_ns=wait_ns,
         hidden_ns=facts.hidden_in("role = 'dataloader'", wait_ns) if facts.has_device else 0.0,
         step_ns=None if untraced is None else untraced.step_ns,

@@ -55,8 +55,7 @@ def kept_memory(facts: Facts) -> Iterator[Finding]:
         value=growth,
         unit="bytes",
         confidence="high" if explained >= growth / 2 else "medium",
-        evidence=first(sites)
-        or ({"rank": memory.rank, "device": memory.device, "steps": len(ends)},),
+        evidence=first(sites) or ({"rank": memory.rank, "device": memory.device, "steps": len(ends)},),
         rank=memory.rank,
         advice="Look there for tensors that lists or attributes keep: losses and outputs without .detach(), "
         "hidden states, logs. `stepscope memory SRC --by step` for each step.",
@@ -86,9 +85,7 @@ def _sites(memory: Memory, ends: list[int]) -> list[dict[str, Any]]:
     kept: dict[tuple[int, int], list[int]] = {}
     steps = len(ends) - 1
     for place, (start, end) in enumerate(pairwise(ends)):
-        made = np.flatnonzero(
-            (memory.start > start) & (memory.start <= end) & (memory.end > ends[-1])
-        )
+        made = np.flatnonzero((memory.start > start) & (memory.start <= end) & (memory.end > ends[-1]))
         for row in made.tolist():
             key = int(memory.operator.number[row]), int(memory.stack.number[row])
             kept.setdefault(key, [0] * steps)[place] += int(memory.bytes[row])

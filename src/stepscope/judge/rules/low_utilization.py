@@ -10,9 +10,7 @@ from stepscope.judge.declare import Finding, Threshold, rule, worth
 from stepscope.judge.facts import Facts, first
 from stepscope.link.intervals import covered
 
-_USE = Threshold(
-    "GPU utilisation", 0.50, "ratio", "TensorBoard profiler plugin: GPU utilisation < 50 %"
-)
+_USE = Threshold("GPU utilisation", 0.50, "ratio", "TensorBoard profiler plugin: GPU utilisation < 50 %")
 _OTHER = worth(
     "DataLoader and communication together",
     0.15,

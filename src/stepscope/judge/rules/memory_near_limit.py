@@ -43,8 +43,7 @@ def memory_near_limit(facts: Facts) -> Iterator[Finding]:
         confidence="high",
         evidence=tuple(rows[:8]),
         rank=worst["rank"],
-        advice="Mixed precision, activation checkpoints, zero_grad(set_to_none=True), a sharded "
-        "optimizer (ZeRO, FSDP)."
+        advice="Mixed precision, activation checkpoints, zero_grad(set_to_none=True), a sharded optimizer (ZeRO, FSDP)."
         if facts.trains
         else "torch.inference_mode(), smaller batches, weights in fewer bits, a model that is sharded over devices.",
         query=facts.to_repeat(f"SELECT share_ratio FROM ({_PEAK}) LIMIT 1"),

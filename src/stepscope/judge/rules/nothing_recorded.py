@@ -32,14 +32,11 @@ def nothing_recorded(facts: Facts) -> Iterator[Finding]:
     title = "Nothing recorded: there is no operator, device event or phase to judge by"
     advice = "`stepscope sources` for what was read."
     if facts.memory_recorded:
-        title = (
-            "Only memory was recorded: there is no operator, device event or phase to judge time by"
-        )
+        title = "Only memory was recorded: there is no operator, device event or phase to judge time by"
         advice = "`stepscope memory` for the peak and what it was for; for times record a trace of the same job."
     elif held:
-        title = (
-            "No steps recorded: there is no operator, device event or phase to judge by, but "
-            + " and ".join(what for _, what in held)
+        title = "No steps recorded: there is no operator, device event or phase to judge by, but " + " and ".join(
+            what for _, what in held
         )
         advice = "; ".join(f"`stepscope {question}` for {what}" for question, what in held) + "."
     yield Finding(

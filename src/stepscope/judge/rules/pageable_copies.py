@@ -18,8 +18,7 @@ _SIZE = Threshold(
     "size of a copy",
     65_536,
     "bytes",
-    "CUDA runtime API, API synchronization behavior: smaller copies from pageable memory return at "
-    "once",
+    "CUDA runtime API, API synchronization behavior: smaller copies from pageable memory return at once",
 )
 
 _PAGEABLE = f"""

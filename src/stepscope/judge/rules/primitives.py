@@ -70,9 +70,7 @@ def layout_reorders(facts: Facts) -> Iterator[Finding]:
     )
 
 
-def _found(
-    facts: Facts, threshold: Threshold, which: str, what: str, advice: str
-) -> Iterator[Finding]:
+def _found(facts: Facts, threshold: Threshold, which: str, what: str, advice: str) -> Iterator[Finding]:
     part = facts.scope.value(_PART.format(which=which))
     if part is None or part < threshold.value:
         return

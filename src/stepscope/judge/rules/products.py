@@ -24,9 +24,7 @@ _NARROW = Threshold(
     "recommended AMP where it was on)",
 )
 _PLAIN = worth("float32 products off tensor cores", 0.05, "ours: below it TF32 has little to win")
-_AMPERE = Threshold(
-    "compute capability, major", 8, "count", "NVIDIA Ampere whitepaper: TF32 came with 8.0"
-)
+_AMPERE = Threshold("compute capability, major", 8, "count", "NVIDIA Ampere whitepaper: TF32 came with 8.0")
 _OFF = worth(
     "products in 16 bits off tensor cores",
     0.02,
@@ -84,11 +82,7 @@ def amp_off(facts: Facts) -> Iterator[Finding]:
         saving_ns=wide_ns + others_ns / 2,
         confidence="high",
         evidence=(
-            *first(
-                by_kernel(
-                    facts.steps, wide, dtype=lambda g: g.dtype, tensor_cores=lambda g: g.use.used
-                )
-            ),
+            *first(by_kernel(facts.steps, wide, dtype=lambda g: g.dtype, tensor_cores=lambda g: g.use.used)),
             {"kernel": "all of them", "share_of_kernel_time_ratio": summed(wide) / busy},
         ),
         advice=narrow_types(facts),
@@ -98,9 +92,7 @@ def amp_off(facts: Facts) -> Iterator[Finding]:
 
 def _on_cores(facts: Facts, products: list[Group]) -> str:
     """How much of products' time is on tensor cores, as far as kernels' names tell."""
-    used, unknown = (
-        summed(group for group in products if group.use.used is told) for told in (True, None)
-    )
+    used, unknown = (summed(group for group in products if group.use.used is told) for told in (True, None))
     if unknown and not used:
         return ""
     least = "at least " if unknown else ""
@@ -163,9 +155,7 @@ def tensor_cores_unused(facts: Facts) -> Iterator[Finding]:
     """
     if not facts.has_tensor_cores:
         return
-    convolved = any(
-        (_off_cores(g) or _idle_pipe(facts, g)) and _class(g) == "convolution" for g in facts.groups
-    )
+    convolved = any((_off_cores(g) or _idle_pipe(facts, g)) and _class(g) == "convolution" for g in facts.groups)
     yield from of_kernels(
         facts,
         lambda g: _off_cores(g) or _idle_pipe(facts, g),
@@ -201,8 +191,7 @@ def _idle_pipe(facts: Facts, group: Group) -> bool:
         return False
     own = [one.values for one in facts.measured if one.name == group.name]
     return bool(own) and all(
-        uses_tensor_cores(one) is False and ("tensor_active" in one or "tensor_instructions" in one)
-        for one in own
+        uses_tensor_cores(one) is False and ("tensor_active" in one or "tensor_instructions" in one) for one in own
     )
 
 
@@ -246,9 +235,4 @@ def _wrong_sizes(group: Group) -> str | None:
     if group.operator is None or group.dims is None:
         return None
     wrong = misaligned(group.operator, group.dims, group.types, group.strides, group.values)
-    return (
-        ", ".join(
-            f"{one.dimension} = {one.size}, not a multiple of {one.multiple}" for one in wrong
-        )
-        or None
-    )
+    return ", ".join(f"{one.dimension} = {one.size}, not a multiple of {one.multiple}" for one in wrong) or None

@@ -72,9 +72,7 @@ def recomputation(facts: Facts) -> Iterator[Finding]:
 
     At most their device time and that of the host in such backward nodes can be saved, if memory allows; nothing is certain, since it may not.
     """
-    if not facts.enough_work or not facts.there(
-        "host_event", _RERUNS.replace("{counted}", facts.counted)
-    ):
+    if not facts.enough_work or not facts.there("host_event", _RERUNS.replace("{counted}", facts.counted)):
         return
     rows = facts.host(
         f"{_LAUNCHED} SELECT name AS operator, sum(kernels)::BIGINT AS kernels, sum(dur_ns)::BIGINT AS total_ns "
@@ -103,7 +101,5 @@ def recomputation(facts: Facts) -> Iterator[Finding]:
         ),
         advice="Checkpoint fewer layers as memory allows, or only what is cheap to compute again "
         "(torch.utils.checkpoint.create_selective_checkpoint_contexts).",
-        query=facts.to_repeat(
-            f"{_LAUNCHED} SELECT sum(dur_ns) FILTER (again) / {facts.steps} FROM launched"
-        ),
+        query=facts.to_repeat(f"{_LAUNCHED} SELECT sum(dur_ns) FILTER (again) / {facts.steps} FROM launched"),
     )

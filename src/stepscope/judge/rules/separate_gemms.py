@@ -22,8 +22,7 @@ _FILLS = Threshold(
 
 @rule(
     "separate-gemms",
-    "Products of one shape in a row that leave most of the device empty, as of one input with "
-    "several weights.",
+    "Products of one shape in a row that leave most of the device empty, as of one input with several weights.",
     _SHARE,
     _FILLS,
     trade_off="Weights side by side have different names in checkpoints, and parts of the joint output may have to be "
@@ -46,9 +45,7 @@ def separate_gemms(facts: Facts) -> Iterator[Finding]:
     if sequence is None or not facts.enough_work:
         return
     runs = [run for pieces in sequence.streams() for run in _runs(pieces)]
-    rows = merged(
-        map(_row, runs), "operator", "input_id", adding=("times_per_step", "time_ns", "saving_ns")
-    )
+    rows = merged(map(_row, runs), "operator", "input_id", adding=("times_per_step", "time_ns", "saving_ns"))
     for row in rows:
         del row["input_id"]
     ranked = sorted(rows, key=lambda row: -row["saving_ns"])

@@ -152,9 +152,7 @@ def _found(
         "loss",
         facts.part_of_step(time_ns),
         share.name,
-        title=title.format(
-            amount=facts.amount(time_ns), few=_few(facts, waits), filled=_filled(facts, waits)
-        )
+        title=title.format(amount=facts.amount(time_ns), few=_few(facts, waits), filled=_filled(facts, waits))
         + (low_use(facts) if share is not _BLOCKED else ""),  # its use is not known then
         saving_ns=time_ns if saves and facts.enough_work else None,
         hidden_ns=facts.hidden(_filling_ns(facts, waits), time_ns) if saves else 0.0,
@@ -189,9 +187,7 @@ def _filling_ns(facts: Facts, waits: list[Wait]) -> float:
     known = [wait.filler.dur_ns for wait in waits if wait.filler is not None]
     if not known:
         return float(facts.step_ns)
-    unknown = (len(waits) - len(known)) * max(
-        known
-    )  # those not looked into are shorter, and repeat
+    unknown = (len(waits) - len(known)) * max(known)  # those not looked into are shorter, and repeat
     return (sum(known) + unknown) / facts.host_waits.steps
 
 

@@ -77,8 +77,6 @@ def slow_pinned_copies(facts: Facts) -> Iterator[Finding]:
         "its device is at (numactl), and look at the link with "
         f"{'amd-smi static' if facts.platform == 'rocm' else 'nvidia-smi -q'} or lspci -vv.",
         query=" ".join(
-            f"SELECT sum(bytes) * 1e9 / sum(dur_ns) / {speed} {_WHERE}".replace(
-                "{counted}", facts.counted
-            ).split()
+            f"SELECT sum(bytes) * 1e9 / sum(dur_ns) / {speed} {_WHERE}".replace("{counted}", facts.counted).split()
         ),
     )

@@ -72,9 +72,7 @@ def small_all_reduces(facts: Facts) -> Iterator[Finding]:
     calls = sum(row["calls"] for row in rows) / facts.steps
     if calls < _COUNT.value or _most_sizes(rows) < _SIZES.value or not facts.trains:
         return
-    device_ns, host_ns = (
-        sum(row[name] for row in rows) / facts.steps for name in ("time_ns", "host_ns")
-    )
+    device_ns, host_ns = (sum(row[name] for row in rows) / facts.steps for name in ("time_ns", "host_ns"))
     time_ns = device_ns + host_ns
     if facts.part_of_step(time_ns) <= _SHARE.value:
         return

@@ -53,9 +53,7 @@ def small_kernels(facts: Facts) -> Iterator[Finding]:
             gap = 0 if after is None else max(0, after.start_ns - piece.end_ns)
             gap = gap if gap < _GAP.value else 0
             launching_ns += host_ns([piece])
-            short.append(
-                {"kernel": piece.name, "count": 1, "time_ns": piece.dur_ns, "gaps_ns": gap}
-            )
+            short.append({"kernel": piece.name, "count": 1, "time_ns": piece.dur_ns, "gaps_ns": gap})
     count = len(short)
     short_ns, gaps_ns = (sum(row[name] for row in short) for name in ("time_ns", "gaps_ns"))
     if count < _COUNT.value or facts.part_of_step(short_ns + gaps_ns) <= _SHARE.value:

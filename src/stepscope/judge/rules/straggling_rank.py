@@ -89,9 +89,7 @@ def _of_collectives(facts: Facts, late: Straggler) -> Finding:
         told += f": {because}"
     before_ns = lateness.per_step(charged[CAUSES.index("before the recording")])
     if before_ns >= _SHARE.value * facts.step_ns:
-        told += (
-            f"; {time_text(before_ns)} more lie before its recording starts, and are not counted"
-        )
+        told += f"; {time_text(before_ns)} more lie before its recording starts, and are not counted"
     if len(late.ranks) > 1:
         told += f"; for {ranks_text(late.ranks[1:])} nearly as long"
     return of_step(
@@ -103,9 +101,7 @@ def _of_collectives(facts: Facts, late: Straggler) -> Finding:
         lost_on="job",
         evidence=first(
             {"rank": rank, "cause": cause, "late_ns": round(lateness.per_step(ns))}
-            for cause, ns in sorted(
-                zip(CAUSES, charged, strict=True), key=lambda pair: -abs(pair[1])
-            )
+            for cause, ns in sorted(zip(CAUSES, charged, strict=True), key=lambda pair: -abs(pair[1]))
             if ns
         ),
         rank=rank if len(late.ranks) == 1 else None,
@@ -151,10 +147,7 @@ def _evidence(facts: Facts, late: Straggler, of: str) -> str:
         most = f"{time_text(late.phase_ns)} of it"
     if late.waits_ns is not None:
         own, others = (time_text(ns) for ns in late.waits_ns)
-        words = (
-            f"the others wait {lost} per step for {who}: all-reduce takes {others} on them and {own} "
-            "on it"
-        )
+        words = f"the others wait {lost} per step for {who}: all-reduce takes {others} on them and {own} on it"
         if late.phase_ns is None:
             words += "; no other phase is longer on it, so it loses the time within its backward"
         else:

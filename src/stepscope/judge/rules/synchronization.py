@@ -126,9 +126,7 @@ def _calls(count: float) -> str:
     return f"{number} synchronising {plural(number, 'call')}"
 
 
-def _blamed(
-    calls: dict[str, Array], start: Array, end: Array, lost_ns: Array, steps: int
-) -> list[Row]:
+def _blamed(calls: dict[str, Array], start: Array, end: Array, lost_ns: Array, steps: int) -> list[Row]:
     """Calls during which a gap starts and that return in it, with what it loses, per step; a gap counts
     once.
     """
@@ -145,7 +143,5 @@ def _blamed(
             continue
         seen.add(gap)
         idle_ns = int(lost_ns[gap]) / steps
-        rows.append(
-            {"caller": caller, "call": call, "calls_per_step": 1 / steps, "idle_ns": idle_ns}
-        )
+        rows.append({"caller": caller, "call": call, "calls_per_step": 1 / steps, "idle_ns": idle_ns})
     return rows

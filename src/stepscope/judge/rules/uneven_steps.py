@@ -149,9 +149,7 @@ def _of_phases(facts: Facts) -> Iterator[Finding]:
         return
     rows = sorted(by_rank[rank], key=lambda row: -row["total_ns"])
     longest = rows[0]
-    usual = {
-        part: float(np.median([row[f"{part}_ns"] or 0 for row in rows])) for part in _OF_PHASES
-    }
+    usual = {part: float(np.median([row[f"{part}_ns"] or 0 for row in rows])) for part in _OF_PHASES}
     grown = max(_OF_PHASES, key=lambda part: (longest[f"{part}_ns"] or 0) - usual[part])
     whose = f" of rank {rank}" if len(by_rank) > 1 else ""
     part_ns = longest[f"{grown}_ns"] or 0
@@ -215,7 +213,6 @@ def first_step(facts: Facts) -> Iterator[Finding]:
             rank=broken.rank,
             step=step,
             window_ns=(int(broken.steps["start_ns"][row]), int(broken.steps["end_ns"][row])),
-            advice=f"{_WARM_UP[facts.by_torch_profiler]}; --step {step} asks about "
-            "this step alone.",
+            advice=f"{_WARM_UP[facts.by_torch_profiler]}; --step {step} asks about this step alone.",
             query="stepscope steps SRC --json",
         )

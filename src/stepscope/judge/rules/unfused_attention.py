@@ -129,9 +129,7 @@ class _Inputs:
 
     def __init__(self, facts: Facts, sequence: Sequence) -> None:
         self._limits = facts.limits
-        asked = {
-            piece.input_id for piece in sequence.pieces if _is_softmax(piece) or _is_product(piece)
-        }
+        asked = {piece.input_id for piece in sequence.pieces if _is_softmax(piece) or _is_product(piece)}
         self._rows: dict[int, Row] = {}
         if numbers := sorted(number for number in asked if number is not None):
             rows = facts.scope.sql(
@@ -176,9 +174,7 @@ class _Inputs:
         if done is None or done.dtype is None:
             return 0.0
         types = [done.dtype, "tf32"] if done.dtype == "float32" else [done.dtype]
-        peaks = [
-            of.get(dtype, 0) for dtype in types for of in (self._limits.matrix, self._limits.vector)
-        ]
+        peaks = [of.get(dtype, 0) for dtype in types for of in (self._limits.matrix, self._limits.vector)]
         return done.flops * 1e9 / max(peaks) if max(peaks) else 0.0
 
 
@@ -248,11 +244,7 @@ def _is_product(piece: Piece) -> bool:
 
 def _is_softmax(piece: Piece) -> bool:
     model = piece.model
-    return (
-        model is not None
-        and model.family == "softmax"
-        and "log_softmax" not in (piece.operator or "")
-    )
+    return model is not None and model.family == "softmax" and "log_softmax" not in (piece.operator or "")
 
 
 def _of_scores(piece: Piece) -> bool:

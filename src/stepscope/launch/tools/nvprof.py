@@ -18,9 +18,7 @@ _SQLITE = b"SQLite format 3\x00"
 
 def _arguments(request: Request) -> list[str]:
     if request.delay_s is not None or request.duration_s is not None:
-        raise NVPROF.refusal(
-            "has no --delay and --duration", "name steps with --steps, or leave them out"
-        )
+        raise NVPROF.refusal("has no --delay and --duration", "name steps with --steps, or leave them out")
     own = ["--profile-child-processes"]
     if request.capture is not None:
         own.append("--profile-from-start=off")

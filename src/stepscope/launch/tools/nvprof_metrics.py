@@ -61,15 +61,11 @@ NCU_NAMES: dict[str, tuple[str, ...]] = {
     "sysmem_read_transactions": (_HOST_READS,),
     "sysmem_write_throughput": (f"{_HOST_WRITES}.per_second",),
     "sysmem_write_transactions": (_HOST_WRITES,),
-    "tensor_precision_fu_utilization": (
-        "sm__pipe_tensor_op_hmma_cycles_active.avg.pct_of_peak_sustained_active",
-    ),
+    "tensor_precision_fu_utilization": ("sm__pipe_tensor_op_hmma_cycles_active.avg.pct_of_peak_sustained_active",),
 }
 """By nvprof's name. `ipc` is of a quarter of a multiprocessor, where nvprof's was of all of it."""
 
 
 def ncu_names(metrics: tuple[str, ...]) -> tuple[str, ...]:
     """The metrics under ncu's names, each once; what is none of nvprof's is left as it is."""
-    return tuple(
-        dict.fromkeys(name for metric in metrics for name in NCU_NAMES.get(metric, (metric,)))
-    )
+    return tuple(dict.fromkeys(name for metric in metrics for name in NCU_NAMES.get(metric, (metric,))))

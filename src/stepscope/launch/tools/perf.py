@@ -20,9 +20,7 @@ def _arguments(request: Request) -> list[str]:
     start_ms = round(1000 * (request.delay_s or 0))
     if request.duration_s is not None:
         if wanted != "record" or request.is_older(6, 1):
-            raise PERF.refusal(
-                "stat, and record before 6.1, has no --duration", "leave it out; --delay they have"
-            )
+            raise PERF.refusal("stat, and record before 6.1, has no --duration", "leave it out; --delay they have")
         own.append(f"--delay={start_ms}-{start_ms + round(1000 * request.duration_s)}")
     elif request.delay_s is not None:
         own.append(f"--delay={start_ms}")

@@ -13,9 +13,7 @@ def _torch(request: Request) -> list[str]:
         return ["--trace"]
     first, last = request.steps.first, request.steps.last
     if first < _FIRST:
-        raise TORCH.refusal(
-            f"records from step {_FIRST} on", "a script's loop is found in the steps before"
-        )
+        raise TORCH.refusal(f"records from step {_FIRST} on", "a script's loop is found in the steps before")
     warmup = min(first - _FIRST, 1)
     # The step that contains the start of the script comes before those that `--wait` counts.
     schedule = {"wait": first - warmup - 1, "warmup": warmup, "active": last - first + 1}

@@ -58,8 +58,7 @@ def align(found: Collectives, ranks: Sequence[Known]) -> Aligned:
     groups = find_groups(found, [one.rank for one in ranks])
     hosts: dict[str, int] = {}
     by_host = [
-        -1 if one.host is None or one.epoch_ns is None else hosts.setdefault(one.host, len(hosts))
-        for one in ranks
+        -1 if one.host is None or one.epoch_ns is None else hosts.setdefault(one.host, len(hosts)) for one in ranks
     ]
     times = Times(found.start, found.end, np.array(by_host, np.int32))
     matches = match_collectives(found, groups, ranks, times)
@@ -77,8 +76,7 @@ def align(found: Collectives, ranks: Sequence[Known]) -> Aligned:
         times.start[rows],
         times.end[rows],
         np.where(times.clock[found.rank[rows]] < 0, np.nan, noise[found.rank[rows]]),
-        _of(found, (*TOGETHER, *POINT_TO_POINT))[found.kind[rows[matches.first]]]
-        & _one_clock(matches, found, times),
+        _of(found, (*TOGETHER, *POINT_TO_POINT))[found.kind[rows[matches.first]]] & _one_clock(matches, found, times),
     )
     alone, unknown = _alone(found, groups, matches)
     return Aligned(matches, confidence, waits, clocks, alone, unknown)
@@ -139,9 +137,7 @@ def _tested(
     return kept, (groups.certainty[group] * share)[before]
 
 
-def _share(
-    key: Int32s, possible: NDArray[np.bool_], tested: NDArray[np.bool_]
-) -> NDArray[np.float64]:
+def _share(key: Int32s, possible: NDArray[np.bool_], tested: NDArray[np.bool_]) -> NDArray[np.float64]:
     """For each match the share of the possible ones among the tested ones of its key; NaN where none is tested."""
     count = np.bincount(key[tested], minlength=int(key.max()) + 1)
     good = np.bincount(key[tested & possible], minlength=len(count))

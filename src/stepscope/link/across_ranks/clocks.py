@@ -115,9 +115,7 @@ def learn_clocks(found: Collectives, matches: Matches, ranks: Sequence[Known]) -
         own = _solve(ends, unit, ranks)
         told = [(clocks[at].noise_ns or 0.0, own[at].noise_ns) for at in apart]
         refused = any(own[at].refused for at in apart)
-        if not refused and all(
-            after is None or after <= _STRANGERS * before for before, after in told if before
-        ):
+        if not refused and all(after is None or after <= _STRANGERS * before for before, after in told if before):
             clocks = own
     return clocks
 
@@ -217,9 +215,7 @@ def _moments(match: Int64s, ends: Floats, asked: Int64s) -> Floats:
     return np.where(at >= 0, np.append(middle, np.nan)[at], np.nan)
 
 
-def _fit(
-    moment: Floats, ahead: Floats, ends: _Ends, rows: Int64s, rank: Known, among: int
-) -> _Fit | None:
+def _fit(moment: Floats, ahead: Floats, ends: _Ends, rows: Int64s, rank: Known, among: int) -> _Fit | None:
     """What the ends of a unit's ranks, of which `rank` is one, say of their clock; None where they are too few, and
     its times have no epoch either.
     """

@@ -135,9 +135,7 @@ def gather(ranks: Sequence[Known], recordings: Iterable[tuple[int, int, pa.Table
             part.append(column[order])
         first += rows
     # One column at a time, and the parts of those that are complete are freed.
-    row, at_rank, at_span, groups, kinds, sequence, starts, ends = (
-        np.concatenate(parts.pop(0)) for _ in _COLUMNS
-    )
+    row, at_rank, at_span, groups, kinds, sequence, starts, ends = (np.concatenate(parts.pop(0)) for _ in _COLUMNS)
     return Collectives(
         row, at_rank, at_span, groups, kinds, sequence, starts, ends,
         list(group.number), list(kind.number), origin,

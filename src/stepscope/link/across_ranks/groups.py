@@ -42,9 +42,7 @@ class Groups:
 def find_groups(found: Collectives, ranks: Sequence[int]) -> Groups:
     """The group of each collective; a point-to-point transfer is of a group of its sender and receiver."""
     # Each recorded group on each rank that names it, and which of these each collective is.
-    pairs, of_row = np.unique(
-        found.group.astype(np.int64) * len(ranks) + found.rank, return_inverse=True
-    )
+    pairs, of_row = np.unique(found.group.astype(np.int64) * len(ranks) + found.rank, return_inverse=True)
     on = [(pair // len(ranks), ranks[pair % len(ranks)]) for pair in pairs.tolist()]
     sharing: dict[Any, set[int]] = {}
     for recorded, rank in on:
@@ -73,9 +71,7 @@ def find_groups(found: Collectives, ranks: Sequence[int]) -> Groups:
     return _with_peers(found, ranks, Groups(group, np.array(certainty), np.array(sizes, np.int32)))
 
 
-def _told(
-    recorded: tuple[Any, ...], sharing: dict[Any, set[int]]
-) -> tuple[str, Any, int, frozenset[int]]:
+def _told(recorded: tuple[Any, ...], sharing: dict[Any, set[int]]) -> tuple[str, Any, int, frozenset[int]]:
     """What tells a group from others, by what that is, its size (0: not known), and its ranks where they are known."""
     name, description, text, size, communicator = recorded
     members = recorded_ranks(text)
@@ -102,9 +98,7 @@ def recorded_ranks(text: str | None) -> frozenset[int]:
 
 def _with_peers(found: Collectives, ranks: Sequence[int], groups: Groups) -> Groups:
     """Gives point-to-point transfers groups of their own: sender and receiver within a group."""
-    rows = np.flatnonzero(
-        np.array([one[0] in POINT_TO_POINT for one in found.kinds], dtype=bool)[found.kind]
-    )
+    rows = np.flatnonzero(np.array([one[0] in POINT_TO_POINT for one in found.kinds], dtype=bool)[found.kind])
     if not len(rows):
         return groups
     group, certainty, sizes = groups.group.copy(), groups.certainty.tolist(), groups.size.tolist()

@@ -79,9 +79,7 @@ def numbered(match: Int64s, rule: NDArray[np.int8], end: Int64s) -> Matches:
     found[rows] = np.repeat(number, ranks)
     rows = rows[np.argsort(found[rows], kind="stable")]
     counts = ranks[order]
-    return Matches(
-        found, np.where(found >= 0, rule, np.int8(NONE)), rows, np.cumsum(counts) - counts
-    )
+    return Matches(found, np.where(found >= 0, rule, np.int8(NONE)), rows, np.cumsum(counts) - counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +96,7 @@ class Times:
     clock: Int32s
 
 
-def match_collectives(
-    found: Collectives, groups: Groups, ranks: Sequence[Known], times: Times
-) -> Matches:
+def match_collectives(found: Collectives, groups: Groups, ranks: Sequence[Known], times: Times) -> Matches:
     """Finds the collectives that are one. Those of a rank that was guessed are left out."""
     guessed = np.array([one.guessed for one in ranks], dtype=bool)
     group = np.where(guessed[found.rank], -1, groups.group)
@@ -180,9 +176,7 @@ def _kinds(found: Collectives) -> tuple[Int64s, Int64s]:
             None if own_size else dtype,
             None if own_size else size,
         )
-        numbers.append(
-            (operations.setdefault(operation, len(operations)), alike.setdefault(what, len(alike)))
-        )
+        numbers.append((operations.setdefault(operation, len(operations)), alike.setdefault(what, len(alike))))
     of_operation, of_alike = np.array(numbers, np.int64).reshape(-1, 2).T
     return of_operation, of_alike
 

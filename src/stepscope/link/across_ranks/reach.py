@@ -30,9 +30,7 @@ class Reach:
     size: Int32s
 
 
-def find_reach(
-    found: Collectives, matches: Matches, ranks: Sequence[Known], world_size: int | None
-) -> Reach:
+def find_reach(found: Collectives, matches: Matches, ranks: Sequence[Known], world_size: int | None) -> Reach:
     """How far each collective goes.
 
     Its ranks are those of its group, or sender and receiver; where these are not recorded, those of its

@@ -32,9 +32,7 @@ class StepScopeCallback(Callback):
     @never_raises
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """The checkpoint, if there is one, has been loaded."""
-        self.recordings.begin(
-            trainer.global_step, pl_module, list(trainer.optimizers), _called(pl_module)
-        )
+        self.recordings.begin(trainer.global_step, pl_module, list(trainer.optimizers), _called(pl_module))
         self._hooks = Patch(trainer.profiler, "profile", self._named)
         self._hooks.install()
 
@@ -95,7 +93,5 @@ def _called(module: Any) -> list[Any]:
     called = [module]
     for part in module.children():
         # Lists and dictionaries of modules are not called; what is in them may be.
-        called += (
-            _called(part)[1:] if type(part).__name__ in ("ModuleList", "ModuleDict") else [part]
-        )
+        called += _called(part)[1:] if type(part).__name__ in ("ModuleList", "ModuleDict") else [part]
     return called

@@ -168,9 +168,7 @@ class Recordings:
 
     def _start_listening(self, model: Any) -> None:
         if self._trigger is not None:
-            listener = OnDemand(
-                self._trigger, out=self.out, name=self._name, model=model, start_step=self._number
-            )
+            listener = OnDemand(self._trigger, out=self.out, name=self._name, model=model, start_step=self._number)
             self._start("trigger", listener)
 
     def _start(self, part: str, recording: Recording) -> None:

@@ -25,9 +25,7 @@ def load(stem: str, names: Iterable[str]) -> ctypes.CDLL:
     for name in names:
         with contextlib.suppress(OSError):
             return ctypes.CDLL(name)
-    raise OSError(
-        f"{stem.rstrip('.')} is not on this machine, or not where libraries are looked for"
-    )
+    raise OSError(f"{stem.rstrip('.')} is not on this machine, or not where libraries are looked for")
 
 
 def _loaded(stem: str) -> list[str]:

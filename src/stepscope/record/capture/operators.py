@@ -194,9 +194,7 @@ def _mode_class() -> Any:
         def texts(self) -> list[bytes]:
             return sorted({name + text for name, text in self._texts.values() if name})
 
-        def __torch_dispatch__(
-            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-        ) -> Any:
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             kwargs = kwargs or {}
             pushed = not self.resting and self._guard.ask(self._begins, func, args, kwargs)
             try:
@@ -225,9 +223,7 @@ def _mode_class() -> Any:
             number = sequence_number()
             made = number > here.get("sequence", number)
             here["sequence"] = number
-            self._push(
-                b"%b, seq = %d%b" % (name, number - 1, described) if made else name + described
-            )
+            self._push(b"%b, seq = %d%b" % (name, number - 1, described) if made else name + described)
             return True
 
         def backward_ended(self) -> None:

@@ -72,9 +72,7 @@ class CapturedSteps(EveryStep):
 
     def start(self, *, lead_in: bool = False) -> None:
         """Starts with the first step, as which a lead-in counts; the step after one goes by unobserved."""
-        self._misses_first = (
-            lead_in and self._steps is not None and self._first == self._start_step + 1
-        )
+        self._misses_first = lead_in and self._steps is not None and self._first == self._start_step + 1
         if self._misses_first:
             warn_once(
                 f"step {self._first} will not be captured: a script's loop is found in its second step, which "
@@ -181,9 +179,7 @@ class CapturedSteps(EveryStep):
 
     def _warn_of_nothing(self) -> None:
         if not self._index:
-            warn_once(
-                "nothing was captured: an optimizer's steps are the steps, and none has stepped twice"
-            )
+            warn_once("nothing was captured: an optimizer's steps are the steps, and none has stepped twice")
             return
         steps = self._steps or f"step {self._first}"
         warn_once(f"nothing was captured: the job was over in step {self._number}, before {steps}")

@@ -166,9 +166,7 @@ class ProcessTree:
                 add("read_bytes", read)
                 add("written_bytes", written)
             with suppress(OSError, ValueError):
-                for line in (
-                    (self._proc / pid / "status").read_text("utf-8", "replace").splitlines()
-                ):
+                for line in (self._proc / pid / "status").read_text("utf-8", "replace").splitlines():
                     if line.startswith("nonvoluntary_ctxt_switches:"):
                         add("involuntary_switches", int(line.split()[1]))
         return sums
@@ -220,10 +218,7 @@ def _peaks() -> dict[str, int | None]:
     except ImportError:
         return {}
     # Linux counts in KiB, and of those that were waited for it knows the largest.
-    own, child = (
-        resource.getrusage(who).ru_maxrss * 1024
-        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    )
+    own, child = (resource.getrusage(who).ru_maxrss * 1024 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return {"peak_memory_bytes": own, "peak_memory_of_a_child_bytes": child or None}
 
 

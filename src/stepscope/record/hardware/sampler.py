@@ -45,9 +45,7 @@ class HardwareSampler:
     def start(self) -> None:
         """Starts to look; harmless when it does so already."""
         if self._thread is None:
-            self._thread = threading.Thread(
-                target=self._run, name="stepscope-hardware", daemon=True
-            )
+            self._thread = threading.Thread(target=self._run, name="stepscope-hardware", daemon=True)
             self._thread.start()
 
     def stop(self) -> None:

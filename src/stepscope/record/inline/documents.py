@@ -64,9 +64,7 @@ def _in_ns(found: Statistics | None) -> dict[str, Any] | None:
     if found is None:
         return None
     unitless = ("n", "stable")
-    return {
-        name if name in unitless else f"{name}_ns": value for name, value in asdict(found).items()
-    }
+    return {name if name in unitless else f"{name}_ns": value for name, value in asdict(found).items()}
 
 
 def _mean_ms(total_ns: int, n: int) -> float | None:
@@ -112,9 +110,7 @@ def _is_of(event: Event, entry: Entry) -> bool:
     return entry.label.matches(event.observed.label, event.observed.occurrence)
 
 
-def _by_name(
-    values: Iterable[Mapping[str, float]], numbers: Iterable[int]
-) -> dict[str, list[list[float]]]:
+def _by_name(values: Iterable[Mapping[str, float]], numbers: Iterable[int]) -> dict[str, list[list[float]]]:
     """Name to the iterations that have a number of that name, each with it."""
     found: dict[str, list[list[float]]] = {}
     for number, own in zip(numbers, values, strict=True):
@@ -160,18 +156,14 @@ def inline_document(
         "start_epoch_ns": started_epoch_ns,
         "overhead": cost,
         "armed_every": measured.armed_every,
-        "bookkeeping_ns_per_iteration": measured.bookkeeping_ns
-        / max(measured.iterations_run - 1, 1),
+        "bookkeeping_ns_per_iteration": measured.bookkeeping_ns / max(measured.iterations_run - 1, 1),
         "iteration_statistics": {
             "armed": _in_ns(iterations.statistics(armed=True)),
             "unarmed": _in_ns(iterations.statistics(armed=False)),
         },
         "iterations": [list(row) for row in iterations.rows],
         "not_measured": [
-            *(
-                {"label": one.entry.text, "line": one.entry.line, "reason": one.reason}
-                for one in measured.not_measured
-            ),
+            *({"label": one.entry.text, "line": one.entry.line, "reason": one.reason} for one in measured.not_measured),
             *_without_a_turn(measured),
         ],
         "model_changes": measured.model_changes,
@@ -229,9 +221,7 @@ def phases_document(
             "kind": phases.clock.kind,
             "steps": phases.device_steps,
             "mean_ns": {
-                name: phases.device_ns[number] / phases.device_steps
-                if phases.device_counts[number]
-                else None
+                name: phases.device_ns[number] / phases.device_steps if phases.device_counts[number] else None
                 for number, name in enumerate(PHASES)
                 if number
             },
@@ -274,24 +264,16 @@ def phases_document(
         "copied": None if copied is None else asdict(copied),
         "stacks": stacks,
     }
-    rows, values, stride = (
-        (history.rows, history.beside, history.stride)
-        if samples
-        else history.thinned(RUNNING_STEPS)
-    )
+    rows, values, stride = (history.rows, history.beside, history.stride) if samples else history.thinned(RUNNING_STEPS)
     summary["settings"] = settings
     summary["values"] = _by_name(values, [row[0] for row in rows])
     summary["step_columns"] = list(COLUMNS)
     summary["step_stride"] = stride
-    summary["step_samples"] = [
-        [*row[:-_OF_MEMORY], *(value or None for value in row[-_OF_MEMORY:])] for row in rows
-    ]
+    summary["step_samples"] = [[*row[:-_OF_MEMORY], *(value or None for value in row[-_OF_MEMORY:])] for row in rows]
     return summary
 
 
-def host_document(
-    figures: Mapping[str, Any], process: Process, started_epoch_ns: int
-) -> dict[str, Any]:
+def host_document(figures: Mapping[str, Any], process: Process, started_epoch_ns: int) -> dict[str, Any]:
     """What the processes of a sampled script took of the host, as `<host>.<rank>.host.json` holds it.
 
     Args:

@@ -67,9 +67,7 @@ class Measured:
         """Whether everything has been measured as often as the plan asks; in rounds, twice."""
         if self.plan.mode != "in_rounds":
             return self.done
-        return self.observed and all(
-            event.samples.count > 1 or event.missed for event in self.events
-        )
+        return self.observed and all(event.samples.count > 1 or event.missed for event in self.events)
 
 
 def not_measured_words(plan: Plan, not_measured: list[NotMeasured]) -> str:

@@ -112,9 +112,7 @@ class Iterations:
         """What there is until now; the last one without an event stands for those since, too."""
         copied = Iterations()
         own = {"rows": self.rows.copy(), "values": self.values.copy()}
-        vars(copied).update(
-            vars(self), **own, armed=replace(self.armed), unarmed=replace(self.unarmed)
-        )
+        vars(copied).update(vars(self), **own, armed=replace(self.armed), unarmed=replace(self.unarmed))
         copied.stand_for_more(since.steps, since.ns)
         return copied
 

@@ -53,8 +53,7 @@ class RankFiles:
         settled = self.background.wait(_PATIENCE_SECONDS)
         if not settled:
             warn_once(
-                f"{self.out} takes no file within {_PATIENCE_SECONDS:.0f} s: "
-                "what was measured last is not written"
+                f"{self.out} takes no file within {_PATIENCE_SECONDS:.0f} s: what was measured last is not written"
             )
         return settled
 

@@ -33,9 +33,7 @@ from stepscope.record.targets.find import Finder, why_not_seen
 from stepscope.record.targets.watch import ArmedWatch, ObservingWatch, WatchedRegion
 from stepscope.record.trouble import Guard, warn_once
 
-_IN_GRAPH = (
-    "it runs inside a captured graph, where this torch's events keep no time; those of torch 2.8 do"
-)
+_IN_GRAPH = "it runs inside a captured graph, where this torch's events keep no time; those of torch 2.8 do"
 _OWN_GRAPH = (
     "it runs inside a graph that the job captures; ask `inline.recapture()` before each replay, and "
     "capture again where it answers True"
@@ -95,9 +93,7 @@ class Recorder:
         self.watch: ObservingWatch | ArmedWatch | None = None
         self.share = OF_STEPS
         """Of what recording may take."""
-        self._budgets: defaultdict[int | None, Budget] = defaultdict(
-            lambda: Budget(share=self.share)
-        )
+        self._budgets: defaultdict[int | None, Budget] = defaultdict(lambda: Budget(share=self.share))
         self._own_ns = 0
         """What it took to arm the running iteration."""
         self._unarmed_ns: deque[int] = deque(maxlen=_USUAL)
@@ -396,9 +392,7 @@ class Recorder:
                 reason = "it started in the observed iteration but did not end in it"
             elif any(entry.label.matches(*event) for event in watch.in_graph):
                 reason = _IN_GRAPH if self._recaptures else _OWN_GRAPH
-            elif any(
-                entry.label.matches(label, entry.label.occurrence or 0) for label in watch.elsewhere
-            ):
+            elif any(entry.label.matches(label, entry.label.occurrence or 0) for label in watch.elsewhere):
                 reason = "it runs in another thread than the training loop's"
             else:
                 reason = why_not_seen(entry, finder, watch.seen)
@@ -457,8 +451,7 @@ class Recorder:
         lacking = {
             event.observed.label
             for event in self.events
-            if (label := parse_label(event.observed.label)).module is not None
-            and label.module not in finder.modules
+            if (label := parse_label(event.observed.label)).module is not None and label.module not in finder.modules
         }
         if lacking:
             warn_once(
@@ -543,9 +536,7 @@ class Recorder:
 
     def _read(self) -> None:
         for key, sample in self._ring.read():
-            self.events[key].samples.measured(
-                sample.iteration, sample.duration_ns, sample.offset_ns, sample.stands_for
-            )
+            self.events[key].samples.measured(sample.iteration, sample.duration_ns, sample.offset_ns, sample.stands_for)
 
     def _wait_for_ring(self, seconds: float, *, every: float) -> None:
         deadline = time.monotonic() + seconds

@@ -230,16 +230,12 @@ class Schedule:
         if left is not None and order:
             unarmed = 1 / self._unarmed_every if self._unarmed_every else 0
             lasts = [max(self._every(event), 1 + unarmed) for event in order]
-            thrown_away = sum(
-                one for one, event in zip(lasts, order, strict=True) if not self._changes(event)
-            )
+            thrown_away = sum(one for one, event in zip(lasts, order, strict=True) if not self._changes(event))
             each = int((left - thrown_away) / sum(lasts))
             if self._place and each < 1:
                 self._order = ()
             # Nothing that would be too short for a turn of its own is left over.
-            longest = max(
-                each if each <= longest + 2 else longest, 1 if self._place else _FIRST_TURN
-            )
+            longest = max(each if each <= longest + 2 else longest, 1 if self._place else _FIRST_TURN)
         self._repetitions = longest
         self._place = 0
         self._measured = [_Measured() for _ in order]

@@ -76,9 +76,7 @@ class Session(Recording):
         self._recorder: Recorder | None = None
         self._shared = SharedPlan(self._files) if plan is not None and plan.is_own else None
         if plan is not None:
-            self._recorder = Recorder(
-                plan, self.guard, model=model, optimizers=optimizers, shared=self._shared
-            )
+            self._recorder = Recorder(plan, self.guard, model=model, optimizers=optimizers, shared=self._shared)
             if self._phases is not None:  # they share
                 self._phases.budget.share = self._recorder.share = OF_STEPS / 2
         self._between = [one.between for one in (self._phases, self._recorder) if one is not None]
@@ -115,9 +113,7 @@ class Session(Recording):
     @property
     def over(self) -> bool:
         """Whether the plan is measured and no phases are timed; also when recording had to stop."""
-        return self.guard.tripped or (
-            self._phases is None and (self._recorder is None or self._recorder_over)
-        )
+        return self.guard.tripped or (self._phases is None and (self._recorder is None or self._recorder_over))
 
     @property
     def done(self) -> bool:
@@ -128,9 +124,7 @@ class Session(Recording):
     def keeps_numbers(self) -> bool:
         """Not in steps that are not timed, where no plan is measured in them either."""
         phases, recorder = self._phases, self._recorder
-        return (recorder is not None and not recorder.done) or (
-            phases is not None and not phases.resting
-        )
+        return (recorder is not None and not recorder.done) or (phases is not None and not phases.resting)
 
     def start(self, *, lead_in: bool = False) -> None:
         """The session records from when it is made; without a lead-in the first iteration starts."""
@@ -442,18 +436,14 @@ class Session(Recording):
         if phases is not None and phases.steps:
             # Without the model: DDP's timings would be asked for beside the thread that trains.
             stacks = None if self._stacks is None else self._stacks.document()
-            self._files.write_phases(
-                self._files.phases_document(phases, None, None, stacks, samples=True)
-            )
+            self._files.write_phases(self._files.phases_document(phases, None, None, stacks, samples=True))
 
     def _phases_document(self, phases: Phases, *, samples: bool) -> dict[str, Any]:
         copies = self._listeners.copies
         copied = None if copies is None else copies.copied
         # Not while the job goes on: naming thousands of frames takes milliseconds.
         stacks = self._stacks.document() if samples and self._stacks is not None else None
-        return self._files.phases_document(
-            phases, self._trained.model, copied, stacks, samples=samples
-        )
+        return self._files.phases_document(phases, self._trained.model, copied, stacks, samples=samples)
 
     def _recorder_finished(self, recorder: Recorder) -> None:
         self._recorder_over = True

@@ -62,15 +62,11 @@ class SharedPlan:
             return own
         if self._files.process().rank == 0:
             text = json.dumps(own).encode()
-            self._files.background.run(
-                lambda: write_complete(self._path, lambda file: file.write(text))
-            )
+            self._files.background.run(lambda: write_complete(self._path, lambda file: file.write(text)))
             return own
         if self._looks_until is None:
             self._looks_until = time.monotonic() + PATIENCE_SECONDS
-            looking = threading.Thread(
-                target=self._look, args=(self._looks_until,), name="stepscope-plan", daemon=True
-            )
+            looking = threading.Thread(target=self._look, args=(self._looks_until,), name="stepscope-plan", daemon=True)
             looking.start()
         found = self._found
         if found is not None:

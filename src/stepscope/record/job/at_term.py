@@ -79,9 +79,7 @@ class _Termination:
         self._leave.install()
         if not self._knows_forks:
             self._knows_forks = True
-            os.register_at_fork(
-                before=self._hold, after_in_parent=self._let_go, after_in_child=self._leave_child
-            )
+            os.register_at_fork(before=self._hold, after_in_parent=self._let_go, after_in_child=self._leave_child)
 
     def remove(self, save: Save) -> None:
         for those in (self._saves, self._reports):
@@ -140,9 +138,7 @@ class _Termination:
 
     def _save_in_time(self, *, report: bool) -> None:
         # In a thread: the training thread may hold a lock that saving needs.
-        saving = threading.Thread(
-            target=self._save, args=(report,), name="stepscope-ending", daemon=True
-        )
+        saving = threading.Thread(target=self._save, args=(report,), name="stepscope-ending", daemon=True)
         saving.start()
         saving.join(PATIENCE_SECONDS)
 
@@ -169,9 +165,7 @@ class _Termination:
         reading.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         writing.setblocking(False)
         signal.set_wakeup_fd(writing.fileno(), warn_on_full_buffer=False)
-        thread = threading.Thread(
-            target=self._notice, args=(reading,), name="stepscope-signals", daemon=True
-        )
+        thread = threading.Thread(target=self._notice, args=(reading,), name="stepscope-signals", daemon=True)
         thread.start()
 
     def _notice(self, reading: socket.socket) -> None:
@@ -219,9 +213,7 @@ class _Termination:
 
     def _hold(self) -> None:
         """SIGTERM for a child waits until the child has left the recording: its own effect is back by then."""
-        self._masks.before = (
-            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM}) if self._installed else None
-        )
+        self._masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM}) if self._installed else None
 
     def _let_go(self) -> None:
         before, self._masks.before = getattr(self._masks, "before", None), None
@@ -261,9 +253,7 @@ class AtTerm:
         leaving: called before that where the process ends by `os._exit` or SIGTERM, in the thread that leaves or handles it.
     """
 
-    def __init__(
-        self, function: Save, *, reports: bool = False, leaving: Save | None = None
-    ) -> None:
+    def __init__(self, function: Save, *, reports: bool = False, leaving: Save | None = None) -> None:
         self._function = function
         if reports:
             _TERMINATION.add_report(function)

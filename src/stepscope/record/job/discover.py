@@ -135,10 +135,7 @@ def _trained(optimizers: list[Any], *, compiled_only: bool) -> list[Any]:
     from torch.nn import Module
 
     trained = {
-        id(parameter)
-        for optimizer in optimizers
-        for group in optimizer.param_groups
-        for parameter in group["params"]
+        id(parameter) for optimizer in optimizers for group in optimizer.param_groups for parameter in group["params"]
     }
     if not trained:
         return []

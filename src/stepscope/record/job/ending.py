@@ -48,9 +48,7 @@ def ending(survived: int = _NONE_HANDLED) -> Ending:
         return {}
     if isinstance(error, SystemExit):
         code = error.code
-        return _without_zero(
-            {"exit_code": code if isinstance(code, int) else int(code is not None)}
-        )
+        return _without_zero({"exit_code": code if isinstance(code, int) else int(code is not None)})
     return {"exception": type(error).__name__}
 
 

@@ -45,9 +45,7 @@ class TrainedModel:
         optimizers: whether optimizers are looked for.
     """
 
-    def __init__(
-        self, guard: Guard, model: Any, roots: Sequence[Any] | None, *, optimizers: bool
-    ) -> None:
+    def __init__(self, guard: Guard, model: Any, roots: Sequence[Any] | None, *, optimizers: bool) -> None:
         self._guard = guard
         self._model: Callable[[], Any] = (lambda: None) if model is None else weakref.ref(model)
         self._given: FoundModel | None = None
@@ -103,9 +101,7 @@ class TrainedModel:
             self._knew_one = False
             self.look_again()  # the job has freed it, and trains another one or none
         elif iterations % _LOOK_EVERY == 0:
-            self._looks_again |= self._missing.look_again(
-                occurrences("forward"), occurrences("backward")
-            )
+            self._looks_again |= self._missing.look_again(occurrences("forward"), occurrences("backward"))
 
     def look_again(self) -> None:
         """Looks for the model in the next iteration, unless it was given."""

@@ -127,9 +127,7 @@ class OnDemand(EveryStep):
             self._seen = self._from_before()
             self._began = time.perf_counter()
             self._take_signal()
-            self._thread = threading.Thread(
-                target=self._listen, name="stepscope-trigger", daemon=True
-            )
+            self._thread = threading.Thread(target=self._listen, name="stepscope-trigger", daemon=True)
             self._thread.start()
         except Exception as error:
             self.guard.trip(error)

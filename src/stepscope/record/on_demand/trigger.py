@@ -36,9 +36,7 @@ ERRORS = {
 }
 
 
-def agree(
-    directory: Path, request: Request, *, lead_seconds: float = 3.0, timeout_seconds: float = 60.0
-) -> Request:
+def agree(directory: Path, request: Request, *, lead_seconds: float = 3.0, timeout_seconds: float = 60.0) -> Request:
     """Calls the ranks, and orders a step that none of them has reached.
 
     Args:
@@ -81,8 +79,7 @@ def agree(
         )
     # An answer is at most as old as the call.
     away = max(
-        answer.step
-        + math.ceil((time.monotonic() - called + lead_seconds) / max(answer.step_seconds, 1e-6))
+        answer.step + math.ceil((time.monotonic() - called + lead_seconds) / max(answer.step_seconds, 1e-6))
         for answer in answers
     )
     earliest = away + WARMUP + 1

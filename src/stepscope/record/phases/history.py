@@ -26,9 +26,7 @@ class History:
     ([(0,), (4,)], 4, [28])
     """
 
-    def __init__(
-        self, columns: int, capacity: int = 2048, *, adds_up: tuple[int, ...] = ()
-    ) -> None:
+    def __init__(self, columns: int, capacity: int = 2048, *, adds_up: tuple[int, ...] = ()) -> None:
         self.rows: list[Sequence[int]] = []
         self.beside: list[Any] = []
         """What was given with each of the rows."""

@@ -381,9 +381,7 @@ class Phases:
 
     def _collect(self, clock: Clock, *, counted: bool) -> None:
         if counted and self._marks:
-            self._ring.push(
-                Pending(self.steps, clock, self._origin, self._marks, stands_for=self.between.steps)
-            )
+            self._ring.push(Pending(self.steps, clock, self._origin, self._marks, stands_for=self.between.steps))
             if self._device_idle is not None:
                 self.device_checked += self.between.steps
                 self.device_idle += self.between.steps * self._device_idle

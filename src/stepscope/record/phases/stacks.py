@@ -85,12 +85,10 @@ class StackSampler:
             "interval_ns": round(self._seconds * 1e9 / self._wakes),
             "lost": self._lost,
             "functions": [
-                [getattr(code, "co_qualname", code.co_name), _short(code.co_filename), line]
-                for code, line in places
+                [getattr(code, "co_qualname", code.co_name), _short(code.co_filename), line] for code, line in places
             ],
             "stacks": [
-                [phase, samples, [number[place] for place in stack]]
-                for (phase, stack), samples in counts.items()
+                [phase, samples, [number[place] for place in stack]] for (phase, stack), samples in counts.items()
             ],
         }
 

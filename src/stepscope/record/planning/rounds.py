@@ -56,9 +56,7 @@ def listed(rounds: Iterable[Round]) -> list[Listed]:
     for place, one in enumerate(complete):
         for event in one.watch.ended():
             counts.setdefault(event.label, [0] * len(complete))[place] += 1
-    inside = _operators(
-        _counted(rounds, "operators"), {label: max(each) for label, each in counts.items()}
-    )
+    inside = _operators(_counted(rounds, "operators"), {label: max(each) for label, each in counts.items()})
     times_ns = {id(one): _times_ns(one) for one in (*complete, *light)}
     own_ns = {key: _own_ns(times) for key, times in times_ns.items()}
     found = []
@@ -187,10 +185,7 @@ def _operators(rounds: list[Round], times: Mapping[str, int]) -> dict[str, list[
         prefix = f"{taken.module}.{taken.direction}".lstrip(".")
         lines = found.setdefault(prefix, [])
         spent = [
-            _median(
-                one.watch.time_ns(events[label, occurrence])
-                for one, events in zip(rounds, owned, strict=True)
-            )
+            _median(one.watch.time_ns(events[label, occurrence]) for one, events in zip(rounds, owned, strict=True))
             for occurrence in occurrences
         ]
         seen = rounds[0].watch.seen[label]

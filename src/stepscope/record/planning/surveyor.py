@@ -93,9 +93,7 @@ class TimedWatch(ObservingWatch):
 
     def reached(self) -> bool:
         """Whether the clocks have come to every mark."""
-        return all(
-            clock.done(stop) for _, clock, _, stop in self._marks.values() if stop is not None
-        )
+        return all(clock.done(stop) for _, clock, _, stop in self._marks.values() if stop is not None)
 
     def time_ns(self, event: Observed) -> int | None:
         """How long an event took; None where that is not known, as inside a captured graph."""
@@ -128,9 +126,7 @@ class Surveyor:
             device.
     """
 
-    def __init__(
-        self, model: Any, optimizers: Iterable[Any], guard: Guard, copies: Copies | None = None
-    ) -> None:
+    def __init__(self, model: Any, optimizers: Iterable[Any], guard: Guard, copies: Copies | None = None) -> None:
         self.rounds: list[Round] = []
         self.watch: TimedWatch | None = None
         self._guard = guard

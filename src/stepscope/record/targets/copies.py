@@ -74,9 +74,7 @@ class Copies:
 
         return copy
 
-    def _open(
-        self, tensor: Any, args: Any, kwargs: Any, default: str | None
-    ) -> list[tuple[Watch, Guard, Any]]:
+    def _open(self, tensor: Any, args: Any, kwargs: Any, default: str | None) -> list[tuple[Watch, Guard, Any]]:
         tokens: list[tuple[Watch, Guard, Any]] = []
         for watch, guard in self.listeners:
             if guard.ask(self._leaves_host, tensor, args, kwargs, default):
@@ -128,7 +126,5 @@ class HostToDevice(Target):
 
     def remove(self) -> None:
         """Stops listening."""
-        self._copies.listeners = tuple(
-            one for one in self._copies.listeners if one is not self._mine
-        )
+        self._copies.listeners = tuple(one for one in self._copies.listeners if one is not self._mine)
         self._mine = None

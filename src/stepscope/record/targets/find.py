@@ -142,9 +142,7 @@ class Finder:
         if label.kind != "module" and is_compiled(self.modules[paths[0]].module):
             return "operators inside compiled code have no calls of their own; take a trace"
         if label.kind == "operator" and not any(self._operators_observable(path) for path in paths):
-            return (
-                "a part of it is compiled, which this torch would not run while it is listened to"
-            )
+            return "a part of it is compiled, which this torch would not run while it is listened to"
         return None
 
     def _operators_observable(self, path: str) -> bool:
@@ -181,11 +179,7 @@ class Finder:
         expression = pattern(label.module or "")
         # "backward" is the whole backward, of which the outermost module's is a part.
         whole = label.kind == "module" and label.direction == "backward"
-        return [
-            path
-            for path in self.modules
-            if expression.fullmatch(path) and not (whole and path == "")
-        ]
+        return [path for path in self.modules if expression.fullmatch(path) and not (whole and path == "")]
 
     def _target(self, label: Label, path: str, *, everything: bool) -> Target | None:
         if label.kind in ("module", "operator", "node"):

@@ -34,9 +34,7 @@ def _mode_class() -> Any:
             """Else torch compiles nothing while the mode is on, and raises with fullgraph=True."""
             return True
 
-        def __torch_dispatch__(
-            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-        ) -> Any:
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             name = func._schema.name
             token = None
             if self.wanted is None or name == self.wanted:

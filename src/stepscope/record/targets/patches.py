@@ -130,9 +130,7 @@ class Calls(Target):
         classes = [_class_with(*place) for place in places]
         functions = [place for place, one in zip(places, classes, strict=True) if one is None]
         methods = {(one, name) for (_, name), one in zip(places, classes, strict=True) if one}
-        self._owners = [
-            _held(owner) for (owner, _), one in zip(places, classes, strict=True) if one
-        ]
+        self._owners = [_held(owner) for (owner, _), one in zip(places, classes, strict=True) if one]
         self._functions = [Patch(*place, self._listening) for place in functions]
         self._methods = [Patch(*place, self._listening) for place in methods]
 

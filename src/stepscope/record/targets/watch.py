@@ -61,9 +61,7 @@ class ObservingWatch:
 
     resting = False
 
-    def __init__(
-        self, plan: Plan, clock_of: Callable[[str], Clock], recaptures: Callable[[], bool] = never
-    ) -> None:
+    def __init__(self, plan: Plan, clock_of: Callable[[str], Clock], recaptures: Callable[[], bool] = never) -> None:
         self.events: list[Observed] = []
         self.seen: dict[str, int] = {}
         self.in_graph: set[tuple[str, int]] = set()

@@ -39,9 +39,7 @@ class AllocatorHistory:
 
         self._there = torch.cuda.is_available()
         if not self._there:
-            warn_once(
-                "there is no memory snapshot: it is made by CUDA's allocator, and there is no CUDA here"
-            )
+            warn_once("there is no memory snapshot: it is made by CUDA's allocator, and there is no CUDA here")
             return
         try:
             self._ours = not _recorded()

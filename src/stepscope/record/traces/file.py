@@ -95,9 +95,7 @@ def write_trace(
         def compress(file: BinaryIO) -> None:
             with (
                 raw.open("rb") as text,
-                gzip.GzipFile(
-                    filename="", mode="wb", compresslevel=_COMPRESSION, fileobj=file, mtime=0
-                ) as packed,
+                gzip.GzipFile(filename="", mode="wb", compresslevel=_COMPRESSION, fileobj=file, mtime=0) as packed,
             ):
                 if unfinished_step is None:
                     shutil.copyfileobj(text, packed, _BLOCK)
@@ -110,8 +108,7 @@ def write_trace(
             compress,
             what="the trace",
             since_epoch_s=since_epoch_s,
-            other_name=re.sub(r"(-\d+-of-\d+)?$", rf".pid{os.getpid()}\1", name, count=1)
-            + ".json.gz",
+            other_name=re.sub(r"(-\d+-of-\d+)?$", rf".pid{os.getpid()}\1", name, count=1) + ".json.gz",
         )
     _sweep_parts(out, name)
     return kept

@@ -94,9 +94,7 @@ class InFlight:
             looks = looks + 1 if quiet else 0
         return True
 
-    def _kept(
-        self, reference: Callable[[Any], Callable[[], Any]], original: Callable[..., Any]
-    ) -> Callable[..., Any]:
+    def _kept(self, reference: Callable[[Any], Callable[[], Any]], original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def launch(*args: Any, **kwargs: Any) -> Any:
             work = original(*args, **kwargs)

@@ -49,18 +49,12 @@ class ModuleRanges:
 
     def __init__(self, model: Any, around: InRange = in_trace) -> None:
         self._in_range = around
-        self._modules = {
-            path: found.module
-            for path, found in module_paths(model).items()
-            if found.compiled_by is None
-        }
+        self._modules = {path: found.module for path, found in module_paths(model).items() if found.compiled_by is None}
         self._around: list[Around] = []
 
     def classes(self) -> dict[str, str]:
         """Path to class name, without what a module is wrapped in."""
-        return {
-            path: type(unwrapped(module)).__qualname__ for path, module in self._modules.items()
-        }
+        return {path: type(unwrapped(module)).__qualname__ for path, module in self._modules.items()}
 
     def install(self, guard: Guard) -> None:
         """Puts a range around the calls of every module."""

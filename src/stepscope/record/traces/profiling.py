@@ -109,9 +109,7 @@ class Profiling:
     def _ask_in_forward(self, model: Any) -> None:
         self._about["settings"] = settings(model, in_forward=True)
 
-    def note(
-        self, values: Mapping[str, Mapping[int, float]], ended: Mapping[str, Any] | None = None
-    ) -> None:
+    def note(self, values: Mapping[str, Mapping[int, float]], ended: Mapping[str, Any] | None = None) -> None:
         """Writes into the file what it has about itself, the numbers of its steps by name, and how the job ended
         where it did so meanwhile.
         """

@@ -170,13 +170,9 @@ class Tracer(EveryStep):
                 self._over = True
                 return
             if os.environ.get("NSYS_PROFILING_SESSION_ID"):
-                raise RuntimeError(
-                    "Nsight Systems already records this process, and only one of the two can"
-                )
+                raise RuntimeError("Nsight Systems already records this process, and only one of the two can")
             self._at_exit = AtExit(self.stop)
-            self._at_term = AtTerm(
-                lambda: self._background.wait(PATIENCE_SECONDS), leaving=self._cut_off
-            )
+            self._at_term = AtTerm(lambda: self._background.wait(PATIENCE_SECONDS), leaving=self._cut_off)
             annotate.take_values(self.takes)
             self._one = OneProfiler(self._give_way)
             self._one.install()
@@ -300,9 +296,7 @@ class Tracer(EveryStep):
 
     def _graph_captures(self, one: OneProfiler) -> GraphCaptures:
         def write(profiler: Any, number: int) -> None:
-            name = trace_name(
-                f"{file_safe(self.name)}.capture{number}", self._who.named(), first_step=None
-            )
+            name = trace_name(f"{file_safe(self.name)}.capture{number}", self._who.named(), first_step=None)
 
             def export() -> None:
                 path = write_trace(
@@ -374,9 +368,7 @@ class Tracer(EveryStep):
         try:
             unfinished = self._number if profiling.quieten() else None
             first_step = recorded[0] if recorded else self._number
-            name = trace_name(
-                self.name, self._who.named(), first_step if self._step_in_name else None
-            )
+            name = trace_name(self.name, self._who.named(), first_step if self._step_in_name else None)
             values, self._values = self._values, {}
             profiling.note(values, {"ended": ended, "ended_in_step": self._number} if ended else {})
             if profiling.recording and self._history is not None:
@@ -402,18 +394,13 @@ class Tracer(EveryStep):
 
             self._background.run(write)
         elif self._skip_cycle is None and not self.guard.tripped:
-            warn_once(
-                f"no trace: the job ended within step {self._number}, the first to be recorded"
-            )
+            warn_once(f"no trace: the job ended within step {self._number}, the first to be recorded")
 
     def _have_thread_end(self, profiling: Profiling, ended: Ending | None) -> None:
         """The thread of the steps ends the trace at its next step: in another one torch stops with a crash."""
         self._asked_to_end = ended or {}
         patience = max(_NEXT_STEPS * self._longest_seconds, _NEXT_STEP_SECONDS)
-        if (
-            not self._thread_ended_it.wait(min(patience, _STOPPING_SECONDS))
-            and self._profiling is profiling
-        ):
+        if not self._thread_ended_it.wait(min(patience, _STOPPING_SECONDS)) and self._profiling is profiling:
             profiling.stop_listening()
             warn_once(
                 "the trace is lost: the thread that runs the steps made none more, and torch's profiler can be "

@@ -11,9 +11,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 INTACT = (HERE / "T03_no_rank.json").read_bytes()
-RANKS = {
-    f"rank{rank}.json": (HERE / "C14_clocks" / f"rank{rank}.json").read_bytes() for rank in (0, 1)
-}
+RANKS = {f"rank{rank}.json": (HERE / "C14_clocks" / f"rank{rank}.json").read_bytes() for rank in (0, 1)}
 
 
 def write(name: str, data: bytes) -> None:
@@ -53,9 +51,7 @@ def main() -> None:
     write("B02_members.json.gz", gzipped(INTACT[:300]) + gzipped(INTACT[300:]))
     named = bytearray(gzipped(INTACT))
     named[3] |= 8 | 16 | 0xE0  # a name, a comment, and reserved flags that some writers set
-    write(
-        "B02_odd_header.json.gz", bytes(named[:10]) + b"trace.json\0by hand\0" + bytes(named[10:])
-    )
+    write("B02_odd_header.json.gz", bytes(named[:10]) + b"trace.json\0by hand\0" + bytes(named[10:]))
     write("B02_checksum.json.gz", gzipped(INTACT)[:-8] + b"\0\0\0\0" + gzipped(INTACT)[-4:])
     write("B02_no_trailer.json.gz", gzipped(INTACT)[:-8])
     stored = gzip.compress(INTACT, 0, mtime=0)

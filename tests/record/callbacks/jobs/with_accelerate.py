@@ -13,9 +13,7 @@ model = torch.nn.Linear(8, 4)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 loader = torch.utils.data.DataLoader(torch.randn(48, 8), batch_size=2)
 model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
-with StepScopeSteps(
-    accelerator, sys.argv[1], steps=2, phases=True, name="two", model=model
-) as recording:
+with StepScopeSteps(accelerator, sys.argv[1], steps=2, phases=True, name="two", model=model) as recording:
     for batch in recording.steps(loader):
         with accelerator.accumulate(model):
             accelerator.backward(model(batch).square().mean())
