@@ -60,7 +60,7 @@ def test_steps_that_all_take_the_same_have_an_interval_of_nothing_and_one_step_h
 
 def test_an_interval_that_reaches_below_zero_is_not_told_as_one(answer, make_scope):
     assert throughput_words(make_scope(phases(10, 10_000, samples=1))) == (
-        "Throughput: 199\u202f800 (± over 100 %) samples/s (1 in a step)."
+        "Throughput: 199\u202f800 (too few steps for an interval) samples/s (1 in a step)."
     )
     (row,) = answer("throughput", phases(10, 10_000, samples=1)).rows()
     assert (row["ci95_low_per_second"], row["ci95_high_per_second"] > 199_800) == (0.0, True)
@@ -130,6 +130,13 @@ def test_recordings_with_other_batches_are_compared_per_sample():
         "sample a rank's step takes 625.0 µs → 468.8 µs (-25.0 % ± 0.0 %).",
     ]
     assert compared(before, before) == ["samples/s: 1\u202f600 ± 0 → 1\u202f600 ± 0 (0.0 % ± 0.0 %, no clear change)."]
+
+
+def test_a_rate_of_steps_that_do_not_agree_has_no_interval():
+    (words,) = compared(phases(10, 10, 10), phases(1, 10, 500))
+    assert words.endswith(", too few steps for an interval).")
+    assert words.count("too few steps for an interval") == 2
+    assert "±" not in words.rpartition("→")[2]
 
 
 def test_settings_that_differ_are_listed_and_a_variable_that_is_not_set_is_one():

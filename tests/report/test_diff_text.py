@@ -52,6 +52,9 @@ def test_the_sentence_says_when_nothing_is_sure():
     assert verdict_sentence([row("step", 100, 90, verdict="untested", share=1.0)]) == (
         "Step 10.0 % faster (-10 ns, too few steps for an interval)."
     )
+    assert verdict_sentence([row("step", 100, 103, 4_800, verdict="unclear")]) == (
+        "Step: no clear change (+3 ns, too few steps for an interval)."
+    )
     assert verdict_sentence([row("step", 100, 100, 9, verdict="same")]) == "Step: no change."
     assert verdict_sentence([]) == "Nothing to compare."
 

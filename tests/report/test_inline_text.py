@@ -36,7 +36,8 @@ def test_five_lines_say_how_long_where_how_sure_and_at_what_cost() -> None:
         "An iteration takes 1.000 ms (median of 3; mean 1.000 ms, 975.2 µs to 1.025 ms).",
         "Most of it is in backward (500.0 µs, 50.0 % ± 1.2 %), forward (400.0 µs, 40.0 % ± 1.0 %); in none that was "
         "measured 10.0 % ± 2.2 %.",
-        "Of 4 events 3 are known within ± 5.0 % of the mean; least sure is 1.forward, ± 363.0 % by 2 measurements.",
+        "Of 4 events 3 are known within ± 5.0 % of the mean; least sure is 1.forward, of which 2 measurements are too few "
+        "for an interval (70.00 µs in the median, 88.00 µs at the 95th percentile).",
         "Measuring an event added 1.0 % to an iteration (0.5 % to 2.0 % of it).",
     ]
     unclear = cost.replace("0.005", "-0.03")
@@ -68,7 +69,8 @@ def test_parts_are_of_means_as_the_table_has_them_and_open_where_one_straggler_i
         *_event("backward", 4, 5, 1_200, 1_300, 1_250),
     ]
     assert _told(rows)[1:3] == [
-        "Where most of it goes is not known yet: forward takes 1.900 µs ± 119.1 % by 6 measurements.",
+        "Where most of it goes is not known yet: of forward 6 measurements are too few for an interval (560 ns in the "
+        "median, 4.726 µs at the 95th percentile).",
         "Of what was measured within other events, 0.forward (350 ns, 8.8 % ± 2.8 %) takes most.",
     ]
     even = [row for row in rows if row["label"] != "forward"]
@@ -114,8 +116,7 @@ def test_parts_of_more_than_an_iteration_have_no_share() -> None:
 def test_an_interval_that_reaches_below_zero_is_not_told_as_one() -> None:
     rows = [*_whole(1_000, 1_000, 20_000), *_event("forward", 0, 1, 50)]
     assert _told(rows)[0] == (
-        "An iteration takes 1.000 µs (median of 3; mean 7.333 µs, its 95 % interval wider than the mean: 3 iterations "
-        "are too few)."
+        "An iteration takes 1.000 µs (median of 3; mean 7.333 µs: 3 iterations are too few for an interval)."
     )
 
 

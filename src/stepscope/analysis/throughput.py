@@ -12,7 +12,7 @@ from stepscope.analysis.counted import COUNTED_STEPS
 from stepscope.analysis.phase_times import TOGETHER, beside_trace
 from stepscope.answers.scope import Scope
 from stepscope.answers.sound import damaged_ranks, without_ranks
-from stepscope.floor.statistics import student_t
+from stepscope.floor.statistics import bounds, student_t
 from stepscope.floor.units import count_text
 
 _TIMED = f"""
@@ -143,8 +143,8 @@ def rate_text(rate: Rate) -> str:
     """A rate and its interval, without its unit: `1 234 ± 12`."""
     half = rate.half_per_second
     around = "" if half is None else f" ± {count_text(_rounded(half))}"
-    if half is not None and half > rate.per_second:
-        around = " (± over 100 %)"  # a rate below nothing is none
+    if half is not None and not bounds(half, rate.per_second):
+        around = " (too few steps for an interval)"
     return f"{count_text(_rounded(rate.per_second))}{around}"
 
 

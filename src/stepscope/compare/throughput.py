@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from stepscope.analysis.throughput import Rate, rate_text, together
+from stepscope.floor.statistics import bounds
 from stepscope.floor.units import count_text, ratio_text, time_text
 
 _ALIKE = 1e-3
@@ -43,9 +44,11 @@ def _change(own: Rate, other: Rate, change: float) -> str:
         for rate in (own, other)
         if rate.per_second
     ]
-    if None in errors or len(errors) < 2:
+    error = (
+        math.inf if None in errors or len(errors) < 2 else math.hypot(*(error for error in errors if error is not None))
+    )
+    if not bounds(error, 1.0):
         return f"{signed}, too few steps for an interval"
-    error = math.hypot(*(error for error in errors if error is not None))
     # In logarithms, so that a rate and the time of a sample, its inverse, are judged alike.
     unclear = error >= abs(math.log1p(change))
     half = ratio_text((1 + change) * error)

@@ -121,6 +121,16 @@ def quantile(ordered: Sequence[float], share: float) -> float:
     return ordered[below] + (ordered[above] - ordered[below]) * (position - below)
 
 
+def bounds(half: float, value: float) -> bool:
+    """Whether an interval, `half` to either side, says something of a time or a rate: one that reaches down to nothing comes
+    of too few values, or of such as do not agree, and is in no answer's words.
+
+    >>> bounds(4, 10), bounds(10, 10), bounds(0, 0)
+    (True, False, True)
+    """
+    return half < abs(value) or not half
+
+
 def tell_as_much(weight: int, squares: int) -> float:
     """How many times that count alike would make a mean as sure, by the weights' sum and that of their squares.
 

@@ -18,6 +18,7 @@ from stepscope.answers.text_grid import (
 )
 from stepscope.compare.drivers import Row, drivers_of
 from stepscope.floor.quoting import one_line
+from stepscope.floor.statistics import bounds
 from stepscope.floor.text_cells import cells, left, right
 from stepscope.floor.units import NOT_MEASURED, count_text, ratio_text, time_text
 
@@ -77,10 +78,10 @@ def verdict_sentence(rows: Sequence[Row]) -> str:
         return f"{name}: no change.{beside}"
     change = signed_time(whole["change_ns"])
     half = _half(whole)
-    if whole["verdict"] == "unclear":
-        return f"{name}: no clear change ({change} ± {time_text(half)}).{beside}"
-    how = "slower" if whole["change_ns"] > 0 else "faster"
     sure = ", too few steps for an interval" if half is None else f" ± {time_text(half)}"
+    if whole["verdict"] == "unclear":
+        return f"{name}: no clear change ({change}{sure}).{beside}"
+    how = "slower" if whole["change_ns"] > 0 else "faster"
     tail = f": {parts}" if parts else ""
     return f"{name} {_relative(whole)}{how} ({change}{sure}){tail}."
 
@@ -117,8 +118,15 @@ def signed_ratio(ratio: float | None) -> str:
 
 
 def _half(row: Row) -> float | None:
+    """Half the 95 % interval of the change; None where there is none, or it is wider than the times themselves."""
     low, high = row["ci95_low_ns"], row["ci95_high_ns"]
-    return None if low is None or high is None else (high - low) / 2
+    if (
+        low is None
+        or high is None
+        or not bounds(half := (high - low) / 2, max(row["before_ns"] or 0, row["after_ns"] or 0))
+    ):
+        return None
+    return float(half)
 
 
 def _joined(rows: Sequence[Row]) -> list[Row]:

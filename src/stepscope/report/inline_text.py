@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.text_grid import Line, wrapped
 from stepscope.floor.quoting import one_line
+from stepscope.floor.statistics import bounds
 from stepscope.floor.units import count_text, plural, ratio_text, time_text
 
 if TYPE_CHECKING:
@@ -79,10 +80,9 @@ def _whole(whole: Row, ranks: int) -> str:
         return f"{of} iteration takes {time_text(whole['mean_ns'])} on average."
     interval = ""
     if whole["ci95_low_ns"] is not None:
-        low, high = (whole[f"ci95_{end}_ns"] for end in ("low", "high"))
-        interval = f", {time_text(low)} to {time_text(high)}"
-        if low <= 0:
-            interval = f", its 95 % interval wider than the mean: {count_text(whole['n'])} iterations are too few"
+        interval = f", {time_text(whole['ci95_low_ns'])} to {time_text(whole['ci95_high_ns'])}"
+        if not _is_bounded(whole):
+            interval = f": {_too_few(whole, 'iteration')}"
     mean = f"(median of {count_text(whole['n'])}; mean {time_text(whole['mean_ns'])}{interval})"
     return f"{of} iteration takes {time_text(whole['median_ns'])} {mean}."
 
@@ -144,6 +144,19 @@ def _half_ratio(row: Row) -> float | None:
     return float(row["ci95_high_ns"] / row["mean_ns"] - 1)
 
 
+def _is_bounded(row: Row) -> bool:
+    return bounds(_half_ratio(row) or 0.0, 1.0)
+
+
+def _too_few(row: Row, what: str = "measurement") -> str:
+    return f"{count_text(row['n'])} {plural(row['n'], what)} are too few for an interval"
+
+
+def _scattered(row: Row) -> str:
+    """What is known of an event without an interval that says something: two of its quantiles, as the table has them."""
+    return f"{_too_few(row)} ({time_text(row['median_ns'])} in the median, {time_text(row['p95_ns'])} at the 95th percentile)"
+
+
 def _is_known(row: Row) -> bool:
     half = _half_ratio(row)
     return half is not None and half <= _KNOWN_WITHIN
@@ -199,10 +212,10 @@ def _doubted(rows: list[Row]) -> str:
     if not unsure:
         return ""
     row = max(unsure, key=_high)
-    return (
-        f"{one_line(row['label'])} takes {time_text(row['mean_ns'])} ± {ratio_text(_half_ratio(row))} "
-        f"by {count_text(row['n'])} measurements"
-    )
+    name = one_line(row["label"])
+    if not _is_bounded(row):
+        return f"of {name} {_scattered(row)}"
+    return f"{name} takes {time_text(row['mean_ns'])} ± {ratio_text(_half_ratio(row))} by {count_text(row['n'])} measurements"
 
 
 def _how_sure(own: list[Row]) -> str:
@@ -213,7 +226,8 @@ def _how_sure(own: list[Row]) -> str:
     sure = sum(half <= _SURE_WITHIN for half in halves.values())
     place, half = max(halves.items(), key=lambda one: one[1])
     known = f"Of {events} {sure} {'is' if sure == 1 else 'are'}" if sure else f"None of {events} is"
-    return (
-        f"{known} known within ± {ratio_text(_SURE_WITHIN)} of the mean; least sure "
-        f"is {one_line(own[place]['label'])}, ± {ratio_text(half)} by {count_text(own[place]['n'])} measurements."
-    )
+    row = own[place]
+    around = f"± {ratio_text(half)} by {count_text(row['n'])} measurements"
+    if not _is_bounded(row):
+        around = f"of which {_scattered(row)}"
+    return f"{known} known within ± {ratio_text(_SURE_WITHIN)} of the mean; least sure is {one_line(row['label'])}, {around}."
