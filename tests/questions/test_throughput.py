@@ -133,7 +133,7 @@ def test_recordings_with_other_batches_are_compared_per_sample():
 
 
 def test_a_rate_of_steps_that_do_not_agree_has_no_interval():
-    (words,) = compared(phases(10, 10, 10), phases(1, 10, 500))
+    (words,) = compared(phases(10, 10, 10, samples=16), phases(1, 10, 500, samples=16))
     assert words.endswith(", too few steps for an interval).")
     assert words.count("too few steps for an interval") == 2
     assert "±" not in words.rpartition("→")[2]
