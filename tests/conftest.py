@@ -14,6 +14,7 @@ import pytest
 from stepscope.answers.ask import ask
 from stepscope.answers.scope import Scope
 from stepscope.answers.table import Table
+from stepscope.floor.allotted import processors
 from stepscope.questions import find
 from stepscope.store.open import Store
 
@@ -29,6 +30,11 @@ def pytest_configure() -> None:
     # A shell starts what runs in its background with Ctrl-C ignored, and children inherit that; tests send it.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than processors: a fifth of the time tests wait for jobs, browsers and servers that they started."""
+    return int(processors()) + 1
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -24,7 +24,9 @@ OF_OTHERS = sorted(
     for path in SHARED_TRACES.glob(pattern)
 )
 
-REPORTED = ("kineto/resnet50_v100", "kineto/dlrm_8rank_v100", "kineto/bert_small_h100")
+REPORTED = (
+    "kineto/resnet50_v100", "kineto/dlrm_8rank_v100", "kineto/bert_small_h100", "C14_clocks", "T05_metadata_only.json",
+)  # fmt: skip
 """Of which a report is walked over, too; the page itself is the same."""
 
 OF_EACH_KIND = (
@@ -108,7 +110,8 @@ def test_every_view_of_traces_of_others(both: Any, as_views_ask: None, trace: st
 
 @pytest.mark.parametrize("name", OF_EACH_KIND)
 def test_every_view_of_each_kind_of_file(both: Any, as_views_ask: None, name: str) -> None:
-    for opened in both(f"as views ask {name}", DATA / name):
+    pages = both(f"as views ask {name}", DATA / name)
+    for opened in pages if name in REPORTED else islice(pages, 1):
         check_numbers(shown(opened, own=True), opened.traces[0])
 
 

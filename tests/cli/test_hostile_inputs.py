@@ -16,7 +16,7 @@ PARTS = 2
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_each_kind_gets_an_answer_or_an_error_and_losses_are_counted(part):
-    options = ["--quick", "--scale", "0.003", "--inputs", "30", "--part", f"{part}/{PARTS}"]
+    options = ["--quick", "--scale", "0.003", "--inputs", "15", "--part", f"{part}/{PARTS}"]
     ran = python(SCRIPT, *options, env={**os.environ, "STEPSCOPE_DEBUG": "0"})
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert " 0 failed" in ran.stdout.splitlines()[-1]

@@ -39,7 +39,7 @@ _DEFAULTS: dict[str, Row] = {
 
 
 def complete_rows(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, pa.Table]:
-    """Every table of the schema, with the given rows completed.
+    """The tables that have rows, with the given ones completed and what they speak of added.
 
     Raises:
         ValueError: a table or a column that the schema does not have.
@@ -62,7 +62,9 @@ def complete_rows(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, 
         for row in listed:
             _fill_plainly(name, row)
     _add_surroundings(filled)
-    return {name: pa.Table.from_pylist(filled[name], schema=_nullable(table)) for name, table in TABLES.items()}
+    return {
+        name: pa.Table.from_pylist(listed, schema=_nullable(TABLES[name])) for name, listed in filled.items() if listed
+    }
 
 
 def _nullable(table: SchemaTable) -> pa.Schema:

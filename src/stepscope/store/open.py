@@ -524,11 +524,11 @@ def _connect(directory: Path | None, threads: int | None = None) -> duckdb.DuckD
             "allow_community_extensions": "false",
             # Made only when a query outgrows memory, and deleted by DuckDB; never in the user's folder.
             "temp_directory": f"{tempfile.gettempdir()}/stepscope-{os.getpid()}-{next(_OPENED)}",
+            # DuckDB 2.0.0 takes a sum for as narrow as one of its rows where it joins an empty table, and then
+            # sorts by what is left of it: 600000 becomes -64.
+            "disabled_optimizers": "compressed_materialization",
         },
     )
-    # DuckDB 2.0.0 takes a sum for as narrow as one of its rows where it joins an empty table, and then
-    # sorts by what is left of it: 600000 becomes -64.
-    connection.execute("SET disabled_optimizers='compressed_materialization'")
     if threads is not None:
         connection.execute(f"SET threads={threads}")
     if directory is not None:

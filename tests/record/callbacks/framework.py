@@ -1,14 +1,15 @@
-"""The framework that a file of tests needs: skipped where it is absent, but never in CI."""
+"""The frameworks that a file of tests needs: skipped where one is absent, but never in CI."""
 
 import importlib
 import os
 from importlib.util import find_spec
+from typing import Any
 
 import pytest
 
 
 def need(name: str) -> None:
-    """Skips the file of tests that calls this when `name` cannot be imported; in CI that is an error.
+    """Skips the test that calls this when `name` cannot be imported; in CI that is an error.
 
     Without torch every test of recording is skipped, and these are too.
     """
@@ -16,3 +17,16 @@ def need(name: str) -> None:
         importlib.import_module(name)
     else:
         pytest.importorskip(name, exc_type=ImportError)
+
+
+def needs(*names: str) -> Any:
+    """A fixture for a file of tests that need them all. They are imported by the process that runs one, not by every
+    process that collects them: that takes seconds.
+    """
+
+    @pytest.fixture(scope="module", autouse=True)
+    def frameworks() -> None:
+        for name in names:
+            need(name)
+
+    return frameworks

@@ -8,12 +8,12 @@ import pytest
 
 from ..small_job import make_model, untouched
 from .faults import FAULTS, break_it
-from .framework import need
+from .framework import needs
 from .options import EVERY_OPTION, kept_by
 from .reading import micro_steps_by_step, module_ranges
 from .two import train_in_two
 
-need("accelerate")
+frameworks = needs("accelerate")
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 
 
