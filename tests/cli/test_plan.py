@@ -199,7 +199,7 @@ def test_a_script_is_ended_with_code_0_however_its_loop_is_written(fork, job, mo
     ("text", "slug", "says"),
     [
         ("print(5)", "no-iterations", "never imported torch"),
-        ("import torch", "no-iterations", "no optimizer has stepped"),
+        ("import torch", "no-iterations", "no optimizer was seen to step"),
         (STEP + "for _ in range(5): step()", "no-iterations", "before an iteration"),
         (STEP + "for _ in range(3): step()\nraise ValueError('mine')", "script-failed", "mine"),
         ("import sys; sys.exit(3)", "script-failed", "exited with code 3"),

@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-import atexit
-import contextlib
-import os
-import re
-import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from stepscope.cli.all_ranks import of_one_rank, soon_read, wrote_phases
-from stepscope.cli.choices import out_option, recorded_ranks_option, typed_sources
-from stepscope.cli.recorded_notes import TRACE, has_no_step, note_others, note_unfinished
-from stepscope.cli.say import put, say
-from stepscope.cli.script_end import Interrupted, exit_code, show_traceback
-from stepscope.cli.streams import as_python_has_them, reporting
-from stepscope.cli.typed_name import typed_name
+from stepscope.cli.choices import out_option, recorded_ranks_option
+from stepscope.cli.script_end import Interrupted
 from stepscope.floor.captured_steps import SIGNALS, parse_steps
-from stepscope.floor.errors import StepScopeError, UsageError
-from stepscope.floor.plugins import stay_out
-from stepscope.floor.ranks import this_process
+from stepscope.floor.errors import UsageError
 from stepscope.floor.units import parse_time
-from stepscope.record.job.at_term import AtTerm
 from stepscope.record.plan import OWN
 
 if TYPE_CHECKING:
@@ -34,9 +21,8 @@ if TYPE_CHECKING:
     from stepscope.record.on_demand.listener import OnDemand
     from stepscope.record.plan import Plan
     from stepscope.record.recording import Recording
+    from stepscope.record.sampling import Sampling
     from stepscope.record.traces.tracing import Tracer
-
-_CAPTURE = re.compile(r"\.capture\d+-\d+-of-\d+\.json\.gz$")
 
 ERRORS = {
     "two-ways-to-record": (
@@ -156,120 +142,46 @@ def command(
     script's own.
     """
     interrupted = Interrupted()
-    from stepscope.record import inline
-    from stepscope.record.recording import SCRIPTS_OWN
-    from stepscope.record.script import run
-    from stepscope.record.together import Together
+    from stepscope.cli.recorded_files import RecordedFiles
+    from stepscope.cli.recorded_script import RecordedScript
 
     given = {name: value for name, value in options.items() if value is not None}
-    ways = {
-        "inline": plan is not None,
-        "phases": phases,
-        "trace": trace,
-        "on-demand": on_demand is not None,
-        "capture" if capture or not nvtx else "nvtx": capture is not None or nvtx,
-    }
-    chosen = {way for way, asked in ways.items() if asked}
-    if not chosen and not sample:
-        chosen = {"phases", "trace"}
-    if sample:
-        _check_sampled(chosen)
-    _check_ways(chosen, given)
+    chosen = _ways(
+        {
+            "inline": plan is not None,
+            "phases": phases,
+            "trace": trace,
+            "on-demand": on_demand is not None,
+            "capture" if capture or not nvtx else "nvtx": capture is not None or nvtx,
+        },
+        given,
+        sample=sample,
+    )
     captures = _captures(capture, steps, given, nvtx=nvtx)
-    command_line = list(script)
-    module = command_line[:1] == ["-m"]
-    if module:
-        del command_line[0]
-    # The script may change its directory.
-    out = out.absolute()
-    tracer: Tracer | OnDemand | None = None
-    if chosen & {"trace", "on-demand"}:
+    module = script[:1] == ("-m",)
+    command_line = script[1:] if module else script
+    out = out.absolute()  # the script may change its directory
+    tracer = None
+    if chosen & set(_SOME_STEPS):
         if command_line:
             given.setdefault("name", _name(command_line[0], module=module))
         tracer = _tracer(out, on_demand, given)
     read = _plan(plan, seconds, iterations, given_script=bool(script))
 
-    def record() -> Recording:
-        if captures is not None:
-            return inline.offer(captures())
-        if tracer is not None and not chosen & {"inline", "phases"}:
-            return inline.offer(tracer)
-        session = inline.begin(read, out=out)
-        return session if tracer is None else inline.offer(Together(session, tracer))
-
-    sampling = None
-    if sample:
-        from stepscope.record.sampling import Sampling
-
-        sampling = Sampling(out, host="phases" not in chosen)
-    started = os.getpid()
-    stay_out()
-    before = _files(out)
-    path = sys.path[:]
-    code = 0
-    written: list[Path] = []
-
     def reports() -> bool:
+        # Nobody may have asked for a trace on demand, which is no failure.
         return (
-            not no_summary
-            and os.getpid() == started  # a child that the script forked has nothing to say
-            and captures is None
-            # Nobody may have asked for a trace, which is no failure.
-            and (on_demand is None or (tracer is not None and bool(tracer.written)))
+            not no_summary and captures is None and (on_demand is None or (tracer is not None and bool(tracer.written)))
         )
 
-    outlived: list[Callable[[], list[Path]]] = []
-
-    def end_late() -> None:
-        with reporting():
-            outlived[0]()
-            if sampling is not None:
-                sampling.stop()
-            leaving.cancel()
-            if reports():
-                _tell_files(out, before, tracer, "The script's threads ended after it.")
-
-    as_python_has_them()
-    SCRIPTS_OWN.clear()
-    leaving = AtTerm(lambda: _tell_files(out, before, tracer) if reports() else None, reports=True)
-    try:
-        if sampling is not None:
-            sampling.start()
-        written = run(
-            command_line,
-            record if chosen else None,
-            module=module,
-            stay_main=True,
-            outlived=outlived.append,
-        )
-    except SystemExit as left:
-        code = exit_code(left)
-    except StepScopeError:
-        raise
-    except KeyboardInterrupt as error:
-        show_traceback(error)
-        code = Interrupted.CODE
-        interrupted.end_so()
-    except BaseException as error:
-        show_traceback(error)
-        code = 1
-    finally:
-        if outlived:
-            # Python waits for the script's threads, which may train, and then calls exit handlers.
-            atexit.register(end_late)
-        else:
-            leaving.cancel()
-    if outlived:
-        raise click.exceptions.Exit(code)
-    if sampling is not None:
-        written += sampling.stop()
-    if reports():
-        scripts, sys.path[:] = sys.path[:], path
-        with reporting():
-            _tell(out, before, written, tracer)
-            if sampling is not None and sampling.why_not is not None and this_process().rank == 0:
-                say(f"note: no stacks, or not all, were sampled: {sampling.why_not}")
-        sys.path[:] = scripts
+    code = RecordedScript(
+        command_line,
+        module,
+        _recording(chosen, out, read, tracer, captures),
+        _sampling(out, host="phases" not in chosen) if sample else None,
+        RecordedFiles(out, tracer),
+        reports,
+    ).run(interrupted)
     if code:
         raise click.exceptions.Exit(code)
 
@@ -278,13 +190,53 @@ def _refused(message: str, hint: str) -> UsageError:
     return UsageError(message, hint=hint, slug="two-ways-to-record")
 
 
-def _check_sampled(chosen: set[str]) -> None:
-    """Refuses ways to record beside samples but phases: what samples see of a profiler is not the script."""
-    if others := chosen - {"phases"}:
+def _ways(asked: dict[str, bool], given: dict[str, Any], *, sample: bool) -> set[str]:
+    """The ways to record, as their options are called; empty where samples are all that was asked for.
+
+    Args:
+        asked: which were asked for.
+        given: the options of traces that were given.
+        sample: whether stacks are sampled beside.
+    """
+    chosen = {way for way, one in asked.items() if one}
+    if not chosen and not sample:
+        chosen = {"phases", "trace"}
+    # What samples see of a profiler is not the script.
+    if sample and (others := chosen - {"phases"}):
         raise _refused(
             f"--sample and --{min(others)} cannot be combined",
             "sample in a run of its own, or with --phases",
         )
+    _check_ways(chosen, given)
+    return chosen
+
+
+def _recording(
+    chosen: set[str],
+    out: Path,
+    plan: Plan | None,
+    tracer: Tracer | OnDemand | None,
+    captures: Callable[[], Recording] | None,
+) -> Callable[[], Recording] | None:
+    """Gives what records the script when it has imported torch; None where nothing does, within it."""
+    from stepscope.record import inline
+    from stepscope.record.together import Together
+
+    def record() -> Recording:
+        if captures is not None:
+            return inline.offer(captures())
+        if tracer is not None and not chosen & set(_EVERY_STEP):
+            return inline.offer(tracer)
+        session = inline.begin(plan, out=out)
+        return session if tracer is None else inline.offer(Together(session, tracer))
+
+    return record if chosen else None
+
+
+def _sampling(out: Path, *, host: bool) -> Sampling:
+    from stepscope.record.sampling import Sampling
+
+    return Sampling(out, host=host)
 
 
 def _plan(plan: str | None, seconds: str | None, iterations: int | None, *, given_script: bool) -> Plan | None:
@@ -386,165 +338,3 @@ def _tracer(out: Path, on_demand: Path | None, given: dict[str, Any]) -> Tracer 
 def _name(target: str, *, module: bool) -> str:
     """What a trace of this is called: the script's or the module's name."""
     return target.rpartition(".")[2] if module else Path(target).stem
-
-
-def _files(out: Path) -> dict[Path, int]:
-    """The recordings in a folder, and when each was written; none where it cannot be read."""
-    found = {}
-    with contextlib.suppress(OSError):
-        for path in out.iterdir():
-            if path.name.endswith((".json", ".json.gz")) and not path.name.startswith("."):
-                # Another rank, or a clean-up, may take it away meanwhile.
-                with contextlib.suppress(OSError):
-                    found[path] = path.stat().st_mtime_ns
-    return found
-
-
-def _tell(
-    out: Path,
-    before: dict[Path, int],
-    written: list[Path],
-    tracer: Tracer | OnDemand | None,
-) -> None:
-    """What this run has written, and what is in it."""
-    sys.stdout.flush()
-    new = _wrote(out, before, written, tracer)
-    if not new:
-        return
-    process = this_process()
-    note_others(before, new, process.world_size)
-    phases = any(path.name.endswith(".phases.json") for path in new)
-    of_all = phases and wrote_phases(lambda: _files(out), before, process.world_size)
-    captures = [path for path in new if _CAPTURE.search(path.name)]
-    traced = [path for path in new if TRACE.fullmatch(path.name) and path not in captures]
-    alone = set(_files(new[0].parent)) == set(new)  # nothing lies there from before
-    together = of_all and traced and soon_read(_files(out))
-    shown = _show("summary", [out]) if together else False
-    for path in new:
-        if together and not path.name.endswith((".prof.json", ".speedscope.json")):
-            continue
-        if path.name.endswith(".phases.json"):
-            # Beside the trace, in its summary, unless other ranks have phases too.
-            if of_all or not traced:
-                shown |= _show("phases", [out if of_all else path], one_rank=of_all)
-        elif path in traced:
-            beside = [] if of_all else [one for one in new if one.name.endswith(".phases.json")]
-            sources = [path, *captures, *beside]
-            folder = [path.parent] if alone and len(traced) == 1 else sources
-            shown |= _show("summary", sources, typed=folder)
-        elif path.name.endswith(".prof.json"):
-            # With the phases beside it, which know what all steps took: one mean, and one throughput.
-            beside = [one for one in new if one.name.endswith(".phases.json")]
-            shown |= _show("inline", [path, *beside])
-        elif path.name.endswith(".speedscope.json"):
-            shown |= _show("hotspots", [path])
-        if path.name.endswith(".prof.json"):
-            note_unfinished(path)
-    if not shown:
-        return
-    name = typed_name()
-    say(f"Ask more of it: {name} --help, then {name} QUESTION {_where(new, alone=process.world_size == 1)}")
-
-
-def _where(new: list[Path], *, alone: bool = True) -> str:
-    """The files of a run as a command takes them: one file of one rank, or the folders that they are in. A folder that
-    is full, or cannot be written, has some of them, or none.
-    """
-    places = new if len(new) == 1 and alone else dict.fromkeys(path.parent for path in new)
-    return typed_sources([str(place) for place in places])
-
-
-def _tell_files(
-    out: Path,
-    before: dict[Path, int],
-    tracer: Tracer | OnDemand | None,
-    why: str = "The script left past Python's exit (os._exit or SIGTERM).",
-) -> None:
-    """What a run has written that ends too late to show what is in it."""
-    new = _wrote(out, before, [], tracer)
-    if not new:
-        return
-    if all(map(has_no_step, new)):
-        say(f"{why} No step was counted yet: the first ones do not count.")
-    else:
-        say(f"{why} Ask: {typed_name()} summary {_where(new)}")
-
-
-def _wrote(out: Path, before: dict[Path, int], written: list[Path], tracer: Tracer | OnDemand | None) -> list[Path]:
-    """Names what this run has written; under a launcher rank 0 alone reports, and only its own files."""
-    from stepscope.record.recording import SCRIPTS_OWN
-
-    process = this_process()
-    if process.rank != 0:
-        return []
-    mine = (f".{process.rank}.prof.json", f".{process.rank}.phases.json")
-    # What a script that exits early has written can only be seen in its folder.
-    new = sorted(
-        set(written)
-        | {
-            path
-            for path, when in _files(out).items()
-            if before.get(path) != when
-            and (path.name.endswith(mine) or f"-{process.rank}-of-{process.world_size}." in path.name)
-        }
-    )
-    own = [str(folder) for folder in dict.fromkeys(SCRIPTS_OWN) if folder != out and folder.is_dir()]
-    if own:
-        also = "also " if new else ""
-        say(f"note: the script {also}recorded by itself, into {', '.join(own)}")
-    # A tracer that has started warns by itself of what it did not record.
-    elif not new and (tracer is None or "torch" not in sys.modules):
-        say(_nothing())
-    for path in new:
-        instead = ", in place of an earlier one" if path in before else ""
-        say(f"wrote {path}{instead}")
-    return new
-
-
-def _nothing() -> str:
-    if "torch" not in sys.modules:
-        return "stepscope: nothing was recorded: the script did not import torch in this process"
-    return (
-        "stepscope: nothing was recorded; the script may have ended before the first steps were "
-        "over, has no optimizer that steps (`with stepscope.inline.iteration():` says where a step is), or trains in "
-        "processes that it starts itself (torchrun --no-python stepscope record ... records each)"
-    )
-
-
-def _show(
-    question: str,
-    sources: list[Path],
-    *,
-    typed: list[Path] | None = None,
-    one_rank: bool = False,
-) -> bool:
-    """Shows what some files have; whether it could.
-
-    Args:
-        typed: what has the same in it, for command lines; None for the files.
-        one_rank: in as few rows as of one rank, of a folder of several.
-    """
-    from stepscope.api.trace import open_trace
-    from stepscope.cli.output import put_answer
-    from stepscope.report.text import MOST_ROWS
-
-    try:
-        with open_trace(*sources) as trace:
-            put("\n")
-            answer = trace.ask(question)
-            put_answer(
-                of_one_rank(answer) if one_rank else answer,
-                most=MOST_ROWS,
-                source=typed_sources([str(source) for source in typed or sources]),
-            )
-    except StepScopeError as error:
-        # The job has done its work: that we cannot show it is no failure of the job.
-        hint = f"\n  {error.hint}" if error.hint else ""
-        say(f"stepscope: {error.message}{hint}")
-        return False
-    except Exception as error:
-        if isinstance(error, BrokenPipeError):
-            raise
-        say(f"stepscope: {sources[0]} cannot be shown: {type(error).__name__}: {error}")
-        return False
-    return True

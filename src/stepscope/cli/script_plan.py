@@ -29,7 +29,7 @@ _SILENT_SECONDS = 60.0
 ERRORS = {
     "no-iterations": (
         "`stepscope plan` ran a script that ended before an iteration of it could be watched. "
-        "Iterations are found from the steps of an optimizer in the process itself, or from "
+        "Iterations are found from the steps of an optimizer in the process itself, outside of compiled code, or from "
         "`inline.iterate` and `inline.iteration`: 6 are needed, 17 for everything. Processes that "
         "the script starts itself are not watched; `torchrun --no-python stepscope plan -- "
         "train.py` watches each rank."
@@ -177,7 +177,7 @@ class ScriptPlan:
         if "torch" not in sys.modules:
             what, hint = "ended and never imported torch", "name the script that trains"
         elif survey.iterations == 0:
-            what = "ended, and no optimizer has stepped more than once in this process"
+            what = "ended, and no optimizer was seen to step more than once in this process"
         else:
             what = "ended before an iteration of it was watched"
         return StepScopeError(f"{self._name} {what}", hint=hint, slug="no-iterations")

@@ -1,0 +1,190 @@
+"""What a run of `stepscope record` has written, and what is in it, for the terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stepscope.cli.all_ranks import of_one_rank, soon_read, wrote_phases
+from stepscope.cli.choices import typed_sources
+from stepscope.cli.recorded_notes import TRACE, has_no_step, note_others, note_unfinished
+from stepscope.cli.say import put, say
+from stepscope.cli.typed_name import typed_name
+from stepscope.floor.errors import StepScopeError
+from stepscope.floor.ranks import this_process
+
+if TYPE_CHECKING:
+    from stepscope.record.on_demand.listener import OnDemand
+    from stepscope.record.traces.tracing import Tracer
+
+_CAPTURE = re.compile(r"\.capture\d+-\d+-of-\d+\.json\.gz$")
+
+
+class RecordedFiles:
+    """The files that a run writes into its folder, told from those that lay there before; made before the run.
+
+    Args:
+        out: the folder.
+        tracer: what traces, if anything does: it says by itself why it has written nothing.
+    """
+
+    def __init__(self, out: Path, tracer: Tracer | OnDemand | None) -> None:
+        self._out = out
+        self._tracer = tracer
+        self._before = _files(out)
+
+    def show(self, written: list[Path]) -> None:
+        """Names the files of a run that has ended, `written` among them, and shows what is in them."""
+        sys.stdout.flush()
+        new = self._name(written)
+        if not new:
+            return
+        process = this_process()
+        note_others(self._before, new, process.world_size)
+        if self._show_each(new, process.world_size):
+            name = typed_name()
+            say(f"Ask more of it: {name} --help, then {name} QUESTION {_where(new, alone=process.world_size == 1)}")
+
+    def name_alone(self, why: str = "The script left past Python's exit (os._exit or SIGTERM).") -> None:
+        """Names the files of a run that ends too late to show what is in them."""
+        new = self._name([])
+        if not new:
+            return
+        if all(map(has_no_step, new)):
+            say(f"{why} No step was counted yet: the first ones do not count.")
+        else:
+            say(f"{why} Ask: {typed_name()} summary {_where(new)}")
+
+    def _show_each(self, new: list[Path], ranks: int) -> bool:
+        """Shows the answers that the files have; whether there was one."""
+        phases = any(path.name.endswith(".phases.json") for path in new)
+        of_all = phases and wrote_phases(lambda: _files(self._out), self._before, ranks)
+        captures = [path for path in new if _CAPTURE.search(path.name)]
+        traced = [path for path in new if TRACE.fullmatch(path.name) and path not in captures]
+        alone = set(_files(new[0].parent)) == set(new)  # nothing lies there from before
+        together = of_all and traced and soon_read(_files(self._out))
+        shown = _show("summary", [self._out]) if together else False
+        for path in new:
+            if together and not path.name.endswith((".prof.json", ".speedscope.json")):
+                continue
+            if path.name.endswith(".phases.json"):
+                # Beside the trace, in its summary, unless other ranks have phases too.
+                if of_all or not traced:
+                    shown |= _show("phases", [self._out if of_all else path], one_rank=of_all)
+            elif path in traced:
+                beside = [] if of_all else [one for one in new if one.name.endswith(".phases.json")]
+                sources = [path, *captures, *beside]
+                folder = [path.parent] if alone and len(traced) == 1 else sources
+                shown |= _show("summary", sources, typed=folder)
+            elif path.name.endswith(".prof.json"):
+                # With the phases beside it, which know what all steps took: one mean, and one throughput.
+                beside = [one for one in new if one.name.endswith(".phases.json")]
+                shown |= _show("inline", [path, *beside])
+            elif path.name.endswith(".speedscope.json"):
+                shown |= _show("hotspots", [path])
+            if path.name.endswith(".prof.json"):
+                note_unfinished(path)
+        return shown
+
+    def _name(self, written: list[Path]) -> list[Path]:
+        """Names what this run has written; under a launcher rank 0 alone reports, and only its own files."""
+        from stepscope.record.recording import SCRIPTS_OWN
+
+        process = this_process()
+        if process.rank != 0:
+            return []
+        mine = (f".{process.rank}.prof.json", f".{process.rank}.phases.json")
+        # What a script that exits early has written can only be seen in its folder.
+        new = sorted(
+            set(written)
+            | {
+                path
+                for path, when in _files(self._out).items()
+                if self._before.get(path) != when
+                and (path.name.endswith(mine) or f"-{process.rank}-of-{process.world_size}." in path.name)
+            }
+        )
+        own = [str(folder) for folder in dict.fromkeys(SCRIPTS_OWN) if folder != self._out and folder.is_dir()]
+        if own:
+            also = "also " if new else ""
+            say(f"note: the script {also}recorded by itself, into {', '.join(own)}")
+        # A tracer that has started warns by itself of what it did not record.
+        elif not new and (self._tracer is None or "torch" not in sys.modules):
+            say(_nothing())
+        for path in new:
+            instead = ", in place of an earlier one" if path in self._before else ""
+            say(f"wrote {path}{instead}")
+        return new
+
+
+def _files(out: Path) -> dict[Path, int]:
+    """The recordings in a folder, and when each was written; none where it cannot be read."""
+    found = {}
+    with contextlib.suppress(OSError):
+        for path in out.iterdir():
+            if path.name.endswith((".json", ".json.gz")) and not path.name.startswith("."):
+                # Another rank, or a clean-up, may take it away meanwhile.
+                with contextlib.suppress(OSError):
+                    found[path] = path.stat().st_mtime_ns
+    return found
+
+
+def _where(new: list[Path], *, alone: bool = True) -> str:
+    """The files of a run as a command takes them: one file of one rank, or the folders that they are in. A folder that
+    is full, or cannot be written, has some of them, or none.
+    """
+    places = new if len(new) == 1 and alone else dict.fromkeys(path.parent for path in new)
+    return typed_sources([str(place) for place in places])
+
+
+def _nothing() -> str:
+    if "torch" not in sys.modules:
+        return "stepscope: nothing was recorded: the script did not import torch in this process"
+    return (
+        "stepscope: nothing was recorded; the script may have ended before the first steps were "
+        "over, has no optimizer that steps, or one in compiled code alone (`with stepscope.inline.iteration():` says where a "
+        "step is), or trains in "
+        "processes that it starts itself (torchrun --no-python stepscope record ... records each)"
+    )
+
+
+def _show(
+    question: str,
+    sources: list[Path],
+    *,
+    typed: list[Path] | None = None,
+    one_rank: bool = False,
+) -> bool:
+    """Shows what some files have; whether it could.
+
+    Args:
+        typed: what has the same in it, for command lines; None for the files.
+        one_rank: in as few rows as of one rank, of a folder of several.
+    """
+    from stepscope.api.trace import open_trace
+    from stepscope.cli.output import put_answer
+    from stepscope.report.text import MOST_ROWS
+
+    try:
+        with open_trace(*sources) as trace:
+            put("\n")
+            answer = trace.ask(question)
+            put_answer(
+                of_one_rank(answer) if one_rank else answer,
+                most=MOST_ROWS,
+                source=typed_sources([str(source) for source in typed or sources]),
+            )
+    except StepScopeError as error:
+        # The job has done its work: that we cannot show it is no failure of the job.
+        hint = f"\n  {error.hint}" if error.hint else ""
+        say(f"stepscope: {error.message}{hint}")
+        return False
+    except Exception as error:
+        if isinstance(error, BrokenPipeError):
+            raise
+        say(f"stepscope: {sources[0]} cannot be shown: {type(error).__name__}: {error}")
+        return False
+    return True

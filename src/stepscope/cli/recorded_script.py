@@ -1,0 +1,124 @@
+"""A script that `stepscope record` runs: it is recorded, ends as it would alone, and what was recorded is shown."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stepscope.cli.recorded_files import RecordedFiles
+from stepscope.cli.say import say
+from stepscope.cli.script_end import Interrupted, exit_code, show_traceback
+from stepscope.cli.streams import as_python_has_them, reporting
+from stepscope.floor.errors import StepScopeError
+from stepscope.floor.plugins import stay_out
+from stepscope.floor.ranks import this_process
+from stepscope.record.job.at_term import AtTerm
+
+if TYPE_CHECKING:
+    from stepscope.record.recording import Recording
+    from stepscope.record.sampling import Sampling
+
+
+@dataclass
+class RecordedScript:
+    """One run of a script.
+
+    Args:
+        command: the script's path, or the module's name, and its arguments.
+        module: whether it is a module.
+        record: gives what records it from within; None where nothing does.
+        sampling: samples its stacks from outside; None where nothing does.
+        files: what the run writes.
+        reports: whether there is something to report when it has ended.
+    """
+
+    command: Sequence[str]
+    module: bool
+    record: Callable[[], Recording] | None
+    sampling: Sampling | None
+    files: RecordedFiles
+    reports: Callable[[], bool]
+    _pid: int = field(default_factory=os.getpid, init=False)
+    _outlived: Callable[[], list[Path]] | None = field(default=None, init=False)
+
+    def run(self, interrupted: Interrupted) -> int:
+        """Runs the script, ends the recording and reports; returns the exit code that the script would have.
+
+        Args:
+            interrupted: ends the process by SIGINT where that has ended the script; made before all else.
+
+        Raises:
+            StepScopeError: there is no such script.
+        """
+        from stepscope.record.recording import SCRIPTS_OWN
+
+        stay_out()
+        path = sys.path[:]
+        as_python_has_them()
+        SCRIPTS_OWN.clear()
+        leaving = AtTerm(lambda: self.files.name_alone() if self._is_reported() else None, reports=True)
+        try:
+            code, written = self._ran(interrupted)
+        finally:
+            if self._outlived is not None:
+                # Python waits for the script's threads, which may train, and then calls exit handlers.
+                atexit.register(self._end_late, leaving)
+            else:
+                leaving.cancel()
+        if self._outlived is not None:
+            return code
+        if self.sampling is not None:
+            written += self.sampling.stop()
+        if self._is_reported():
+            scripts, sys.path[:] = sys.path[:], path
+            with reporting():
+                self._report(written)
+            sys.path[:] = scripts
+        return code
+
+    def _ran(self, interrupted: Interrupted) -> tuple[int, list[Path]]:
+        """The exit code, and the files of a script that ran to its last line; of others they are seen in the folder."""
+        from stepscope.record.script import run
+
+        try:
+            if self.sampling is not None:
+                self.sampling.start()
+            return 0, run(self.command, self.record, module=self.module, stay_main=True, outlived=self._take_outlived)
+        except SystemExit as left:
+            return exit_code(left), []
+        except StepScopeError:
+            raise
+        except KeyboardInterrupt as error:
+            show_traceback(error)
+            interrupted.end_so()
+            return Interrupted.CODE, []
+        except BaseException as error:
+            show_traceback(error)
+            return 1, []
+
+    def _take_outlived(self, end: Callable[[], list[Path]]) -> None:
+        self._outlived = end
+
+    def _end_late(self, leaving: AtTerm) -> None:
+        with reporting():
+            if self._outlived is not None:
+                self._outlived()
+            if self.sampling is not None:
+                self.sampling.stop()
+            leaving.cancel()
+            if self._is_reported():
+                self.files.name_alone("The script's threads ended after it.")
+
+    def _is_reported(self) -> bool:
+        # A child that the script forked has nothing to say.
+        return os.getpid() == self._pid and self.reports()
+
+    def _report(self, written: list[Path]) -> None:
+        self.files.show(written)
+        if self.sampling is not None and self.sampling.why_not is not None and this_process().rank == 0:
+            say(f"note: no stacks, or not all, were sampled: {self.sampling.why_not}")
