@@ -3,7 +3,7 @@
 import pytest
 
 from stepscope.costs.dtype import SIZES, promote, recorded_dtype, scalar_type
-from stepscope.costs.pointwise import POINTWISE, entry
+from stepscope.costs.families.pointwise import POINTWISE, entry
 from stepscope.costs.registry import BY_NAME
 
 WITHOUT_MODEL = {

@@ -15,7 +15,8 @@ from stepscope.costs import (
     why_not,
     work,
 )
-from stepscope.costs.registry import BY_NAME, MODELS, model_of
+from stepscope.costs.families import MODELS
+from stepscope.costs.registry import BY_NAME, model_of
 
 FULL = Conventions(causal="full")
 

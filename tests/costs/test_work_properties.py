@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.examples import examples
 
 from stepscope.costs import Conventions, work
-from stepscope.costs.attention import visible_pairs
 from stepscope.costs.call import Tensor, broadcast, parse_call, parse_value
+from stepscope.costs.families.attention import visible_pairs
 from stepscope.costs.registry import BY_NAME
 
 few = examples(60)

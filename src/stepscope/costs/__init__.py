@@ -15,9 +15,9 @@ Pure functions over names, shapes and types; nothing here knows traces, stores o
 from __future__ import annotations
 
 from stepscope.costs.calibration import known_devices
-from stepscope.costs.communication import bus_factor, collective, collective_name
 from stepscope.costs.composite import answering
-from stepscope.costs.generated import fused_words
+from stepscope.costs.families.communication import bus_factor, collective, collective_name
+from stepscope.costs.families.generated import fused_words
 from stepscope.costs.hardware import Hardware, Limits
 from stepscope.costs.kernel_name import (
     CLASSES,

@@ -6,57 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, wraps
 
-from stepscope.costs import (
-    attention,
-    communication,
-    convolution,
-    copy,
-    dropout,
-    elementwise,
-    embedding,
-    extension,
-    foreach,
-    gemm,
-    generated,
-    indexing,
-    loss,
-    normalisation,
-    optimizer,
-    pooling,
-    reduction,
-    rnn,
-    scan,
-    softmax,
-    view,
-)
 from stepscope.costs.call import Call, Untold, parse_call
+from stepscope.costs.families import MODELS
 from stepscope.costs.work import DEFAULT_CONVENTIONS, FAMILIES, Conventions, Model, Work
 from stepscope.floor.plugins import PlugIn, load, of_type
-
-MODELS: tuple[Model, ...] = (
-    *gemm.MODELS,
-    *convolution.MODELS,
-    *attention.MODELS,
-    *normalisation.MODELS,
-    *softmax.MODELS,
-    *loss.MODELS,
-    *elementwise.MODELS,
-    *foreach.MODELS,
-    *reduction.MODELS,
-    *scan.MODELS,
-    *embedding.MODELS,
-    *indexing.MODELS,
-    *copy.MODELS,
-    *pooling.MODELS,
-    *dropout.MODELS,
-    *rnn.MODELS,
-    *optimizer.MODELS,
-    *generated.MODELS,
-    *communication.MODELS,
-    *extension.MODELS,
-    *view.MODELS,
-)
-"""Every model, family by family."""
 
 BY_NAME = {name: model for model in MODELS for name in model.names}
 _BY_FORM = [model for model in MODELS if model.form is not None]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from stepscope.costs.call import Call
 from stepscope.costs.dtype import is_float, scalar_type
-from stepscope.costs.reduction import reduced_extent
+from stepscope.costs.families.reduction import reduced_extent
 from stepscope.costs.work import Conventions, Models, Work, by_name, sized, stored, total
 
 MODELS = Models()

@@ -16,7 +16,7 @@ import re
 
 from stepscope.costs.call import Call, Scalar, Tensor
 from stepscope.costs.dtype import is_float
-from stepscope.costs.pointwise import POINTWISE
+from stepscope.costs.families.pointwise import POINTWISE
 from stepscope.costs.work import Conventions, Models, Work, sized, stored, total
 
 MODELS = Models()

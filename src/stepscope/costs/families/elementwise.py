@@ -11,7 +11,7 @@ import math
 
 from stepscope.costs.call import Argument, Call, Scalar, Tensor, broadcast
 from stepscope.costs.dtype import is_complex, is_float, promote, real_of
-from stepscope.costs.pointwise import POINTWISE, Pointwise, entry
+from stepscope.costs.families.pointwise import POINTWISE, Pointwise, entry
 from stepscope.costs.work import Conventions, Models, Work, dense, sized, stored
 
 MODELS = Models()

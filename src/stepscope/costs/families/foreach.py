@@ -12,8 +12,8 @@ from dataclasses import replace
 
 from stepscope.costs.call import Call, Tensor, TensorList, broadcast
 from stepscope.costs.dtype import real_of
-from stepscope.costs.elementwise import operations, result_type
-from stepscope.costs.pointwise import POINTWISE, entry
+from stepscope.costs.families.elementwise import operations, result_type
+from stepscope.costs.families.pointwise import POINTWISE, entry
 from stepscope.costs.work import Conventions, Models, Work, dense, of_lists, sized, stored, total
 
 MODELS = Models()
