@@ -1,10 +1,11 @@
 """Stragglers in recordings: of simulated jobs, whose delays are known, and of a real one."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.simulated_job import Delay, Job, simulate
+from tests.simulated_job import START_NS, Delay, Job, Simulated, simulate
 
 import stepscope
 
@@ -52,6 +53,61 @@ def test_slow_kernels_and_slow_input_are_told_apart(tmp_path: Path, delay: Delay
     assert late["rank"] == 1
     assert late[cause] > 0.9 * late["charged_ns"] > 0
     assert not any(row["charged_ns"] for row in others)
+
+
+US = 1_000
+AHEAD = Job(
+    ranks=3, steps=5, exchange=True, synchronize=False, jitter=0.0, input_ns=10 * US, gemm_ns=15 * US, bucket_bytes=100_000,
+)  # fmt: skip
+"""Its hosts run ahead of their devices, by as much as a late first step made them."""
+
+
+@pytest.mark.parametrize(
+    ("job", "cause"),
+    [
+        (replace(AHEAD, layers=6, delays=(Delay(rank=2, ns=MS, phase="input"),)), None),
+        (replace(AHEAD, delays=(Delay(rank=0, ns=150 * US, phase="backward", kernels="GEMM"),)), "computation_ns"),
+        (
+            Job(ranks=2, layers=7, steps=5, gemm_ns=15 * US, bucket_bytes=1_000_000, delays=(Delay(rank=1, ns=MS, phase="forward"),)),
+            "host_ns",
+        ),
+        (
+            Job(ranks=2, layers=8, steps=5, gemm_ns=60 * US, bucket_bytes=1_000_000, delays=(Delay(rank=1, ns=MS, phase="forward", step=2),)),
+            "host_ns",
+        ),
+        (
+            Job(
+                ranks=4, layers=5, steps=5, tensor_parallel=2, gemm_ns=60 * US, bucket_bytes=1_000_000, jitter=0.0,
+                delays=(Delay(rank=1, ns=MS, phase="forward", kernels="GEMM"),),
+            ),
+            "computation_ns",
+        ),
+    ],
+    ids=["paced by a late loader", "ahead of slow kernels", "buckets behind a late host", "one late step", "shared layers"],
+)  # fmt: skip
+def test_what_a_rank_is_charged_with_is_what_the_others_steps_lose(tmp_path: Path, job: Job, cause: str | None) -> None:
+    """By the same job without the delay: the steps that count, from when the one before was done."""
+    late, ran, even = job.delays[0].rank, simulate(job), simulate(replace(job, delays=()))
+    others = [rank for rank in range(job.ranks) if rank != late]
+    ran.write(tmp_path / "job")
+    with stepscope.open(tmp_path / "job") as trace:
+        rows = {row["rank"]: row for row in trace.ask("stragglers").rows()}
+        what_if = trace.ask("what-if", without="straggler").rows()[1:]
+        steps = {row["step"] for row in trace.ask("steps").rows() if row["counted"]}
+
+    def mean_ns(of: Simulated) -> float:
+        done = [[START_NS, *of.done_ns(rank)] for rank in others]
+        return sum(own[max(steps) + 1] - own[min(steps)] for own in done) / len(done) / len(steps)
+
+    step_ns = mean_ns(ran)
+    lost_ns = step_ns - mean_ns(even)
+    assert rows[late]["late_ns"] == pytest.approx(lost_ns, abs=0.03 * step_ns)
+    assert all(rows[rank]["late_ns"] < 0.03 * step_ns for rank in others)
+    if cause is not None:
+        assert rows[late][cause] > 0.8 * rows[late]["charged_ns"]
+    for row in what_if:
+        assert row["saved_ns"] == pytest.approx(lost_ns, abs=0.01 * step_ns)
+        assert row["at_most_ns"] >= lost_ns - 0.01 * step_ns
 
 
 def test_an_even_job_has_no_straggler(tmp_path: Path) -> None:

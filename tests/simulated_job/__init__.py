@@ -12,6 +12,7 @@ the simulation is exact in nanoseconds, and its critical path and the effect of 
 """
 
 import json
+from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,6 +81,18 @@ class Simulated:
         """How long each step took on the host of a rank."""
         at = self.moments.at
         return [at[end] - at[start] for start, end in self.processes[rank].steps]
+
+    def done_ns(self, rank: int) -> list[int]:
+        """When each step of a rank was done: on its host, and all that it launched on its device."""
+        at, process = self.moments.at, self.processes[rank]
+        done = [at[end] for _, end in process.steps]
+        launched = {one.flow: at[one.start] for one in process.events if one.category == "cuda_runtime"}
+        ended = {one.flow: at[one.end] for one in process.events if one.category in ("kernel", "gpu_memcpy")}
+        starts = [at[start] for start, _ in process.steps]
+        for flow, end in ended.items():
+            step = bisect_right(starts, launched[flow]) - 1
+            done[step] = max(done[step], end)
+        return done
 
     def critical_path(self) -> list[Link]:
         """What decided how long the job took, the earliest first: its parts add up to `end_ns`."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stepscope.analysis.recording import NEVER, Array, Columns
+from stepscope.formats.consecutive import run_starts
 from stepscope.link.intervals import Intervals, union
 
 STOOD_NS = 5_000
@@ -38,15 +39,23 @@ class Beside:
     launch: Array
     returned: Array
 
-    def ahead(self, work: Array, since: Array) -> Array:
-        """By how much earlier each of some pieces of work could have started, for all that is known of its launch, had
-        the rank gone on sooner than at some time (ns): what was launched after a call that waited until then moves
-        along."""
+    def lead(self) -> Array:
+        """By how much earlier each piece of work could have started, for all that is known of its launch (ns)."""
         delay = np.where(self.launch == NEVER, _FOREVER, self.start - self.launch)
         least = max(int(delay.min(initial=_FOREVER)), 0)
-        waited = np.append(self.returned, _FOREVER)[np.searchsorted(self.returned, since)]
-        free = (self.launch[work] == NEVER) | (self.launch[work] >= waited)
-        found: Array = np.where(free, _FOREVER, np.maximum(delay[work] - least, 0))
+        found: Array = np.where(self.launch == NEVER, _FOREVER, np.maximum(delay - least, 0))
+        return found
+
+    def waited(self, since: Array) -> Array:
+        """When the host next returned from a wait for the device (ns): what it launched later moves along, had the rank gone
+        on sooner."""
+        found: Array = np.append(self.returned, _FOREVER)[np.searchsorted(self.returned, since)]
+        return found
+
+    def ahead(self, work: Array, since: Array) -> Array:
+        """By how much earlier each of some pieces of work could have started, had the rank gone on sooner than at some
+        time (ns)."""
+        found: Array = np.where(self.launch[work] >= self.waited(since), _FOREVER, self.lead()[work])
         return found
 
 
@@ -88,9 +97,11 @@ def find_held_up(rows: Columns, beside: Beside) -> HeldUp:
     last = np.append(first[1:], len(start))[: len(first)] - 1
     without, having = _ends(rows, beside, section, first, last)
     known = stood[last]
-    floor = np.maximum(since[last], end[last] - _least_ahead(end[last], known, beside))
+    floor = since[last]
     for one, other in _together(gap[last], start[last], end[last], known):
         floor[one] = max(floor[one], without[first[other]])
+    waited = np.bincount(section, rows["wait_ns"]) > 0
+    floor = _floors(floor, np.where(waited, without[first], end[last]), end[last], known, beside)
     floor, ceiling = floor[section], end[last][section]
     begin, until = (np.minimum(np.maximum(edge, floor), ceiling) for edge in (without, having))
     costs = np.flatnonzero(known[section] & (rows["wait_ns"] > 0) & (begin < until))
@@ -98,6 +109,9 @@ def find_held_up(rows: Columns, beside: Beside) -> HeldUp:
     begin[costs[1:]] = np.maximum(begin[costs[1:]], until[costs[:-1]])
     found = np.stack([start, start])
     found[:, costs] = np.stack([np.minimum(begin, until), until])[:, costs]
+    # Those behind which others follow cost before these, so that the others' own stretches of time hold them.
+    inner = np.flatnonzero(section[1:] == section[:-1])
+    found[:, inner] += start[inner + 1] - found[1, inner]
     held, stands = np.empty_like(found), np.empty_like(stood)
     held[:, order], stands[order] = found, stood
     inside, asked = known[section], np.maximum(start, since[last][section])
@@ -165,15 +179,42 @@ def _ready(rows: Columns, beside: Beside) -> Array:
     return np.minimum(ready, start)
 
 
-def _least_ahead(end: Array, known: Array, beside: Beside) -> Array:
-    """By how much earlier all that a rank did after each stand, until the next one, could have started (ns)."""
-    found = np.full(len(end), _FOREVER)
+def _floors(floor: Array, begin: Array, end: Array, known: Array, beside: Beside) -> Array:
+    """Since when the waits of each stand cost at most (ns): with those of earlier stands no more than all that the rank did
+    until the next stand could have started earlier.
+
+    Args:
+        floor: since when each cost at most for other reasons.
+        begin: when each would have ended without its waits.
+        end: when it ended.
+        known: whether it is a stand.
+    """
+    result = floor.copy()
     stands = np.flatnonzero(known)[np.argsort(end[known], kind="stable")]
-    if len(stands) and len(beside.start):
-        of = np.searchsorted(end[stands], beside.start, side="right") - 1
-        after = np.flatnonzero(of >= 0)
-        stand = stands[of[after]]
-        np.minimum.at(found, stand, beside.ahead(after, end[stand]))
+    leads = _leads(end[stands], beside)
+    before, reached = [0], -_FOREVER
+    for place, stand in enumerate(stands.tolist()):
+        until = int(end[stand])
+        most = min((lead - before[place] + before[moved] for moved, lead in leads[place]), default=_FOREVER)
+        result[stand] = max(int(floor[stand]), until - max(most, 0))
+        before.append(before[-1] + max(until - max(int(begin[stand]), int(result[stand]), reached), 0))
+        reached = max(reached, until)
+    return result
+
+
+def _leads(end: Array, beside: Beside) -> list[list[tuple[int, int]]]:
+    """For each of some stands, in order: of what the rank did until the next one, how many stands of all it moves along with
+    since the host had waited for them, and by how much earlier it could have started beside (ns)."""
+    found: list[list[tuple[int, int]]] = [[] for _ in end]
+    of = np.searchsorted(end, beside.start, side="right") - 1
+    moved = np.searchsorted(beside.waited(end), beside.launch, side="right")
+    held = np.flatnonzero((of >= 0) & (moved <= of) & (beside.launch != NEVER))
+    held = held[np.lexsort((moved[held], of[held]))]
+    firsts = np.flatnonzero(run_starts(of[held], moved[held]))
+    if len(firsts):
+        least = np.minimum.reduceat(beside.lead()[held], firsts)
+        for at, lead in zip(held[firsts].tolist(), least.tolist(), strict=True):
+            found[int(of[at])].append((int(moved[at]), lead))
     return found
 
 

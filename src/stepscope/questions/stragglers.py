@@ -97,7 +97,7 @@ def stragglers(scope: Scope, by: str = "rank") -> pa.Table:
     last. `charged_ns` is what of it cost them time: a collective runs beside computation, and a wait costs nothing until
     the rank stands still for it. Of the buckets of a gradient each waits for a late rank, and what that costs counts once.
     Without its waits, a rank's collectives follow one another as it asks for them; it loses how much sooner it would have
-    gone on, and no more than it stood still. Waits are followed to their origin: where rank B is late because it had
+    gone on, no more than it stood still, and together with earlier waits no more than its host was ahead. Waits are followed to their origin: where rank B is late because it had
     waited for rank A in another group, what that costs is charged to A. Over all ranks, charges add up to what waits
     cost. Where too few of the waits that others hang on are known, nothing is followed; a
     note says so. `late_ns` is what one of the others loses by it in a mean step.

@@ -328,3 +328,34 @@ def test_one_rank_of_a_host_without_collectives_has_the_clock_of_its_host():
     aligned = together(one, ahead(other, MS), [], facts=facts)[1]
     assert aligned.clocks[2].ahead_ns == MS
     assert aligned.clocks[2].noise_ns is None
+
+
+def scheduled(rows: list[Row], most: int, *, seed: int = 3) -> list[Row]:
+    """The rows where a thread of the host notices each end late, by when it is scheduled (ns)."""
+    draw = np.random.default_rng(seed)
+    return [{**row, "end_ns": row["end_ns"] + int(draw.integers(0, most))} for row in rows]
+
+
+def test_that_none_leaves_before_all_have_come_bounds_clocks_whose_ends_scatter():
+    one, other = met(*[[0, 0]] * 60, *[[0, 100 * US]] * 4, last=20 * US, every=2 * MS)
+    found, aligned = together(one, scheduled(other, 300 * US))
+    assert [clock.noise_ns for clock in aligned.clocks] == [20_447, 20_447]
+    assert last(aligned) == [-1] * 60 + [0] * 4
+    assert waited(found, aligned)[1][60:] == [100 * US] * 4
+
+
+def test_an_order_that_the_clocks_contradict_bounds_nothing():
+    facts = [known(rank, host="a") for rank in (0, 1)]
+    clocks = together(*met(*[[0, 0]] * 64, last=20 * US, every=2 * MS), facts=facts)[1].clocks
+    assert [clock.noise_ns for clock in clocks] == [1, 1]
+    one, other = met(*[[0, 0]] * 64, last=20 * US, every=2 * MS)
+    clocks = together(one, ahead(other, 50 * US), facts=facts)[1].clocks
+    assert [clock.noise_ns for clock in clocks] == [50 * US, 50 * US]
+
+
+def test_ranks_of_one_host_are_not_parted_where_their_own_clocks_make_no_sense():
+    one, other = job()
+    facts = [known(rank, host="a") for rank in (0, 1)]
+    aligned = together(one, scheduled(other, 30 * MS), facts=facts)[1]
+    assert [clock.rule for clock in aligned.clocks] == ["same host", "same host"]
+    assert not any(clock.refused for clock in aligned.clocks)
