@@ -34,16 +34,16 @@ def test_kernels_side_by_side_add_their_blocks_up_to_one(answer: Any) -> None:
     assert row["described_ratio"] == 1
 
 
-def test_the_window_ends_with_the_last_complete_step(diff: Any) -> None:
+def test_the_window_is_the_complete_steps_without_the_pause_between_them(diff: Any) -> None:
     rows = {
         "step": [
             {"step": 1, "start_ns": 10, "end_ns": 50},
             {"step": 2, "start_ns": 60, "end_ns": 110},
             {"step": 3, "start_ns": 110, "end_ns": 900, "complete": False},
         ],
-        "device_event": [kernel(0, 60)],
+        "device_event": [kernel(0, 65)],
     }
-    diff("utilization", rows, "start_ns,window_ns,kernel_ns,utilization_ratio\n10,100,50,0.5")
+    diff("utilization", rows, "start_ns,window_ns,kernel_ns,utilization_ratio\n10,90,45,0.5")
 
 
 def test_chosen_steps_are_summed(diff: Any) -> None:

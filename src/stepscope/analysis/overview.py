@@ -30,7 +30,7 @@ from stepscope.analysis.recording import (
     recorded_times,
     steps_of,
 )
-from stepscope.analysis.windows import whole_window
+from stepscope.analysis.windows import counted_windows
 from stepscope.answers.scope import Scope
 
 Row = dict[str, Any]
@@ -181,7 +181,7 @@ def _measure(scope: Scope) -> Times:
 
 def _add_devices(times: Times, scope: Scope, rank: int, work: Any, steps: Any) -> None:
     chosen = None if scope.steps is None else (steps["start_ns"], steps["end_ns"])
-    windows = whole_window(steps) if chosen is None else chosen
+    windows = counted_windows(steps) if chosen is None else chosen
     for own in groups(work, "device").values():
         for name, value in device_totals(own, chosen).items():
             times.device[name] = times.device.get(name, 0) + value

@@ -104,7 +104,7 @@ def windows(
 
     Args:
         by: `step` for a window a step, `time` for pieces of time; anything else for the chosen steps
-            or, of all steps, one window that holds them.
+            or, of all steps, those that count.
         steps: the chosen steps, as `steps_of` gives them.
         recorded: first start and last end of the recording, where pieces of time are to fill it.
         all_steps: whether no steps were chosen.
@@ -116,14 +116,14 @@ def windows(
     if by == "step":
         return steps["step"].tolist(), steps["start_ns"], steps["end_ns"]
     if all_steps:
-        return [None], *whole_window(steps)
+        return [None], *counted_windows(steps)
     return [None], steps["start_ns"], steps["end_ns"]
 
 
-def whole_window(steps: Columns) -> tuple[Array, Array]:
-    """From the start of the first step that counts to the end of the last one (see `counted`)."""
+def counted_windows(steps: Columns) -> tuple[Array, Array]:
+    """Starts and ends of the steps that count (see `counted`): what lies between two of them is no part of any."""
     counted = steps["counted"]
-    return steps["start_ns"][counted].min(keepdims=True), steps["end_ns"][counted].max(keepdims=True)
+    return steps["start_ns"][counted], steps["end_ns"][counted]
 
 
 def buckets(begin: int, end: int) -> tuple[Array, Array]:

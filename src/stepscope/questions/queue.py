@@ -103,8 +103,8 @@ def queue(scope: Scope, by: str = "stream", limit: int = 1_024) -> pa.Table:
     `mean_queued` times `window_ns` is the time that all pieces of work spent in the queue (Little's
     law), so that a mean of 100 is not 100 pieces at all times: `--by time` shows how it rises and falls.
 
-    The window reaches from the start of the first step that counts in means to the end of the last, as
-    the question `steps` bounds them; with `--step` it is the chosen steps. With `by="step"` every step is a
+    The window is all steps that count in means, as the question `steps` bounds them, without what lies between two of
+    them; with `--step` it is the chosen steps. With `by="step"` every step is a
     window, and with `by="time"` pieces of time as in `utilization`.
 
     Work whose launch is not known is never in the queue, but counts as running. Where no launch on a

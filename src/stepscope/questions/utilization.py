@@ -66,8 +66,8 @@ def utilization(scope: Scope, by: str = "device") -> pa.Table:
     * **Estimated achieved occupancy** is the mean of the kernels' occupancy, weighted by the time
       that each runs in the window. Idle time does not enter.
 
-    The window reaches from the start of the first step that counts in means to the end of the last, as
-    the question `steps` bounds them; with `--step` it is the chosen steps. With `by="step"` every step is
+    The window is all steps that count in means, as the question `steps` bounds them, without what lies between two of
+    them; with `--step` it is the chosen steps. With `by="step"` every step is
     a window. With `by="time"` the recording (or the chosen steps, from first to last) is cut into
     pieces of a power of ten of µs, the smallest that makes 100 pieces or fewer; the last piece takes
     what remains.
@@ -76,7 +76,8 @@ def utilization(scope: Scope, by: str = "device") -> pa.Table:
     occupancy %`); they are empty where no kernel has it, and cover the kernels that do where some
     have (`described_ratio` says how many).
 
-    The formulas are those of the TensorBoard profiler plugin (kineto, tb_plugin 0.4). Nsight's and
+    The formulas are those of the TensorBoard profiler plugin (kineto, tb_plugin 0.4); its window reaches from the first
+    step to the last, which is the same where steps follow one another without a pause. Nsight's and
     DCGM's `SM Active` is measured by hardware counters and is not the same thing.
     """
     from stepscope.analysis.counted import left_out_of_means

@@ -182,8 +182,8 @@ def _device(sections: dict[str, list[Row]]) -> str:
         for row in sections.get("device", [])
         if row["time_ns"] is None
     ]
-    # Two windows: what runs before the first step and after the last counts in the second alone.
-    window = "first to last step: " if "step time" in sections else "complete recording: "
+    # Two windows: what runs outside of steps counts in the second alone.
+    window = "within steps: " if "step time" in sections else "complete recording: "
     return window + " · ".join(parts) if parts else ""
 
 
