@@ -1,7 +1,8 @@
 """Takes the screenshots of the page that the documentation shows, writes docs/views.md around them, and draws the
 charts of docs/scaling.md; what `stepscope scaling` then prints is that page's sample.
 
-python docs/screenshots.py traces/    # a folder with the recordings that SHOWN names
+python docs/screenshots.py traces/               # a folder with the recordings that SHOWN names
+python docs/screenshots.py traces/ memory sql    # the pictures of these views, or charts, alone
 
 Needs Chromium; torch for what is recorded here, matplotlib for charts, py-spy for samples. A view whose recording or tool is
 not there, or that has nothing to show, keeps the picture it had.
@@ -41,6 +42,7 @@ SHOWN = {
 RECORDED = {"measured": "inline", "hotspots": "samples"}
 """Views of what is recorded here: the methods of `Reports` that do."""
 GPT = DOCS.parent / "examples" / "gpt.py"
+DLRM = [sys.executable, str(DOCS.parent / "examples" / "dlrm.py")]
 PLAN = demo.PLAN | {"repetitions": 80}
 PLAN_STEPS = 9000
 SAMPLED_STEPS = 4000
@@ -113,18 +115,33 @@ recordings of others, and of our examples.
 
 
 def main() -> int:
-    if len(sys.argv) != 2:
+    if len(sys.argv) < 2:
         sys.exit(__doc__)
-    with tempfile.TemporaryDirectory() as space, sync_playwright() as playwright:
+    traces, *wanted = sys.argv[1:]
+    with tempfile.TemporaryDirectory() as space:
+        if not wanted or set(wanted) - set(CHARTS):
+            pictures(Path(traces), Path(space), wanted)
+        for name, drawn in CHARTS.items():
+            if not wanted or name in wanted:
+                drawn(Path(space), IMAGES / f"{name}.png")
+    return 0
+
+
+def pictures(traces: Path, space: Path, wanted: list[str]) -> None:
+    """Takes pictures of the views that are wanted, of all where none is, and writes the page around them."""
+    with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
         )
         page = browser.new_page(viewport=SIZE, color_scheme="light")
-        pages = Reports(Path(sys.argv[1]), Path(space))
+        pages = Reports(traces, space)
         parts = [HEAD]
-        for view, title, shows in views(page, pages.of(BY_DEFAULT)):
+        listed = views(page, pages.of(BY_DEFAULT))
+        if unknown := set(wanted) - set(CHARTS) - {view for view, _, _ in listed}:
+            sys.exit(f"no view is called {', '.join(sorted(unknown))}")
+        for view, title, shows in listed:
             parts.append(f"## {title}\n\n{shows[:1].upper()}{shows[1:]}.\n{USE.get(view, '')}\n")
-            address = pages.shows(view)
+            address = pages.shows(view) if not wanted or view in wanted else ""
             path = IMAGES / f"view-{view}.png"
             if address:
                 taken(page, f"{address}#/{view}{STATES.get(view, '')}", path)
@@ -132,9 +149,7 @@ def main() -> int:
                 parts.append(f"![{title}](images/view-{view}.png)\n")
         browser.close()
         pages.close()
-        charts(Path(space))
     (DOCS / "views.md").write_text("\n".join(parts), encoding="utf-8")
-    return 0
 
 
 class Reports:
@@ -227,21 +242,30 @@ class Reports:
         return self._made[names]
 
 
-def charts(space: Path) -> None:
-    """Draws the measured events of an example, and what more processes do to it."""
+def timeline_chart(space: Path, path: Path) -> None:
+    """Draws the measured events of an example."""
     if lacks("torch", "matplotlib"):
         return
-    example = [sys.executable, str(DOCS.parent / "examples" / "dlrm.py")]
-    alone([*example, "--plan", "seed", "--out", str(space / "dlrm")])
-    run("timeline-chart", str(space / "dlrm"), "-o", str(IMAGES / "dlrm-timeline.png"))
+    alone([*DLRM, "--plan", "seed", "--out", str(space / "dlrm")])
+    run("timeline-chart", str(space / "dlrm"), "-o", str(path))
+
+
+def scaling_chart(space: Path, path: Path) -> None:
+    """Draws what more processes do to an example."""
+    if lacks("torch", "matplotlib"):
+        return
     runs = []
     for count in (1, 2, 4):
         runs.append(str(space / f"dlrm{count}"))
         launch = ["-m", "torch.distributed.run", "--nproc_per_node", str(count), "--no-python"]
         record = ["-m", "stepscope", "record", "--phases", "-o", runs[-1], "--"]
-        command = [sys.executable, *launch, sys.executable, *record, *example[1:], "--steps", "200"]
+        command = [sys.executable, *launch, sys.executable, *record, *DLRM[1:], "--steps", "200"]
         subprocess.run(command, check=True, stdout=sys.stderr, env=ONE_THREAD)
-    run("scaling", *runs, "-o", str(IMAGES / "dlrm-scaling.png"))
+    run("scaling", *runs, "-o", str(path))
+
+
+CHARTS = {"dlrm-timeline": timeline_chart, "dlrm-scaling": scaling_chart}
+"""Pictures of docs/scaling.md, by their names."""
 
 
 def alone(command: list[str]) -> None:

@@ -38,6 +38,8 @@ OF_EACH_KIND = (
 LOOK = """main => [main.innerText, [...main.querySelectorAll('.empty')].map((one) => one.innerText),
     document.querySelector('nav [aria-current]')?.matches('.unfilled') && main.querySelectorAll('table, svg, canvas').length]"""
 
+SIDEWAYS = "Math.max(...[...document.querySelectorAll('.scroll')].map((one) => one.scrollWidth - one.clientWidth))"
+
 
 def shown(opened: Any, *, own: bool = False) -> dict[str, str]:
     """What each view says; none is empty without words."""
@@ -86,14 +88,20 @@ def check_numbers(told: dict[str, str], trace: Trace) -> None:
 
 
 def check_overview(opened: Any) -> None:
-    """The verdict stands on the first page as in the terminal, and the page fits a screen."""
+    """The verdict stands on the first page as in the terminal, and the page fits a screen; so do wide tables."""
     page = opened.show("overview")
     text = page.locator("main").inner_text().replace("\N{NO-BREAK SPACE}", " ")
     told = [row for row in opened.traces[0].ask("summary").rows() if row["section"] == "verdict"]
     # The first, and two that also limit the step.
     for row in [row for row in told if row["item"] != "next"][:3]:
         assert row["text"].partition(": ")[2] in text
-    assert page.evaluate("document.querySelector('main').scrollHeight") <= 900
+    sizes = [page.viewport_size, {"width": 1280, "height": 800}]
+    for size in sizes:
+        page.set_viewport_size(size)
+        assert page.evaluate("document.querySelector('main').scrollHeight") <= 900, size
+    for view in ("operators", "kernels", "roofline"):
+        assert opened.show(view).evaluate(SIDEWAYS) <= 0, view
+    page.set_viewport_size(sizes[0])
 
 
 @pytest.mark.traces

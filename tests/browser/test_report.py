@@ -170,8 +170,8 @@ def test_nothing_is_wider_than_the_window(show: Any, width: int) -> None:
 def test_a_server_says_what_is_unknown(show: Any) -> None:
     page = show("training", training()).show("kernels?by=nonsense")
     words = page.locator("main").inner_text()
-    assert "no choice 'nonsense' of --by" in words
-    assert "there is: name, properties" in words
+    assert "No choice 'nonsense' of --by." in words
+    assert "There is: name, properties" in words
 
 
 @pytest.mark.parametrize("show", ["server"], indirect=True)

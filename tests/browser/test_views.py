@@ -67,7 +67,7 @@ def test_what_is_alive_at_a_moment_and_in_a_stretch_is_listed(show: Any) -> None
     page.wait_for_selector("main:not(:has(.waiting))")
     assert rows.count() == 2
     page.goto(re.sub("window=[^&]*", "window=700ns:900ns", page.url))
-    page.wait_for_selector("text=No curve of this stretch: no event or sample lies in 700 ns to 900 ns")
+    page.wait_for_selector("text=No curve of this stretch. No event or sample lies in 700 ns to 900 ns")
     assert page.get_by_role("button", name="Show all, at the peak").is_visible()
 
 
@@ -155,3 +155,27 @@ def test_a_tree_of_modules_fits_a_narrow_window_whatever_the_names(show: Any) ->
     page = show("long names", rows, viewport={"width": 1280, "height": 800}).show("modules")
     table = page.locator("section.scroll")
     assert table.evaluate("one => one.scrollWidth - one.clientWidth") == 0
+
+
+def test_a_column_of_several_steps_says_how_many_and_shows_the_slowest(show: Any) -> None:
+    long = {700: 900_000}
+    steps = [{"step": n, "start_ns": 10**6 * n, "end_ns": 10**6 * n + long.get(n, 500_000)} for n in range(1200)]
+    page = show("many steps", {"step": steps}).show("overview")
+    assert "Each column is the slowest of 3 steps in a row." in page.locator("main").inner_text()
+    titles = page.locator(".columns-chart title")
+    assert titles.count() == 400
+    slow = titles.nth(233).text_content()
+    assert slow.startswith("step 700: 900.0 µs")
+    assert slow.endswith("the slowest of 3, step 699 to step 701")
+
+
+def test_a_menu_fits_a_narrow_window(show: Any) -> None:
+    report = show("training", training())
+    report.page.set_viewport_size({"width": 400, "height": 800})
+    menus = report.show("kernels").locator(".menu")
+    for place in range(menus.count()):
+        menus.nth(place).locator("summary").click()
+        box = menus.nth(place).locator("> :last-child").bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 400
+        menus.nth(place).locator("summary").click()

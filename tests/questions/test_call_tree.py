@@ -71,6 +71,28 @@ def test_threads_and_ranks_stand_apart_where_asked(diff):
     diff("call-tree", recorded, "name,calls,host_total_ns\nmm,2,11")
 
 
+def test_threads_that_only_wait_lead_nothing(diff, answer):
+    """tqdm's monitor waits for as long as is recorded; one that also launches is more than a wait."""
+    wait = {"kind": "python", "name": "threading.py(655): wait", "dur_ns": 1000, "thread": 1}
+    host = [
+        *(one | {"thread": 0} for one in HOST),
+        {"id": 20, "kind": "python", "name": "tqdm/_monitor.py(60): run", "dur_ns": 1000, "thread": 1},
+        wait | {"id": 21, "parent_id": 20, "self_ns": 1000},
+    ]
+    threads = [{"thread": thread, "tid": str(7 + thread), "kind": "thread"} for thread in (0, 1)]
+    recorded = {"host_event": host, "device_event": DEVICE, "thread": threads}
+    expected = """
+        name,host_total_ns,host_share_ratio
+        (step),100,1.0
+        """
+    diff("call-tree", recorded, expected, top=1)
+    assert answer("call-tree", recorded).note == "Left out: 1 thread that only waited (--by thread has them)."
+    by_thread = answer("call-tree", recorded, by="thread")
+    assert [row["name"] for row in by_thread.rows() if row["depth"] == 0] == ["rank 0, thread 8", "rank 0, thread 7"]
+    launched = recorded | {"device_event": [*DEVICE, {"dur_ns": 7, "launch_id": 21}]}
+    assert answer("call-tree", launched).note == ""
+
+
 def test_rows_that_are_no_thread_are_no_calls(diff):
     rows = [{"name": "mm", "dur_ns": 5, "self_ns": 5}, {"name": "span", "dur_ns": 9, "thread": 1}]
     track = {"thread": 1, "kind": "track"}

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.analysis.call_tree import CallTree, call_tree, call_tree_of_stacks, regrouped
+from stepscope.floor.units import count_text, plural
 from stepscope.formats.frames import UNKNOWN, Frame, parsed
 
 if TYPE_CHECKING:
@@ -182,7 +183,42 @@ def _own_frames(stack: str) -> list[str]:
     return own
 
 
-def _traced(scope: Scope) -> HostTime:
+@dataclass(frozen=True, slots=True)
+class _Calls:
+    """Traced Python frames: of each the number of its name in `texts`, the row above it (-1 for none), the time (ns)
+    with and without what it calls, its thread (rank, span, thread), and whether that is one of ours or only waited.
+    """
+
+    texts: list[str]
+    keys: NDArray[np.int64]
+    above: NDArray[np.int64]
+    dur: NDArray[np.int64]
+    own: NDArray[np.int64]
+    whose: NDArray[np.int64]
+    ours: NDArray[np.bool_]
+    idle: NDArray[np.bool_]
+
+
+def waiting_threads(scope: Scope) -> set[Thread]:
+    """Traced threads that only waited while others worked."""
+    if not scope.value(_ANY_TRACED):
+        return set()
+    calls = _calls(scope)
+    return {Thread(*one) for one in np.unique(calls.whose[calls.idle], axis=0).tolist()}
+
+
+def waiting_text(threads: int) -> str:
+    """That so many threads which only waited are left out; empty for none."""
+    if not threads:
+        return ""
+    return f"Left out: {count_text(threads)} {plural(threads, 'thread')} that only waited (--by thread has them)."
+
+
+def _calls(scope: Scope) -> _Calls:
+    return scope.once((__name__, "calls"), lambda: _read_calls(scope))
+
+
+def _read_calls(scope: Scope) -> _Calls:
     table = scope.sql(_TRACED)
     column = {
         name: table.column(name).to_numpy()
@@ -199,33 +235,38 @@ def _traced(scope: Scope) -> HostTime:
     named = table.column("name").combine_chunks().dictionary_encode()
     texts = named.dictionary.to_pylist()
     keys = named.indices.to_numpy()[kept].astype(np.int64)
-    outermost = above < 0
     whose = np.stack([column[name][kept] for name in Thread._fields], axis=1).astype(np.int64)
     ours = _of_own_threads(lambda mark: np.array([mark in one for one in texts])[keys], above)
     waits = np.array([_WAITS.search(one) is not None for one in texts], bool)[keys]
     idle = ~ours
     idle[~ours] = _only_waiting(whose[~ours], own[~ours], waits[~ours])
+    return _Calls(texts, keys, above, dur, own, whose, ours, idle)
+
+
+def _traced(scope: Scope) -> HostTime:
+    calls = _calls(scope)
+    outermost = calls.above < 0
 
     def threads(which: NDArray[np.bool_]) -> dict[Thread, NDArray[np.int64]]:
         found: dict[Thread, NDArray[np.int64]] = {}
         at = which & outermost
-        for place, ns in zip(whose[at].tolist(), dur[at].tolist(), strict=True):
+        for place, ns in zip(calls.whose[at].tolist(), calls.dur[at].tolist(), strict=True):
             thread = Thread(*place)
             found[thread] = found.get(thread, 0) + np.array([ns, 0, 0, 0], np.int64)
         return found
 
-    left = ~(ours | idle)
+    left = ~(calls.ours | calls.idle)
     place = np.append(np.cumsum(left) - 1, -1)
     figures = np.zeros((int(left.sum()), len(FIGURES)), np.int64)
-    figures[:, 0] = np.maximum(own[left], 0)
+    figures[:, 0] = np.maximum(calls.own[left], 0)
     return HostTime(
         clock="traced",
-        frames=[parsed(text) for text in texts],
-        tree=call_tree(place[above[left]], keys[left], figures),
+        frames=[parsed(text) for text in calls.texts],
+        tree=call_tree(place[calls.above[left]], calls.keys[left], figures),
         threads=threads(left),
         known=frozenset({"ns"}),
-        left_out_ns=int(dur[ours & outermost].sum()),
-        waiting=threads(idle),
+        left_out_ns=int(calls.dur[calls.ours & outermost].sum()),
+        waiting=threads(calls.idle),
     )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepscope.analysis.call_tree import CallTree, call_tree, from_below, heaviest
+from stepscope.analysis.host_time import Thread, waiting_text, waiting_threads
 from stepscope.analysis.recording import WORK, Array, rank_batches
 from stepscope.analysis.tree import listed
 from stepscope.answers.declare import Column, Parameter, by_form, question
@@ -43,8 +44,12 @@ _CALLS = f"""
     FROM (SELECT *, {_CALLED} FROM host_event)
     JOIN named USING (called, kind)
     LEFT JOIN charged USING (rank, id)
-    WHERE {{ranks}} AND (rank, span, thread) NOT IN (SELECT (rank, span, thread) FROM thread WHERE kind = 'track')
+    WHERE {{ranks}} AND (rank, span, thread) NOT IN (SELECT (rank, span, thread) FROM thread WHERE kind = 'track') {{but}}
     ORDER BY rank, id
+"""
+_LAUNCHES = f"""
+    SELECT DISTINCT rank, span, thread FROM host_event
+    WHERE (rank, id) IN (SELECT (rank, launch_id) FROM device_event WHERE {WORK} AND launch_id IS NOT NULL)
 """
 _CALL, _HOST, _DEVICE = range(3)
 """What is added up: calls, host and device time."""
@@ -70,7 +75,7 @@ _CALL, _HOST, _DEVICE = range(3)
             "time on the host, that of all rows below it included",
             sums=True,
         ),
-        Column("host_share_ratio", "float", "its part of all threads' time"),
+        Column("host_share_ratio", "float", "its part of the time of all threads that are in the rows"),
         Column("host_self_ns", "int", "time on the host that no row below it accounts for"),
         Column(
             "device_total_ns",
@@ -111,6 +116,9 @@ def calls(scope: Scope, by: str = "top-down", most: int = 1000) -> pa.Table:
     that of a runtime call (`cudaLaunchKernel`) to its caller. The backward is launched by threads of
     autograd, and so is in none of the calls of the main thread: `modules` ties it to the forward.
 
+    Traced threads that spend 99 % of their time in Python's own waits while another works, and launch nothing, are
+    left out, and counted, as in `hotspots`; `--by thread` has them.
+
     With `--by bottom-up` the rows at the top are functions, with their self times over all places
     they are called from, and below each its callers, theirs, and so on: a row's total is the part of
     the function's self time that was spent when these callers led to it, and its self time the part
@@ -132,7 +140,10 @@ def calls(scope: Scope, by: str = "top-down", most: int = 1000) -> pa.Table:
                 texts.append(row["name"])
                 kinds.append("thread")
             threads[row["rank"], row["span"], row["thread"]] = len(texts) - 1
-    tree = scope.once((__name__, by == "thread"), lambda: _tree(scope, threads))
+    waiting = waiting_threads(scope) if by != "thread" else set()
+    if waiting:
+        waiting -= {Thread(**row) for row in scope.sql(_LAUNCHES).to_pylist()}
+    tree = scope.once((__name__, by == "thread"), lambda: _tree(scope, threads, waiting))
     if by == "bottom-up":
         tree = from_below(tree)
     if not len(tree.parent):
@@ -164,15 +175,18 @@ def calls(scope: Scope, by: str = "top-down", most: int = 1000) -> pa.Table:
             f"{name}_self_ns": tree.own[rows, one] if measured else nothing,
         }
     answer = pa.table(columns)
-    if len(rows) == len(tree.parent):
-        return answer
-    return noted(answer, f"The {len(rows)} of {len(tree.parent)} rows with most time; --most lists more.")
+    notes = [waiting_text(len(waiting))]
+    if len(rows) < len(tree.parent):
+        notes.append(f"The {len(rows)} of {len(tree.parent)} rows with most time; --most lists more.")
+    return noted(answer, " ".join(filter(None, notes))) if any(notes) else answer
 
 
-def _tree(scope: Scope, threads: dict[tuple[int, int, int], int]) -> CallTree:
-    """The calls of all asked ranks, from the top; below their threads where some are given."""
-    calls = (scope.numpy(_CALLS.format(ranks=ranks)) for ranks in rank_batches(scope.ranks))
-    return _together([_tree_of(own, threads) for own in calls])
+def _tree(scope: Scope, threads: dict[tuple[int, int, int], int], waiting: set[Thread]) -> CallTree:
+    """The calls of all asked ranks, from the top, less those of `waiting`; below their threads where some are given."""
+    those = ", ".join(str(tuple(one)) for one in sorted(waiting))
+    but = f"AND (rank, span, thread) NOT IN ({those})" if waiting else ""
+    queries = (_CALLS.format(ranks=ranks, but=but) for ranks in rank_batches(scope.ranks))
+    return _together([_tree_of(scope.numpy(query), threads) for query in queries])
 
 
 def _tree_of(calls: dict[str, Array], threads: dict[tuple[int, int, int], int]) -> CallTree:

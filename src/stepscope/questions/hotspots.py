@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepscope.analysis.call_tree import added, from_below, outermost
-from stepscope.analysis.host_time import FIGURES, IMPORTED, HostTime, host_times
+from stepscope.analysis.host_time import FIGURES, IMPORTED, HostTime, host_times, waiting_text
 from stepscope.analysis.recording import Array
 from stepscope.analysis.tree import listed
 from stepscope.answers.declare import Column, Parameter, by_form, question
 from stepscope.answers.rows import answer_dicts, noted
-from stepscope.floor.units import count_text, plural, ratio_text, time_text
+from stepscope.floor.units import ratio_text, time_text
 from stepscope.formats.frames import UNKNOWN, Frame
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def hotspots(scope: Scope, by: str = "function", least_ratio: float = LEAST_RATI
         _IMPORTS.format(ratio_text(imported)) if imported >= _MOSTLY else "",
         _TAKEN_FOR_RUNNING if any(time.clock == "running" for time in times) else "",
         f"Left out: {time_text(left_out_ns)} of StepScope's own threads." if left_out_ns else "",
-        _waiting_text(sum(len(time.waiting) for time in times)) if by != "thread" else "",
+        waiting_text(sum(len(time.waiting) for time in times)) if by != "thread" else "",
     ]
     return noted(table, " ".join(filter(None, notes))) if any(notes) else table
 
@@ -237,13 +237,6 @@ def _flat(time: HostTime, group: Callable[[Frame], str], by: str, least_ratio: f
         named = {"function": names[first[key]]} if by == "library" else _named(frame)
         figures = _figures(time, own[key], below[key] if called else None, everything)
         yield named | {"line": frame.line} | figures
-
-
-def _waiting_text(threads: int) -> str:
-    if not threads:
-        return ""
-    word = plural(threads, "thread")
-    return f"Left out: {count_text(threads)} {word} that only waited (--by thread has them)."
 
 
 def _threads(time: HostTime, names: dict[tuple[int, int, int], Row]) -> Iterator[Row]:

@@ -6,6 +6,8 @@ import { useWidth } from "./width";
 export interface ChartColumn {
   readonly name: string;
   readonly parts: readonly { readonly title: string; readonly colour: string; readonly value: number }[];
+  /** What it stands for beside itself, in words. */
+  readonly of?: string | undefined;
   /** Why it does not count, in words; it is drawn pale. */
   readonly aside?: string | undefined;
   /** Where it leads. */
@@ -128,6 +130,6 @@ function columnWords(column: ChartColumn, sum: number): string {
   const parts = column.parts
     .filter((one) => one.value > 0)
     .map((one) => `${one.title} ${timeText(one.value)} (${ratioText(one.value / sum)})`);
-  const aside = column.aside === undefined ? [] : [column.aside];
-  return [`${column.name}: ${timeText(sum)}`, ...parts, ...aside].join("\n");
+  const more = [column.of, column.aside].filter((one) => one !== undefined);
+  return [`${column.name}: ${timeText(sum)}`, ...parts, ...more].join("\n");
 }

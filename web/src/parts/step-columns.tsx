@@ -1,14 +1,16 @@
 /** Every step as a column of its parts, with the mean of those that count as a line. */
 import { PARTS } from "../format/parts";
+import { countText } from "../format/units";
 import type { RowOf } from "../source/source";
 import { useAnswer, useLink } from "../state/page";
+import { slowest } from "../table/slowest";
 import { spotState } from "../timeline/address";
 import { type ChartColumn, ColumnsChart } from "./columns-chart";
 
 type StepRow = RowOf<"steps">;
 
 /** More columns than this have no width. */
-const MOST = 500;
+export const MOST_COLUMNS = 500;
 /** Of the names below the columns and the space above them, in pixels. */
 const ROOM = 21;
 
@@ -20,12 +22,34 @@ export function StepColumns({ height, mean }: { readonly height: number; readonl
   if (steps.state !== "answered" || steps.value.answer.rows.length < 2) return null;
   const { rows } = steps.value.answer;
   return (
-    <ColumnsChart
-      columns={stepColumns(rows.slice(0, MOST), doors)}
-      label={`Step times of ${rows.length} steps`}
-      height={height}
-      mean={mean}
-    />
+    <div>
+      <ColumnsChart
+        columns={stepColumns(rows, doors)}
+        label={`Step times of ${rows.length} steps`}
+        height={height}
+        mean={mean}
+      />
+      <Merged steps={rows.length} total={steps.value.rows_total} />
+    </div>
+  );
+}
+
+interface MergedProps {
+  readonly steps: number;
+  /** How many the answer has; a report may hold fewer. */
+  readonly total?: number;
+  readonly most?: number;
+}
+
+/** That a column stands for several steps, or that some have none, where it is so. */
+export function Merged({ steps, total = steps, most = MOST_COLUMNS }: MergedProps) {
+  const each = Math.ceil(steps / most);
+  if (each <= 1 && total <= steps) return null;
+  return (
+    <p class="muted small">
+      {each > 1 && `Each column is the slowest of ${countText(each)} steps in a row. `}
+      {total > steps && `These are the first ${countText(steps)} of ${countText(total)} steps.`}
+    </p>
   );
 }
 
@@ -38,16 +62,19 @@ export function useDoors(): (row: StepRow) => string | undefined {
       : undefined;
 }
 
+/** A column for each step, or, where they are more than `most`, for the slowest of some in a row. */
 export function stepColumns(
   rows: readonly StepRow[],
   doorOf: (row: StepRow) => string | undefined = () => undefined,
+  most = MOST_COLUMNS,
 ): ChartColumn[] {
   const ranks = new Set(rows.map((row) => row.rank)).size;
   const spans = new Set(rows.map((row) => row.span)).size;
   const named = new Map<string, number>();
-  return rows.map((row) => {
-    const name =
-      ranks > 1 ? `rank ${row.rank}${rows.length > ranks ? `, step ${row.step}` : ""}` : `step ${row.step}`;
+  const nameOf = (row: StepRow) =>
+    ranks > 1 ? `rank ${row.rank}${rows.length > ranks ? `, step ${row.step}` : ""}` : `step ${row.step}`;
+  return slowest(rows, most).map(({ row, first, last, count }) => {
+    const name = nameOf(row);
     const before = named.get(name) ?? 0;
     named.set(name, before + 1);
     return {
@@ -57,6 +84,7 @@ export function stepColumns(
         colour: part.colour,
         value: Number((row as Record<string, unknown>)[`${part.id}_ns`] ?? 0),
       })),
+      of: count > 1 ? `the slowest of ${countText(count)}, ${nameOf(first)} to ${nameOf(last)}` : undefined,
       aside: row.left_out ? `${row.left_out}: in no mean` : undefined,
       href: doorOf(row),
     };

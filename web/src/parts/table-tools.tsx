@@ -39,7 +39,7 @@ export function TableTools(props: Props) {
           onInput={(event) => set("find", event.currentTarget.value)}
         />
       </label>
-      {!isExpression && <span class="severe">no regular expression</span>}
+      {!isExpression && <span class="severe">not a regular expression</span>}
       <span class="muted" role="status">
         {places.length === rows.length
           ? rowsText(places.length)
@@ -59,7 +59,14 @@ export function TableTools(props: Props) {
         </label>
       )}
       <details class="menu">
-        <summary>Columns</summary>
+        <summary>
+          Columns{" "}
+          {shown.size < columns.length && (
+            <span class="plain">
+              {shown.size} of {columns.length}
+            </span>
+          )}
+        </summary>
         <div>
           {columns.map((column) => (
             <label key={column.name} title={column.meaning}>

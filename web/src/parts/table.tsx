@@ -1,16 +1,20 @@
 /** The table of any answer: sort, filter, group, choose columns, copy, a page at a time, all values of a row. */
-import { useMemo, useState } from "preact/hooks";
+import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { countText, NOT_MEASURED, ratioText, valueText } from "../format/units";
 import type { Reply, Row } from "../source/source";
 import { useChange, useDeclaration, useLink, usePage } from "../state/page";
 import { type Column, columnsOf, heads, isMeasured, isNumeric, shownAtFirst } from "../table/columns";
+import { type Fit, fitted } from "../table/fit";
 import { type Group, grouped, shareColumn } from "../table/groups";
 import { filtered, matcher, nextSort, parseSort, sorted, sortText } from "../table/rows";
 import { spotOf, spotState } from "../timeline/address";
 import { TableTools } from "./table-tools";
+import { useWidth } from "./width";
 import { Words } from "./words";
 
 const PAGE_ROWS = 100;
+/** Of a table, in pixels: both sides' lines, and what a scrollbar beside its rows takes. */
+const BORDER = 18;
 
 interface Props {
   readonly reply: Reply;
@@ -52,9 +56,15 @@ export function AnswerTable({ reply, prefix = "" }: Props) {
     groups === null ? places : groups.flatMap((one) => [one, ...(closed.has(one.value) ? [] : one.places)]);
   const pages = Math.max(1, Math.ceil(lines.length / PAGE_ROWS));
   const page = Math.min(pages, Math.max(1, Number(address.state.get(`${prefix}page`)) || 1));
-  const visible = columns.flatMap((column, index) =>
+  const wanted = columns.flatMap((column, index) =>
     shown.has(column.name) ? [{ column, title: titles[index] ?? column.name }] : [],
   );
+  const { place, table, fit } = useFit([answer, labels, shown, by, page], chosen === undefined);
+  const visible = wanted.slice(0, fit?.kept);
+  const scroll =
+    fit === null
+      ? { class: "scroll", style: {} }
+      : { class: "scroll tight", style: { "--text": `${fit.text}px` } };
   const set = (entry: string, value: string | null) =>
     change({ [`${prefix}${entry}`]: value, [`${prefix}page`]: null });
   const turn = (group: Group) => {
@@ -64,28 +74,28 @@ export function AnswerTable({ reply, prefix = "" }: Props) {
   };
 
   return (
-    <div class="answer-table">
+    <div class="answer-table" ref={place}>
       <TableTools
         columns={columns}
         titles={titles}
         rows={answer.rows}
         places={places}
-        shown={shown}
+        shown={new Set(visible.map((one) => one.column.name))}
         typed={typed}
         isExpression={matches !== null}
         by={by?.name ?? ""}
         set={set}
       />
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard */}
-      <section class="scroll" tabIndex={0} aria-label={answer.asks || "Rows"}>
-        <table>
+      <section class={scroll.class} style={scroll.style} tabIndex={0} aria-label={answer.asks || "Rows"}>
+        <table ref={table}>
           <thead>
             <tr>
               {visible.map(({ column, title }) => (
                 <th
                   key={column.name}
                   scope="col"
-                  class={isNumeric(column) ? "number" : ""}
+                  class={isNumeric(column) ? "number" : column.type}
                   title={column.meaning}
                   aria-sort={
                     sort?.column === column.name ? (sort.descending ? "descending" : "ascending") : "none"
@@ -185,6 +195,27 @@ export function AnswerTable({ reply, prefix = "" }: Props) {
       )}
     </div>
   );
+}
+
+/** How the table fits the width of its place; measured as it would be without that, before anybody sees it. */
+function useFit(drawn: readonly unknown[], mayLeaveOut: boolean) {
+  const [place, width] = useWidth();
+  const table = useRef<HTMLTableElement>(null);
+  const [fit, setFit] = useState<Fit | null>(null);
+  const [measured, setMeasured] = useState<readonly unknown[]>([]);
+  const now = [...drawn, mayLeaveOut, width];
+  const isMeasured = measured.length === now.length && now.every((one, index) => one === measured[index]);
+  useLayoutEffect(() => {
+    if (isMeasured || width === 0 || table.current === null) return;
+    const heads = [...table.current.querySelectorAll("thead th")];
+    const columns = heads.map((one) => ({
+      width: one.getBoundingClientRect().width,
+      isText: one.classList.contains("text"),
+    }));
+    setFit(fitted(columns, width - BORDER, mayLeaveOut));
+    setMeasured(now);
+  });
+  return { place, table, fit: isMeasured ? fit : null };
 }
 
 interface CellProps {

@@ -170,7 +170,7 @@ export class EmbeddedTimeline {
 
   #find(pattern: string, number: Value, at: number, rank: Value): Found {
     const matches = matcher(cut(pattern));
-    if (matches === null) throw new NoAnswer(`${pattern} is no regular expression.`);
+    if (matches === null) throw new NoAnswer(`${pattern.trim()} is not a regular expression`);
     const found = this.#events.names.map((one) => matches(one));
     const hits: (readonly [number, string, number, number, number])[] = [];
     for (const { rank: of, tracks } of this.#layout.ranks) {

@@ -107,12 +107,12 @@ export class EmbeddedSource implements Source {
     asked: Parameters,
     left: LeftOut | undefined,
   ): NoAnswer {
-    if (left?.hint) return new NoAnswer(sentence(left.why), sentence(left.hint));
+    if (left?.hint) return new NoAnswer(left.why, left.hint);
     const options = Object.entries(asked).map(([name, value]) => ` --${name.replaceAll("_", "-")} ${value}`);
     const command = `Ask the recording: stepscope ${question} ${SOURCES[declared?.recordings ?? "one"]}${options.join("")}`;
     return left === undefined
       ? new NoAnswer("This answer is not in this report.", command)
-      : new NoAnswer(`This answer is not in this report: ${left.why}.`, command);
+      : new NoAnswer(`This answer is not in this report: ${left.why}`, command);
   }
 }
 
@@ -123,8 +123,4 @@ async function inflate(packed: string): Promise<string> {
   const bytes = Uint8Array.from(atob(packed), (one) => one.charCodeAt(0));
   const plain = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
   return new Response(plain).text();
-}
-
-function sentence(words: string): string {
-  return `${words.charAt(0).toUpperCase()}${words.slice(1)}.`;
 }

@@ -44,6 +44,19 @@ describe("a report's data", () => {
     expect((error as NoAnswer).hint).toBe("Ask the recording: stepscope kernels SRC --by stack");
   });
 
+  it("tells errors as a server's are told, with commands as they are typed", async () => {
+    const why = "the recording has no kernels";
+    const left = { recordings: ["1"], question: "kernels", parameters: { by: "stack" }, why };
+    const hints = ["record both in the same way", "stepscope record -- train.py", "sort=name:desc sorts"];
+    for (const hint of hints) {
+      const source = new EmbeddedSource(await block({ left_out: [{ ...left, hint }] }));
+      const error = await source.ask("1", "kernels", { by: "stack" }).catch((reason: unknown) => reason);
+      expect(error).toEqual(new NoAnswer(why, hint));
+      expect((error as NoAnswer).message).toBe("The recording has no kernels.");
+      expect((error as NoAnswer).hint).toBe(hint.replace(/^record/, "Record"));
+    }
+  });
+
   it("names both sides of a question that has two", async () => {
     const declarations = [{ ...KERNELS, name: "metrics-diff", recordings: "two" }];
     const source = new EmbeddedSource(await block({ declarations }));

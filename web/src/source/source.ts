@@ -88,16 +88,26 @@ export interface Recording {
   readonly holds: readonly string[];
 }
 
-/** A question that cannot be answered, in words for people. */
+/** A question that cannot be answered, in words for people: an error of the server's or of a report's in the same form. */
 export class NoAnswer extends Error {
+  readonly hint: string;
+
   constructor(
     message: string,
-    readonly hint = "",
+    hint = "",
     /** Whether it may be otherwise in a moment: the same may be asked again. */
     readonly passing = false,
   ) {
-    super(message);
+    super(/[.!?…]$/.test(message) ? capital(message) : `${capital(message)}.`);
+    this.hint = capital(hint);
   }
+}
+
+/** With a capital, unless it begins with a command or a name in code. A hint may end with a command, and so gets no point. */
+function capital(words: string): string {
+  return /^(?!stepscope |pip |make )[a-z]+[\s,;:]/.test(words)
+    ? `${words.charAt(0).toUpperCase()}${words.slice(1)}`
+    : words;
 }
 
 /** The row type of a question of ours; of a plug-in's question nothing is known. */

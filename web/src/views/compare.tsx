@@ -7,7 +7,7 @@ import { ColumnsChart } from "../parts/columns-chart";
 import { Cut } from "../parts/cut";
 import { IntervalChart } from "../parts/interval-chart";
 import { Missing } from "../parts/missing";
-import { stepColumns } from "../parts/step-columns";
+import { Merged, stepColumns } from "../parts/step-columns";
 import type { Recording, RowOf } from "../source/source";
 import { useAnswer, useChange, usePage } from "../state/page";
 import { intervals } from "../table/intervals";
@@ -158,7 +158,8 @@ function BothSteps({ before, after }: { readonly before: Recording; readonly aft
     { name: "after", recording: after, asked: useAnswer("steps", {}, [after.id]) },
   ].map((side) => ({
     ...side,
-    rows: side.asked.state === "answered" ? side.asked.value.answer.rows.slice(0, MOST_STEPS) : [],
+    rows: side.asked.state === "answered" ? side.asked.value.answer.rows : [],
+    total: side.asked.state === "answered" ? side.asked.value.rows_total : 0,
   }));
   if (sides.some((side) => side.rows.length === 0)) return null;
   const reach = Math.max(...sides.flatMap((side) => side.rows.map((row) => row.total_ns ?? 0)), 1);
@@ -172,11 +173,12 @@ function BothSteps({ before, after }: { readonly before: Recording; readonly aft
               {side.name} <span class="muted">{side.recording.name}</span>
             </p>
             <ColumnsChart
-              columns={stepColumns(side.rows)}
+              columns={stepColumns(side.rows, undefined, MOST_STEPS)}
               label={`Steps ${side.name}`}
               height={130}
               reach={reach}
             />
+            <Merged steps={side.rows.length} total={side.total} most={MOST_STEPS} />
           </div>
         ))}
       </div>

@@ -43,7 +43,7 @@ export function Curves() {
   if (asked.state === "failed" && stretch !== undefined) {
     return (
       <p class="note">
-        No curve of this stretch: {asked.error.message}. {all}
+        No curve of this stretch. {asked.error.message} {all}
       </p>
     );
   }

@@ -5,7 +5,7 @@ import { ratioText, timeText } from "../format/units";
 import { Answered } from "../parts/answered";
 import { ColumnsChart } from "../parts/columns-chart";
 import { StackedBar } from "../parts/stack";
-import { stepColumns, useDoors } from "../parts/step-columns";
+import { Merged, stepColumns, useDoors } from "../parts/step-columns";
 import type { RowOf } from "../source/source";
 import { useAnswer, useLink } from "../state/page";
 import { QuestionHead, QuestionRows, useParameters } from "./generic";
@@ -20,7 +20,7 @@ export function StepsView() {
       <Answered asked={asked}>
         {(reply) => (
           <>
-            <Chart rows={reply.answer.rows} />
+            <Chart rows={reply.answer.rows} total={reply.rows_total} />
             <QuestionRows reply={reply} />
           </>
         )}
@@ -29,7 +29,7 @@ export function StepsView() {
   );
 }
 
-function Chart({ rows }: { readonly rows: readonly StepRow[] }) {
+function Chart({ rows, total }: { readonly rows: readonly StepRow[]; readonly total: number }) {
   const link = useLink();
   const doors = useDoors();
   const [only] = rows;
@@ -43,7 +43,7 @@ function Chart({ rows }: { readonly rows: readonly StepRow[] }) {
   }
   const isMean = rows.some((row) => row.step === undefined);
   const columns = isMean
-    ? stepColumns(rows).map((one, index) => ({ ...one, name: meanName(rows, index) }))
+    ? stepColumns(rows, undefined, rows.length).map((one, index) => ({ ...one, name: meanName(rows, index) }))
     : stepColumns(rows, doors);
   return (
     <section class="card">
@@ -51,6 +51,7 @@ function Chart({ rows }: { readonly rows: readonly StepRow[] }) {
         {isMean ? "Mean steps" : "Steps"} <span class="plain">{isMean ? "" : spread(rows)}</span>
       </h2>
       <ColumnsChart columns={columns} label="The parts of each step" height={180} />
+      {!isMean && <Merged steps={rows.length} total={total} />}
       <ul class="legend">
         {PARTS.filter((part) => rows.some((row) => (partOf(row, part.id) ?? 0) > 0)).map((part) => (
           <li key={part.id} title={part.meaning}>
