@@ -189,7 +189,7 @@ def _floors(floor: Array, begin: Array, end: Array, known: Array, beside: Beside
         end: when it ended.
         known: whether it is a stand.
     """
-    result = floor.copy()
+    result: Array = floor.copy()
     stands = np.flatnonzero(known)[np.argsort(end[known], kind="stable")]
     leads = _leads(end[stands], beside)
     before, reached = [0], -_FOREVER
