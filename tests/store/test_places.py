@@ -1,5 +1,6 @@
 """Where a store may be made: what is no store is never deleted, and what killed imports left is."""
 
+import errno
 import fcntl
 import json
 import os
@@ -8,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.floor.errors import StoreError
+from stepscope.floor.errors import SourceError, StoreError
 from stepscope.store.build import import_source, open_source
 from stepscope.store.cache import locked
 from stepscope.store.manifest import STORE_FILE
 from stepscope.store.open import Store
+from stepscope.store.place import as_store_error
 
 from .test_build import trace
 
@@ -182,3 +184,23 @@ def test_a_lock_whose_file_was_taken_away_is_taken_again(tmp_path: Path) -> None
         with locked(target, waiting=False) as third:
             assert third
     assert not (tmp_path / ".store.lock").exists()
+
+
+def test_a_file_elsewhere_that_may_not_be_read_is_no_store_that_cannot_be_written(tmp_path: Path) -> None:
+    target = tmp_path / "run"
+    for file in (tmp_path / "run.json", tmp_path / "ranks" / "0", Path("/proc/1/fd/0")):
+        with pytest.raises(SourceError, match="may not be read: permission denied") as denied, as_store_error(target):
+            raise PermissionError(errno.EACCES, "Permission denied", str(file))
+        assert str(file) in denied.value.message
+        assert denied.value.slug == "no-permission"
+
+
+def test_a_place_that_cannot_be_written_is_called_so(tmp_path: Path) -> None:
+    target = tmp_path / "run"
+    for file in (target, target / "store.json", tmp_path / ".run.partial-1" / "x", tmp_path):
+        with pytest.raises(StoreError) as denied, as_store_error(target):
+            raise PermissionError(errno.EACCES, "Permission denied", str(file))
+        assert denied.value.slug == "not-writable"
+    with pytest.raises(StoreError) as full, as_store_error(target):
+        raise OSError(errno.ENOSPC, "No space left on device", "/elsewhere/export.sqlite")
+    assert full.value.slug == "disk-full"

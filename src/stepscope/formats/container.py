@@ -117,7 +117,7 @@ class ByteStream:
         try:
             data = self._stream.read(size)
         except OSError as error:
-            raise _unreadable(self._label, error) from error
+            raise unreadable(self._label, error) from error
         self._left -= len(data)
         return data
 
@@ -220,7 +220,7 @@ class Member:
         try:
             return ByteStream(opener, self.label, self.size, packed=packed)
         except OSError as error:
-            raise _unreadable(self.label, error) from error
+            raise unreadable(self.label, error) from error
 
     def _packed(self) -> Callable[[], Stream]:
         """Opens its bytes as they lie on disk or in an archive."""
@@ -292,7 +292,7 @@ def members(path: Path) -> Iterator[Member]:
         with ByteStream(partial(FileWindow, str(path)), str(path), status.st_size) as stream:
             head, layers = stream.peek(_TAR_BLOCK), stream.layers
     except OSError as error:
-        raise _unreadable(str(path), error) from error
+        raise unreadable(str(path), error) from error
     if layers == 0 and head[:4] in (b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08"):
         yield from _zip_members(path)
     elif _is_tar(head):
@@ -344,7 +344,8 @@ class Listings:
         )
 
 
-def _unreadable(label: str, error: OSError) -> SourceError:
+def unreadable(label: str, error: OSError) -> SourceError:
+    """The error for a file that the system does not let be read."""
     reason = (error.strerror or str(error)).lower()
     if isinstance(error, FileNotFoundError):
         return SourceError(f"{label} does not exist", hint="check the path", slug="no-such-file")

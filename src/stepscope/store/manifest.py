@@ -8,6 +8,7 @@ takes 1.5 ms per MiB, so that of large files only `stepscope check` compares the
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -267,7 +268,9 @@ def damaged_store(directory: Path | None, reason: str) -> StoreError:
 def is_store(path: str | os.PathLike[str]) -> bool:
     """Whether a directory is a store, of any version, also one that has lost its `store.json`."""
     directory = Path(path)
-    return (directory / STORE_FILE).is_file() or _has_rank_folders(directory)
+    with contextlib.suppress(PermissionError):  # who reads it next says so
+        return (directory / STORE_FILE).is_file() or _has_rank_folders(directory)
+    return False
 
 
 def holds_only_a_store(directory: Path) -> bool:

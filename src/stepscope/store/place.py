@@ -125,12 +125,28 @@ def _put_in_place(unfinished: Path, target: Path) -> None:
         shutil.rmtree(old, ignore_errors=True)
 
 
+_OF_READING = (errno.EACCES, errno.EPERM, errno.ENOENT, errno.EIO, errno.ESTALE, errno.ELOOP, errno.ENOTDIR)
+
+
+def _elsewhere(error: OSError, target: Path) -> Path | None:
+    """The file that an error of the system is about, where that is no part of a store, nor above it."""
+    if not isinstance(error.filename, str):
+        return None
+    file, store = Path(error.filename).absolute(), target.absolute()
+    if store.is_relative_to(file):
+        return None
+    # While a store is made, what becomes it lies beside its place.
+    first = file.relative_to(store.parent).parts[0] if file.is_relative_to(store.parent) else ""
+    return None if first == store.name or first.startswith(f".{store.name}.") else file
+
+
 @contextlib.contextmanager
 def as_store_error(target: Path) -> Iterator[None]:
-    """Errors of the system as errors that name the store and what to do.
+    """Errors of the system as errors that name the store and what to do, or what it was to be made of.
 
     Raises:
         StoreError: the disk is full, or the place cannot be written.
+        SourceError: a file elsewhere cannot be read.
     """
     try:
         yield
@@ -138,6 +154,11 @@ def as_store_error(target: Path) -> Iterator[None]:
         raise
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        if error.errno in _OF_READING and (file := _elsewhere(error, target)) is not None:
+            # Imported here: a command that finds its store in the cache must not wait for the readers.
+            from stepscope.formats.container import called, unreadable
+
+            raise unreadable(called(file), error) from None
         raise StoreError(
             f"{target}: {'the disk is full' if full else f'cannot be written ({error.strerror or error})'}",
             hint="free some space, or choose another place with -o or STEPSCOPE_CACHE"
