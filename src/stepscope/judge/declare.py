@@ -12,7 +12,7 @@ To add a rule, add a file to `rules` with one `@rule(...)` function, named alike
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -121,6 +121,8 @@ class Finding:
         ranks: ranks on which it was found, the worst first; empty where all count together.
         phase: phase of the step in which the time is lost, where one is known.
         trade_off: that of its cure, where it is not the rule's.
+        gaps: which waits of a device for its host it counts, by rank, recording and start, and what of each, in a mean
+            step (ns); empty where it counts none, or where they are not known one by one.
     """
 
     title: str
@@ -145,6 +147,7 @@ class Finding:
     ranks: tuple[int, ...] = ()
     phase: str | None = None
     trade_off: str = ""
+    gaps: Mapping[tuple[int, int, int], float] = field(default_factory=dict)
 
 
 def of_step(role: Role, share: float, metric: str, **more: Any) -> Finding:

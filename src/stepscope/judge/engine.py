@@ -24,6 +24,8 @@ from stepscope.judge.host_pace import held
 from stepscope.judge.waiting import waiting
 
 _MOST_CHECKS_NAMED = 3
+_SHARED = 0.1
+"""Less of the waits that a finding counts is not said to be another's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ def _judgement(facts: Facts, rules: Iterable[Rule]) -> list[Found]:
             if not own.failing(*rule.silent_without)
             for finding in rule.find(own)
         ]
-        ranked = _in_order(found)
+        ranked = _lost_once(_in_order(found))
         if ranked and ranked[0].finding.role in ("loss", "work"):
             ranked[0] = _marked(own, ranked[0])
         return ranked
@@ -84,6 +86,27 @@ def sound(facts: Facts) -> Iterator[Facts]:
     """The facts of all ranks but those that are damaged."""
     with without_ranks(facts.scope, facts.damaged_ranks) as scope:
         yield facts if scope is facts.scope else Facts(scope, facts)
+
+
+def _lost_once(ranked: list[Found]) -> list[Found]:
+    """The findings, of which those that count waits of another say so: a loss has one name. What limits the step is named
+    first, and then what comes first."""
+    told: list[Found] = []
+    advice = {}
+    for one in sorted(ranked, key=lambda one: not one.limits):
+        gaps = one.finding.gaps
+        for other in told:
+            shared = sum(ns for gap, ns in gaps.items() if gap in other.finding.gaps)
+            if shared > _SHARED * sum(gaps.values()):
+                advice[id(one)] = (
+                    f"{one.finding.advice} {time_text(shared)} of this time is counted in `{other.rule.id}`, too: it is lost once."
+                )
+                break
+        told.append(one)
+    return [
+        replace(one, finding=replace(one.finding, advice=advice[id(one)])) if id(one) in advice else one
+        for one in ranked
+    ]
 
 
 def _in_order(found: list[Found]) -> list[Found]:

@@ -49,6 +49,11 @@ class Wait:
     blocked: bool
 
     @property
+    def key(self) -> tuple[int, int, int]:
+        """Which gap of a recording's it is, as `Finding.gaps` has it."""
+        return self.gap.rank, self.gap.span, self.gap.start_ns
+
+    @property
     def is_cold_start(self) -> bool:
         """Whether the host was at something that takes this long only once."""
         return not self.blocked and self.filler is not None and self.filler.is_first_use

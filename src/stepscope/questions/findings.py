@@ -94,7 +94,7 @@ def findings(scope: Scope, id: str | None = None) -> pa.Table:  # noqa: A002  # 
     loss is, not how much of it a cure wins, so the lower bound is 0 unless a rule names evidence for more; of a single
     step it always is. What a cure moves elsewhere (loading in workers, to CPU cores that the step needs too) is its
     trade-off, which no saving counts. Findings overlap: a step that waits for its loader is not made faster twice, so
-    savings do not add up.
+    savings do not add up; where one counts single waits of a device that another counts, it says how much of its time that is.
 
     **Severity** goes by the same: high from 20 % of the step, medium from 5 % (the bands of xprof for time lost to
     input), low below, and note where nothing can be said of it.

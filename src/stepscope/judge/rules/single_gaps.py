@@ -158,6 +158,7 @@ def _found(
         hidden_ns=facts.hidden(_filling_ns(facts, waits), time_ns) if saves else 0.0,
         confidence="medium" if named else "low",
         evidence=tuple(_row(wait) for wait in waits[:_EVIDENCE]),
+        gaps={wait.key: wait.time_ns / facts.host_waits.steps for wait in waits},
         advice=advice,
         rank=longest.gap.rank if len(facts.scope.ranks) > 1 else None,
     )

@@ -79,6 +79,7 @@ def synchronization(facts: Facts) -> Iterator[Finding]:
     if not len(calls["rank"]):
         return
     blamed: list[Row] = []
+    gaps: dict[tuple[int, int, int], float] = {}
     called_ns = 0
     waits = {(broken.rank, broken.span): broken.waits for broken in facts.times.broken}
     for key, own in recordings(calls).items():
@@ -89,7 +90,9 @@ def synchronization(facts: Facts) -> Iterator[Finding]:
             ours = np.isin(own["call"], _OF_PROFILER) & ~own["in_operator"]
             _, once = np.unique(own["within"][~ours], return_index=True)
             called_ns += int(own["within_ns"][~ours][once].sum())
-            blamed += _blamed(own, of.start[late], of.end[late], lost_ns[late], facts.steps)
+            found = _blamed(own, of.start[late], of.end[late], lost_ns[late], facts.steps)
+            gaps |= {(*key, row.pop("start_ns")): row["idle_ns"] for row in found}
+            blamed += found
     rows = merged(blamed, "caller", "call", adding=("calls_per_step", "idle_ns"))
     rows.sort(key=lambda row: -row["idle_ns"])
     idle_ns = sum(row["idle_ns"] for row in rows)
@@ -103,6 +106,7 @@ def synchronization(facts: Facts) -> Iterator[Finding]:
         time_ns=idle_ns,
         hidden_ns=facts.hidden(called_ns / facts.steps, idle_ns),
         evidence=first(rows),
+        gaps=gaps,
         advice=_wait_less(facts),
     )
 
@@ -143,5 +147,13 @@ def _blamed(calls: dict[str, Array], start: Array, end: Array, lost_ns: Array, s
             continue
         seen.add(gap)
         idle_ns = int(lost_ns[gap]) / steps
-        rows.append({"caller": caller, "call": call, "calls_per_step": 1 / steps, "idle_ns": idle_ns})
+        rows.append(
+            {
+                "start_ns": int(start[gap]),
+                "caller": caller,
+                "call": call,
+                "calls_per_step": 1 / steps,
+                "idle_ns": idle_ns,
+            }
+        )
     return rows

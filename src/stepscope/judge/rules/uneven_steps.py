@@ -106,6 +106,9 @@ def uneven_steps(facts: Facts) -> Iterator[Finding]:
     if not median or more / median <= _SHARE.value:
         return
     rows.sort(key=lambda row: row["step_ns"] - row["kernel_ns"], reverse=True)
+    beyond = {
+        (row["rank"], row["window_ns"]): row["step_ns"] - row["kernel_ns"] - float(np.median(waits)) for row in rows
+    }
     usual = {part: float(np.median([row[f"{part}_ns"] for row in rows])) for part in PARTS}
     longest = rows[0]
     grown = max(PARTS[1:], key=lambda part: longest[f"{part}_ns"] - usual[part])
@@ -121,6 +124,7 @@ def uneven_steps(facts: Facts) -> Iterator[Finding]:
         lost_on="job",
         confidence="high" if sure else "medium",
         evidence=first({k: v for k, v in row.items() if k != "window_ns"} for row in rows),
+        gaps=_gaps(facts, beyond),
         rank=longest["rank"],
         step=longest["step"],
         window_ns=longest["window_ns"],
@@ -129,6 +133,27 @@ def uneven_steps(facts: Facts) -> Iterator[Finding]:
         "checkpoints and logging, garbage collection and slow batches show up like this.",
         query="stepscope steps SRC --json",
     )
+
+
+def _gaps(facts: Facts, beyond: dict[tuple[int, tuple[int, int]], float]) -> dict[tuple[int, int, int], float]:
+    """The longest waits of a device for its host in long steps, up to what these take beyond the others, in a mean step (ns).
+
+    Args:
+        beyond: by rank, and start and end of each step.
+    """
+    found = {}
+    left = dict(beyond)
+    for wait in facts.host_waits.long:
+        of = (
+            step
+            for step in left
+            if step[0] == wait.gap.rank and step[1][0] <= wait.gap.start_ns < step[1][1] and left[step] > 0
+        )
+        if (step := next(of, None)) is not None:
+            ns = min(left[step], wait.time_ns)
+            left[step] -= ns
+            found[wait.key] = ns / len(beyond)
+    return found
 
 
 def _of_phases(facts: Facts) -> Iterator[Finding]:
