@@ -51,6 +51,25 @@ def test_processes_of_one_file_are_one_file(answer):
     assert rows_of(table, "recorded")["files"]["count"] == 2
 
 
+def test_of_chosen_steps_the_head_is_of_the_recordings_that_have_them(answer):
+    """A rank recorded twice: the second recording has neither of the chosen steps' events, nor their time."""
+    rows: Any = {
+        "source": [{"span": span, "path": f"{span}.json", "events_kept": 50} for span in (0, 1)],
+        "step": [{"span": n // 2, "step": n, "start_ns": 1000 * n, "end_ns": 1000 * n + 900} for n in range(4)],
+        "host_event": [
+            {"span": n // 2, "step": n, "name": "aten::mm", "start_ns": 1000 * n, "dur_ns": 500, "kind": "operator"}
+            for n in range(4)
+        ],
+    }
+    every, chosen = (rows_of(answer("summary", rows, **asked), "recorded") for asked in ({}, {"steps": [1]}))
+    assert (every["files"]["count"], every["events"]["count"], every["recordings"]["count"]) == (2, 100, 2)
+    assert every["events"]["text"] is None
+    assert (chosen["files"]["count"], chosen["events"]["count"]) == (1, 50)
+    assert chosen["events"]["text"] == "1 of them in the chosen step"
+    assert chosen["duration"]["time_ns"] is None
+    assert "recordings" not in chosen
+
+
 def test_a_device_without_a_name_is_called_so(answer):
     unnamed = {"rank": 0, "device": 0, "kind": "rocm", "used": True}
     items = [row["item"] for row in answer("summary", {**TRAINING, "device": [unnamed]}).rows()]

@@ -167,7 +167,7 @@ def _recorded(scope: Scope, facts: Facts) -> Iterator[Row]:
     from stepscope.analysis.counted import left_out_of_means
     from stepscope.analysis.overview import devices
 
-    sources = scope.sql("SELECT * FROM source ORDER BY rank, span, path").to_pylist()
+    sources = _sources(scope)
     tools = dict.fromkeys(" ".join(word for word in (row["tool"], row["tool_version"]) if word) for row in sources)
     yield {"item": "tool", "text": ", ".join(filter(None, tools)) or None}
     yield {
@@ -175,7 +175,7 @@ def _recorded(scope: Scope, facts: Facts) -> Iterator[Row]:
         "count": len({file_of(row["path"]) for row in sources}),
         "text": _damage(sources) or "all events read",
     }
-    yield {"item": "events", "count": sum(row["events_kept"] for row in sources)}
+    yield {"item": "events", "count": sum(row["events_kept"] for row in sources), "text": _chosen_events(scope)}
     yield _ranks(scope, facts)
     yield from _clocks(scope)
     spans = len({(row["rank"], row["span"]) for row in sources})
@@ -203,8 +203,27 @@ def _recorded(scope: Scope, facts: Facts) -> Iterator[Row]:
     if left_out := left_out_of_means(facts.scope):
         count = times.steps - len(times.step_ns)
         yield {"item": "left out", "count": count, "text": left_out}
-    longest = max(times.recorded_ns.values(), default=None)
+    # Of chosen steps their own time tells more, and a store may hold no more than these.
+    longest = max(times.recorded_ns.values(), default=None) if scope.steps is None else None
     yield {"item": "duration", "time_ns": longest, "text": "of the rank recorded longest"}
+
+
+def _sources(scope: Scope) -> list[Row]:
+    """The files of the recordings asked about: where steps were chosen, of those that have them."""
+    sources: list[Row] = scope.sql("SELECT * FROM source ORDER BY rank, span, path").to_pylist()
+    if scope.steps is None:
+        return sources
+    steps = scope.sql("SELECT DISTINCT rank, span FROM step").to_pylist()
+    having = {(row["rank"], row["span"]) for row in steps}
+    return [row for row in sources if (row["rank"], row["span"]) in having] or sources
+
+
+def _chosen_events(scope: Scope) -> str | None:
+    """How many events of the host and the device belong to the chosen steps; None where none were chosen."""
+    if scope.steps is None:
+        return None
+    count = scope.value("SELECT (SELECT count(*) FROM host_event) + (SELECT count(*) FROM device_event)")
+    return f"{count_text(count)} of them in the chosen {plural(len(scope.steps), 'step')}"
 
 
 def _capabilities(device: Row) -> Iterator[str]:

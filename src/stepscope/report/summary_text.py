@@ -151,7 +151,9 @@ def _ranks(found: dict[str, Row]) -> str:
 def _files(found: dict[str, Row]) -> str:
     files = found["files"]
     number = f"{count_text(files['count'])} {plural(files['count'], 'file')}"
-    return f"{number}, {count_text(found['events']['count'])} events; {files['text']}"
+    events = found["events"]
+    chosen = f", {events['text']}" if events["text"] else ""
+    return f"{number}, {count_text(events['count'])} events{chosen}; {files['text']}"
 
 
 def _steps(found: dict[str, Row]) -> str:
