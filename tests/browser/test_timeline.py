@@ -66,6 +66,7 @@ def test_a_link_shows_what_its_sender_saw(show: Any) -> None:
     page.wait_for_url("**from=1156800&to=1195200&at=0.s0.0**")
     page.reload()
     assert "32.00 µs" in chosen(page, "ops::\U0001f525émoji").inner_text()
+    page.wait_for_selector("text=/^2 of 6$/")
     page.locator(".related button").first.click()
     page.wait_for_url("**at=0.h0**")
 

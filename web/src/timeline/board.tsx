@@ -239,6 +239,8 @@ export function Board({ layout, recording, onWrite }: Props) {
         if (place === null) return;
         setChosen(markAt(place));
         reveal(place);
+        // What is searched for stays marked, and counted from here.
+        if (kept.find !== "") asked("find", { name: kept.find, at: place.start_ns }, setFound, left);
         if (kept.range === null) setRange(around(place.start_ns, place.end_ns, bounds));
       };
       asked("event", kept.at, open, left);
