@@ -120,6 +120,23 @@ def test_an_interval_that_reaches_below_zero_is_not_told_as_one() -> None:
     )
 
 
+def test_a_plan_that_was_complete_before_the_run_ended_is_of_its_first_part() -> None:
+    rows = [*_whole(990, 1_000, 1_010), *_event("forward", 0, 1, 500, 501)]
+    alone = "means and intervals of events are of that part of the run alone."
+
+    def last(complete: str, *beside: dict[str, Any]) -> str:
+        metadata = f'{{"complete": {complete}, "iterations_run": 840}}'
+        return _told(rows, source=[{"format": "inline", "metadata": metadata}, *beside])[-1]
+
+    def phases(steps: int) -> dict[str, Any]:
+        return {"span": 1, "format": "phases", "metadata": f'{{"steps": {steps}}}'}
+
+    assert last("true", phases(100_000)) == f"The plan was complete after 840 of 100\u202f000 iterations: {alone}"
+    assert last("true") == f"The plan was complete after 840 iterations: {alone}"
+    assert last("true", phases(840)).startswith("Of 1 event")
+    assert last("false", phases(100_000)).startswith("Of 1 event")
+
+
 def test_of_several_ranks_the_slowest_is_told_of() -> None:
     rows = [*_whole(100), *_whole(200, rank=1), *_event("forward", 0, 1, 50, rank=1)]
     assert _told(rows) == [

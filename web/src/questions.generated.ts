@@ -308,7 +308,7 @@ export type Rows = {
     start_offset_ns: number; share_ratio: number; ran_on: string; start_index: number; end_index: number;
     inside: string; longer_than: string; occurrence: number; device: number; stream: number; clock: string;
     overhead_ratio: number; overhead_low_ratio: number; overhead_high_ratio: number; armed_every: number;
-    models: number; kind: string; span: number;
+    models: number; complete_after: number; iterations: number; kind: string; span: number;
   }>;
   /** Which phase of the step takes the time, over the entire run? */
   "phases": Row<{

@@ -141,7 +141,7 @@ class RecordingQuestions(Asks):
         Columns: label, rank, ranks, n, alike, average_ns, max_ns, slowest_rank, mean_ns, median_ns, std_ns,
         relative_std_ratio, p5_ns, p95_ns, ci95_low_ns, ci95_high_ns, stable, start_offset_ns, share_ratio, ran_on,
         start_index, end_index, inside, longer_than, occurrence, device, stream, clock, overhead_ratio,
-        overhead_low_ratio, overhead_high_ratio, armed_every, models, kind, span.
+        overhead_low_ratio, overhead_high_ratio, armed_every, models, complete_after, iterations, kind, span.
         """
         return self.ask("inline", by=by, **asked)
 

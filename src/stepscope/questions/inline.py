@@ -33,7 +33,12 @@ _COST = """
         (metadata->>'$.overhead.ratio_low')::DOUBLE AS low,
         (metadata->>'$.overhead.ratio_high')::DOUBLE AS high,
         try_cast(metadata->>'$.armed_every' AS INTEGER) AS every,
-        1 + json_array_length(metadata, '$.model_changes') AS models
+        1 + json_array_length(metadata, '$.model_changes') AS models,
+        CASE WHEN metadata->>'$.complete' = 'true' THEN try_cast(metadata->>'$.iterations_run' AS INTEGER) END AS complete_after,
+        (
+            SELECT max(try_cast(beside.metadata->>'$.steps' AS INTEGER)) FROM source AS beside
+            WHERE beside.format = 'phases' AND beside.rank = source.rank
+        ) AS iterations
     FROM source WHERE format = 'inline'
 """
 _PER_RANK = f"""
@@ -59,6 +64,8 @@ _PER_RANK = f"""
                 AND around.ci95_high_ns < bounded.ci95_low_ns
         ) AS longer_than, occurrence, device, stream, clock, kind, span,
         CASE WHEN kind = 'iteration' THEN cost.models END AS models,
+        CASE WHEN kind = 'iteration' THEN cost.complete_after END AS complete_after,
+        CASE WHEN kind = 'iteration' THEN cost.iterations END AS iterations,
         CASE WHEN kind = 'iteration' THEN cost.ratio END AS overhead_ratio,
         CASE WHEN kind = 'iteration' THEN cost.low END AS overhead_low_ratio,
         CASE WHEN kind = 'iteration' THEN cost.high END AS overhead_high_ratio,
@@ -156,6 +163,14 @@ _OVER_RANKS = """
             "count",
             shown=False,
         ),
+        Column(
+            "complete_after",
+            "int",
+            "for iterations: after so many of them all that was planned was measured; NULL where that took the run",
+            "count",
+            shown=False,
+        ),
+        Column("iterations", "int", "for iterations: those of the run, by the phases beside", "count", shown=False),
         Column("kind", "text", "event or iteration", shown=False),
         SPAN,
     ),

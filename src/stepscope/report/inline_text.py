@@ -38,8 +38,8 @@ def inline_lines(table: Table, *, width: int, most: int | None, bars: bool) -> l
 
 
 def conclusion(rows: list[Row]) -> list[str]:
-    """Six sentences at most: of the slowest rank what an iteration takes, what of it where, how sure that is,
-    and what measuring cost.
+    """Seven sentences at most: of the slowest rank what an iteration takes, what of it where, how sure that is, what
+    measuring cost, and of which part of the run this is.
 
     Args:
         rows: those of `inline`, by rank.
@@ -56,7 +56,21 @@ def conclusion(rows: list[Row]) -> list[str]:
         told += [*(_apart(whole, own) or _parts(own, whole)), _how_sure(own)]
     if whole["overhead_ratio"] is not None:
         told.append(_cost(whole))
+    if own and (part := _part(whole)):
+        told.append(part)
     return told
+
+
+def _part(whole: Row) -> str:
+    """Of which part of the run the events were measured; nothing where it is the run."""
+    until, run = whole["complete_after"], whole["iterations"]
+    if until is None or (run is not None and run <= until):
+        return ""
+    of = "" if run is None else f" of {count_text(run)}"
+    return (
+        f"The plan was complete after {count_text(until)}{of} iterations: means and intervals of events are of that part "
+        "of the run alone."
+    )
 
 
 def _cost(whole: Row) -> str:
