@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.analysis.call_tree import CallTree, call_tree, call_tree_of_stacks, regrouped
+from stepscope.analysis.residual_places import FEWEST_SAMPLES
 from stepscope.floor.units import count_text, plural
 from stepscope.formats.frames import UNKNOWN, Frame, parsed
 
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
 
 FIGURES = ("ns", "samples", "instructions", "cycles")
 """The columns of a tree's figures."""
-
-FEWEST_SAMPLES = 20
-"""Samples that tell parts: a place with half of 20 has between 30 and 70 % of the time, with 95 % confidence."""
 
 _SAMPLED = """
     SELECT coalesce(clock, 'unknown') AS clock, coalesce(frames, '') AS frames,

@@ -11,6 +11,9 @@ from stepscope.formats.vocabulary import is_framework_frame, is_program_frame, r
 if TYPE_CHECKING:
     from stepscope.answers.scope import Scope
 
+FEWEST_SAMPLES = 20
+"""Samples that tell parts: a place with half of 20 has between 30 and 70 % of the time, with 95 % confidence."""
+
 _STACKS = """
     SELECT frames, sum(weight)::BIGINT AS samples FROM stack_sample
     JOIN call_stack USING (rank, span, stack_id) WHERE phase = 'residual' GROUP BY frames

@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from stepscope.costs.dtype import recorded_dtype, size_of
 
@@ -23,8 +22,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|inf|n
 Value = bool | int | float | str | tuple["Value", ...] | None
 
 
-@dataclass(frozen=True, slots=True)
-class Tensor:
+class Tensor(NamedTuple):
     """A tensor input: its shape, element type and strides (in elements), where recorded."""
 
     shape: tuple[int, ...]
@@ -69,15 +67,13 @@ class Tensor:
         return None if size is None else self.elements * size
 
 
-@dataclass(frozen=True, slots=True)
-class TensorList:
+class TensorList(NamedTuple):
     """A list of tensors. Recorders leave lists of more than 30 out: they appear empty."""
 
     tensors: tuple[Tensor, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Scalar:
+class Scalar(NamedTuple):
     """An input that is no tensor; `value` is None where the recording does not give it."""
 
     value: Value
@@ -91,8 +87,7 @@ class Untold(Exception):  # noqa: N818 - no error: the recording does not tell e
     """An input that a formula needs is not in the recording: the call cannot be counted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """One operator call.
 
     Args:
@@ -104,7 +99,7 @@ class Call:
 
     name: str
     arguments: tuple[Argument, ...]
-    related: tuple[Call, ...] = field(default=())
+    related: tuple[Call, ...] = ()
 
     def argument(self, index: int) -> Argument:
         """Return an input by position, or None where there is none."""

@@ -22,8 +22,6 @@ from stepscope.costs.work import Unit
 from stepscope.floor.errors import UsageError
 from stepscope.floor.plugins import load
 
-_TOML = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
-
 _TYPES = frozenset(SIZES) | {"tf32"}
 _KEYS = frozenset(
     {
@@ -240,8 +238,10 @@ def parse_hardware(text: str) -> Hardware:
     Raises:
         UsageError: the text is no TOML, or a row is wrong; says which and what.
     """
+    # Imported here: names of operators and kernels are read without it.
+    toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     try:
-        content = _TOML.loads(text)
+        content = toml.loads(text)
     except (ValueError, RecursionError) as error:
         raise UsageError(
             f"the hardware file is no TOML: {error}",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, lru_cache, wraps
+from typing import NamedTuple
 
 from stepscope.costs.call import Call, Untold, parse_call
 from stepscope.costs.families import MODELS
@@ -19,8 +20,7 @@ _LONGEST = 4096
 _LARGEST = (1 << 63) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """A distinct operator call as a store keeps it; texts are those of table `operator_input`.
 
     Args:
@@ -44,8 +44,7 @@ class Row:
     related: tuple[Row, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Formula:
+class Formula(NamedTuple):
     """A formula as the documentation prints it."""
 
     formula: str

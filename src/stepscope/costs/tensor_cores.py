@@ -16,7 +16,6 @@ kernels of recorded traces.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -28,8 +27,7 @@ from stepscope.floor.patterns import lazily
 _LONGEST_NAME = 8192
 
 
-@dataclass(frozen=True, slots=True)
-class TensorCoreUse:
+class TensorCoreUse(NamedTuple):
     """What a kernel's name says about tensor cores.
 
     Args:
@@ -273,8 +271,7 @@ def lacks_tensor_cores(device: str | None) -> bool:
     return device is not None and _WITHOUT.search(device) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Misaligned:
+class Misaligned(NamedTuple):
     """A size that keeps a product from the fast kernels.
 
     Args:

@@ -85,6 +85,8 @@ class Facts(Recorded):
     @cached_property
     def lateness(self) -> Lateness | None:
         """Whom ranks wait for in collectives that were matched over ranks; None where none was."""
+        if not self.matched_over_ranks:
+            return None
         from stepscope.analysis.lateness import find_lateness
 
         return find_lateness(self.scope)
@@ -410,6 +412,8 @@ class Facts(Recorded):
     @cached_property
     def measured(self) -> list[MeasuredKernel]:
         """Kernels whose hardware counters another run measured, by name and shape, the longest first."""
+        if self.scope.has_none("measured_kernel"):
+            return []
         from stepscope.analysis.measured_kernels import joined_kernels
 
         with every_step(self.scope) as whole:

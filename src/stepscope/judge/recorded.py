@@ -173,7 +173,21 @@ class Recorded:
 
     def there(self, table: str, condition: str = "true") -> bool:
         """Whether a table has a row of which this holds."""
-        return bool(self.scope.value(f"SELECT EXISTS (SELECT 1 FROM {table} WHERE {condition})"))
+        return not self.scope.has_none(table) and bool(
+            self.scope.value(f"SELECT EXISTS (SELECT 1 FROM {table} WHERE {condition})")
+        )
+
+    def rows_of(self, table: str, text: str) -> list[Row]:
+        """Rows of a query over the rows of a table; where it has none, nothing is asked."""
+        return [] if self.scope.has_none(table) else self._rows(text)
+
+    @cached_property
+    def matched_over_ranks(self) -> bool:
+        """Whether a collective of the recording was matched over ranks, whichever of them were asked for."""
+        if self.scope.has_none("collective"):
+            return False
+        found = "SELECT rank FROM collective WHERE match_id IS NOT NULL LIMIT 1"
+        return bool(self.scope.kept(f"{__name__} matched", lambda: self.scope.store.sql(found).num_rows > 0))
 
     def _rows(self, text: str) -> list[Row]:
         rows: list[Row] = self.scope.sql(text).to_pylist()

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from stepscope.formats.vocabulary import step_number
 from stepscope.link.columns import texts_at, words
 from stepscope.link.device import Device
+from stepscope.link.first_step import ENOUGH_STEPS, SLOW_FIRST
 from stepscope.link.host import (
     ANNOTATION,
     BACKWARD,
@@ -46,12 +47,6 @@ _ALIKE = 0.5
 _IN_A_CUT_FILE = 0.99
 """A step of a file that breaks off lacks events, wherever it lies, where it has less than this share of the device
 events or of the operators of the step that has most: tracers write in another order than that of time."""
-
-SLOW_FIRST = 1.5
-"""A first step that takes more than so many times the median of the others, and longer than any of them,
-spoils their mean: warm-up of libraries and of the recorder easily doubles a step."""
-ENOUGH_STEPS = 3
-"""Steps, the first among them, below which the others have no median to speak of."""
 
 
 @dataclass(slots=True)

@@ -99,7 +99,11 @@ def summary(scope: Scope) -> pa.Table:
     Operators and modules are ranked by device self time; where no device work could be linked to
     them, by self time on the host.
     """
-    scope.hold()
+    events = scope.value("SELECT sum(events_kept) FROM source") or 0
+    if events <= ALL_RULES_UP_TO:
+        scope.hold()
+    else:  # to read all events of a long recording takes longer than the quick rules' few queries
+        scope.hold(())
     from stepscope.analysis.overview import top_kernels, top_modules, top_operators
     from stepscope.judge.engine import judge, sound
     from stepscope.judge.facts import Facts
@@ -107,7 +111,6 @@ def summary(scope: Scope) -> pa.Table:
     from stepscope.judge.rules.data_quality import hides_idle
 
     facts = scope.once(Facts, lambda: Facts(scope))
-    events = scope.value("SELECT sum(events_kept) FROM source") or 0
     found = judge(facts, every() if events <= ALL_RULES_UP_TO else quick())
     checks = scope.sql(
         """

@@ -16,8 +16,7 @@ leaves, also where there are more keys than queries; `full` counts all.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from stepscope.costs.call import Call, Scalar, Tensor
 from stepscope.costs.dtype import accumulate_type
@@ -28,8 +27,7 @@ MODELS = Models()
 Corner = Literal["top", "bottom"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Layout:
+class _Layout(NamedTuple):
     """Where an operator keeps what.
 
     `heads_first` is the order [B, H, N, d], else it is [B, N, H, d]. `lengths` are the positions of
@@ -128,8 +126,7 @@ def _clipped_sum(start: int, count: int, high: int) -> int:
     return above * high + middle * (start + below) + middle * (middle - 1) // 2
 
 
-@dataclass(frozen=True, slots=True)
-class _Extent:
+class _Extent(NamedTuple):
     """What decides the number of products: independent heads, queries and keys of each."""
 
     heads: int

@@ -16,7 +16,7 @@ much, and for the bias gradient, which it leaves out.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from stepscope.costs.call import Call, Scalar, Tensor, spread
 from stepscope.costs.dtype import is_complex, real_of
@@ -25,8 +25,7 @@ from stepscope.costs.work import Conventions, Model, Models, Work, by_name, size
 MODELS = Models()
 
 
-@dataclass(frozen=True, slots=True)
-class _Layout:
+class _Layout(NamedTuple):
     """Positions of a forward call's arguments; None for one that the operator does not have."""
 
     bias: int | None

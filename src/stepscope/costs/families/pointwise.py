@@ -8,14 +8,12 @@ in-place form. An operator that is not in the table has no model.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Result = Literal["same", "float", "bool", "real", "divide"]
 
 
-@dataclass(frozen=True, slots=True)
-class Pointwise:
+class Pointwise(NamedTuple):
     """One element-wise operator.
 
     Args:

@@ -11,8 +11,7 @@ in m, which are small, are left out.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from stepscope.costs.call import Call, Scalar, Tensor
 from stepscope.costs.dtype import is_float, real_of, scalar_type
@@ -23,8 +22,7 @@ MODELS = Models()
 Result = Literal["same", "sum", "bool", "index", "real"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Reduction:
+class _Reduction(NamedTuple):
     """One reduction: operations for each input and each result, and where its arguments are."""
 
     each: int

@@ -11,7 +11,7 @@ Schmidhuber (1997), GRU of Cho et al. (2014).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from stepscope.costs.call import Call
 from stepscope.costs.work import Conventions, Models, Work, dense, sized, stored, total
@@ -22,8 +22,7 @@ _GATES_OF_MODE = {0: 1, 1: 1, 2: 4, 3: 3}
 """cuDNN's and MIOpen's modes: plain with ReLU, plain with tanh, LSTM, GRU."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Layers:
+class _Layers(NamedTuple):
     """Positions of a whole network's arguments; `cell` is None where the operator has none."""
 
     weights: int

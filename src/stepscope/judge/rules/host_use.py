@@ -43,7 +43,7 @@ def host_use(facts: Facts) -> Iterator[Finding]:
     """A metric of the complete run that misses its threshold, the mean of the ranks: of the recorder's own figures or of a
     summary of APS. Use of processors is not judged where a device was timed. What of it a step could save no such metric says.
     """
-    parts = facts.scope.sql(HOST_PARTS).to_pylist()
+    parts = facts.rows_of("host_metric", HOST_PARTS)
     if not parts:
         return
     on_device = facts.scope.value(DEVICE_TIMED)
@@ -99,7 +99,7 @@ def host_flagged(facts: Facts) -> Iterator[Finding]:
     `host-use` judges is left out, and so are parts of a metric that is flagged, too (cache and DRAM stalls are parts of
     memory stalls). What of it a step could save no such metric says.
     """
-    rows = [row for row in facts.scope.sql(_FLAGGED).to_pylist() if not row["advice"].startswith(_ON_OUTLIERS)]
+    rows = [row for row in facts.rows_of("host_metric", _FLAGGED) if not row["advice"].startswith(_ON_OUTLIERS)]
     flagged = {row["kind"] for row in rows}
     for row in rows:
         if row["kind"] not in _OF_THE_HOST or _PART_OF.get(row["kind"]) in flagged:

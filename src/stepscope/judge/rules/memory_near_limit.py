@@ -30,7 +30,7 @@ def memory_near_limit(facts: Facts) -> Iterator[Finding]:
     time, but the next larger batch will fail, and an allocator that has no room gives memory back and
     asks for it again.
     """
-    rows = facts.host(_PEAK)
+    rows = facts.rows_of("memory_event", _PEAK)
     if not rows or rows[0]["share_ratio"] <= _SHARE.value:
         return
     worst = rows[0]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from stepscope.analysis.memory.out_of_memory import Failure, failures
 from stepscope.floor.units import bytes_text
 from stepscope.judge.declare import Finding, Threshold, rule
 from stepscope.judge.facts import Facts
+
+if TYPE_CHECKING:
+    from stepscope.analysis.memory.out_of_memory import Failure
 
 _IN_PIECES = Threshold(
     "memory that the allocator held and nobody used, of what was asked for",
@@ -30,6 +33,10 @@ def out_of_memory(facts: Facts) -> Iterator[Finding]:
     gives back what lies in segments without any use before it fails, so that what is left lies between
     blocks in use. It saves no time.
     """
+    if facts.scope.has_none("allocator_event"):
+        return
+    from stepscope.analysis.memory.out_of_memory import failures
+
     last: dict[tuple[int, int], Failure] = {}
     found = failures(facts.scope, facts.memories)
     for failure in found:
