@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 
+LACKS_RANKS = "coalesce(matched_ranks < group_size AND operation NOT IN ('send', 'recv', 'send_recv'), false)"
+"""Matched collectives of which a rank of the group is not among the matched ones (SQL): it may have arrived last."""
+
+
 def _kept(column: str) -> str:
     """The part of a time or an amount that a window leaves of a collective: in proportion to its time."""
     return f"(c.{column}::HUGEINT * event.dur_ns // greatest(c.end_ns - c.start_ns, 1))::BIGINT"

@@ -266,11 +266,15 @@ def _nothing(scope: Scope) -> str:
 
 
 def _note(scope: Scope, lateness: Lateness) -> str:
+    from stepscope.analysis.collectives import LACKS_RANKS
     from stepscope.answers.scope import Scope as Whole
     from stepscope.answers.sound import damaged_ranks, ranks_text
 
     with Whole(scope.store, all_times=True) as whole:
         damaged = damaged_ranks(whole)
+        lacking = whole.value(
+            f"SELECT count(DISTINCT match_id) FROM collective WHERE match_id IS NOT NULL AND {LACKS_RANKS}"
+        )
     untold = lateness.untold
     number = lateness.collectives
     were = "collective was" if number == 1 else "collectives were"
@@ -279,14 +283,16 @@ def _note(scope: Scope, lateness: Lateness) -> str:
         told = "the clocks do not tell who arrived last"
         told += ", or it was a rank that is left out" if damaged else ""
         lines.append(f"for {untold} of them {told}, and no rank is charged")
+    if lacking:
+        lines.append("some lack a rank of their group, which may be the one that the others waited for")
     if damaged:
         lines.append(f"{ranks_text(damaged)}, whose recording is damaged, left out")
     if not lateness.followed:
         lines.append("waits cannot be followed to their origin and stay with the rank that came last")
-    return f"{'; '.join(lines)}. {_named(lateness)}".strip()
+    return f"{'; '.join(lines)}. {_named(lateness, 'No recorded rank' if lacking else 'No rank')}".strip()
 
 
-def _named(lateness: Lateness) -> str:
+def _named(lateness: Lateness, none: str) -> str:
     """Which rank is a straggler, or how far the latest is from that; nothing where no step is marked."""
     from stepscope.analysis.lateness import CAUSES
     from stepscope.analysis.straggler import LATE_ABOVE, late_in_collectives, recorded_lateness
@@ -319,4 +325,4 @@ def _named(lateness: Lateness) -> str:
         if ratio < LATE_ABOVE
         else ", and more than half of the ranks nearly as much"
     )
-    return f"No rank is a straggler: rank {rank} costs the others most, {ratio_text(ratio)} of a step{least}{before}."
+    return f"{none} is a straggler: rank {rank} costs the others most, {ratio_text(ratio)} of a step{least}{before}."

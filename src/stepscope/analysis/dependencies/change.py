@@ -252,10 +252,18 @@ class WhatIf:
         for duration in (times.duration, times.certain_duration):
             duration[work] = np.rint(duration[work] * factor).astype(np.int64)
         transfers = transfers[chosen[graph.target[transfers]]]
-        for lag in (times.lag, times.certain_lag):
-            self._shorten_transfers(lag, transfers, factor)
+        self._shorten_transfers(times, transfers, factor)
 
-    def _shorten_transfers(self, lag: Array, edges: Array, factor: float) -> None:
+    def _shorten_transfers(self, times: _Times, edges: Array, factor: float) -> None:
+        """Of collectives that lack a rank it is not known how much was a wait for it: nothing of them is certain."""
+        graph = self.graph
+        after_all = graph.why[edges] == TRANSFER
+        lacking = np.zeros(len(graph.time), bool)
+        lacking[graph.target[edges[after_all]]] = graph.place[graph.source[edges[after_all]]] > 0
+        for lag, of in ((times.lag, edges), (times.certain_lag, edges[~lacking[graph.target[edges]]])):
+            self._shorten(lag, of, factor)
+
+    def _shorten(self, lag: Array, edges: Array, factor: float) -> None:
         graph = self.graph
         transfer = np.zeros(len(graph.time), np.int64)
         after_all = edges[graph.why[edges] == TRANSFER]
@@ -267,8 +275,7 @@ class WhatIf:
         """Transfers take no time. Of a collective that was not matched it is not known what was transfer and what a
         wait for others: at least the fastest of those alike was."""
         work, transfers, talks = self._work()
-        for lag in (times.lag, times.certain_lag):
-            self._shorten_transfers(lag, transfers, 0.0)
+        self._shorten_transfers(times, transfers, 0.0)
         alone = work[talks[work]]
         graph = self.graph
         for number, events in enumerate(graph.recordings):

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from stepscope.analysis.dependencies.graph import Graph, build
 from stepscope.analysis.dependencies.named import named_pieces
+from stepscope.analysis.dependencies.net import MEETING
 from stepscope.analysis.dependencies.stretch import stretches
 from stepscope.analysis.recording import every_step
 from stepscope.answers.scope import Scope
@@ -45,6 +46,9 @@ def lacks(graphs: Sequence[Graph], unmatched: str) -> str:
     if alone:
         were = "collective was" if alone == 1 else "collectives were"
         notes.append(f"{alone} {were} not matched across ranks: {unmatched}.")
+    if lacking := sum(int(((graph.kind == MEETING) & (graph.place > 0)).sum()) for graph in graphs):
+        were = "collective lacks a rank that was" if lacking == 1 else "collectives lack a rank that was"
+        notes.append(f"{lacking} {were} not recorded, and may have come last: a wait for it counts as transfer.")
     if not all(all(graph.waits_recorded) for graph in graphs):
         notes.append(
             "Waits of streams are not all recorded (cuda_sync): what a stream or a call waited for is told by the order of "

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from stepscope.analysis.collectives import LACKS_RANKS
 from stepscope.analysis.dependencies.device import add_streams, find_waits
 from stepscope.analysis.dependencies.events import Events, places, read_events
 from stepscope.analysis.dependencies.host import add_threads
@@ -30,7 +31,8 @@ class Graph:
         duration: how long the device work that starts there took (ns).
         kind: HOST, ...
         recording: place in `recordings`.
-        place: thread of a moment of the host, else row of the recording's work.
+        place: thread of a moment of the host; of a meeting, 1 where a rank of it was not recorded and may have come last; else
+            row of the recording's work.
         first: of each moment, where its edges start in the columns of edges; one more for the end.
         source: of each edge, the moment before.
         target: and the moment after.
@@ -92,8 +94,8 @@ class Graph:
         return np.array(chosen[::-1], np.int64)
 
 
-_MATCHED = """
-    SELECT collective.rank, coalesce(collective.id, host_id) AS id, collective.id IS NULL AS on_host, match_id, last_rank IS NOT NULL AS told, max(start_ns) OVER shared AS arrived,
+_MATCHED = f"""
+    SELECT collective.rank, coalesce(collective.id, host_id) AS id, collective.id IS NULL AS on_host, match_id, last_rank IS NOT NULL AS told, {LACKS_RANKS} AS lacking, max(start_ns) OVER shared AS arrived,
         rank.clock_uncertainty_ns
     FROM collective JOIN rank USING (rank)
     WHERE span = $span AND start_ns < $until AND end_ns >= $since AND match_id IS NOT NULL
@@ -146,6 +148,7 @@ def build(scope: Scope, stretch: Stretch) -> Graph:
                     "end_ns": rows["end_ns"][at],
                     "arrived": mine["arrived"],
                     "told": mine["told"],
+                    "lacking": mine["lacking"],
                     "unsure": np.ma.filled(mine["clock_uncertainty_ns"], 0),
                 }
             )
@@ -193,8 +196,8 @@ def _add_meetings(net: Net, members: list[Columns]) -> None:
     all_of = {name: np.concatenate([one[name] for one in members]) for name in members[0]}
     if not len(all_of["match"]):
         return
-    numbers, first, which = np.unique(all_of["match"], return_index=True, return_inverse=True)
-    meeting = net.nodes(MEETING, 0, all_of["arrived"][first], np.zeros(len(numbers), np.int64))
+    _, first, which = np.unique(all_of["match"], return_index=True, return_inverse=True)
+    meeting = net.nodes(MEETING, 0, all_of["arrived"][first], all_of["lacking"][first].astype(np.int64))
     arrived, start, leave = all_of["arrived"], all_of["start_ns"], all_of["leave"]
     late = ~all_of["told"] | (arrived - start <= all_of["unsure"])
     net.edges(OWN, all_of["start"][late], leave[late], (all_of["end_ns"] - start)[late])

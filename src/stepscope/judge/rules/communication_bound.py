@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from stepscope.analysis.collectives import LACKS_RANKS
 from stepscope.floor.units import ratio_text, time_text
 from stepscope.judge.declare import Finding, of_step, rule, worth
 from stepscope.judge.facts import Facts, Row, first, ranks_text
@@ -95,7 +96,7 @@ def _by_operation(facts: Facts) -> list[Row]:
     """Collectives of the counted steps by operation and process group, a step: those with the most exposed
     time first, or, where that is not known, with the most time.
 
-    `wait_ns` is how long ranks waited for the last one, where that was measured of all of them.
+    `wait_ns` is how long ranks waited for the last one, where that was measured of all of them, on all ranks.
     """
     if facts.phases_alone is not None:
         return []
@@ -104,7 +105,7 @@ def _by_operation(facts: Facts) -> list[Row]:
         SELECT operation, coalesce(group_description, group_name) AS "group",
             count(*) / {facts.steps} AS calls_per_step, sum(dur_ns) / {facts.steps} AS time_ns,
             sum(exposed_ns) / {facts.steps} AS exposed_ns,
-            CASE WHEN count(wait_ns) = count(*) THEN sum(wait_ns) / {facts.steps} END AS wait_ns
+            CASE WHEN count(wait_ns) = count(*) AND NOT bool_or({LACKS_RANKS}) THEN sum(wait_ns) / {facts.steps} END AS wait_ns
         FROM collective AS c JOIN (
             SELECT rank AS on_rank, id AS event_id, dur_ns FROM device_event WHERE {{counted}}
             UNION ALL
