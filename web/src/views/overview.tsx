@@ -342,7 +342,7 @@ function DeviceCard({ rows, inSteps }: { readonly rows: readonly SummaryRow[]; r
     <section class="card">
       <h2>
         <a href={link("utilization")}>Device</a>{" "}
-        <span class="plain">{inSteps ? "first to last step" : "complete recording"}</span>
+        <span class="plain">{inSteps ? "within steps" : "complete recording"}</span>
       </h2>
       {rows.length === 0 ? (
         <p class="muted">
