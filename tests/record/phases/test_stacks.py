@@ -11,6 +11,7 @@ import pytest
 from stepscope.api.trace import open_trace
 from stepscope.record.budget import next_timed
 from stepscope.record.inline.session import Session
+from stepscope.record.phases import stacks
 from stepscope.record.phases.phases import PHASES, Phases
 from stepscope.record.phases.stacks import StackSampler
 
@@ -89,6 +90,15 @@ def test_where_a_sample_takes_long_samples_are_further_apart(
 
 
 @pytest.mark.torch
+def test_a_job_whose_directory_has_gone_is_named_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    monkeypatch.syspath_prepend("/somewhere")
+    assert stacks._short("/somewhere/train.py") == "train.py"
+
+
 def test_a_recording_names_what_the_loop_does_beside_its_phases(tmp_path: Path) -> None:
     import torch
 

@@ -129,6 +129,8 @@ def _stack(frame: FrameType | None) -> tuple[Place, ...]:
 
 def _short(file: str) -> str:
     """A file's name without the folder that modules are found in, as torch.profiler names it."""
-    folders = [str(Path.cwd()), *(folder for folder in sys.path if folder)]
+    folders = [folder for folder in sys.path if folder]
+    with suppress(OSError):  # a job may have removed the directory that it is in
+        folders.append(str(Path.cwd()))
     inside = [folder for folder in folders if file.startswith(folder.rstrip(os.sep) + os.sep)]
     return file[len(max(inside, key=len).rstrip(os.sep)) + 1 :] if inside else file
