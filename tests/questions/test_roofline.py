@@ -191,7 +191,60 @@ def test_two_devices_stand_apart(answer):
     assert {row["device_name"] for row in found} == {H100["name"], V100["name"]}
 
 
-def test_counters_without_a_recording_name_the_question_that_has_them(answer):
-    empty = answer("roofline", {"kernel_metric": [{"kernel": "k", "metric": "m", "value": 1.0}]})
+REPORT = {
+    "scheduler_hz": 1e9, "dram_hz": 2e9, "dram_peak": 100.0, "fp32_peak": 1000.0, "fp64_peak": 500.0,
+    "fp16_add": 0.0, "fp16_mul": 0.0, "fp16_fma": 0.0, "fp32_add": 4e5, "fp32_mul": 0.0, "fp32_fma": 8e5,
+    "fp64_add": 0.0, "fp64_mul": 0.0, "fp64_fma": 0.0, "dram_bytes": 1e6,
+}  # fmt: skip
+"""2 MFLOP and 1 MB, on a device of 2 TFLOP/s and 200 GB/s: 1 and 5 µs."""
+
+
+NAMED = {"tensor_operations": "sm__ops_path_tensor_src_fp16_dst_fp32.sum"}
+
+
+def _report(*launches):
+    """Launches that counters measured, and no event: `measured_kernel` with `kernel_metric`."""
+    kernels, metrics = [], []
+    for number, (name, dur_ns, values) in enumerate(launches):
+        kernels.append({"measured": number, "name": name, "dur_ns": dur_ns, "launches": 1, "device": 0, "tool": "ncu"})
+        metrics += [
+            {"measured": number, "kernel": name, "metric": NAMED.get(kind, kind), "kind": kind, "value": value}
+            for kind, value in values.items()
+        ]
+    return {"measured_kernel": kernels, "kernel_metric": metrics, "device": [{"device": 0, "name": "A10G"}]}
+
+
+def test_counters_without_a_recording_make_the_roofline_of_their_kernels(diff):
+    computes = REPORT | {"dram_bytes": 1e5, "fp64_fma": 5e6}  # 10 MFLOP of float64: 10 µs, and 0.5 µs of memory
+    diff(
+        "roofline",
+        _report(("copies", 10_000, REPORT), ("copies", 10_000, REPORT), ("solves", 30_000, computes)),
+        """
+        name,dtype,count,device_ns,share_ratio,bound,attainable_ratio,flops,intensity,peak_flop_per_s,peak_bytes_per_s,device_name,note
+        solves,float64,1,30000,0.6,compute,0.3333333333333333,12000000.0,120.0,1000000000000.0,200000000000.0,A10G,
+        copies,float32,2,20000,0.4,memory,0.5,4000000.0,2.0,2000000000000.0,200000000000.0,A10G,
+        """,
+        by="kernel",
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "note"),
+    [
+        ({"dram_bytes": 1e6, "dram_hz": 2e9, "dram_peak": 100.0}, "its operations were not counted"),
+        ({kind: value for kind, value in REPORT.items() if kind != "dram_bytes"}, "its bytes of device memory were"),
+        ({kind: value for kind, value in REPORT.items() if kind != "fp32_peak"}, "no counter has the peak of float32"),
+        ({kind: value for kind, value in REPORT.items() if kind != "dram_hz"}, "no counter has the peak of device"),
+        (REPORT | {"tensor_active": 40.0, "tensor_operations": 1e6}, "tensor cores worked"),
+    ],
+)
+def test_what_counters_do_not_tell_of_a_kernel_is_said_and_nothing_is_compared(answer, values, note):
+    (row,) = answer("roofline", _report(("k", 10_000, values)), by="kernel").rows()
+    assert note in row["note"]
+    assert (row["bound"], row["attainable_ratio"]) == (None, None)
+
+
+def test_counters_without_a_recording_have_no_operators(answer):
+    empty = answer("roofline", _report(("k", 10_000, REPORT)))
     assert empty.rows() == []
-    assert "`stepscope metrics` has how close each kernel ran" in empty.note
+    assert "`stepscope roofline --by kernel` has what was counted of each kernel" in empty.note

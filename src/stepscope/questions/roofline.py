@@ -75,8 +75,12 @@ _MEASURED = (
 )  # fmt: skip
 """Columns of what counters counted, in the order of `Counted`."""
 _COUNTERS_ALONE = (
-    "Kernels were measured by counters and no recording lies beside them: without its operators and their shapes "
-    "no work can be counted. `stepscope metrics` has how close each kernel ran to the device's peaks."
+    "Kernels were measured by counters and no recording lies beside them: there are no operators with their shapes. "
+    "`stepscope roofline --by kernel` has what was counted of each kernel, `stepscope metrics` what limits it."
+)
+_COUNTED_ALONE = (
+    "No recording lies beside the counters: operations and bytes of device memory are those that they counted, times "
+    "those of the measurement, peaks those of its clocks."
 )
 _ALL = 0.99
 """Part of a row's time from which on counters are compared with its formula."""
@@ -149,7 +153,8 @@ def roofline(
     kernel that used them has operations where these were measured, and else bytes alone. `flops_of_model` and
     `bytes_of_model` set them beside the formula; the note explains them where they are far apart: more bytes
     are read again or left unused in their sectors, fewer stayed in a cache. The picture draws a kernel's intensities at the three memories.
-    A kernel was measured alone, with empty caches unless the profiler was told otherwise.
+    A kernel was measured alone, with empty caches unless the profiler was told otherwise. Of such a report without a
+    trace beside it, `--by kernel` has what was counted alone, under the peaks of the clocks at which it was measured.
 
     TraceLens, for the same trace, adds one operation for each element of a biased product, leaves
     out the logarithms that attention stores for backward, counts 8 operations for each element of
@@ -161,24 +166,68 @@ def roofline(
     from stepscope.analysis.operator_work import device_work_of
 
     asked = conventions(causal)
+    names = [
+        c.name
+        for c in _COLUMNS
+        if (by == "operator" or not c.name.startswith("input_")) and (measured or c.name not in _MEASURED)
+    ]
+    if _has_counters_alone(scope):
+        counted = _rows_of_counters(scope) if by == "kernel" else []
+        return noted(answer_dicts(_COLUMNS, counted, names), _COUNTED_ALONE if counted else _COUNTERS_ALONE)
     found = device_work_of(scope, asked)
     roofs = roofs_of(found.variants, limits, asked)
     rows = sorted(
         (_row(group, parts, found, roofs, by, measured=measured) for group, parts in _groups(found, roofs, by).items()),
         key=lambda row: (-row["device_ns"], row["name"]),
     )
-    names = [
-        c.name
-        for c in _COLUMNS
-        if (by == "operator" or not c.name.startswith("input_")) and (measured or c.name not in _MEASURED)
-    ]
-    answered = answer_dicts(_COLUMNS, rows, names)
-    if not rows:
-        only = not scope.value("SELECT count(*) FROM device_event")
-        counted = only and scope.value("SELECT count(*) FROM kernel_metric")
-        return noted(answered, _COUNTERS_ALONE if counted else "")
     of_counters = _measured_note(scope) if measured else ""
-    return noted(answered, " ".join(filter(None, (found.not_recorded, roofs.note, of_counters))))
+    return noted(
+        answer_dicts(_COLUMNS, rows, names), " ".join(filter(None, (found.not_recorded, roofs.note, of_counters)))
+    )
+
+
+def _has_counters_alone(scope: Scope) -> bool:
+    if scope.has_none("kernel_metric"):
+        return False
+    tables = (scope.every("device_event"), "kernel_metric")
+    events, counters = (scope.value(f"SELECT count(*) FROM {table}") for table in tables)
+    return bool(counters) and not events
+
+
+def _rows_of_counters(scope: Scope) -> list[dict[str, Any]]:
+    """What was counted of each kernel, where nothing else is known of any."""
+    from stepscope.analysis.counter_roofline import counted_kernels
+
+    kernels = counted_kernels(scope)
+    whole = sum(one.device_ns or 0 for one in kernels)
+    return [
+        {
+            "name": one.name,
+            "dtype": one.dtype,
+            "count": one.launches,
+            "device_ns": one.device_ns,
+            "share_ratio": None if one.device_ns is None else _over(one.device_ns, whole),
+            "bound": one.bound or None,
+            "attainable_ratio": None if one.device_ns is None else _over(one.attainable_ns, one.device_ns),
+            "attainable_ns": None if one.attainable_ns is None else round(one.attainable_ns),
+            "flops": one.flops,
+            "moved_bytes": one.dram_bytes,
+            "intensity": None if one.dram_bytes is None else _over(one.flops, one.dram_bytes),
+            "flop_per_s": None if one.device_ns is None else _over(one.flops, one.device_ns, 1e9),
+            "bytes_per_s": None if one.device_ns is None else _over(one.dram_bytes, one.device_ns, 1e9),
+            "peak_flop_per_s": one.peak,
+            "peak_bytes_per_s": one.bandwidth,
+            "counted_ratio": 0.0 if one.flops is None else 1.0,
+            "device_name": one.device_name,
+            "counted_flops": one.flops,
+            "counted_dram_bytes": one.dram_bytes,
+            "counted_l2_bytes": one.l2_bytes,
+            "counted_l1_bytes": one.l1_bytes,
+            "measured_ratio": 1.0,
+            "note": one.note or None,
+        }
+        for one in kernels
+    ]
 
 
 def _measured_note(scope: Scope) -> str:

@@ -130,7 +130,6 @@ KINDS: dict[str, Kind] = {
     "scheduler_hz": Kind("hz", "clock of the multiprocessors' schedulers", ("smsp__cycles_elapsed.avg.per_second", "sm__cycles_elapsed.avg.per_second")),
     "dram_hz": Kind("hz", "clock of device memory", ("dram__cycles_elapsed.avg.per_second",)),
     "dram_peak": Kind("byte/cycle", "bytes a cycle of device memory at most", ("dram__bytes.sum.peak_sustained",)),
-    "fp32_peak": Kind("inst/cycle", "multiply-adds of float32 a cycle at most, of all multiprocessors", ("sm__sass_thread_inst_executed_op_ffma_pred_on.sum.peak_sustained",)),
 }  # fmt: skip
 """By name. What is computed of several of them is in `analysis/kernel_counters.py`."""
 
@@ -147,6 +146,10 @@ for _letter, _bits in _LETTERS.items():
             "inst/cycle", f"{_each} of float{_bits} a cycle",
             (f"smsp__{_op}.per_cycle_elapsed", f"sm__{_op}.per_cycle_elapsed"),
         )  # fmt: skip
+    KINDS[f"fp{_bits}_peak"] = Kind(
+        "inst/cycle", f"multiply-adds of float{_bits} a cycle at most, of all multiprocessors",
+        (f"sm__sass_thread_inst_executed_op_{_letter}fma_pred_on.sum.peak_sustained",),
+    )  # fmt: skip
     KINDS[f"fp{_bits}_operations"] = Kind(
         "flop",
         f"operations of float{_bits}, a multiply-add counted as 2",

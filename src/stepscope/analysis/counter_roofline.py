@@ -1,0 +1,145 @@
+"""How close kernels ran to what the device can do, of hardware counters alone: where no recording lies beside them.
+
+Operations and bytes of device memory are what was counted, and peaks are those at the clocks at which the kernels were
+measured: multiply-adds a cycle of each type and bytes a cycle of the memory, as Nsight Compute's own roofline has them
+(sections SpeedOfLight_*RooflineChart of 2022.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from stepscope.analysis.kernel_counters import Measurement, measurements_of, uses_tensor_cores, weighted_means
+from stepscope.answers.scope import Scope
+
+TYPES = {16: "float16", 32: "float32", 64: "float64"}
+"""Element types by the bits of a counted operation; those of bfloat16 are no instructions of their own."""
+NOT_COUNTED = "its operations were not counted"
+NO_BYTES = "its bytes of device memory were not counted"
+OF_TENSOR_CORES = "tensor cores worked, whose peak is not taken from a report"
+NO_PEAK = "no counter has the peak"
+
+
+@dataclass(frozen=True, slots=True)
+class CountedKernel:
+    """The measured launches of kernels of one name.
+
+    Args:
+        name: of the kernel, as the tool spells it.
+        launches: how many were measured.
+        device_ns: their summed duration while they were measured; None where one has none.
+        dtype: type of most operations.
+        flops, dram_bytes, l2_bytes, l1_bytes: sums over the launches; None where one was not counted.
+        peak: operations a second of that type at most; None where no counter has it.
+        bandwidth: bytes a second of device memory at most, likewise.
+        attainable_ns: time that the counted work takes at these; None where they or the work are not known.
+        bound: `compute` or `memory`, which of the two takes longer; empty where not known.
+        device_name: device that they ran on.
+        note: what is not known.
+    """
+
+    name: str
+    launches: int
+    device_ns: int | None
+    dtype: str | None
+    flops: float | None
+    dram_bytes: float | None
+    l2_bytes: float | None
+    l1_bytes: float | None
+    peak: float | None
+    bandwidth: float | None
+    attainable_ns: float | None
+    bound: str
+    device_name: str | None
+    note: str
+
+
+def counted_kernels(scope: Scope) -> list[CountedKernel]:
+    """The kernels of a scope whose counters were measured, by name and device, those with the most time first."""
+    groups: dict[tuple[str | None, str], list[Measurement]] = {}
+    names = _device_names(scope)
+    for one in measurements_of(scope):
+        device = names.get((one.rank, one.span, one.number))
+        groups.setdefault((device, one.name), []).append(one)
+    # At the mean clocks of a device, so that its kernels stand below one roof.
+    roofs = {
+        device: _Roof.of(one for (other, _), own in groups.items() if other == device for one in own)
+        for device in {device for device, _ in groups}
+    }
+    found = [_kernel(name, device, own, roofs[device]) for (device, name), own in groups.items()]
+    return sorted(found, key=lambda one: (-(one.device_ns or 0), one.name))
+
+
+@dataclass(frozen=True, slots=True)
+class _Roof:
+    """What a device could do: operations a second by the bits of their type, and bytes a second of its memory."""
+
+    peaks: dict[int, float]
+    bandwidth: float | None
+
+    @classmethod
+    def of(cls, measured: Iterable[Measurement]) -> _Roof:
+        means = weighted_means((one.values, float(one.launches)) for one in measured)
+        clock = means.get("scheduler_hz")
+        peaks = {
+            bits: 2 * means[kind] * clock
+            for bits in TYPES
+            if clock and means.get(kind := f"fp{bits}_peak")  # a multiply-add is two operations
+        }
+        moved, of_memory = means.get("dram_peak"), means.get("dram_hz")
+        return cls(peaks, moved * of_memory if moved and of_memory else None)
+
+
+def _kernel(name: str, device: str | None, own: list[Measurement], roof: _Roof) -> CountedKernel:
+    def total(kind: str) -> float | None:
+        known = [one.values[kind] * one.launches for one in own if kind in one.values]
+        return sum(known) if len(known) == len(own) else None
+
+    durations = [one.values.get("duration", one.dur_ns) for one in own]
+    known_ns = [ns * one.launches for ns, one in zip(durations, own, strict=True) if ns is not None]
+    operations = {bits: total(f"fp{bits}_operations") or 0.0 for bits in TYPES}
+    flops, moved = total("flops"), total("dram_bytes")
+    bits = max(operations, key=lambda one: operations[one]) if flops else 32
+    notes = [NOT_COUNTED] * (flops is None) + [NO_BYTES] * (moved is None)
+    computing: float | None = 0.0
+    if flops is None:
+        computing = None
+    elif any(uses_tensor_cores(one.values) for one in own):
+        computing, notes = None, [*notes, OF_TENSOR_CORES]
+    elif lacking := [TYPES[one] for one, done in operations.items() if done and one not in roof.peaks]:
+        computing, notes = None, [*notes, f"{NO_PEAK} of {', '.join(lacking)}"]
+    else:
+        # Pipes of different types work at once: the busiest of them takes no less.
+        computing = max((done / roof.peaks[one] for one, done in operations.items() if done), default=0.0)
+    moving = moved / roof.bandwidth if moved is not None and roof.bandwidth else None
+    if moved is not None and moving is None:
+        notes.append(f"{NO_PEAK} of device memory")
+    attainable = None if computing is None or moving is None else 1e9 * max(computing, moving)
+    return CountedKernel(
+        name=name,
+        launches=sum(one.launches for one in own),
+        device_ns=round(sum(known_ns)) if len(known_ns) == len(own) else None,
+        dtype=TYPES[bits] if flops and computing is not None else None,
+        flops=flops,
+        dram_bytes=moved,
+        l2_bytes=total("l2_bytes"),
+        l1_bytes=total("l1_bytes"),
+        peak=roof.peaks.get(bits) if flops and computing is not None else None,
+        bandwidth=roof.bandwidth,
+        attainable_ns=attainable,
+        bound="" if computing is None or moving is None else "compute" if computing >= moving else "memory",
+        device_name=device,
+        note="; ".join(notes),
+    )
+
+
+def _device_names(scope: Scope) -> dict[tuple[int, int, int], str]:
+    """The devices that launches were measured on, by rank, recording and number."""
+    rows = scope.sql(
+        """
+        SELECT rank, span, measured, device.name AS name
+        FROM measured_kernel JOIN device USING (rank, device) WHERE device.name IS NOT NULL
+        """
+    ).to_pylist()
+    return {(row["rank"], row["span"], row["measured"]): row["name"] for row in rows}
