@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from stepscope.analysis.exclusive import PRECEDENCE, exclusive_shares
 from stepscope.analysis.recording import COMMUNICATION, COMPUTATION, COPY
+from stepscope.analysis.steps.exclusive import PRECEDENCE, exclusive_shares
 
 SPAN = 24
 events = st.lists(st.tuples(st.integers(0, SPAN), st.integers(0, 8), st.sampled_from(PRECEDENCE)), max_size=8)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from stepscope.analysis.held_up import STOOD_NS, Beside, HeldUp, find_held_up
+from stepscope.analysis.ranks.held_up import STOOD_NS, Beside, HeldUp, find_held_up
 from stepscope.analysis.recording import NEVER
 from stepscope.link.intervals import union
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from stepscope.analysis.kernel_counters import derived, limiter, occupancy_limit, verdict
-from stepscope.analysis.measured_kernels import ORDER, PLACE, SHAPE, joined_kernels
+from stepscope.analysis.kernels.counters import derived, limiter, occupancy_limit, verdict
+from stepscope.analysis.kernels.measured import ORDER, PLACE, SHAPE, joined_kernels
 from stepscope.floor.kernel_spelling import kernel_key
 
 GEMM, THEIR_GEMM = "void gemm<128, true>(float const*)", "gemm<(int)128, (bool)1>(const float *)"

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from stepscope.analysis.charging import NO_STEP
-from stepscope.analysis.operator_calls import distinct_rows
-from stepscope.analysis.operator_work import classes_of, device_work_of
+from stepscope.analysis.operators.calls import distinct_rows
+from stepscope.analysis.operators.charging import NO_STEP
+from stepscope.analysis.operators.work import classes_of, device_work_of
 from stepscope.answers.scope import Scope
 from stepscope.store.open import Store
 

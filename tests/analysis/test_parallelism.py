@@ -2,7 +2,7 @@
 
 import pytest
 
-from stepscope.analysis.parallelism import Parallelism, described, parallelism
+from stepscope.analysis.ranks.parallelism import Parallelism, described, parallelism
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from tests.simulated_job import Job, simulate
 
 import stepscope
-from stepscope.analysis.pipeline import chains
+from stepscope.analysis.ranks.pipeline import chains
 from stepscope.answers.scope import Scope
 
 _EVEN = {

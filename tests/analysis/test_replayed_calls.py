@@ -2,7 +2,7 @@
 
 import pytest
 
-from stepscope.analysis.replayed_calls import ReplayedCall, heaviest_calls, rebuilt
+from stepscope.analysis.operators.replayed_calls import ReplayedCall, heaviest_calls, rebuilt
 from stepscope.floor.errors import UsageError
 
 INPUTS = [

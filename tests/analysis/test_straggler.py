@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from stepscope.analysis.straggler import RankTimes, Straggler, find_straggler, medians_of_others
+from stepscope.analysis.ranks.straggler import RankTimes, Straggler, find_straggler, medians_of_others
 
 BEFORE = ("input_wait", "host_to_device", "forward")
 AFTER = ("optimizer", "residual")

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from stepscope.analysis.breakdown import IDLE_PARTS, PARTS
 from stepscope.analysis.overview import Times
+from stepscope.analysis.steps.breakdown import IDLE_PARTS, PARTS
 from stepscope.judge.engine import Found, judge
 from stepscope.judge.facts import Facts
 from stepscope.judge.rules import quick

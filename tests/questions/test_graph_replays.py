@@ -2,8 +2,8 @@
 
 import pytest
 
+from stepscope.analysis.operators.replayed_calls import heaviest_calls
 from stepscope.analysis.overview import top_operators
-from stepscope.analysis.replayed_calls import heaviest_calls
 from stepscope.api.trace import Trace
 
 # aten::linear calls aten::addmm, which was captured launching a GEMM; the graph was launched twice.

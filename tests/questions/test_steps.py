@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from stepscope.analysis.breakdown import PARTS, mean_parts
+from stepscope.analysis.steps.breakdown import PARTS, mean_parts
 from stepscope.answers.ask import ask
 from stepscope.questions import find
 from stepscope.store.open import Store

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from stepscope.analysis.throughput import throughput_words
+from stepscope.analysis.job.throughput import throughput_words
 from stepscope.api.comparisons import diff
 from stepscope.api.trace import Trace
 from stepscope.compare.sides import phase_means

@@ -6,7 +6,7 @@ import zlib
 
 import pytest
 
-from stepscope.analysis import charging
+from stepscope.analysis.operators import charging
 from stepscope.answers.scope import Scope
 from stepscope.api.trace import Trace
 from stepscope.questions import every, find

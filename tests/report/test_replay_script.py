@@ -7,7 +7,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 
 import pytest
 
-from stepscope.analysis.replayed_calls import heaviest_calls
+from stepscope.analysis.operators.replayed_calls import heaviest_calls
 from stepscope.api.trace import open_trace
 from stepscope.floor.errors import SourceError, UsageError
 from stepscope.report.replay_script import replay_script

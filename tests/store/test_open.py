@@ -234,7 +234,7 @@ def test_opening_leaves_the_directory_as_it_was(make_directory):
 
 
 def test_of_a_table_without_files_nothing_is_asked(make_directory, monkeypatch):
-    from stepscope.analysis.throughput import rates
+    from stepscope.analysis.job.throughput import rates
     from stepscope.answers.scope import Scope
 
     with Store.open(make_directory({"host_event": [EVENT]})) as store, Scope(store) as scope:

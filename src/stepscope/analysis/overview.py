@@ -8,17 +8,8 @@ from typing import Any
 import numpy as np
 
 from stepscope.analysis.attribution import CHARGED_WORK, REPLAYED_CALLS
-from stepscope.analysis.breakdown import (
-    IDLE_PARTS,
-    PARTS,
-    Breakdown,
-    HostWaits,
-    break_down,
-    mean_parts,
-)
 from stepscope.analysis.device_share import device_totals
-from stepscope.analysis.gaps import CAUSES
-from stepscope.analysis.kernel_use import KernelUse, use_of_kernels
+from stepscope.analysis.kernels.use import KernelUse, use_of_kernels
 from stepscope.analysis.recording import (
     WORK,
     Array,
@@ -30,6 +21,15 @@ from stepscope.analysis.recording import (
     recorded_times,
     steps_of,
 )
+from stepscope.analysis.steps.breakdown import (
+    IDLE_PARTS,
+    PARTS,
+    Breakdown,
+    HostWaits,
+    break_down,
+    mean_parts,
+)
+from stepscope.analysis.steps.gaps import CAUSES
 from stepscope.analysis.windows import counted_windows
 from stepscope.answers.scope import Scope
 

@@ -54,7 +54,7 @@ def command(
     It makes the outermost public operator: of aten::addmm in a linear layer, aten::linear. Calls are
     chosen by their time on the device, else on the host. What cannot be made again is said.
     """
-    from stepscope.analysis.replayed_calls import heaviest_calls
+    from stepscope.analysis.operators.replayed_calls import heaviest_calls
     from stepscope.api.several import check_one_job
     from stepscope.report.replay_script import replay_script
 

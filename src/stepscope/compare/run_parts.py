@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from stepscope.analysis.breakdown import PARTS, break_down_all
-from stepscope.analysis.rank_times import rank_steps
+from stepscope.analysis.ranks.rank_times import rank_steps
+from stepscope.analysis.steps.breakdown import PARTS, break_down_all
 from stepscope.answers.scope import Scope
 from stepscope.compare.interval import RankMean
 from stepscope.compare.runs import as_event

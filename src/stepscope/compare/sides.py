@@ -13,11 +13,11 @@ from fractions import Fraction
 from typing import Any
 
 from stepscope.analysis.attribution import LABELLED_WORK, NO_MODULE
-from stepscope.analysis.breakdown import PARTS, break_down_all
 from stepscope.analysis.counted import COUNTED_STEPS
-from stepscope.analysis.inline_events import MEASURED
-from stepscope.analysis.phase_times import OTHER_STEPS, TOGETHER, times_of
+from stepscope.analysis.job.inline_events import MEASURED
+from stepscope.analysis.job.phase_times import OTHER_STEPS, TOGETHER, times_of
 from stepscope.analysis.recording import WORK
+from stepscope.analysis.steps.breakdown import PARTS, break_down_all
 from stepscope.answers.scope import Scope
 from stepscope.compare.interval import RankMean, Timing, deviation, over_ranks
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stepscope.analysis.counted import COUNTED_STEPS
-from stepscope.analysis.kernel_traits import BLOCK, GRID
+from stepscope.analysis.kernels.traits import BLOCK, GRID
 from stepscope.analysis.recording import (
     COMMUNICATION,
     Array,

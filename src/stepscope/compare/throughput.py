@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from stepscope.analysis.throughput import Rate, rate_text, together
+from stepscope.analysis.job.throughput import Rate, rate_text, together
 from stepscope.floor.statistics import bounds
 from stepscope.floor.units import count_text, ratio_text, time_text
 

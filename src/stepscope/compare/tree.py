@@ -2,7 +2,7 @@
 the device was idle.
 
 Every moment of a step is in one leaf, so that parts add up to what they are part of and to the step
-(`analysis/exclusive.py`). Without a device the leaves are the host's self times.
+(`analysis/steps/exclusive.py`). Without a device the leaves are the host's self times.
 """
 
 from __future__ import annotations
@@ -16,9 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from stepscope.analysis.attribution import LABELLED_WORK, NO_OPERATOR
-from stepscope.analysis.breakdown import PARTS, Breakdown, break_down
 from stepscope.analysis.counted import COUNTED_STEPS
-from stepscope.analysis.exclusive import exclusive_shares
 from stepscope.analysis.recording import (
     COMMUNICATION,
     COMPUTATION,
@@ -32,6 +30,8 @@ from stepscope.analysis.recording import (
     recordings,
     steps_of,
 )
+from stepscope.analysis.steps.breakdown import PARTS, Breakdown, break_down
+from stepscope.analysis.steps.exclusive import exclusive_shares
 from stepscope.answers.scope import Scope
 from stepscope.compare.sides import Part, padded, steps_counted
 from stepscope.formats.vocabulary import AUTOGRAD_CALL

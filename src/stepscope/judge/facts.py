@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from stepscope.analysis.breakdown import PARTS, WAITING
 from stepscope.analysis.counted import counted_steps
-from stepscope.analysis.gaps import KERNEL_WAIT_NS, find_gaps, launched_work
 from stepscope.analysis.overview import Times, measure_times
+from stepscope.analysis.ranks.straggler import late_in_collectives, recorded_lateness
 from stepscope.analysis.recording import WORK, every_step, rank_batches
-from stepscope.analysis.straggler import late_in_collectives, recorded_lateness
+from stepscope.analysis.steps.breakdown import PARTS, WAITING
+from stepscope.analysis.steps.gaps import KERNEL_WAIT_NS, find_gaps, launched_work
 from stepscope.answers.sound import ranks_text as ranks_text  # rules name ranks so
 from stepscope.floor.chosen_numbers import numbers_typed
 from stepscope.floor.units import ratio_text, time_text
@@ -21,11 +21,11 @@ from stepscope.judge.recorded import Recorded
 from stepscope.judge.recorded import Row as Row  # rules name rows of evidence so
 
 if TYPE_CHECKING:
-    from stepscope.analysis.gaps import Gaps
-    from stepscope.analysis.lateness import Lateness
-    from stepscope.analysis.measured_kernels import MeasuredKernel
+    from stepscope.analysis.kernels.measured import MeasuredKernel
     from stepscope.analysis.memory.replay import Memory
-    from stepscope.analysis.straggler import Straggler
+    from stepscope.analysis.ranks.lateness import Lateness
+    from stepscope.analysis.ranks.straggler import Straggler
+    from stepscope.analysis.steps.gaps import Gaps
     from stepscope.answers.scope import Scope
     from stepscope.judge.groups import Group
     from stepscope.judge.host_waits import HostWaits
@@ -87,7 +87,7 @@ class Facts(Recorded):
         """Whom ranks wait for in collectives that were matched over ranks; None where none was."""
         if not self.matched_over_ranks:
             return None
-        from stepscope.analysis.lateness import find_lateness
+        from stepscope.analysis.ranks.lateness import find_lateness
 
         return find_lateness(self.scope)
 
@@ -112,7 +112,7 @@ class Facts(Recorded):
         """What ranks stand still for what late ones did before their recordings start, in a mean step (ns)."""
         if self.lateness is None:
             return 0.0
-        from stepscope.analysis.lateness import CAUSES
+        from stepscope.analysis.ranks.lateness import CAUSES
 
         before = self.lateness.charged_ns[:, CAUSES.index("before the recording")].sum()
         return self._in_the_mean(self.lateness.per_step(float(before)))
@@ -414,7 +414,7 @@ class Facts(Recorded):
         """Kernels whose hardware counters another run measured, by name and shape, the longest first."""
         if self.scope.has_none("measured_kernel"):
             return []
-        from stepscope.analysis.measured_kernels import joined_kernels
+        from stepscope.analysis.kernels.measured import joined_kernels
 
         with every_step(self.scope) as whole:
             return [one for one in joined_kernels(whole).kernels if one.rule is not None]

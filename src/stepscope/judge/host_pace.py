@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.gaps import COMMUNICATES, KERNEL_WAIT_NS, WAITS_FOR_DEVICE
 from stepscope.analysis.recording import recordings, union_of
+from stepscope.analysis.steps.gaps import COMMUNICATES, KERNEL_WAIT_NS, WAITS_FOR_DEVICE
 
 if TYPE_CHECKING:
     from stepscope.judge.facts import Facts

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from stepscope.analysis.breakdown import IDLE_PARTS, WAITING
 from stepscope.analysis.recording import every_step
+from stepscope.analysis.steps.breakdown import IDLE_PARTS, WAITING
 from stepscope.judge.gap_fillers import Filler, Gap, find_fillers
 
 if TYPE_CHECKING:
-    from stepscope.analysis.breakdown import Breakdown
-    from stepscope.analysis.breakdown import HostWaits as Waits
     from stepscope.analysis.overview import Times
     from stepscope.analysis.recording import Array
+    from stepscope.analysis.steps.breakdown import Breakdown
+    from stepscope.analysis.steps.breakdown import HostWaits as Waits
     from stepscope.answers.scope import Scope
 
 LARGEST = 5

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from stepscope.analysis.phase_times import PHASES, times_of
-from stepscope.analysis.straggler import RankTimes, Straggler, find_straggler
+from stepscope.analysis.job.phase_times import PHASES, times_of
+from stepscope.analysis.ranks.straggler import RankTimes, Straggler, find_straggler
 
 if TYPE_CHECKING:
     from stepscope.answers.scope import Scope

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.gaps import OTHER
 from stepscope.analysis.recording import WORK
+from stepscope.analysis.steps.gaps import OTHER
 from stepscope.floor.units import ratio_text
 from stepscope.judge.merged_rows import merged
 

@@ -10,7 +10,7 @@ from stepscope.answers.rows import answer_rows, noted
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.analysis.exchanges import Exchanges
+    from stepscope.analysis.ranks.exchanges import Exchanges
     from stepscope.answers.scope import Scope
 
 _COLUMNS = (
@@ -74,7 +74,7 @@ def all_to_all(scope: Scope, by: str = "pair") -> pa.Table:
 
     TraceLens' heat map takes a place in the group for a rank of the job.
     """
-    from stepscope.analysis.exchanges import each_exchange, exchanges
+    from stepscope.analysis.ranks.exchanges import each_exchange, exchanges
 
     if by == "exchange":
         rows = [list(one) for one in each_exchange(scope)]

@@ -149,7 +149,7 @@ def _nested(rows: pa.Table, window: tuple[int, int] | None, by: str) -> tuple[Co
     Rows of the answer are numbered (`group`), those of paths from the roots down. A range is `outermost` where
     none of its row encloses it.
     """
-    from stepscope.analysis.operator_calls import coded, distinct_rows
+    from stepscope.analysis.operators.calls import coded, distinct_rows
     from stepscope.formats.nesting import climb, nest
 
     found = {name: rows.column(name).to_numpy() for name in rows.column_names if name not in _KEY}

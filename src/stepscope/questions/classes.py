@@ -54,9 +54,9 @@ def classes(scope: Scope, by: str = "class") -> pa.Table:
     import numpy as np
     import pyarrow as pa
 
-    from stepscope.analysis.charging import DIRECTIONS
-    from stepscope.analysis.operator_calls import distinct_rows
-    from stepscope.analysis.operator_work import classes_of, device_work_of
+    from stepscope.analysis.operators.calls import distinct_rows
+    from stepscope.analysis.operators.charging import DIRECTIONS
+    from stepscope.analysis.operators.work import classes_of, device_work_of
     from stepscope.costs import CLASSES
 
     found = device_work_of(scope)

@@ -11,7 +11,7 @@ from stepscope.floor.grouping import grouped
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.analysis.collectives import Alike
+    from stepscope.analysis.ranks.collectives import Alike
     from stepscope.answers.scope import Scope
 
 _KEYS = (
@@ -98,7 +98,7 @@ def communication(scope: Scope, by: str = "operation") -> pa.Table:
     `--by module` says in which module it was launched; FSDP gathers ahead, so that parameters of the next
     module are gathered in the one before it. What a window cuts counts in proportion to what is left.
     """
-    from stepscope.analysis.collectives import alike, summed
+    from stepscope.analysis.ranks.collectives import alike, summed
 
     keys = _FORMS[by]
     found = alike(scope)

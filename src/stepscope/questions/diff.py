@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from stepscope.analysis.counted import left_out_of_means
+from stepscope.analysis.job.throughput import rates
 from stepscope.analysis.recording import marks_steps
-from stepscope.analysis.throughput import rates
 from stepscope.answers.declare import Parameter, question
 from stepscope.answers.rows import noted
 from stepscope.answers.sound import sound_recordings

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from stepscope.analysis.attainable import CAUSAL, LIMITS, NO_PEAK, conventions, roofs_of
 from stepscope.analysis.attribution import NO_MODULE
+from stepscope.analysis.operators.attainable import CAUSAL, LIMITS, NO_PEAK, conventions, roofs_of
 from stepscope.answers.declare import RANK, SPAN, STEP, Column, by_form, question
 from stepscope.answers.rows import answer_dicts, noted
 from stepscope.floor.units import ratio_text
@@ -14,8 +14,8 @@ from stepscope.formats.evidence import LAUNCHED_WORK
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.analysis.attainable import Roofs
-    from stepscope.analysis.operator_work import DeviceWork, Part
+    from stepscope.analysis.operators.attainable import Roofs
+    from stepscope.analysis.operators.work import DeviceWork, Part
     from stepscope.answers.scope import Scope
 
 Row = dict[str, Any]
@@ -81,8 +81,8 @@ def efficiency(scope: Scope, by: str = "step", limits: str = "datasheet", causal
     With `--by module`, a module's row holds the modules below it and its backward, over their
     device time; `(no module)` is the rest. Each rank, recording and device stands apart.
     """
-    from stepscope.analysis.operator_calls import Codes
-    from stepscope.analysis.operator_work import device_work_of
+    from stepscope.analysis.operators.calls import Codes
+    from stepscope.analysis.operators.work import device_work_of
 
     asked = conventions(causal)
     found = device_work_of(scope, asked)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepscope.analysis.kernel_traits import BLOCK, GRID
+from stepscope.analysis.kernels.traits import BLOCK, GRID
 from stepscope.analysis.recording import WORK
 from stepscope.answers.declare import Column, question
 from stepscope.formats.evidence import DEVICE_WORK

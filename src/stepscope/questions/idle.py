@@ -12,8 +12,8 @@ from stepscope.formats.evidence import DEVICE_WORK
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.analysis.gaps import Gap, Gaps
     from stepscope.analysis.recording import Columns
+    from stepscope.analysis.steps.gaps import Gap, Gaps
     from stepscope.answers.scope import Scope
     from stepscope.link.intervals import Intervals
 
@@ -96,8 +96,8 @@ def idle(scope: Scope, kernel_wait_ns: int = 30_000) -> pa.Table:
     alone and measures from the end of the piece before: on overlapping work it sums negative gaps. It calls gaps before unlinked work kernel
     wait or other, and looks at single streams only.
     """
-    from stepscope.analysis.gaps import find_gaps, frames_in, host_activity, launched_work
     from stepscope.analysis.recording import asked_times, every_step, groups, rank_batches
+    from stepscope.analysis.steps.gaps import find_gaps, frames_in, host_activity, launched_work
 
     def rows(whole: Scope) -> Iterator[tuple[Row, Gap | None]]:
         for ranks in rank_batches(scope.ranks):
@@ -121,7 +121,7 @@ def idle(scope: Scope, kernel_wait_ns: int = 30_000) -> pa.Table:
 
 
 def _device_rows(place: dict[str, int], gaps: Gaps, host: list[Intervals] | None) -> Iterator[tuple[Row, Gap]]:
-    from stepscope.analysis.gaps import CAUSES, HOST_ACTIVITIES, Gap, main_activity
+    from stepscope.analysis.steps.gaps import CAUSES, HOST_ACTIVITIES, Gap, main_activity
 
     names: tuple[str | None, ...] = (None,) if host is None else HOST_ACTIVITIES
     activity = 0 if host is None else main_activity(gaps, host)
@@ -132,8 +132,8 @@ def _device_rows(place: dict[str, int], gaps: Gaps, host: list[Intervals] | None
 
 
 def _stream_rows(work: Columns, kernel_wait_ns: int, steps: Columns | None) -> Iterator[Row]:
-    from stepscope.analysis.gaps import CAUSES, find_gaps
     from stepscope.analysis.recording import groups
+    from stepscope.analysis.steps.gaps import CAUSES, find_gaps
 
     for (stream,), own in groups(work, "stream").items():
         gaps = find_gaps(own, kernel_wait_ns, steps)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepscope.analysis.inline_events import MEASURED
-from stepscope.analysis.throughput import throughput_words
+from stepscope.analysis.job.inline_events import MEASURED
+from stepscope.analysis.job.throughput import throughput_words
 from stepscope.answers.declare import SPAN, Column, by_form, question
 from stepscope.answers.rows import noted
 from stepscope.answers.script import script_of

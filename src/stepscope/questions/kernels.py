@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepscope.analysis.attribution import CALLED, LABELLED_WORK
-from stepscope.analysis.kernel_traits import BLOCK, ELIGIBLE, GRID, KERNELS, TRAITS
+from stepscope.analysis.kernels.traits import BLOCK, ELIGIBLE, GRID, KERNELS, TRAITS
 from stepscope.answers.declare import Column, by_form, question
 from stepscope.answers.durations import STATISTICS, statistics
 from stepscope.formats.evidence import DEVICE_WORK
@@ -241,7 +241,7 @@ def kernels(scope: Scope, by: str = "name") -> pa.Table:
     operator either, it reads `CUDA graph N (unattributed)`, without number where the recorder
     gave none.
     """
-    from stepscope.analysis.kernel_traits import kernel_traits
+    from stepscope.analysis.kernels.traits import kernel_traits
 
     keys, shown, rows = _FORMS[by]
     # A replayed kernel may well be called like the row of the rest: only that has no kind.

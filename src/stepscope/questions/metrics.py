@@ -11,7 +11,7 @@ from stepscope.formats.evidence import DEVICE_WORK
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.analysis.measured_kernels import Joined, MeasuredKernel
+    from stepscope.analysis.kernels.measured import Joined, MeasuredKernel
     from stepscope.answers.scope import Scope
 
 Row = dict[str, Any]
@@ -104,7 +104,7 @@ def metrics(scope: Scope, by: str = "kernel") -> pa.Table:
     A profiler that counts runs a kernel several times, alone, with fixed clocks and, unless it is told
     otherwise, empty caches: hit rates, throughputs and durations are those of that, not of the job.
     """
-    from stepscope.analysis.measured_kernels import joined_kernels
+    from stepscope.analysis.kernels.measured import joined_kernels
 
     joined = joined_kernels(scope)
     own = _SOL if by == "kernel" else _KINDS
@@ -128,7 +128,7 @@ def _head(one: MeasuredKernel, joined: Joined) -> Row:
 
 
 def _rows_of_kernels(joined: Joined) -> list[Row]:
-    from stepscope.analysis.kernel_counters import limiter, occupancy_limit, verdict
+    from stepscope.analysis.kernels.counters import limiter, occupancy_limit, verdict
 
     rows = []
     for one in joined.kernels:
@@ -176,7 +176,7 @@ def _stall(values: dict[str, float]) -> str | None:
 
 
 def _rows_of_kinds(joined: Joined) -> list[Row]:
-    from stepscope.analysis.kernel_counters import DERIVED
+    from stepscope.analysis.kernels.counters import DERIVED
     from stepscope.formats.counters.kinds import KINDS
 
     rows = []

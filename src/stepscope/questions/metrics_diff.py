@@ -15,7 +15,7 @@ from stepscope.questions.metrics import FILLS
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.analysis.measured_kernels import MeasuredKernel
+    from stepscope.analysis.kernels.measured import MeasuredKernel
     from stepscope.answers.scope import Recording
 
 _COLUMNS = (
@@ -62,7 +62,7 @@ def _compared(recordings: Sequence[Recording], left_out: str) -> pa.Table:
     pairs.sort(key=lambda pair: -max(one.device_ns or 0 for side in pair for one in side))
     notes, joined_to = [], False
     for recording in recordings:
-        from stepscope.analysis.measured_kernels import joined_kernels
+        from stepscope.analysis.kernels.measured import joined_kernels
 
         joined = joined_kernels(recording.scope)
         joined_to |= bool(joined.ran)
@@ -77,7 +77,7 @@ def _compared(recordings: Sequence[Recording], left_out: str) -> pa.Table:
 
 
 def _by_key(recording: Recording) -> dict[Any, list[MeasuredKernel]]:
-    from stepscope.analysis.measured_kernels import joined_kernels
+    from stepscope.analysis.kernels.measured import joined_kernels
     from stepscope.floor.kernel_spelling import kernel_key
 
     kernels = joined_kernels(recording.scope).kernels
@@ -100,7 +100,7 @@ def _paired(
 
 
 def _rows(before: list[MeasuredKernel], after: list[MeasuredKernel]) -> list[list[Any]]:
-    from stepscope.analysis.kernel_counters import DERIVED
+    from stepscope.analysis.kernels.counters import DERIVED
     from stepscope.formats.counters.kinds import KINDS
 
     both = (*before, *after)
@@ -123,6 +123,6 @@ def _rows(before: list[MeasuredKernel], after: list[MeasuredKernel]) -> list[lis
 
 
 def _means(kernels: list[MeasuredKernel]) -> dict[str, float]:
-    from stepscope.analysis.kernel_counters import weighted_means
+    from stepscope.analysis.kernels.counters import weighted_means
 
     return weighted_means((one.values, float(one.device_ns or 1)) for one in kernels)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from stepscope.analysis.attainable import LIMITS
+from stepscope.analysis.operators.attainable import LIMITS
 from stepscope.answers.declare import Column, Parameter, by_form, question
 from stepscope.answers.rows import answer_dicts
 from stepscope.costs import known_devices

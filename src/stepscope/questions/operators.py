@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepscope.analysis.attribution import CALLED, LABELLED_WORK, REPLAYED_CALLS
-from stepscope.analysis.kernel_traits import TRAITS
-from stepscope.analysis.recursion import inner_calls
+from stepscope.analysis.kernels.traits import TRAITS
+from stepscope.analysis.operators.recursion import inner_calls
 from stepscope.answers.declare import Column, by_form, question
 
 if TYPE_CHECKING:
@@ -202,8 +202,8 @@ def operators(scope: Scope, by: str = "name") -> pa.Table:
     are operators here like any other. `ProfilerStep#N`, `Optimizer.step#...` and the data
     loader's ranges, which PyTorch up to 1.12 recorded as operators, are not: see `annotations`.
     """
-    from stepscope.analysis.kernel_traits import can_use_tensor_cores, kernel_traits
-    from stepscope.analysis.operator_delay import operator_delays
+    from stepscope.analysis.kernels.traits import can_use_tensor_cores, kernel_traits
+    from stepscope.analysis.operators.delay import operator_delays
 
     form = _FORMS[by]
     # Without captures their tables are left out: planning a query for them takes longer than the answer to it.

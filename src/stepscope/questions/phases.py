@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepscope.analysis.phase_times import (
+from stepscope.analysis.job.phase_times import (
     EACH_STEP,
     IN_WINDOWS,
     OTHER_STEPS,
@@ -13,7 +13,7 @@ from stepscope.analysis.phase_times import (
     order,
     times_of,
 )
-from stepscope.analysis.throughput import throughput_words
+from stepscope.analysis.job.throughput import throughput_words
 from stepscope.answers.declare import SPAN, Column, by_form, question
 from stepscope.answers.rows import answer_rows, noted
 from stepscope.floor.units import ratio_text, time_text

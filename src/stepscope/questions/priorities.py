@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from stepscope.analysis.attainable import CAUSAL, LIMITS, conventions, roofs_of
+from stepscope.analysis.operators.attainable import CAUSAL, LIMITS, conventions, roofs_of
 from stepscope.answers.declare import Column, question
 from stepscope.answers.rows import answer_dicts, noted
 from stepscope.formats.evidence import LAUNCHED_WORK
@@ -82,9 +82,9 @@ def priorities(scope: Scope, limits: str = "datasheet", causal: str = "masked") 
     """
     import numpy as np
 
-    from stepscope.analysis.kernel_counters import limiter
-    from stepscope.analysis.measured_kernels import joined_note
-    from stepscope.analysis.operator_work import classes_of, device_work_of
+    from stepscope.analysis.kernels.counters import limiter
+    from stepscope.analysis.kernels.measured import joined_note
+    from stepscope.analysis.operators.work import classes_of, device_work_of
     from stepscope.costs import CLASSES
     from stepscope.questions.roofline import totals
 
@@ -153,8 +153,8 @@ def priorities(scope: Scope, limits: str = "datasheet", causal: str = "masked") 
 
 def _measured(scope: Scope) -> dict[str, dict[str, float]]:
     """What counters say of each kernel by name, over its grids and blocks by time."""
-    from stepscope.analysis.kernel_counters import weighted_means
-    from stepscope.analysis.measured_kernels import joined_kernels
+    from stepscope.analysis.kernels.counters import weighted_means
+    from stepscope.analysis.kernels.measured import joined_kernels
     from stepscope.analysis.recording import every_step
 
     with every_step(scope) as whole:

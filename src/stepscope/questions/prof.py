@@ -7,15 +7,15 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from stepscope.analysis.kernel_traits import KERNELS
+from stepscope.analysis.kernels.traits import KERNELS
 from stepscope.answers.declare import Column, question
 from stepscope.formats.vocabulary import is_program_frame
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.analysis.charging import Charges, KeptWork
-    from stepscope.analysis.prof_origin import Origins
+    from stepscope.analysis.operators.charging import Charges, KeptWork
+    from stepscope.analysis.operators.prof_origin import Origins
     from stepscope.analysis.recording import Array
     from stepscope.answers.scope import Scope
     from stepscope.costs import Row
@@ -105,7 +105,7 @@ def prof(scope: Scope) -> pa.Table:
     """
     import pyarrow as pa
 
-    from stepscope.analysis.charging import kept_work
+    from stepscope.analysis.operators.charging import kept_work
     from stepscope.analysis.recording import every_event
 
     with every_event(scope) as everything:
@@ -119,8 +119,8 @@ def _of_rank(scope: Scope, rank: int, kept: KeptWork | None) -> pa.Table:
     import numpy as np
     import pyarrow as pa
 
-    from stepscope.analysis.charging import charges_of
-    from stepscope.analysis.prof_origin import origins
+    from stepscope.analysis.operators.charging import charges_of
+    from stepscope.analysis.operators.prof_origin import origins
     from stepscope.costs import Conventions
 
     work = charges_of(scope, rank, Conventions())
@@ -171,7 +171,7 @@ def _cut(amounts: Any, ns: Array, whole_ns: Array) -> list[int | None]:
 
 def _flags(work: Charges, chosen: Array) -> pa.Array:
     """PyProf's flag for each kernel: 1 used tensor cores, 0 could have, - could not, na not known."""
-    from stepscope.analysis.operator_calls import distinct_rows
+    from stepscope.analysis.operators.calls import distinct_rows
     from stepscope.costs import model_of, tensor_core_use
 
     pairs, which = distinct_rows(work.kernel[chosen], work.thing[chosen])
@@ -266,7 +266,7 @@ def _sub(sequence: Array, direction: Any) -> pa.Array:
     import numpy as np
     import pyarrow.compute as pc
 
-    from stepscope.analysis.operator_calls import coded, distinct_rows
+    from stepscope.analysis.operators.calls import coded, distinct_rows
     from stepscope.formats.consecutive import place_in_run
 
     way, _ = coded(pc.fill_null(direction, ""))
@@ -280,7 +280,7 @@ def _sub(sequence: Array, direction: Any) -> pa.Array:
 def _traces(scope: Scope, rank: int, span: Array, stack: Array) -> pa.Array:
     import numpy as np
 
-    from stepscope.analysis.operator_calls import distinct_rows
+    from stepscope.analysis.operators.calls import distinct_rows
 
     rows = scope.sql(_STACKS, {"rank": rank}).to_pylist()
     if not rows:

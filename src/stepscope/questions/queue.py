@@ -115,8 +115,8 @@ def queue(scope: Scope, by: str = "stream", limit: int = 1_024) -> pa.Table:
     the changes of the queue's length, ours over time.
     """
     from stepscope.analysis.counted import left_out_of_means
-    from stepscope.analysis.gaps import launched_work
     from stepscope.analysis.recording import every_step, groups
+    from stepscope.analysis.steps.gaps import launched_work
     from stepscope.analysis.windows import devices_in_windows
 
     def rows(whole: Scope) -> Iterator[dict[str, Any]]:

@@ -89,7 +89,7 @@ def rank_map(scope: Scope, measure: str = "step") -> pa.Table:
     """
     import numpy as np
 
-    from stepscope.analysis.rank_times import PARTS, rank_steps
+    from stepscope.analysis.ranks.rank_times import PARTS, rank_steps
     from stepscope.answers.sound import damaged_ranks
 
     damaged = damaged_ranks(scope)

@@ -11,8 +11,8 @@ from stepscope.floor.grouping import grouped
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.analysis.pipeline import Pipelines
-    from stepscope.analysis.rank_times import Differs, RankSteps
+    from stepscope.analysis.ranks.pipeline import Pipelines
+    from stepscope.analysis.ranks.rank_times import Differs, RankSteps
     from stepscope.answers.scope import Scope
 
 Row = dict[str, Any]
@@ -121,8 +121,8 @@ def rank_overview(scope: Scope) -> pa.Table:
     import numpy as np
 
     from stepscope.analysis.counted import left_out_of_means
-    from stepscope.analysis.pipeline import pipelines
-    from stepscope.analysis.rank_times import outliers, rank_steps
+    from stepscope.analysis.ranks.pipeline import pipelines
+    from stepscope.analysis.ranks.rank_times import outliers, rank_steps
     from stepscope.answers.sound import damaged_ranks
 
     hosts = scope.sql("SELECT rank, host, resolution_ns FROM rank").to_pylist()
@@ -194,7 +194,7 @@ def _row(
     stage: int | None,
     differs: dict[str, dict[int, Differs]],
 ) -> Row:
-    from stepscope.analysis.rank_times import PARTS
+    from stepscope.analysis.ranks.rank_times import PARTS
 
     def total(measure: str) -> int:
         return sum(int(one.times[measure][one.counted].sum()) for one in own if measure in one.times)
@@ -231,7 +231,7 @@ def _distance(differs: Differs) -> str:
 
 def _compared(means: dict[str, dict[int, float]]) -> list[str]:
     """The median and the largest mean of each measure that matters, and whose the largest is."""
-    from stepscope.analysis.rank_times import OF_STEP
+    from stepscope.analysis.ranks.rank_times import OF_STEP
     from stepscope.floor.statistics import quantile
     from stepscope.floor.units import time_text
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from stepscope.analysis.attainable import CAUSAL, LIMITS, NO_PEAK, conventions, roofs_of
 from stepscope.analysis.attribution import NO_MODULE
+from stepscope.analysis.operators.attainable import CAUSAL, LIMITS, NO_PEAK, conventions, roofs_of
 from stepscope.answers.declare import Column, Parameter, by_form, question
 from stepscope.answers.rows import answer_dicts, noted
 from stepscope.formats.evidence import LAUNCHED_WORK
@@ -13,8 +13,8 @@ from stepscope.formats.evidence import LAUNCHED_WORK
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.analysis.attainable import Roofs
-    from stepscope.analysis.operator_work import DeviceWork, Part
+    from stepscope.analysis.operators.attainable import Roofs
+    from stepscope.analysis.operators.work import DeviceWork, Part
     from stepscope.answers.scope import Scope
 
 ABOVE = "above 100 % of the peak: these limits are not this device's, or the work is counted wrong"
@@ -163,7 +163,7 @@ def roofline(
 
     `--plot FILE.svg` on the command line draws the roofline.
     """
-    from stepscope.analysis.operator_work import device_work_of
+    from stepscope.analysis.operators.work import device_work_of
 
     asked = conventions(causal)
     names = [
@@ -196,7 +196,7 @@ def _has_counters_alone(scope: Scope) -> bool:
 
 def _rows_of_counters(scope: Scope) -> list[dict[str, Any]]:
     """What was counted of each kernel, where nothing else is known of any."""
-    from stepscope.analysis.counter_roofline import counted_kernels
+    from stepscope.analysis.kernels.roofline import counted_kernels
 
     kernels = counted_kernels(scope)
     whole = sum(one.device_ns or 0 for one in kernels)
@@ -231,7 +231,7 @@ def _rows_of_counters(scope: Scope) -> list[dict[str, Any]]:
 
 
 def _measured_note(scope: Scope) -> str:
-    from stepscope.analysis.measured_kernels import joined_note
+    from stepscope.analysis.kernels.measured import joined_note
 
     return joined_note(scope) or NOT_MEASURED
 
@@ -246,7 +246,7 @@ class _Group(NamedTuple):
 
 def _groups(found: DeviceWork, roofs: Roofs, by: str) -> dict[_Group, list[Part]]:
     """What each row of the answer is made of."""
-    from stepscope.analysis.operator_calls import Codes, distinct_rows
+    from stepscope.analysis.operators.calls import Codes, distinct_rows
 
     column = {"operator": "variant", "kernel": "kernel", "module": "module"}[by]
     pairs, which = distinct_rows(found.rows["variant"], found.rows[column])

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from stepscope.analysis.throughput import Rate, rate_text, rates, together
+from stepscope.analysis.job.throughput import Rate, rate_text, rates, together
 from stepscope.answers.ask import ask_within
 from stepscope.answers.declare import Column, Parameter, question
 from stepscope.answers.rows import answer_dicts, noted

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepscope.analysis.attribution import LABELLED_WORK
-from stepscope.analysis.kernel_traits import KERNELS
+from stepscope.analysis.kernels.traits import KERNELS
 from stepscope.answers.declare import Column, Parameter, by_form, question
 from stepscope.formats.evidence import LAUNCHED_WORK
 

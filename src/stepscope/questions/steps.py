@@ -11,7 +11,7 @@ from stepscope.answers.rows import answer_dicts, noted
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.analysis.breakdown import Breakdown
+    from stepscope.analysis.steps.breakdown import Breakdown
     from stepscope.answers.scope import Scope
 
 Row = dict[str, Any]
@@ -139,9 +139,9 @@ def steps(scope: Scope, by: str = "step") -> pa.Table:
     * It does not know driver calls (`cuLaunchKernel`), by which Triton launches; here they are Runtime.
     * It leaves incomplete last steps out; here they are marked, and left out of means.
     """
-    from stepscope.analysis.breakdown import break_down_all
     from stepscope.analysis.counted import how_in_part, left_out_of_means, none_complete
-    from stepscope.analysis.throughput import throughput_words
+    from stepscope.analysis.job.throughput import throughput_words
+    from stepscope.analysis.steps.breakdown import break_down_all
     from stepscope.answers.sound import damaged_ranks
 
     damaged, in_part = damaged_ranks(scope), how_in_part(scope)
@@ -179,7 +179,7 @@ def _step_rows(broken: Breakdown, damaged: Container[int], in_part: str) -> Iter
 
 
 def _mean_row(broken: Breakdown) -> Iterator[Row]:
-    from stepscope.analysis.breakdown import mean_parts
+    from stepscope.analysis.steps.breakdown import mean_parts
 
     counted = broken.counted_parts_ns
     yield {"steps": len(counted)} | _figures(broken, mean_parts(counted))

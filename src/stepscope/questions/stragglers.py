@@ -12,7 +12,7 @@ from stepscope.answers.script import script_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.analysis.lateness import Lateness
+    from stepscope.analysis.ranks.lateness import Lateness
     from stepscope.answers.scope import Scope
 
 _OF_CAUSES = (
@@ -123,7 +123,7 @@ def stragglers(scope: Scope, by: str = "rank") -> pa.Table:
     Holistic Trace Analysis takes the start of one kind of kernel, by its name; TraceLens adds up waits by the
     order of collectives, without clocks, and says neither where they come from nor why.
     """
-    from stepscope.analysis.lateness import find_lateness
+    from stepscope.analysis.ranks.lateness import find_lateness
 
     lateness = find_lateness(scope)
     names = _FORMS[by]
@@ -136,8 +136,8 @@ def stragglers(scope: Scope, by: str = "rank") -> pa.Table:
 
 
 def _by_rank(scope: Scope, lateness: Lateness) -> Iterator[dict[str, Any]]:
-    from stepscope.analysis.straggler import LATE_ABOVE, late_in_collectives
-    from stepscope.analysis.why_late import why
+    from stepscope.analysis.ranks.straggler import LATE_ABOVE, late_in_collectives
+    from stepscope.analysis.ranks.why_late import why
 
     found = late_in_collectives(lateness)
     asked = lateness.wait_ns * lateness.asked
@@ -187,8 +187,8 @@ def _by_step(scope: Scope, lateness: Lateness) -> Iterator[dict[str, Any]]:  # n
 
 
 def _by_cause(scope: Scope, lateness: Lateness) -> Iterator[dict[str, Any]]:
-    from stepscope.analysis.lateness import CAUSES
-    from stepscope.analysis.why_late import shares_of_longer, what_took_longer
+    from stepscope.analysis.ranks.lateness import CAUSES
+    from stepscope.analysis.ranks.why_late import shares_of_longer, what_took_longer
 
     charged = lateness.by_rank(lateness.charged_ns)
     waited = int(lateness.wait_ns[lateness.asked].sum())
@@ -224,7 +224,7 @@ def _by_collective(scope: Scope, lateness: Lateness) -> Iterator[dict[str, Any]]
     """Each collective that a rank waited in, the longest waits first."""
     import numpy as np
 
-    from stepscope.analysis.lateness import CAUSES
+    from stepscope.analysis.ranks.lateness import CAUSES
     from stepscope.answers.scope import Scope as Whole
 
     asked = np.flatnonzero(lateness.asked)
@@ -266,7 +266,7 @@ def _nothing(scope: Scope) -> str:
 
 
 def _note(scope: Scope, lateness: Lateness) -> str:
-    from stepscope.analysis.collectives import LACKS_RANKS
+    from stepscope.analysis.ranks.collectives import LACKS_RANKS
     from stepscope.answers.scope import Scope as Whole
     from stepscope.answers.sound import damaged_ranks, ranks_text
 
@@ -294,8 +294,8 @@ def _note(scope: Scope, lateness: Lateness) -> str:
 
 def _named(lateness: Lateness, none: str) -> str:
     """Which rank is a straggler, or how far the latest is from that; nothing where no step is marked."""
-    from stepscope.analysis.lateness import CAUSES
-    from stepscope.analysis.straggler import LATE_ABOVE, late_in_collectives, recorded_lateness
+    from stepscope.analysis.ranks.lateness import CAUSES
+    from stepscope.analysis.ranks.straggler import LATE_ABOVE, late_in_collectives, recorded_lateness
     from stepscope.answers.sound import ranks_text
     from stepscope.floor.units import ratio_text, time_text
 

@@ -143,7 +143,7 @@ def summary(scope: Scope) -> pa.Table:
 
 
 def _throughput(scope: Scope) -> Iterator[Row]:
-    from stepscope.analysis.throughput import throughput_words
+    from stepscope.analysis.job.throughput import throughput_words
 
     words = throughput_words(scope)
     if words:
@@ -287,7 +287,7 @@ def _damage(sources: list[Row]) -> str:
 def _step_time(facts: Facts) -> Iterator[Row]:
     import numpy as np
 
-    from stepscope.analysis.phase_times import beside_trace
+    from stepscope.analysis.job.phase_times import beside_trace
 
     times = facts.times
     if facts.phases_alone is not None:
@@ -318,7 +318,7 @@ def _step_time(facts: Facts) -> Iterator[Row]:
 
 def _phases(facts: Facts) -> Iterator[Row]:
     """What the job itself measured of each counted step, over the entire run."""
-    from stepscope.analysis.phase_times import OTHER_STEPS, PHASES
+    from stepscope.analysis.job.phase_times import OTHER_STEPS, PHASES
 
     means = facts.phases
     if means is None:

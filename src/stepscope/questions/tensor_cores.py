@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from stepscope.analysis.operator_work import DeviceWork, Variant
+    from stepscope.analysis.operators.work import DeviceWork, Variant
     from stepscope.answers.scope import Scope
     from stepscope.costs import Hardware, TensorCoreUse
 
@@ -92,7 +92,7 @@ def tensor_cores(scope: Scope, by: str = "device") -> pa.Table:
     aligned to a single element, as odd sizes force (an odd sequence length in attention written as
     `bmm`), and kernels of an older generation than the device.
     """
-    from stepscope.analysis.operator_work import device_work_of
+    from stepscope.analysis.operators.work import device_work_of
     from stepscope.answers.sound import damaged_ranks, ranks_text
 
     found = device_work_of(scope)
@@ -168,7 +168,7 @@ def _pieces(found: DeviceWork, by: str) -> list[tuple[tuple[Any, ...], _Piece, i
     """Kernel time with what is known of it, by the key of its row."""
     import numpy as np
 
-    from stepscope.analysis.operator_calls import distinct_rows
+    from stepscope.analysis.operators.calls import distinct_rows
     from stepscope.costs import known_devices, tensor_core_use
 
     rows = found.rows

@@ -54,7 +54,7 @@ def throughput(scope: Scope, by: str = "run") -> pa.Table:
     share a batch, as in tensor or pipeline parallelism, each count it: their sum is then that many times
     too large.
     """
-    from stepscope.analysis.throughput import rates, together
+    from stepscope.analysis.job.throughput import rates, together
 
     found = rates(scope)
     if by == "run":

@@ -81,7 +81,7 @@ def utilization(scope: Scope, by: str = "device") -> pa.Table:
     DCGM's `SM Active` is measured by hardware counters and is not the same thing.
     """
     from stepscope.analysis.counted import left_out_of_means
-    from stepscope.analysis.kernel_use import use_of_kernels
+    from stepscope.analysis.kernels.use import use_of_kernels
     from stepscope.analysis.recording import device_work, every_step
     from stepscope.analysis.windows import devices_in_windows
 

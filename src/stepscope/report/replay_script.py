@@ -12,7 +12,7 @@ from importlib import resources
 from pprint import pformat
 from typing import Any, NamedTuple
 
-from stepscope.analysis.replayed_calls import ReplayedCall, kernel_names, rebuilt
+from stepscope.analysis.operators.replayed_calls import ReplayedCall, kernel_names, rebuilt
 from stepscope.answers.scope import Scope
 from stepscope.floor.errors import SourceError
 from stepscope.floor.quoting import printable

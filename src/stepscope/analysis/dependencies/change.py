@@ -23,11 +23,11 @@ from stepscope.analysis.dependencies.net import (
     WORK,
 )
 from stepscope.analysis.dependencies.rerun import Plan
-from stepscope.analysis.gaps import KERNEL_WAIT_NS
-from stepscope.analysis.lateness import find_lateness
-from stepscope.analysis.operator_work import classes_of_events
+from stepscope.analysis.operators.work import classes_of_events
+from stepscope.analysis.ranks.lateness import find_lateness
+from stepscope.analysis.ranks.straggler import late_in_collectives
 from stepscope.analysis.recording import NEVER, Array
-from stepscope.analysis.straggler import late_in_collectives
+from stepscope.analysis.steps.gaps import KERNEL_WAIT_NS
 from stepscope.answers.scope import Scope
 from stepscope.costs import CLASSES
 from stepscope.formats.consecutive import run_starts

@@ -19,8 +19,8 @@ from stepscope.analysis.dependencies.events import (
 )
 from stepscope.analysis.dependencies.host import Threads
 from stepscope.analysis.dependencies.net import HELD, LAUNCHED, LIKELY, QUEUE, RETURNED, STREAM, Net
-from stepscope.analysis.gaps import KERNEL_WAIT_NS
 from stepscope.analysis.recording import NEVER, Array, Columns
+from stepscope.analysis.steps.gaps import KERNEL_WAIT_NS
 from stepscope.formats.consecutive import run_starts
 
 FULL_QUEUE = 1024

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stepscope.analysis.gaps import COMMUNICATES, WAITS_FOR_DEVICE
-from stepscope.analysis.held_up import until_woken
+from stepscope.analysis.ranks.held_up import until_woken
 from stepscope.analysis.recording import NEVER, WORK, Array, Columns, groups, union_of
+from stepscope.analysis.steps.gaps import COMMUNICATES, WAITS_FOR_DEVICE
 from stepscope.answers.scope import Scope
 from stepscope.link import columns
 from stepscope.link.intervals import Intervals

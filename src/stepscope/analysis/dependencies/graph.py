@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stepscope.analysis.collectives import LACKS_RANKS
 from stepscope.analysis.dependencies.device import add_streams, find_waits
 from stepscope.analysis.dependencies.events import Events, places, read_events
 from stepscope.analysis.dependencies.host import add_threads
 from stepscope.analysis.dependencies.net import ARRIVED, LEAVING, MEETING, OWN, TRANSFER, WORK, Net
 from stepscope.analysis.dependencies.stretch import Stretch
+from stepscope.analysis.ranks.collectives import LACKS_RANKS
 from stepscope.analysis.recording import Array, Columns
 from stepscope.answers.scope import Scope
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 from stepscope.analysis.dependencies.events import NO_STEP, places
 from stepscope.analysis.dependencies.graph import Graph
 from stepscope.analysis.dependencies.parts import COMPUTATION, KINDS, Pieces, pieces_of
-from stepscope.analysis.operator_work import classes_of_events
+from stepscope.analysis.operators.work import classes_of_events
 from stepscope.analysis.recording import Array, Columns
 from stepscope.answers.scope import Scope
 from stepscope.costs import CLASSES

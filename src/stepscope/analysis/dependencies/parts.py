@@ -24,8 +24,8 @@ from stepscope.analysis.dependencies.net import (
     THREAD,
     TRANSFER,
 )
-from stepscope.analysis.gaps import COMMUNICATES, KERNEL_WAIT_NS, WAITS_FOR_DEVICE
 from stepscope.analysis.recording import Array, Columns
+from stepscope.analysis.steps.gaps import COMMUNICATES, KERNEL_WAIT_NS, WAITS_FOR_DEVICE
 from stepscope.answers.scope import Scope
 
 KINDS = (

@@ -131,7 +131,7 @@ KINDS: dict[str, Kind] = {
     "dram_hz": Kind("hz", "clock of device memory", ("dram__cycles_elapsed.avg.per_second",)),
     "dram_peak": Kind("byte/cycle", "bytes a cycle of device memory at most", ("dram__bytes.sum.peak_sustained",)),
 }  # fmt: skip
-"""By name. What is computed of several of them is in `analysis/kernel_counters.py`."""
+"""By name. What is computed of several of them is in `analysis/kernels/counters.py`."""
 
 _LETTERS = {"h": 16, "f": 32, "d": 64}
 for _letter, _bits in _LETTERS.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stepscope.analysis.kernel_counters import LATENCY, LIMITS, limiter, uses_tensor_cores
+from stepscope.analysis.kernels.counters import LATENCY, LIMITS, limiter, uses_tensor_cores
 from stepscope.judge.declare import Finding, Threshold, kernel_rule, worth
 from stepscope.judge.facts import Facts
 from stepscope.judge.of_counters import of_counters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stepscope.analysis.breakdown import WAITING
+from stepscope.analysis.steps.breakdown import WAITING
 from stepscope.answers.sound import STEP_TIMES
 from stepscope.judge.declare import Finding, Threshold, rule
 from stepscope.judge.facts import Facts, ranks_text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from stepscope.analysis.kernel_counters import uses_tensor_cores
+from stepscope.analysis.kernels.counters import uses_tensor_cores
 from stepscope.costs import alignment, class_of, misaligned
 from stepscope.costs.dtype import size_of
 from stepscope.floor.units import ratio_text, time_text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stepscope.analysis.residual_places import FEWEST_SAMPLES, residual_places
+from stepscope.analysis.job.residual_places import FEWEST_SAMPLES, residual_places
 from stepscope.answers.script import script_of
 from stepscope.floor.units import ratio_text, time_text
 from stepscope.judge.declare import Finding, Threshold, of_step, rule, worth

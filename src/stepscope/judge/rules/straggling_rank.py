@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stepscope.analysis.straggler import LATE_ABOVE, Straggler
+from stepscope.analysis.ranks.straggler import LATE_ABOVE, Straggler
 from stepscope.answers.script import script_of
 from stepscope.floor.units import ratio_text, time_text
 from stepscope.judge.declare import Finding, Threshold, of_step, rule
@@ -78,8 +78,8 @@ def straggling_rank(facts: Facts) -> Iterator[Finding]:
 
 
 def _of_collectives(facts: Facts, late: Straggler) -> Finding:
-    from stepscope.analysis.lateness import CAUSES
-    from stepscope.analysis.why_late import why
+    from stepscope.analysis.ranks.lateness import CAUSES
+    from stepscope.analysis.ranks.why_late import why
 
     lateness, rank = facts.lateness, late.ranks[0]
     assert lateness is not None  # noqa: S101  # they told who is late

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from stepscope.analysis.gaps import WAITS_FOR_DEVICE
 from stepscope.analysis.recording import Array, recordings
+from stepscope.analysis.steps.gaps import WAITS_FOR_DEVICE
 from stepscope.floor.units import mean_count_text, plural
 from stepscope.judge.declare import Finding, Threshold, of_time, rule, worth
 from stepscope.judge.facts import Facts, Row, first

@@ -7,8 +7,8 @@ from operator import itemgetter
 
 import numpy as np
 
-from stepscope.analysis.breakdown import PARTS
-from stepscope.analysis.phase_times import EACH_STEP, TOGETHER, by_steps
+from stepscope.analysis.job.phase_times import EACH_STEP, TOGETHER, by_steps
+from stepscope.analysis.steps.breakdown import PARTS
 from stepscope.floor.grouping import grouped
 from stepscope.floor.units import ratio_text, time_text
 from stepscope.judge.declare import Finding, Threshold, rule

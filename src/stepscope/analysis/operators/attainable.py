@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stepscope.analysis.operator_work import Device, Variant
+from stepscope.analysis.operators.work import Device, Variant
 from stepscope.analysis.recording import Array
 from stepscope.answers.declare import Parameter
 from stepscope.costs import Conventions, Limits, arithmetic_type, known_devices, tensor_core_use

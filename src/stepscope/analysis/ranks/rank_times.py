@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from stepscope.analysis.device_share import share_device
-from stepscope.analysis.kernel_use import has_times
-from stepscope.analysis.pipeline import pipelines
+from stepscope.analysis.kernels.use import has_times
+from stepscope.analysis.ranks.pipeline import pipelines
 from stepscope.analysis.recording import (
     COMMUNICATION,
     COMPUTATION,

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from stepscope.analysis.lateness import Lateness
+    from stepscope.analysis.ranks.lateness import Lateness
     from stepscope.analysis.recording import Array
 
 LATE_ABOVE = 0.05
@@ -97,7 +97,7 @@ def find_straggler(ranks: Mapping[int, RankTimes]) -> Straggler | None:
 
 def late_in_collectives(lateness: Lateness) -> Straggler | None:
     """The ranks that the others wait for in matched collectives, each charged with what it caused."""
-    from stepscope.analysis.lateness import CAUSES
+    from stepscope.analysis.ranks.lateness import CAUSES
 
     if not lateness.step_ns:
         return None
@@ -121,7 +121,7 @@ def recorded_lateness(lateness: Lateness) -> dict[int, float]:
 
 
 def _recorded(lateness: Lateness) -> Array:
-    from stepscope.analysis.lateness import CAUSES
+    from stepscope.analysis.ranks.lateness import CAUSES
 
     charged: Array = lateness.charged_ns[:, : CAUSES.index("before the recording")]
     return charged

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stepscope.analysis.attribution import LABELLED_WORK, NO_OPERATOR
-from stepscope.analysis.operator_calls import (
+from stepscope.analysis.operators.calls import (
     Codes,
     coded,
     distinct_calls,

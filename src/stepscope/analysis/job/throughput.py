@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any
 
 from stepscope.analysis.counted import COUNTED_STEPS
-from stepscope.analysis.phase_times import TOGETHER, beside_trace
+from stepscope.analysis.job.phase_times import TOGETHER, beside_trace
 from stepscope.answers.scope import Scope
 from stepscope.answers.sound import damaged_ranks, without_ranks
 from stepscope.floor.statistics import bounds, student_t

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from stepscope.analysis.kernel_counters import Measurement, measurements_of, uses_tensor_cores, weighted_means
+from stepscope.analysis.kernels.counters import Measurement, measurements_of, uses_tensor_cores, weighted_means
 from stepscope.answers.scope import Scope
 
 TYPES = {16: "float16", 32: "float32", 64: "float64"}

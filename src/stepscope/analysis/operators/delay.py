@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stepscope.analysis.operator_calls import coded, distinct_rows
+from stepscope.analysis.operators.calls import coded, distinct_rows
 from stepscope.analysis.recording import WORK, Array
 from stepscope.answers.scope import Scope
 from stepscope.link.columns import places

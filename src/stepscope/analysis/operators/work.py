@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stepscope.analysis.charging import DIRECTIONS, Charges, KeptWork, charges_of, kept_work
-from stepscope.analysis.measured_kernels import Joined, joined_kernels
-from stepscope.analysis.operator_calls import Codes, coded, distinct_rows
+from stepscope.analysis.kernels.measured import Joined, joined_kernels
+from stepscope.analysis.operators.calls import Codes, coded, distinct_rows
+from stepscope.analysis.operators.charging import DIRECTIONS, Charges, KeptWork, charges_of, kept_work
 from stepscope.analysis.recording import Array, every_step
 from stepscope.answers.scope import Scope
 from stepscope.costs import (

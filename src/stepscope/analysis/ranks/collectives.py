@@ -5,9 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from stepscope.analysis.gaps import COMMUNICATES
-from stepscope.analysis.parallelism import WITHIN, Parallelism, parallelism
-from stepscope.analysis.pipeline import chains
+from stepscope.analysis.ranks.parallelism import WITHIN, Parallelism, parallelism
+from stepscope.analysis.ranks.pipeline import chains
+from stepscope.analysis.steps.gaps import COMMUNICATES
 from stepscope.costs import bus_factor
 
 if TYPE_CHECKING:

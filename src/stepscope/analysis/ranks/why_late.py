@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from stepscope.analysis.lateness import CAUSES, Lateness
+from stepscope.analysis.ranks.lateness import CAUSES, Lateness
 from stepscope.analysis.recording import Array
 from stepscope.answers.kernel_names import short_names
 from stepscope.answers.scope import Scope

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from stepscope.analysis.attribution import CALLED
-from stepscope.analysis.operator_calls import Codes, coded, distinct_rows
+from stepscope.analysis.operators.calls import Codes, coded, distinct_rows
 from stepscope.analysis.recording import Array
 from stepscope.answers.scope import Scope
 from stepscope.formats.nesting import Forest

@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from stepscope.analysis.attribution import CALLED
-from stepscope.analysis.operator_calls import Calls, operators
+from stepscope.analysis.operators.calls import Calls, operators
 from stepscope.analysis.recording import Array
 from stepscope.answers.kernel_names import short_names
 from stepscope.answers.part import matching

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from stepscope.analysis.kernel_counters import Measurement, measurements_of, weighted_means
+from stepscope.analysis.kernels.counters import Measurement, measurements_of, weighted_means
 from stepscope.analysis.recording import Array, every_step
 from stepscope.answers.scope import Scope
 from stepscope.floor.kernel_spelling import kernel_key

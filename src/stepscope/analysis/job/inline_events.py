@@ -11,7 +11,7 @@ in which they run. What draws them puts that right, for itself: a single slow it
 
 from __future__ import annotations
 
-from stepscope.analysis.phase_times import TOGETHER
+from stepscope.analysis.job.phase_times import TOGETHER
 from stepscope.analysis.weighted import quantile, ranked
 from stepscope.floor.statistics import STABLE_BELOW
 

@@ -8,16 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from stepscope.analysis.gaps import (
-    BLOCKS,
-    CAUSES,
-    COMMUNICATES,
-    HOST_WAIT,
-    KERNEL_WAIT_NS,
-    NO_WORK_FOLLOWS,
-    find_gaps,
-)
-from stepscope.analysis.kernel_use import has_times
+from stepscope.analysis.kernels.use import has_times
 from stepscope.analysis.recording import (
     COMMUNICATION,
     COMPUTATION,
@@ -35,6 +26,15 @@ from stepscope.analysis.recording import (
     recordings,
     steps_of,
     union_of,
+)
+from stepscope.analysis.steps.gaps import (
+    BLOCKS,
+    CAUSES,
+    COMMUNICATES,
+    HOST_WAIT,
+    KERNEL_WAIT_NS,
+    NO_WORK_FOLLOWS,
+    find_gaps,
 )
 from stepscope.answers.rounding import whole_parts
 from stepscope.answers.scope import Scope

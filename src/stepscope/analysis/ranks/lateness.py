@@ -23,8 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stepscope.analysis.gaps import WAITS_FOR_DEVICE
-from stepscope.analysis.held_up import Beside, find_held_up, until_woken
+from stepscope.analysis.ranks.held_up import Beside, find_held_up, until_woken
 from stepscope.analysis.recording import (
     COMMUNICATION,
     COPY,
@@ -41,6 +40,7 @@ from stepscope.analysis.recording import (
     steps_of,
     union_of,
 )
+from stepscope.analysis.steps.gaps import WAITS_FOR_DEVICE
 from stepscope.answers.scope import Scope
 from stepscope.answers.sound import sound_ranks
 from stepscope.formats.consecutive import run_starts
