@@ -52,27 +52,14 @@ class Simulation:
         self.forward_calls: list[tuple[str, int, int]] = []
 
     def add(
-        self,
-        category: str,
-        name: str,
-        tid: int,
-        start: int,
-        end: int,
-        args: dict[str, Any],
-        pid: int = PID,
+        self, category: str, name: str, tid: int, start: int, end: int, args: dict[str, Any], pid: int = PID
     ) -> None:
         event = {"ph": "X", "cat": category, "name": name, "pid": pid, "tid": tid, "ts": start}
         self.events.append({**event, "dur": end - start, "args": args})
 
     @contextmanager
     def operator_call(
-        self,
-        name: str,
-        tid: int = MAIN,
-        *,
-        category: str = "cpu_op",
-        inputs: tuple[int, ...] = (),
-        **args: Any,
+        self, name: str, tid: int = MAIN, *, category: str = "cpu_op", inputs: tuple[int, ...] = (), **args: Any
     ) -> Iterator[None]:
         self.now += 900
         start, outer = self.now, self.operator
@@ -122,13 +109,7 @@ class Simulation:
         shape = {"registers per thread": 128, "shared memory": 49152, "blocks per SM": 4.74, "warps per SM": 37.93,
                  "grid": [512, 1, 1], "block": [256, 1, 1], "est. achieved occupancy %": 25}  # fmt: skip
         self.add(
-            "kernel",
-            name,
-            stream,
-            begin,
-            begin + duration,
-            {**link, "queued": 0, **where, **shape, **args},
-            pid=0,
+            "kernel", name, stream, begin, begin + duration, {**link, "queued": 0, **where, **shape, **args}, pid=0
         )
         self.arrow("ac2g", self.correlation, (PID, tid, start), (0, stream, begin))
 
@@ -140,27 +121,13 @@ class Simulation:
         self.free[COMPUTE] = begin + duration
         link = {"External id": self.operator, "correlation": self.correlation}
         self.add("cuda_runtime", "cudaMemcpyAsync", MAIN, start, self.now, {"cbid": 41, **link})
-        args = {
-            "device": 0,
-            "context": 1,
-            "stream": COMPUTE,
-            "bytes": size,
-            "memory bandwidth (GB/s)": size / duration,
-        }
+        args = {"device": 0, "context": 1, "stream": COMPUTE, "bytes": size, "memory bandwidth (GB/s)": size / duration}
         self.add("gpu_memcpy", kind, COMPUTE, begin, begin + duration, {**link, **args}, pid=0)
         self.arrow("ac2g", self.correlation, (PID, MAIN, start), (0, COMPUTE, begin))
 
     def arrow(self, category: str, number: int, tail: tuple[int, int, int], point: tuple[int, int, int]) -> None:
         for phase, (pid, tid, ts) in (("s", tail), ("f", point)):
-            event = {
-                "ph": phase,
-                "id": number,
-                "pid": pid,
-                "tid": tid,
-                "ts": ts,
-                "cat": category,
-                "name": category,
-            }
+            event = {"ph": phase, "id": number, "pid": pid, "tid": tid, "ts": ts, "cat": category, "name": category}
             self.events.append({**event, "bp": "e"} if phase == "f" else event)
 
     def forward_operator(self, name: str, backward: str, kernel: str, duration: int, widths: tuple[int, ...]) -> None:
@@ -186,20 +153,11 @@ def _layer(run: Simulation, layer: int) -> None:
             widths = (3 * HIDDEN, HIDDEN) if norm == 0 else (4 * HIDDEN, HIDDEN)
             for part, width in enumerate(widths):
                 number = 4 * layer + 2 * norm + part
-                with (
-                    run.module("Linear", number),
-                    run.frame("torch/nn/modules/linear.py(134): forward"),
-                ):
+                with run.module("Linear", number), run.frame("torch/nn/modules/linear.py(134): forward"):
                     with run.operator_call("aten::linear", inputs=(HIDDEN, width)):
                         with run.operator_call("aten::t", inputs=(width,)):
                             run.now += 600
-                        run.forward_operator(
-                            "aten::addmm",
-                            "AddmmBackward0",
-                            GEMM,
-                            40_000 + 9 * width,
-                            (HIDDEN, width),
-                        )
+                        run.forward_operator("aten::addmm", "AddmmBackward0", GEMM, 40_000 + 9 * width, (HIDDEN, width))
                 if part == 0:
                     with run.frame("torch/nn/functional.py(5893): scaled"):
                         run.forward_operator("aten::softmax", "SoftmaxBackward0", SOFTMAX, 31_000, (HIDDEN,))
@@ -212,11 +170,7 @@ def _backward(run: Simulation) -> None:
         run.arrow("fwdbwd", 100_000 + sequence, (PID, MAIN, forward_ts), (PID, AUTOGRAD, run.now + 900))
         with run.operator_call(f"autograd::engine::evaluate_function: {name}", AUTOGRAD, **numbers):
             with run.operator_call(name, AUTOGRAD, inputs=(HIDDEN,), **numbers):
-                run.launch(
-                    GEMM if "Addmm" in name else ELEMENTWISE,
-                    95_000 if "Addmm" in name else 14_000,
-                    AUTOGRAD,
-                )
+                run.launch(GEMM if "Addmm" in name else ELEMENTWISE, 95_000 if "Addmm" in name else 14_000, AUTOGRAD)
         if count % 36 == 35:
             _all_reduce(run, 13_107_200)
 
@@ -227,30 +181,21 @@ def _all_reduce(run: Simulation, elements: int) -> None:
         "dtype": "BFloat16", "In msg nelems": elements, "Out msg nelems": elements, "Group size": 8,
         "Process Group Ranks": "[0, 1, 2, 3, 4, 5, 6, 7]", "Rank": 0,
     }  # fmt: skip
-    with (
-        run.operator_call("c10d::allreduce_", AUTOGRAD),
-        run.operator_call("record_param_comms", AUTOGRAD, **message),
-    ):
+    with run.operator_call("c10d::allreduce_", AUTOGRAD), run.operator_call("record_param_comms", AUTOGRAD, **message):
         run.free[COMMUNICATION] = max(run.free[COMMUNICATION], run.free[COMPUTE])
         run.launch(ALL_REDUCE, 640_000, AUTOGRAD, COMMUNICATION, **message)
 
 
 def _step(run: Simulation, step: int) -> None:
     run.forward_calls.clear()
-    with (
-        run.operator_call(f"ProfilerStep#{step}", category="user_annotation"),
-        run.frame("train.py(61): train_step"),
-    ):
+    with run.operator_call(f"ProfilerStep#{step}", category="user_annotation"), run.frame("train.py(61): train_step"):
         loader = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
         with (
             run.operator_call(loader, category="user_annotation"),
             run.frame("torch/utils/data/dataloader.py(736): __next__"),
         ):
             run.now += 350_000
-        with (
-            run.operator_call("aten::to", inputs=(HIDDEN,)),
-            run.operator_call("aten::copy_", inputs=(HIDDEN,)),
-        ):
+        with run.operator_call("aten::to", inputs=(HIDDEN,)), run.operator_call("aten::copy_", inputs=(HIDDEN,)):
             run.copy("Memcpy HtoD (Pinned -> Device)", 2 * TOKENS * HIDDEN, 420_000)
         with run.module("Transformer", 0), run.frame("model.py(131): forward"):
             for layer in range(LAYERS):
@@ -266,14 +211,7 @@ def _step(run: Simulation, step: int) -> None:
             link = {"External id": run.operator, "correlation": run.correlation + 1}
             run.correlation += 1
             waited_from, run.now = run.now + 200, max(run.now + 900, *run.free.values())
-            run.add(
-                "cuda_runtime",
-                "cudaStreamSynchronize",
-                MAIN,
-                waited_from,
-                run.now,
-                {"cbid": 131, **link},
-            )
+            run.add("cuda_runtime", "cudaStreamSynchronize", MAIN, waited_from, run.now, {"cbid": 131, **link})
 
 
 def builtin_trace() -> str:

@@ -65,13 +65,7 @@ def write_trace(template: Template, out: BinaryIO, *, size_bytes: int = 0, steps
 
 
 def generate(
-    shape: Path | None,
-    target: Path,
-    *,
-    size_bytes: int = 0,
-    steps: int = 0,
-    mark: bool = False,
-    gzipped: bool = False,
+    shape: Path | None, target: Path, *, size_bytes: int = 0, steps: int = 0, mark: bool = False, gzipped: bool = False
 ) -> Generated:
     """Reads the shape (the built-in one where it is None) and writes the trace to `target`."""
     recording = split_recording(builtin_trace() if shape is None else read_text(shape))
@@ -118,9 +112,7 @@ def main() -> None:
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--from", dest="source", type=Path, metavar="TRACE", help="a Kineto trace to repeat")
     source.add_argument(
-        "--shape",
-        choices=["builtin", "job"],
-        help="a made-up training recording, or those of a simulated job",
+        "--shape", choices=["builtin", "job"], help="a made-up training recording, or those of a simulated job"
     )
     parser.add_argument("--ranks", type=int, default=8, help="ranks of the simulated job")
     parser.add_argument("--hosts", type=int, default=1, help="and how many hosts they run on")

@@ -159,14 +159,7 @@ def _cut_gzip(place: Place) -> Laid:
 
 @kind("names that lead out of an archive")
 def _leading_out(place: Place) -> Laid:
-    names = [
-        "../../out.json",
-        "/out.json",
-        "a/../../b.json",
-        "\x1b[31mred\n.json",
-        "C:\\x.json",
-        "a" * 300,
-    ]
+    names = ["../../out.json", "/out.json", "a/../../b.json", "\x1b[31mred\n.json", "C:\\x.json", "a" * 300]
     buffer = io.BytesIO()
     if place.rng.random() < 0.5:
         with zipfile.ZipFile(buffer, "w") as archive:
@@ -185,13 +178,7 @@ def _leading_out(place: Place) -> Laid:
 def _specials(place: Place) -> Laid:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
-        for type_ in (
-            tarfile.SYMTYPE,
-            tarfile.LNKTYPE,
-            tarfile.CHRTYPE,
-            tarfile.FIFOTYPE,
-            tarfile.GNUTYPE_SPARSE,
-        ):
+        for type_ in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE, tarfile.GNUTYPE_SPARSE):
             entry = tarfile.TarInfo(f"{type_.decode()}.json")
             entry.type, entry.linkname = type_, "/etc/passwd"
             archive.addfile(entry)
@@ -293,19 +280,7 @@ def _database(path: Path, rows: int = 200, odd: Callable[[], Any] | None = None)
     for table in ("CONCURRENT_KERNEL", "RUNTIME"):
         connection.execute(f"CREATE TABLE CUPTI_ACTIVITY_KIND_{table}({_COLUMNS})")
         for number in range(rows):
-            values: list[Any] = [
-                1000 * number,
-                1000 * number + 500,
-                0,
-                1,
-                7,
-                1,
-                number,
-                1,
-                211,
-                1,
-                1,
-            ]
+            values: list[Any] = [1000 * number, 1000 * number + 500, 0, 1, 7, 1, number, 1, 211, 1, 1]
             if odd is not None:
                 values[number % 11] = odd()
             marks = ", ".join("?" * 12)
@@ -442,15 +417,7 @@ _of_recorder("phases", "phases.json", PHASES)
 def _store(place: Place) -> Path:
     store = place.folder / "store"
     source = place.write("t.json", trace(*sound()))
-    command = [
-        sys.executable,
-        "-m",
-        "stepscope",
-        "import",
-        os.fspath(source),
-        "-o",
-        os.fspath(store),
-    ]
+    command = [sys.executable, "-m", "stepscope", "import", os.fspath(source), "-o", os.fspath(store)]
     subprocess.run(command, check=True, capture_output=True)
     return store
 
@@ -488,14 +455,7 @@ def _crafted(place: Place) -> Laid:
         "craft(sys.argv[1], sys.argv[2], int(sys.argv[4]))"
     )
     seed = str(place.rng.randrange(10**6))
-    command = [
-        sys.executable,
-        "-c",
-        program,
-        os.fspath(store),
-        chosen,
-        os.fspath(Path(__file__).parent),
-    ]
+    command = [sys.executable, "-c", program, os.fspath(store), chosen, os.fspath(Path(__file__).parent)]
     subprocess.run([*command, seed], check=True, capture_output=True)
     asked = (("summary",), ("checks",), ("kernels",), ("operators",), ("idle",), ("check",))
     return Laid(store, asked)

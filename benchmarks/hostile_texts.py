@@ -49,11 +49,7 @@ def trace(*events: Event | str, head: str = '"schemaVersion": 1', tail: str = ""
 def sound(count: int = 60) -> list[Event | str]:
     """Events of a recording that nothing is wrong with."""
     return [
-        changed(
-            event,
-            ts=event["ts"] + 100 * number,
-            args={"External id": number + 1, "correlation": number + 1},
-        )
+        changed(event, ts=event["ts"] + 100 * number, args={"External id": number + 1, "correlation": number + 1})
         for number in range(count)
         for event in (OPERATOR, LAUNCH, KERNEL)
     ]
@@ -180,8 +176,7 @@ text("numbers of many digits")(
 )
 text("ids beyond 64 bits")(
     lambda place: trace(
-        *sound(3),
-        changed(OPERATOR, args={place.rng.choice(ARGS[:5]): 2 ** place.rng.choice([31, 63, 64, 200])}),
+        *sound(3), changed(OPERATOR, args={place.rng.choice(ARGS[:5]): 2 ** place.rng.choice([31, 63, 64, 200])})
     )
 )
 text("zero durations")(lambda _: trace(*(changed(e, dur=0) for e in sound() if isinstance(e, dict))))
@@ -227,13 +222,7 @@ def _metadata_twice(place: Place) -> bytes:
 
 @text("odd metadata")
 def _metadata(place: Place) -> bytes:
-    keys = (
-        "deviceProperties",
-        "distributedInfo",
-        "baseTimeNanoseconds",
-        "schemaVersion",
-        "traceName",
-    )
+    keys = ("deviceProperties", "distributedInfo", "baseTimeNanoseconds", "schemaVersion", "traceName")
     head = ", ".join(f'"{key}": {place.rng.choice(VALUES)}' for key in keys)
     return trace(*sound(3), head=head)
 
@@ -279,12 +268,7 @@ def _nested(place: Place) -> bytes:
     nested = opening * depth + "1" + closing * (depth if place.rng.random() < 0.5 else 0)
     inside = json.dumps(changed(OPERATOR, args={"Input Dims": "@"})).replace('"@"', nested)
     return place.rng.choice(
-        [
-            trace(*sound(9), inside),
-            trace(*sound(9), nested),
-            trace(*sound(9), head=f'"a": {nested}'),
-            nested.encode(),
-        ]
+        [trace(*sound(9), inside), trace(*sound(9), nested), trace(*sound(9), head=f'"a": {nested}'), nested.encode()]
     )
 
 
@@ -468,13 +452,7 @@ text("odd memory and counters")(
             for n in range(40)
         ),
         *(
-            {
-                "ph": "C",
-                "name": "c",
-                "pid": 1,
-                "ts": n,
-                "args": {"a": place.rng.choice([1e308, "x", None])},
-            }
+            {"ph": "C", "name": "c", "pid": 1, "ts": n, "args": {"a": place.rng.choice([1e308, "x", None])}}
             for n in range(40)
         ),
     )

@@ -64,16 +64,7 @@ _NUMBERS = [
     "cbid",
     "wait_on_stream",
 ]
-_TEXTS = [
-    "Input Dims",
-    "Input type",
-    "Input Strides",
-    "Concrete Inputs",
-    "grid",
-    "block",
-    "kind",
-    "Collective name",
-]
+_TEXTS = ["Input Dims", "Input type", "Input Strides", "Concrete Inputs", "grid", "block", "kind", "Collective name"]
 _ARGS = ", ".join([f'"{name}" BIGINT' for name in _NUMBERS] + [f'"{name}" VARCHAR' for name in _TEXTS])
 _COLUMNS = dict.fromkeys(["ph", "cat", "name", "pid", "tid", "id", "bp"], "VARCHAR")
 _COLUMNS |= {"ts": "DOUBLE", "dur": "DOUBLE", "args": f"STRUCT({_ARGS})"}
@@ -96,8 +87,7 @@ def duckdb(files: Sequence[str]) -> dict[str, Any]:
             arrays.append(str(array))
         connection = db.connect()
         connection.execute(
-            f"CREATE TABLE event AS FROM read_json($files, format = 'array', columns = {_COLUMNS})",
-            {"files": arrays},
+            f"CREATE TABLE event AS FROM read_json($files, format = 'array', columns = {_COLUMNS})", {"files": arrays}
         )
         found = connection.execute("SELECT count(*) FROM event").fetchall()
     return {"rows": found[0][0], "version": db.__version__}

@@ -76,14 +76,7 @@ def split_recording(text: str) -> Recording:
         else:
             repeated.append((event, raw))
         position = end
-    return Recording(
-        text[: opening + 1] + "\n",
-        separator or ",\n",
-        once,
-        repeated,
-        closing,
-        "\n" + text[position:],
-    )
+    return Recording(text[: opening + 1] + "\n", separator or ",\n", once, repeated, closing, "\n" + text[position:])
 
 
 def _skip(text: str, position: int) -> int:

@@ -76,11 +76,7 @@ class Bench:
         return target
 
     def measure(
-        self,
-        what: str,
-        command: Sequence[str],
-        times: int = 1,
-        before: Callable[[], None] = lambda: None,
+        self, what: str, command: Sequence[str], times: int = 1, before: Callable[[], None] = lambda: None
     ) -> Row:
         """Runs a command some times."""
         (row,) = self.in_turn({what: (command, before)}, times)

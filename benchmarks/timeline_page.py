@@ -107,10 +107,7 @@ def main() -> None:
     print(f"load before {os.getloadavg()[0]:.1f}")
     command = [sys.executable, "-m", "stepscope", "view", str(given.store), "--no-browser"]
     view, complete = ("overview", OVERVIEW) if given.overview else ("timeline", COMPLETE)
-    with (
-        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server,
-        sync_playwright() as playwright,
-    ):
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server, sync_playwright() as playwright:
         assert server.stdout is not None
         link = server.stdout.readline().strip()
         browser = playwright.chromium.launch(

@@ -312,8 +312,7 @@ def checks_page() -> str:
         "What `stepscope check` requires of the tables of every store; a violation is a bug in "
         "StepScope, and the exit code is 3.\n",
         markdown_table(
-            ["invariant", "what must hold"],
-            [[f"`{name}`", words] for name, words, *_ in (*INVARIANTS, *SUMS)],
+            ["invariant", "what must hold"], [[f"`{name}`", words] for name, words, *_ in (*INVARIANTS, *SUMS)]
         ),
     ]
     return MADE + "\n".join(parts)

@@ -11,11 +11,7 @@ from stepscope.answers.declare import About, Parameter, Question
 
 WIDTH = 120
 PYTHON_TYPES = {"int": "int", "float": "float", "text": "str", "bool": "bool"}
-ASKED: dict[About, str] = {
-    "events": "AskedOfEvents",
-    "time": "AskedOfTime",
-    "recording": "AskedOfRecording",
-}
+ASKED: dict[About, str] = {"events": "AskedOfEvents", "time": "AskedOfTime", "recording": "AskedOfRecording"}
 """What questions take beside their own parameters, by what they are about: those that take most come first."""
 SOURCES = {
     "two": (
@@ -151,11 +147,7 @@ def parameter_lines(text: str, room: int) -> list[str]:
     choices, default = rest.split("]")
     if len(inside := f"        {choices}") <= room:
         return [f"    {head}{opened}", inside, f"    ]{default},"]
-    return [
-        f"    {head}{opened}",
-        *(f"        {choice}," for choice in choices.split(", ")),
-        f"    ]{default},",
-    ]
+    return [f"    {head}{opened}", *(f"        {choice}," for choice in choices.split(", ")), f"    ]{default},"]
 
 
 def argument_lines(positional: list[tuple[str, str]], question: Question) -> list[str]:

@@ -187,20 +187,7 @@ class Reports:
             return ""
         file = self._space / "gpt.speedscope.json"
         script = [sys.executable, str(GPT), "--steps", str(SAMPLED_STEPS)]
-        alone(
-            [
-                spy,
-                "record",
-                "--format",
-                "speedscope",
-                "--rate",
-                "200",
-                "-o",
-                str(file),
-                "--",
-                *script,
-            ]
-        )
+        alone([spy, "record", "--format", "speedscope", "--rate", "200", "-o", str(file), "--", *script])
         if not file.exists():  # the system may forbid it to read another process
             return ""
         run("report", str(file), "-o", str(self._space / "samples.html"))
@@ -210,14 +197,7 @@ class Reports:
         """A page that a server answers, until `close`."""
         if not (self._traces / name).exists():
             return ""
-        command = [
-            sys.executable,
-            "-m",
-            "stepscope",
-            "view",
-            str(self._traces / name),
-            "--no-browser",
-        ]
+        command = [sys.executable, "-m", "stepscope", "view", str(self._traces / name), "--no-browser"]
         server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         self._served.append(server)
         return "" if server.stdout is None else server.stdout.readline().strip()

@@ -16,9 +16,7 @@ BACKWARD = [
 
 dlrm_perf_schedule = {
     "BottomMLP.fc1": {
-        "forward_events": [
-            "fused_fully_connected.fprop.cublasGemmEx",
-        ],
+        "forward_events": ["fused_fully_connected.fprop.cublasGemmEx"],
         "backward_events": [
             "fused_fully_connected.bprop",
             "fused_fully_connected.bprop.initialize_array",
@@ -29,9 +27,7 @@ dlrm_perf_schedule = {
     "BottomMLP.fc2": {"forward_events": FORWARD, "backward_events": BACKWARD},
     "BottomMLP.fc3": {"forward_events": FORWARD, "backward_events": BACKWARD},
     "sparse_embedding1": {
-        "forward_events": [
-            "localized_slot_sparse_embedding_one_hot.forward.mapping_and_fuse",
-        ],
+        "forward_events": ["localized_slot_sparse_embedding_one_hot.forward.mapping_and_fuse"],
         "backward_events": [],
     },
     "interaction1": {"forward_events": [], "backward_events": []},

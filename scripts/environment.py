@@ -116,10 +116,7 @@ def provide_frameworks(python):
     with tempfile.TemporaryDirectory() as space:
         bound = Path(space) / "torch.txt"
         bound.write_text("torch=={}\n".format(version), encoding="utf-8")
-        done = run(
-            *(python, "-m", "pip", "install", "--quiet", "-c", bound),
-            *("--editable", ".[frameworks]"),
-        )
+        done = run(*(python, "-m", "pip", "install", "--quiet", "-c", bound), *("--editable", ".[frameworks]"))
     if done != 0:
         go_without("they could not be installed beside torch {}: their tests will be skipped".format(version))
 

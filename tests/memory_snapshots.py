@@ -9,11 +9,7 @@ SEGMENT = 1 << 20
 START_US = 1_783_874_495_854_988
 
 MODULE = "/venv/lib/python3.12/site-packages/torch/nn/modules/module.py"
-FORWARD = (
-    ("forward", "/job/model.py", 12),
-    ("_call_impl", MODULE, 1790),
-    ("main", "/job/train.py", 40),
-)
+FORWARD = (("forward", "/job/model.py", 12), ("_call_impl", MODULE, 1790), ("main", "/job/train.py", 40))
 BACKWARD: tuple[tuple[str, str, int], ...] = ()
 """Autograd's threads have no frames of Python."""
 OPTIMIZER = (

@@ -106,10 +106,7 @@ def _wait_until_idle(environment: dict[str, str]) -> None:
     last = time.monotonic() + _LONGEST_START_S
     while time.monotonic() < last:
         done = subprocess.run(
-            ["sinfo", "--noheader", "--format=%D %t"],
-            env=environment,
-            capture_output=True,
-            text=True,
+            ["sinfo", "--noheader", "--format=%D %t"], env=environment, capture_output=True, text=True
         )
         if done.stdout.split() == [str(len(NODES)), "idle"]:
             return

@@ -122,15 +122,7 @@ def how_to_get(lacking: Sequence[str]) -> str:
 
 def download(names: Sequence[str], folder: Path, version: str, machine: str) -> int:
     """Downloads wheels with what they need, for another Python than this one too; pip's exit code."""
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "download",
-        "--only-binary=:all:",
-        "--dest",
-        str(folder),
-    ]
+    command = [sys.executable, "-m", "pip", "download", "--only-binary=:all:", "--dest", str(folder)]
     command += ["--python-version", version, "--implementation", "cp"]
     for minor in reversed(_GLIBC):
         command += ["--platform", f"manylinux_2_{minor}_{machine}"]

@@ -44,11 +44,7 @@ def test_calls_of_one_path_are_one_place_with_what_lies_below(forest: Any) -> No
     for one, (_, _, value) in zip(paths, forest, strict=True):
         own[one] += value
     expected = {
-        one: (
-            own[one],
-            sum(value for other, value in own.items() if other[: len(one)] == one),
-            len(one) - 1,
-        )
+        one: (own[one], sum(value for other, value in own.items() if other[: len(one)] == one), len(one) - 1)
         for one in own
     }
     assert places(of(forest)) == expected
@@ -76,9 +72,7 @@ def test_the_heaviest_places_stand_below_kept_ones(forest: Any, most: int) -> No
 
 
 STACKS = st.lists(
-    st.tuples(st.lists(st.integers(0, 3), min_size=1, max_size=5), st.integers(0, 9)),
-    min_size=1,
-    max_size=8,
+    st.tuples(st.lists(st.integers(0, 3), min_size=1, max_size=5), st.integers(0, 9)), min_size=1, max_size=8
 )
 
 

@@ -55,10 +55,7 @@ def test_every_mean_of_a_step_is_without_the_slow_first_one_and_says_so():
         assert [(row["steps"], row["total_ns"]) for row in mean.rows()] == [(3, 1_000)]
         assert mean.note == told
         summary = trace.ask("summary").rows()
-        assert {row["item"]: (row["time_ns"], row["count"]) for row in summary}["mean"] == (
-            1_000,
-            3,
-        )
+        assert {row["item"]: (row["time_ns"], row["count"]) for row in summary}["mean"] == (1_000, 3)
         (left_out,) = (row for row in summary if row["item"] == "left out")
         assert (left_out["count"], left_out["text"]) == (1, told)
         (use,) = trace.ask("utilization").rows()

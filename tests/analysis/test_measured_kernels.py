@@ -147,17 +147,10 @@ def test_the_speed_of_light_is_judged_as_nsight_compute_does(compute, memory, wa
 
 
 def test_what_is_closest_to_its_peak_and_what_limits_occupancy():
-    assert limiter({"compute_throughput": 30, "l1_throughput": 77, "dram_throughput": 8}) == (
-        "L1",
-        77,
-    )
+    assert limiter({"compute_throughput": 30, "l1_throughput": 77, "dram_throughput": 8}) == ("L1", 77)
     assert limiter({"memory_throughput": 30}) == ("memory", 30)
     assert limiter({}) is None
     assert verdict({"compute_throughput": 3}) is None
-    limits = {
-        "occupancy_limit_registers": 2,
-        "occupancy_limit_warps": 2,
-        "occupancy_limit_blocks": 16,
-    }
+    limits = {"occupancy_limit_registers": 2, "occupancy_limit_warps": 2, "occupancy_limit_blocks": 16}
     assert occupancy_limit(limits | {"theoretical_occupancy": 50}) == "registers, warps of a block"
     assert occupancy_limit(limits | {"theoretical_occupancy": 100}) is None

@@ -19,14 +19,7 @@ LINEAR = {"dims": "[[8, 4], [2, 4], []]", "types": '["float", "float", ""]'}
 
 
 def host(number: int, name: str, parent: int | None = None, given: int | None = None, **more):
-    return {
-        "id": number,
-        "name": name,
-        "parent_id": parent,
-        "input_id": given,
-        "device_ns": 1,
-        **more,
-    }
+    return {"id": number, "name": name, "parent_id": parent, "input_id": given, "device_ns": 1, **more}
 
 
 def kernel(operator: int | None, ns: int, name: str = "volta_sgemm_32x32", **more):
@@ -65,10 +58,7 @@ def test_a_composite_answers_where_nothing_below_it_can(make_scope):
         make_scope(
             {
                 "operator_input": [{"input_id": 0, **LINEAR}],
-                "host_event": [
-                    host(0, "aten::linear", None, 0),
-                    host(1, "my::unknown", 0),
-                ],
+                "host_event": [host(0, "aten::linear", None, 0), host(1, "my::unknown", 0)],
                 "device_event": [kernel(1, 10)],
             }
         )
@@ -208,10 +198,7 @@ def test_a_forward_convolution_learns_its_extent_from_its_backward(make_scope):
     types = json.dumps(["float", "float", *["GenericList"] * 3, "Int", "Bool", "Bool", "Bool"])
     more = json.dumps(["float"] * 3 + ["GenericList"] * 3 + ["Int", "Bool", "Bool", "GenericList"])
     rows = {
-        "operator_input": [
-            {"input_id": 0, "types": types, **forward},
-            {"input_id": 1, "types": more, **back},
-        ],
+        "operator_input": [{"input_id": 0, "types": types, **forward}, {"input_id": 1, "types": more, **back}],
         "host_event": [
             host(0, "aten::cudnn_convolution", None, 0),
             host(1, "aten::cudnn_convolution_backward", None, 1, forward_id=0),
@@ -284,11 +271,7 @@ def test_only_the_asked_steps_and_ranks_count(make_scope):
     rows = {
         "step": [{"step": 1, "start_ns": 0, "end_ns": 9}, {"step": 2, "start_ns": 9, "end_ns": 99}],
         "host_event": [host(0, "a", step=1), host(1, "b", step=2), host(0, "c", rank=1)],
-        "device_event": [
-            kernel(0, 1, step=1),
-            kernel(1, 2, step=2),
-            kernel(0, 4, rank=1),
-        ],
+        "device_event": [kernel(0, 1, step=1), kernel(1, 2, step=2), kernel(0, 4, rank=1)],
     }
     assert charged(device_work_of(make_scope(rows, steps=[2]))) == {"b": (2, 1.0)}
     assert charged(device_work_of(make_scope(rows, ranks=[1]))) == {"c": (4, 1.0)}
@@ -322,8 +305,7 @@ def test_a_scope_remembers_what_was_joined(make_scope):
 @examples(60)
 @given(
     rows=st.lists(
-        st.tuples(st.sampled_from([-(1 << 62), -1, 0, 1, 1 << 40]), st.integers(-3, 3), st.integers(0, 2)),
-        max_size=30,
+        st.tuples(st.sampled_from([-(1 << 62), -1, 0, 1, 1 << 40]), st.integers(-3, 3), st.integers(0, 2)), max_size=30
     )
 )
 def test_distinct_rows_are_those_of_a_set(rows):

@@ -49,12 +49,7 @@ def test_a_job_without_a_pipeline_has_no_bubbles(tmp_path: Path) -> None:
 
 def test_bubble_is_the_wait_beside_which_nothing_is_computed_or_copied(diff: Any) -> None:
     kernel = {"kind": "communication", "stream": 20}
-    of_stage = {
-        "operation": "recv",
-        "group_name": "1",
-        "group_description": "mesh_pp",
-        "source_rank": 1,
-    }
+    of_stage = {"operation": "recv", "group_name": "1", "group_description": "mesh_pp", "source_rank": 1}
     rows = {
         "step": [{"end_ns": 100}],
         "device_event": [

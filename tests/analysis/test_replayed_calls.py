@@ -12,14 +12,7 @@ INPUTS = [
 
 
 def host(number, name, parent=None, given=0, **more):
-    return {
-        "id": number,
-        "name": name,
-        "parent_id": parent,
-        "input_id": given,
-        "dur_ns": 10,
-        **more,
-    }
+    return {"id": number, "name": name, "parent_id": parent, "input_id": given, "dur_ns": 10, **more}
 
 
 def chosen(make_scope, events, kind="operator", pattern="*", device_events=(), top=10):
@@ -39,10 +32,7 @@ def test_the_outermost_public_operator_is_replayed(make_scope):
         host(3, "aten::_flash_attention_forward", 2),
     ]
     (call,) = chosen(make_scope, events, pattern="_flash_attention_forward")
-    assert (call.name, call.within) == (
-        "aten::scaled_dot_product_attention",
-        {"aten::_flash_attention_forward"},
-    )
+    assert (call.name, call.within) == ("aten::scaled_dot_product_attention", {"aten::_flash_attention_forward"})
 
 
 @pytest.mark.parametrize(

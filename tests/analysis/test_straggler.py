@@ -94,11 +94,7 @@ def test_fast_ranks_that_wait_in_forward_for_rank_0s_buffers_are_not_late() -> N
     times = {
         rank: RankTimes(
             100,
-            {
-                "forward": 10 if rank == 0 else 30,
-                "residual": 30 if rank == 0 else 10,
-                "backward": 60,
-            },
+            {"forward": 10 if rank == 0 else 30, "residual": 30 if rank == 0 else 10, "backward": 60},
             all_reduce_ns=10,
             forward_waits=True,
         )

@@ -74,11 +74,7 @@ def test_what_an_open_scope_of_a_large_store_answered_is_kept_when_it_is_closed(
     directory: Path, made: Callable[..., bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     large, small = -1, opening._SMALL_BYTES
-    for least, narrowed, kept in (
-        (small, {}, False),
-        (large, {"ranks": [0]}, False),
-        (large, {}, True),
-    ):
+    for least, narrowed, kept in ((small, {}, False), (large, {"ranks": [0]}, False), (large, {}, True)):
         monkeypatch.setattr(opening, "_SMALL_BYTES", least)
         with Store.open(directory) as store, Scope(store, **narrowed) as scope:
             ask_within(find("operators"), scope)
@@ -188,13 +184,7 @@ def test_a_forged_answer_counts_as_absent(
 ) -> None:
     with Store.open(directory) as store:
         right = ask(find("operators"), store)
-    parts = {
-        "rows": right.arrow,
-        "sources": right.sources,
-        "checks": (CHECK,),
-        "note": "kept",
-        "ranks": 1,
-    }
+    parts = {"rows": right.arrow, "sources": right.sources, "checks": (CHECK,), "note": "kept", "ranks": 1}
     for given, note in ((parts, "kept"), ({**parts, **forged}, right.note)):
         monkeypatch.setattr(Kept, "get", lambda *_, given=given: tuple(given.values()))
         with Store.open(directory) as store:

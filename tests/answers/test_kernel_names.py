@@ -31,10 +31,7 @@ CAT = (
             "elementwise_kernel<gpu_kernel_impl<fill_cuda>>",
         ),
         (CAT.replace("{n}", "1"), "CatArrayBatchedCopy<float>"),
-        (
-            "void cutlass::Kernel2<cutlass_80_gemm>(cutlass_80_gemm::Params)",
-            "Kernel2<cutlass_80_gemm>",
-        ),
+        ("void cutlass::Kernel2<cutlass_80_gemm>(cutlass_80_gemm::Params)", "Kernel2<cutlass_80_gemm>"),
         ("_Z3addIfEvPT_i", "add<float>"),
         ("sm90_xmma_gemm_bf16_cublas", "sm90_xmma_gemm_bf16_cublas"),
         ("unbalanced<(", "unbalanced<("),

@@ -16,11 +16,7 @@ from stepscope.questions import find
 from stepscope.questions.invariants import INVARIANTS, SUMS
 from stepscope.store.open import Store
 
-LEADS_OUT = {
-    "links_lead_somewhere",
-    "links_are_what_they_lead_to",
-    "attribution_covers_device_time",
-}
+LEADS_OUT = {"links_lead_somewhere", "links_are_what_they_lead_to", "attribution_covers_device_time"}
 """Invariants of a complete recording alone: what is kept may lead to what is not, and `attribution` is of
 all that was recorded."""
 
@@ -129,13 +125,7 @@ class Recorded:
                 "device_event": self.device,
                 "step": [
                     {"step": 1, "start_ns": 0, "end_ns": 15, "host_end_ns": 15},
-                    {
-                        "step": 2,
-                        "start_ns": 15,
-                        "end_ns": 60,
-                        "host_start_ns": 15,
-                        "host_end_ns": 50,
-                    },
+                    {"step": 2, "start_ns": 15, "end_ns": 60, "host_start_ns": 15, "host_end_ns": 50},
                 ],
             }
         )
@@ -317,11 +307,7 @@ def test_what_under_names_may_be_said(make_scope):
 @pytest.mark.parametrize(
     ("under", "message", "hint"),
     [
-        (
-            "net.head",
-            "names 1 module and 1 range",
-            "--under module:net.head or --under range:net.head",
-        ),
+        ("net.head", "names 1 module and 1 range", "--under module:net.head or --under range:net.head"),
         ("net.fcc", "no module, operator or range 'net.fcc'", "net.fc"),
         ("relu", "no module, operator or range 'relu'", "aten::relu"),
         ("module:aten::mm", "no module 'aten::mm'", "modules, operators and annotations"),

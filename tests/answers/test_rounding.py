@@ -21,8 +21,7 @@ def test_whole_parts_add_up_and_are_off_by_less_than_one(parts):
 @given(
     st.lists(
         st.tuples(
-            st.integers(0, (1 << 63) - 1),
-            st.lists(st.integers(0, 1 << 40) | st.integers(0, 3), min_size=1, max_size=5),
+            st.integers(0, (1 << 63) - 1), st.lists(st.integers(0, 1 << 40) | st.integers(0, 3), min_size=1, max_size=5)
         ),
         max_size=5,
     ),

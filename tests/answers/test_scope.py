@@ -138,14 +138,7 @@ def test_what_is_large_and_was_asked_for_least_lately_is_forgotten_first(make_sc
 
         scope.remembered(name, make)
 
-    for name, numbers in (
-        ("small", 1),
-        ("a", 45),
-        ("b", 45),
-        ("a", 45),
-        ("c", 45),
-        ("larger", 101),
-    ):
+    for name, numbers in (("small", 1), ("a", 45), ("b", 45), ("a", 45), ("c", 45), ("larger", 101)):
         ask(name, numbers)
     assert made == ["small", "a", "b", "c", "larger"]
     for name, numbers in (("small", 1), ("a", 45), ("c", 45), ("b", 45), ("larger", 101)):

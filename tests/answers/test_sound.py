@@ -11,13 +11,7 @@ from stepscope.api.trace import Trace
 from stepscope.questions import find
 from stepscope.store.open import Store
 
-CUT = {
-    "rank": 3,
-    "check": "truncated",
-    "severity": "warning",
-    "affects": "file",
-    "explanation": "it is cut off.",
-}
+CUT = {"rank": 3, "check": "truncated", "severity": "warning", "affects": "file", "explanation": "it is cut off."}
 OF_THE_OTHERS = "it is cut off. The figures are of the other ranks alone."
 
 
@@ -87,13 +81,7 @@ def test_a_step_that_one_rank_lost_is_in_no_mean_of_what_if() -> None:
 
 def test_counters_of_a_damaged_rank_are_not_compared() -> None:
     launch = {"name": "gemm", "tool": "ncu", "launches": 1}
-    value = {
-        "kernel": "gemm",
-        "metric": "Duration",
-        "kind": "duration",
-        "unit": "ns",
-        "tool": "ncu",
-    }
+    value = {"kernel": "gemm", "metric": "Duration", "kind": "duration", "unit": "ns", "tool": "ncu"}
     rows = {
         "measured_kernel": [launch | {"rank": rank, "measured": rank} for rank in range(2)],
         "kernel_metric": [value | {"rank": rank, "measured": rank, "value": 1_000.0 + rank} for rank in range(2)],

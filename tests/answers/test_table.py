@@ -52,12 +52,7 @@ def test_json_is_one_object_of_the_documented_form(table):
     answer = json.loads(table.to_json())
     assert answer["question"] == "toy"
     assert answer["sources"] == ["a.json"]
-    assert answer["columns"][1] == {
-        "name": "total_ns",
-        "type": "int",
-        "unit": "ns",
-        "meaning": "its time",
-    }
+    assert answer["columns"][1] == {"name": "total_ns", "type": "int", "unit": "ns", "meaning": "its time"}
     assert [check["check"] for check in answer["checks"]] == ["c"]
     assert "note" not in answer
 
@@ -105,8 +100,7 @@ def test_html_escapes_what_comes_from_files(table):
 
 def test_html_is_bounded_and_says_units_and_shares(table):
     long = replace(
-        table,
-        arrow=pa.table({"name": ["x" * 10_000] * 500, "total_ns": [BIG] * 500, "share_ratio": [0.25] * 500}),
+        table, arrow=pa.table({"name": ["x" * 10_000] * 500, "total_ns": [BIG] * 500, "share_ratio": [0.25] * 500})
     )
     html = long._repr_html_()
     assert len(html) < 100_000

@@ -31,13 +31,7 @@ def grid_text(table: Table, *, width: int, most: int) -> str:
 
 
 def check(severity: str, rank: int = 0) -> dict:
-    return {
-        "check": f"{severity}_check",
-        "severity": severity,
-        "explanation": "because",
-        "rank": rank,
-        "count": 1,
-    }
+    return {"check": f"{severity}_check", "severity": severity, "explanation": "because", "rank": rank, "count": 1}
 
 
 def test_names_are_left_and_numbers_right_with_their_units():
@@ -191,12 +185,7 @@ def test_a_column_that_does_not_fit_leaves_no_empty_lines():
     columns = (Column("check", "text", "name"), TOTAL, Column("meaning", "text", "words"))
     prose = replace(QUESTION, columns=columns, drawing="text")
     text = grid_text(table_of(("c", 5, "word " * 20), question=prose), width=30, most=9)
-    assert text.splitlines() == [
-        "Which?",
-        "check  total",
-        "c       5 ns",
-        "(more columns: meaning)",
-    ]
+    assert text.splitlines() == ["Which?", "check  total", "c       5 ns", "(more columns: meaning)"]
 
 
 @pytest.mark.parametrize(
@@ -238,10 +227,7 @@ def test_where_not_all_fit_sums_are_shown_before_their_parts():
     )
     table = table_of((3, 1, 2, 3, 4, 5, 6, 21), question=replace(QUESTION, columns=columns))
     lines = grid_text(table, width=32, most=9).splitlines()
-    assert lines[1:3] == [
-        "step  part0  part1  part2  total",
-        "   3   1 ns   2 ns   3 ns  21 ns",
-    ]
+    assert lines[1:3] == ["step  part0  part1  part2  total", "   3   1 ns   2 ns   3 ns  21 ns"]
 
 
 def test_hidden_columns_are_listed_in_full():
@@ -278,13 +264,7 @@ def test_a_column_that_is_shown_where_it_varies():
 
 
 def found(rank: int, explanation: str, name: str = "c", count: int = 1, severity: str = "note"):
-    return {
-        "rank": rank,
-        "check": name,
-        "severity": severity,
-        "count": count,
-        "explanation": explanation,
-    }
+    return {"rank": rank, "check": name, "severity": severity, "count": count, "explanation": explanation}
 
 
 def warnings(*checks: dict) -> list[str]:

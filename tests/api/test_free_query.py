@@ -128,9 +128,7 @@ def test_only_named_answers_are_computed(make_scope, monkeypatch):
     computed = []
     ask_within = free_query.ask_within
     monkeypatch.setattr(
-        free_query,
-        "ask_within",
-        lambda question, scope: computed.append(question.name) or ask_within(question, scope),
+        free_query, "ask_within", lambda question, scope: computed.append(question.name) or ask_within(question, scope)
     )
     scope = make_scope(STEPS)
     answer_query(scope, "SELECT 'answer.steps' AS t FROM answer.device_time -- answer.kernels")
@@ -167,12 +165,7 @@ def test_answers_can_be_read_and_not_changed(answered):
 
 
 def test_what_makes_an_answer_unreliable_marks_what_is_made_of_it(make_scope):
-    check = {
-        "check": "zero_ts",
-        "severity": "warning",
-        "affects": "device-work",
-        "explanation": "lost",
-    }
+    check = {"check": "zero_ts", "severity": "warning", "affects": "device-work", "explanation": "lost"}
     scope = make_scope({**STEPS, "data_check": [check]})
     assert answer_query(scope, "SELECT count(*) AS n FROM answer.kernels").unreliable
     assert not answer_query(scope, "SELECT count(*) AS n FROM device_event").unreliable

@@ -97,8 +97,7 @@ def test_hugectrs_first_version_has_the_layer_apart_and_no_host(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["{", "3", "{}", '{"events": [1]}', '{"timeline": 3}', pytest.param("[" * 10**6, id="deep")],
+    "text", ["{", "3", "{}", '{"events": [1]}', '{"timeline": 3}', pytest.param("[" * 10**6, id="deep")]
 )
 def test_a_file_that_is_no_profile_is_refused_by_name(tmp_path: Path, text: str) -> None:
     (tmp_path / "node1.0.prof.json").write_text(text)
@@ -120,9 +119,7 @@ def test_ranks_and_times_of_a_wrong_type_are_none(tmp_path: Path) -> None:
     assert event["avg_measured_time_ms"] is None
 
 
-def test_the_list_of_hosts_that_hugectrs_notebook_prints_is_a_run_of_their_number(
-    tmp_path: Path,
-) -> None:
+def test_the_list_of_hosts_that_hugectrs_notebook_prints_is_a_run_of_their_number(tmp_path: Path) -> None:
     hosts = []
     for host in ("circe-n046", "circe-n047"):
         printed = {key: value for key, value in _profile(0).items() if key != "rank"}
@@ -132,8 +129,4 @@ def test_the_list_of_hosts_that_hugectrs_notebook_prints_is_a_run_of_their_numbe
     assert [profile["host_name"] for profile in profiles] == ["circe-n046", "circe-n047"]
     with open_trace(tmp_path / "prof.json") as trace:
         rows = trace.ask("inline", by="label").rows()
-    assert [(row["label"], row["ranks"]) for row in rows] == [
-        ("iteration", 2),
-        ("first", 2),
-        ("later", 2),
-    ]
+    assert [(row["label"], row["ranks"]) for row in rows] == [("iteration", 2), ("first", 2), ("later", 2)]

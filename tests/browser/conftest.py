@@ -234,8 +234,7 @@ class Pages:
         opened.page.on("pageerror", lambda error: opened.console.append(str(error)))
         opened.page.on("dialog", lambda dialog: opened.console.append(dialog.message))
         opened.page.on(
-            "request",
-            lambda one: None if one.url.startswith(opened.address) else opened.requests.append(one.url),
+            "request", lambda one: None if one.url.startswith(opened.address) else opened.requests.append(one.url)
         )
         if kind == "server":
             opened.page.goto(server.policy.link)

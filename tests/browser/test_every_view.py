@@ -74,11 +74,7 @@ def as_views_ask(monkeypatch: pytest.MonkeyPatch, made: Any) -> None:
 
 def check_numbers(told: dict[str, str], trace: Trace) -> None:
     """Totals of the first rows of some tables are those of the questions."""
-    for question, column in (
-        ("kernels", "total_ns"),
-        ("operators", "device_self_ns"),
-        ("steps", "total_ns"),
-    ):
+    for question, column in (("kernels", "total_ns"), ("operators", "device_self_ns"), ("steps", "total_ns")):
         for row in trace.ask(question).rows()[:3]:
             if row[column]:
                 assert time_text(row[column]) in told[question], (question, row)

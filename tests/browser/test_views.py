@@ -109,10 +109,7 @@ def test_what_a_view_asks_ends_when_it_is_left(show: Any) -> None:
 def test_what_a_lost_server_did_not_answer_is_asked_again_when_it_is_back(show: Any) -> None:
     report = show("training", training())
     page = report.show("overview")
-    for view, answered in (
-        ("steps", ".answer-table"),
-        ("timeline", ".timeline[data-complete=yes]"),
-    ):
+    for view, answered in (("steps", ".answer-table"), ("timeline", ".timeline[data-complete=yes]")):
         for comes_back in ("by itself", "when asked"):
             page.route("**/api/**", lambda one: one.abort())
             page.evaluate("location.hash = '#/findings'")

@@ -65,10 +65,7 @@ def make_store(tmp_path) -> Callable[..., str]:
 
     def make(rows=None, **more) -> str:
         return str(
-            write_store(
-                tmp_path / f"store{len(list(tmp_path.iterdir()))}",
-                {**ROWS, **more} if rows is None else rows,
-            )
+            write_store(tmp_path / f"store{len(list(tmp_path.iterdir()))}", {**ROWS, **more} if rows is None else rows)
         )
 
     return make

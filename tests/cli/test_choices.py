@@ -52,8 +52,7 @@ def test_sources_are_typed_again_so_that_they_can_be_pasted():
 
 
 @pytest.mark.parametrize(
-    ("text", "size"),
-    [("2GB", 2 * 10**9), ("512 MiB", 512 << 20), ("1.5g", 15 * 10**8), ("7", 7), ("1e9", 10**9)],
+    ("text", "size"), [("2GB", 2 * 10**9), ("512 MiB", 512 << 20), ("1.5g", 15 * 10**8), ("7", 7), ("1e9", 10**9)]
 )
 def test_a_size_is_read(text, size):
     assert read_size(CONTEXT, PARAMETER, text) == size

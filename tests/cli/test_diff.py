@@ -21,12 +21,7 @@ def pair(make_store):
             **more,
         }
 
-    check = {
-        "check": "zero_ts",
-        "severity": "warning",
-        "affects": "device-times",
-        "explanation": "lost",
-    }
+    check = {"check": "zero_ts", "severity": "warning", "affects": "device-times", "explanation": "lost"}
     return make_store(rows(100)), make_store(rows(130, data_check=[check]))
 
 

@@ -39,16 +39,9 @@ def test_what_is_a_layout_comes_once_for_each_job(run):
 
 
 def test_job_picks_one(run):
-    assert run("operators", "runs", "--job", "b c", "--csv", "-c", "name").out.split() == [
-        "name",
-        "first",
-        "last",
-    ]
+    assert run("operators", "runs", "--job", "b c", "--csv", "-c", "name").out.split() == ["name", "first", "last"]
     ran = run("summary", "runs", "--job", "d")
-    assert (ran.code, ran.err.splitlines()[0]) == (
-        2,
-        "stepscope: no job 'd' of these files [unknown-job]",
-    )
+    assert (ran.code, ran.err.splitlines()[0]) == (2, "stepscope: no job 'd' of these files [unknown-job]")
 
 
 def test_several_sources_are_joined_or_told_apart(run):
@@ -91,14 +84,7 @@ def test_import_makes_a_store_for_each_job(run, tmp_path):
     assert [row["job"] for row in json.loads(ran.out)["rows"]] == ["a", "b c"]
     assert f"kept: ready; ask it with: {typed_name()} summary kept" in ran.err
     assert run("sources", "kept/b-c", "--csv", "-c", "rank").out.split() == ["rank", "0"]
-    assert run("sources", "kept", "--csv", "-c", "rank").out.splitlines() == [
-        "job,rank",
-        "a,0",
-        "b c,0",
-    ]
+    assert run("sources", "kept", "--csv", "-c", "rank").out.splitlines() == ["job,rank", "a,0", "b c,0"]
     ran = run("import", "runs/a.json", "--ranks", "7", "-o", "seven")
-    assert (ran.code, ran.err.splitlines()[0]) == (
-        2,
-        "stepscope: no rank 7 in runs/a.json [unknown-rank]",
-    )
+    assert (ran.code, ran.err.splitlines()[0]) == (2, "stepscope: no rank 7 in runs/a.json [unknown-rank]")
     assert not (tmp_path / "seven").exists()

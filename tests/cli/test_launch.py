@@ -37,17 +37,7 @@ def test_the_line_of_a_dry_run_makes_the_folder_that_is_not_there(run, tmp_path:
 
 @pytest.mark.usefixtures("rank3")
 def test_options_of_the_tool_stand_between_two_dashes(run, tmp_path: Path) -> None:
-    words = (
-        "-o",
-        str(tmp_path),
-        "--dry-run",
-        "--",
-        "--gpu-metrics-device=0",
-        "--",
-        "./app",
-        "--",
-        "a",
-    )
+    words = ("-o", str(tmp_path), "--dry-run", "--", "--gpu-metrics-device=0", "--", "./app", "--", "a")
     out = run("launch", "--tool", "nsys", *words).out
     assert " --gpu-metrics-device=0 --output=" in out
     assert out.endswith(" ./app -- a\n")
@@ -76,11 +66,7 @@ def test_what_cannot_be_meant_is_refused_before_anything_runs(run, words, expect
 def test_a_process_that_is_not_chosen_becomes_the_command(spawn) -> None:
     ran = spawn(
         *("launch", "--tool", "nsys", "--ranks", "0", "--"),
-        *(
-            sys.executable,
-            "-c",
-            "import os, signal, sys; print(signal.getsignal(signal.SIGPIPE)); sys.exit(7)",
-        ),
+        *(sys.executable, "-c", "import os, signal, sys; print(signal.getsignal(signal.SIGPIPE)); sys.exit(7)"),
         **LAUNCHER,
     )
     assert (ran.code, ran.err) == (7, "")

@@ -182,10 +182,7 @@ def test_names_that_are_not_utf8_are_read_and_stores_lie_elsewhere(run, tmp_path
 def test_a_closed_stdout_is_an_error_of_one_line(store):
     command = [sys.executable, "-m", "stepscope", "kernels", store]
     closed = subprocess.run(
-        ["sh", "-c", 'exec "$@" >&-', "sh", *command],
-        stderr=subprocess.PIPE,
-        text=True,
-        check=False,
+        ["sh", "-c", 'exec "$@" >&-', "sh", *command], stderr=subprocess.PIPE, text=True, check=False
     )
     assert closed.returncode == 1
     assert closed.stderr.splitlines()[0] == "stepscope: the standard output is closed [system]"

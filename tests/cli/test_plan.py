@@ -142,8 +142,7 @@ def test_the_commented_operators_can_be_measured_too(fork, job):
     assert any("#" in operator for operator in operators)
     (job / "operators.json").write_text(json.dumps({"repetitions": 1, "events": operators}))
     recorded = fork(
-        *("record", "--no-summary", "--inline", str(job / "operators.json")),
-        *("-o", str(job / "out"), "--", script),
+        *("record", "--no-summary", "--inline", str(job / "operators.json")), *("-o", str(job / "out"), "--", script)
     )
     assert recorded.code == 0, recorded.err
     (path,) = (job / "out").glob("*.prof.json")
@@ -384,9 +383,4 @@ def test_a_plan_of_a_model_names_its_modules_and_can_be_read(run, tmp_path):
     )
     plan = tmp_path / "plan.toml"
     assert run("plan", f"{script}:Net", "-o", str(plan)).code == 0
-    assert _labels(plan)[4:8] == [
-        "body.forward",
-        "body.backward",
-        "body.0.forward",
-        "body.0.backward",
-    ]
+    assert _labels(plan)[4:8] == ["body.forward", "body.backward", "body.0.forward", "body.0.backward"]

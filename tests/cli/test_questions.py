@@ -27,10 +27,7 @@ def test_json_is_one_object_and_nothing_else(run, store):
     assert ran.err == ""
     assert answer["question"] == "kernels"
     assert answer["sources"] == ["a.json", "b.json"]
-    assert answer["rows"] == [
-        {"name": "add", "count": 4, "total_ns": 40},
-        {"name": "gemm", "count": 4, "total_ns": 40},
-    ]
+    assert answer["rows"] == [{"name": "add", "count": 4, "total_ns": 40}, {"name": "gemm", "count": 4, "total_ns": 40}]
 
 
 def test_csv(run, store):
@@ -42,10 +39,7 @@ def test_parquet_goes_to_a_file_and_stdout_stays_empty(run, store, tmp_path):
     ran = run("kernels", store, "--parquet", str(file), "--columns", "name,count")
     assert ran.out == ""
     assert ran.err == f"{file}: 2 rows\n"
-    assert pq.read_table(file).to_pylist() == [
-        {"name": "add", "count": 4},
-        {"name": "gemm", "count": 4},
-    ]
+    assert pq.read_table(file).to_pylist() == [{"name": "add", "count": 4}, {"name": "gemm", "count": 4}]
 
 
 @pytest.mark.parametrize(
@@ -97,11 +91,7 @@ def test_sort_orders_every_form_alike(run, store):
 
 
 def test_an_answer_under_doubt_is_marked_in_every_form(run, make_store):
-    check = {
-        "check": "stream_overlap",
-        "explanation": "two kernels overlap",
-        "affects": "stream-order",
-    }
+    check = {"check": "stream_overlap", "explanation": "two kernels overlap", "affects": "stream-order"}
     doubted = make_store(data_check=[check])
     words = run("kernels", doubted)
     assert words.out.startswith("⚠ ")

@@ -102,11 +102,7 @@ def test_nothing_that_needs_the_device_is_concluded_from_a_file_that_is_cut_off(
     file = tmp_path / "trace.json"
     for text, verdict, device in (
         (complete, "Input-bound", "no device"),
-        (
-            complete[:-20],
-            "Unreliable data (no_gpu_events, repaired, truncated)",
-            "device events missing",
-        ),
+        (complete[:-20], "Unreliable data (no_gpu_events, repaired, truncated)", "device events missing"),
     ):
         file.write_text(text)
         shown = run("summary", str(file), "--no-cache").out

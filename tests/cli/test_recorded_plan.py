@@ -75,10 +75,7 @@ def test_of_several_outermost_modules_none_is_the_model(planned):
 
 @pytest.mark.parametrize(
     ("paths", "says"),
-    [
-        ((), "the recording names no modules"),
-        (("Net_0", "Net_0.Linear_1"), "by their classes (Net_0.Linear_1)"),
-    ],
+    [((), "the recording names no modules"), (("Net_0", "Net_0.Linear_1"), "by their classes (Net_0.Linear_1)")],
 )
 def test_a_recording_that_names_no_modules_of_the_model_gives_no_plan(run, make_store, paths, says):
     modules = [{"module_id": key, "path": path, "depth": path.count(".")} for key, path in enumerate(paths)]

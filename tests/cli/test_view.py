@@ -98,15 +98,7 @@ def test_behind_a_proxy_the_link_is_the_proxys(store):
 
 
 @pytest.mark.parametrize(
-    "url",
-    [
-        "hub.example.org",
-        "ftp://hub",
-        "https://",
-        "https://ann:x@hub/",
-        "https://hub:x/",
-        "https://h/?a",
-    ],
+    "url", ["hub.example.org", "ftp://hub", "https://", "https://ann:x@hub/", "https://hub:x/", "https://h/?a"]
 )
 def test_an_address_that_is_none(run, store, url):
     ran = run("view", store, "--behind", url)

@@ -50,10 +50,7 @@ def test_a_module_with_another_name_and_the_same_class_and_parts_is_the_same():
 def test_several_renamed_modules_of_one_shape_are_matched_in_order_when_all_are_there():
     before = forward(linear("fc1", 10), linear("fc2", 20))
     after = forward(linear("up", 11), linear("down", 21))
-    assert modules_of(align(before, after)) == {
-        "forward/up": (10, 11, "was fc1"),
-        "forward/down": (20, 21, "was fc2"),
-    }
+    assert modules_of(align(before, after)) == {"forward/up": (10, 11, "was fc1"), "forward/down": (20, 21, "was fc2")}
 
 
 def test_two_of_one_shape_against_three_are_gone_and_new_because_nobody_can_tell_which_is_which():
@@ -88,11 +85,7 @@ def test_an_operator_around_another_that_one_side_lacks_is_passed_over():
     before = forward(work("operator", "aten::linear", 0, inner()))
     after = forward(inner())
     paths = {path: times for path, *times, _ in listed(align(before, after))}
-    assert paths == {
-        "forward": [10, 10],
-        "forward/aten::addmm": [10, 10],
-        "forward/aten::addmm/gemm": [10, 10],
-    }
+    assert paths == {"forward": [10, 10], "forward/aten::addmm": [10, 10], "forward/aten::addmm/gemm": [10, 10]}
 
 
 def test_what_is_least_of_an_operator_that_is_gone_is_not_the_one_beside_it():

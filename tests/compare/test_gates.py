@@ -149,10 +149,7 @@ def test_step_time_is_the_steps_even_where_the_table_is_about_kernels():
     def run(kernel, end):
         return Trace(
             Store.from_rows(
-                {
-                    "step": [{"step": 0, "end_ns": end}],
-                    "device_event": [{"step": 0, "name": "gemm", "dur_ns": kernel}],
-                }
+                {"step": [{"step": 0, "end_ns": end}], "device_event": [{"step": 0, "name": "gemm", "dur_ns": kernel}]}
             )
         )
 
@@ -165,7 +162,4 @@ def test_step_time_is_the_steps_even_where_the_table_is_about_kernels():
             judge(parse_gate("step_time > +9%"), compare, "kernel"),
             judge(parse_gate("gemm < -40%"), compare, "kernel"),
         )
-        assert [(one.row["name"], one.row["change_ns"]) for one in about] == [
-            ("step", 100),
-            ("gemm", -50),
-        ]
+        assert [(one.row["name"], one.row["change_ns"]) for one in about] == [("step", 100), ("gemm", -50)]

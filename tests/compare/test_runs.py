@@ -88,11 +88,7 @@ def test_an_average_that_may_be_nothing_bounds_no_efficiency_from_above():
 def test_what_is_never_a_hundredth_of_the_iteration_stops_nowhere():
     runs = [run(1, iteration=1000, tiny=1, small=11), run(2, iteration=1000, tiny=9, small=22)]
     rows = compare(runs, mode="weak", below=0.8)
-    assert {row["label"]: row["stops_at_ranks"] for row in rows} == {
-        "iteration": None,
-        "tiny": None,
-        "small": 2,
-    }
+    assert {row["label"]: row["stops_at_ranks"] for row in rows} == {"iteration": None, "tiny": None, "small": 2}
 
 
 def test_parts_beyond_ideal_add_up_to_the_iterations():

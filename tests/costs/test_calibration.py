@@ -43,10 +43,7 @@ def test_measuring_again_replaces_the_device_and_keeps_others():
     store_measured(CPU)
     store_measured(Measured("Some CPU", None, {"float32": 0.7e12}, {}, 40e9, None, "measured again"))
     found = known_devices("measured")
-    assert [device.name for device in found.devices] == [
-        "Some CPU (measured)",
-        'A "new" GPU (measured)',
-    ]
+    assert [device.name for device in found.devices] == ["Some CPU (measured)", 'A "new" GPU (measured)']
     assert found.devices[0].vector["float32"] == 0.7e12
 
 

@@ -12,9 +12,7 @@ from stepscope.costs.registry import BY_NAME, is_composite
 
 def _answers(parent, modelled, composite) -> list[int]:
     return answering(
-        np.array(parent, dtype=np.int64),
-        np.array(modelled, dtype=bool),
-        np.array(composite, dtype=bool),
+        np.array(parent, dtype=np.int64), np.array(modelled, dtype=bool), np.array(composite, dtype=bool)
     ).tolist()
 
 

@@ -70,18 +70,8 @@ def test_linear_forward_and_backward_sum_to_the_counters_total(b, m, k, n, seen_
 
 CONVOLUTIONS = [
     (rank, 2, channels, out_channels, groups, kernel, stride, padding, dilation, transposed)
-    for rank, (
-        channels,
-        out_channels,
-        groups,
-    ), kernel, stride, padding, dilation, transposed in itertools.product(
-        (1, 2, 3),
-        ((4, 6, 1), (6, 4, 2), (4, 4, 4)),
-        (1, 3),
-        (1, 2),
-        (0, 1),
-        (1, 2),
-        (False, True),
+    for rank, (channels, out_channels, groups), kernel, stride, padding, dilation, transposed in itertools.product(
+        (1, 2, 3), ((4, 6, 1), (6, 4, 2), (4, 4, 4)), (1, 3), (1, 2), (0, 1), (1, 2), (False, True)
     )
 ]
 
@@ -93,15 +83,7 @@ def _convolution(case):
     w = torch.empty((*shape, *[kernel] * rank), device="meta", requires_grad=True)
     bias = torch.empty(out_channels, device="meta", requires_grad=True)
     y = torch.ops.aten.convolution(
-        x,
-        w,
-        bias,
-        [stride] * rank,
-        [padding] * rank,
-        [dilation] * rank,
-        transposed,
-        [0] * rank,
-        groups,
+        x, w, bias, [stride] * rank, [padding] * rank, [dilation] * rank, transposed, [0] * rank, groups
     )
     return x, w, y
 

@@ -7,13 +7,7 @@ from tests.examples import examples
 
 from stepscope.costs.kernel_name import CLASSES, class_of, element_type, kernel_class, library
 from stepscope.costs.registry import BY_NAME
-from stepscope.costs.tensor_cores import (
-    Misaligned,
-    alignment,
-    arithmetic_type,
-    misaligned,
-    tensor_core_use,
-)
+from stepscope.costs.tensor_cores import Misaligned, alignment, arithmetic_type, misaligned, tensor_core_use
 
 USED = [
     ("volta_h884gemm_256x64_ldg8_nn", "Volta", "float16"),
@@ -249,15 +243,9 @@ def test_the_operator_decides_before_the_name() -> None:
 @pytest.mark.parametrize(
     ("name", "dtype"),
     [
-        (
-            "void multi_tensor_apply_kernel<TensorListMetadata<4>, AdamFunctor<float>, float>(int)",
-            "float32",
-        ),
+        ("void multi_tensor_apply_kernel<TensorListMetadata<4>, AdamFunctor<float>, float>(int)", "float32"),
         ("void f<BinaryOpListAlphaFunctor<c10::BFloat16, 2, 2, 0>>(P)", "bfloat16"),
-        (
-            "void at::native::(anonymous namespace)::CatArrayBatchedCopy<long, unsigned int, 2>(P)",
-            "int64",
-        ),
+        ("void at::native::(anonymous namespace)::CatArrayBatchedCopy<long, unsigned int, 2>(P)", "int64"),
         ("void elementwise_kernel<128, 2, copy::{lambda(c10::Half)#1}>(int)", "float16"),
         ("ampere_sgemm_128x64_nn", None),
     ],

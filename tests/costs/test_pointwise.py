@@ -66,12 +66,7 @@ def test_scalar_types_have_the_numbers_of_torch() -> None:
             assert SIZES[name] == dtype.itemsize, name
     empty = torch.empty(0, dtype=torch.bfloat16)
     assert torch.ops.aten.empty.memory_format([0], dtype=15).dtype == empty.dtype
-    for number, name in (
-        (5, "float16"),
-        (6, "float32"),
-        (24, "float8_e4m3fn"),
-        (44, "float8_e8m0fnu"),
-    ):
+    for number, name in ((5, "float16"), (6, "float32"), (24, "float8_e4m3fn"), (44, "float8_e8m0fnu")):
         assert torch.ops.aten.empty.memory_format([0], dtype=number).dtype == getattr(torch, name)
 
 

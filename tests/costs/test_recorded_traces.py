@@ -52,8 +52,7 @@ def _kernels(path: Path) -> Counter[str]:
 
 
 @pytest.mark.parametrize(
-    "trace",
-    ["bert_small_h100/trace", "eager_b200_rank0of8/eager_trace", "gpu_only_mi210/gpu_only_trace"],
+    "trace", ["bert_small_h100/trace", "eager_b200_rank0of8/eager_trace", "gpu_only_mi210/gpu_only_trace"]
 )
 def test_all_time_of_products_is_classified(shared_traces, trace) -> None:
     """At least 95 % is asked for; the plugin's list knows 42 % on the H100 and none on the B200."""

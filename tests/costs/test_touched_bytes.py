@@ -228,11 +228,7 @@ def test_index_select_gather_and_scatter_move_what_they_name(seen_operators) -> 
 
 
 def test_a_fill_writes_and_reads_nothing(seen_operators) -> None:
-    calls = (
-        lambda: torch.empty(3, 4).zero_(),
-        lambda: torch.full((3, 4), 1.0),
-        lambda: torch.arange(12.0),
-    )
+    calls = (lambda: torch.empty(3, 4).zero_(), lambda: torch.full((3, 4), 1.0), lambda: torch.arange(12.0))
     for call in calls:
         found = [item for item in map(_work, seen_operators(call)) if item.family == "fill"]
         assert [(item.flops, item.bytes_read, item.bytes_written) for item in found] == [(0, 0, 48)]

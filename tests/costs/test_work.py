@@ -5,16 +5,7 @@ import math
 
 import pytest
 
-from stepscope.costs import (
-    FAMILIES,
-    Conventions,
-    Row,
-    formulas,
-    of_row,
-    telling_forward,
-    why_not,
-    work,
-)
+from stepscope.costs import FAMILIES, Conventions, Row, formulas, of_row, telling_forward, why_not, work
 from stepscope.costs.families import MODELS
 from stepscope.costs.registry import BY_NAME, model_of
 
@@ -133,16 +124,7 @@ def test_library_convolutions_have_their_arguments_elsewhere() -> None:
         "aten::mkldnn_convolution", [2, 4, 9, 9], [6, 4, 3, 3], None, "[1, 1]", "[2, 2]", "[1, 1]",
         "1",
     )  # fmt: skip
-    old = _call(
-        "aten::cudnn_convolution",
-        [2, 4, 9, 9],
-        [6, 4, 3, 3],
-        [6],
-        "[1, 1]",
-        "[2, 2]",
-        "[1, 1]",
-        "1",
-    )
+    old = _call("aten::cudnn_convolution", [2, 4, 9, 9], [6, 4, 3, 3], [6], "[1, 1]", "[2, 2]", "[1, 1]", "1")
     same = _call("aten::conv2d", [2, 4, 9, 9], [6, 4, 3, 3], None, "[1, 1]", "same", "[1, 1]", "1")
     assert plain.flops == cudnn.flops == mkldnn.flops == old.flops
     assert plain.bytes_written == cudnn.bytes_written == 2 * 6 * 5 * 5 * 4

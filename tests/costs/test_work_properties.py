@@ -249,11 +249,7 @@ def test_lists_count_as_the_sum_of_their_tensors(tensors) -> None:
 def test_moving_and_filling_count_their_bytes_only(shape, name) -> None:
     if name == "copy_":
         found = _work("aten::copy_", [shape, shape, []], ["", "", "False"])
-        assert (found.flops, found.bytes_read, found.bytes_written) == (
-            0,
-            4 * math.prod(shape),
-            4 * math.prod(shape),
-        )
+        assert (found.flops, found.bytes_read, found.bytes_written) == (0, 4 * math.prod(shape), 4 * math.prod(shape))
     elif name == "dropout":
         found = _work("aten::native_dropout", [shape, [], []], ["", "0.5", "True"])
         assert (found.flops, found.bytes_written) == (2 * math.prod(shape), 5 * math.prod(shape))

@@ -9,13 +9,7 @@ from stepscope.floor.errors import UsageError
 
 @pytest.mark.parametrize(
     ("text", "numbers"),
-    [
-        ("3", (3,)),
-        ("0,2-5", (0, 2, 3, 4, 5)),
-        ("5-5", (5,)),
-        (" 1 , 0 ", (0, 1)),
-        ("2,1-3", (1, 2, 3)),
-    ],
+    [("3", (3,)), ("0,2-5", (0, 2, 3, 4, 5)), ("5-5", (5,)), (" 1 , 0 ", (0, 1)), ("2,1-3", (1, 2, 3))],
 )
 def test_numbers_and_ranges_are_read(text, numbers):
     assert parse_numbers(text) == numbers

@@ -66,15 +66,7 @@ def test_names_that_only_look_like_secrets(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "NCCL_DEBUG",
-        "TORCH_LOGS",
-        "CUDA_VISIBLE_DEVICES",
-        "OMP_NUM_THREADS",
-        "RANK",
-        "LOCAL_RANK",
-        "SLURM_NTASKS",
-    ],
+    ["NCCL_DEBUG", "TORCH_LOGS", "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "RANK", "LOCAL_RANK", "SLURM_NTASKS"],
 )
 def test_variables_that_bear_on_speed_are_kept(name: str) -> None:
     assert is_kept_variable(name)
@@ -82,17 +74,7 @@ def test_variables_that_bear_on_speed_are_kept(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        "env",
-        "environ",
-        "ENV",
-        "environment",
-        "process_env",
-        "torchEnv",
-        "envVars",
-        "environment_variables",
-    ],
+    "name", ["env", "environ", "ENV", "environment", "process_env", "torchEnv", "envVars", "environment_variables"]
 )
 @pytest.mark.parametrize(
     ("written", "kept"),
@@ -100,14 +82,8 @@ def test_variables_that_bear_on_speed_are_kept(name: str) -> None:
         (ENVIRONMENT, KEPT),
         ([f"{k}={v}" for k, v in ENVIRONMENT.items()], [f"{k}={v}" for k, v in KEPT.items()]),
         ([[k, v] for k, v in ENVIRONMENT.items()], [[k, v] for k, v in KEPT.items()]),
-        (
-            [{"name": k, "value": v} for k, v in ENVIRONMENT.items()],
-            [{"name": k, "value": v} for k, v in KEPT.items()],
-        ),
-        (
-            "\n".join(f"{k}={v}" for k, v in ENVIRONMENT.items()),
-            "\n".join(f"{k}={v}" for k, v in KEPT.items()),
-        ),
+        ([{"name": k, "value": v} for k, v in ENVIRONMENT.items()], [{"name": k, "value": v} for k, v in KEPT.items()]),
+        ("\n".join(f"{k}={v}" for k, v in ENVIRONMENT.items()), "\n".join(f"{k}={v}" for k, v in KEPT.items())),
         ("CartPole-v1", "CartPole-v1"),
     ],
 )
@@ -173,19 +149,7 @@ def test_what_is_nested_without_end_is_cut() -> None:
 
 
 words = st.sampled_from(
-    [
-        "a",
-        "tokens",
-        "HF_TOKEN",
-        "env",
-        "key",
-        "PATH",
-        "HOME",
-        "x=1",
-        "API_KEY=1",
-        "--key",
-        "--key 1",
-    ]
+    ["a", "tokens", "HF_TOKEN", "env", "key", "PATH", "HOME", "x=1", "API_KEY=1", "--key", "--key 1"]
 )
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | words,
@@ -196,9 +160,7 @@ values = st.recursive(
 
 @examples(100)
 @given(values)
-def test_what_is_not_suspect_is_left_as_it_was_and_cleaning_twice_changes_nothing(
-    said: Any,
-) -> None:
+def test_what_is_not_suspect_is_left_as_it_was_and_cleaning_twice_changes_nothing(said: Any) -> None:
     text = json.dumps(said)
     cleaned = without_secrets(said)
     if not re.search(SUSPECT, text):

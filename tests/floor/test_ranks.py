@@ -21,10 +21,7 @@ def test_nothing_set_is_rank_0_of_1() -> None:
     ("environment", "expected"),
     [
         (TORCHRUN, ("torchrun", 5, 1, 8)),
-        (
-            {"PALS_RANKID": "4", "PALS_LOCAL_RANKID": "0", "PMI_RANK": "4", "PMI_SIZE": "8"},
-            ("PALS", 4, 0, 8),
-        ),
+        ({"PALS_RANKID": "4", "PALS_LOCAL_RANKID": "0", "PMI_RANK": "4", "PMI_SIZE": "8"}, ("PALS", 4, 0, 8)),
         (
             {
                 "OMPI_COMM_WORLD_RANK": "2",
@@ -169,14 +166,8 @@ def test_slurms_tasks_per_node_are_read(node: str, tasks: str, on_node: int | No
 @pytest.mark.parametrize(
     ("environment", "words"),
     [
-        (
-            {**PALS, **OPEN_MPI, "OMPI_COMM_WORLD_RANK": "2"},
-            "it is rank 5 of 8 by PALS, but rank 2 of 8 by Open MPI",
-        ),
-        (
-            {"PMIX_RANK": "0", **MPICH},
-            "it is rank 0 by PMIx, but rank 5 of 8 by PMI",
-        ),
+        ({**PALS, **OPEN_MPI, "OMPI_COMM_WORLD_RANK": "2"}, "it is rank 5 of 8 by PALS, but rank 2 of 8 by Open MPI"),
+        ({"PMIX_RANK": "0", **MPICH}, "it is rank 0 by PMIx, but rank 5 of 8 by PMI"),
         # Rank 0 is as unsure as the others.
         (
             {"FLUX_TASK_RANK": "0", "FLUX_JOB_SIZE": "2", "PMI_RANK": "0", "PMI_SIZE": "4"},

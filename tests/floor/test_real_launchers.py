@@ -16,23 +16,11 @@ asked = ("0", "local:0", "node:0+every:2", "local:1,2+0-1")
 print(f"{one.rule}:{one.rank}/{one.world_size}:{one.local_rank}/{one.local_world_size}:{one.node}"
       f":{one.disagreement or [ranks for ranks in asked if chosen(ranks, one)]}\\n", end="")
 """
-ALONE = (
-    "OMPI_",
-    "PMI",
-    "PALS_",
-    "MPI_",
-    "SLURM_",
-    "FLUX_",
-    "JSM_",
-    "MV2_",
-    "RANK",
-    "TORCHELASTIC_",
-)
+ALONE = ("OMPI_", "PMI", "PALS_", "MPI_", "SLURM_", "FLUX_", "JSM_", "MV2_", "RANK", "TORCHELASTIC_")
 
 
 @pytest.mark.parametrize(
-    ("command", "rule"),
-    [(["mpiexec.openmpi", "--oversubscribe"], "Open MPI"), (["mpiexec.mpich"], "PMI")],
+    ("command", "rule"), [(["mpiexec.openmpi", "--oversubscribe"], "Open MPI"), (["mpiexec.mpich"], "PMI")]
 )
 def test_four_ranks_on_one_node(command: list[str], rule: str, tmp_path: Path) -> None:
     if shutil.which(command[0]) is None:

@@ -39,15 +39,7 @@ def test_a_relative_deviation_below_2_per_cent_is_stable() -> None:
 
 @pytest.mark.parametrize(
     ("degrees", "point"),
-    [
-        (1, 12.7062),
-        (2, 4.3027),
-        (3, 3.1824),
-        (5, 2.5706),
-        (10, 2.2281),
-        (30, 2.0423),
-        (120, 1.9799),
-    ],
+    [(1, 12.7062), (2, 4.3027), (3, 3.1824), (5, 2.5706), (10, 2.2281), (30, 2.0423), (120, 1.9799)],
 )
 def test_points_of_students_distribution_are_those_of_tables(degrees: int, point: float) -> None:
     assert student_t(degrees) == pytest.approx(point, abs=1e-4)

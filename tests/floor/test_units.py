@@ -42,15 +42,7 @@ def test_a_slow_copy_has_a_bandwidth_too(rate, shown):
 
 
 @pytest.mark.parametrize(
-    ("mean", "shown"),
-    [
-        (5 / 48, "0.1"),
-        (2.34, "2.3"),
-        (2.0, "2"),
-        (1.97, "2"),
-        (0.02, "0.02"),
-        (1234.0, "1\u202f234"),
-    ],
+    ("mean", "shown"), [(5 / 48, "0.1"), (2.34, "2.3"), (2.0, "2"), (1.97, "2"), (0.02, "0.02"), (1234.0, "1\u202f234")]
 )
 def test_a_mean_of_counts_is_shown_to_a_tenth(mean, shown):
     """`0.100 long gaps a step` where there were 0.104."""

@@ -18,14 +18,8 @@ COMMUNICATE = [
     ("oneccl_allreduce_small", "xccl"),
     ("void nvshmemi_barrier_kernel()", "nvshmem"),
     ("mscclKernel_Sum_half_Simple(x)", "msccl"),
-    (
-        "void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>(P)",
-        "symmetric_memory",
-    ),
-    (
-        "void (anonymous namespace)::two_shot_all_reduce_kernel_inplace<float, 16, 8>(P)",
-        "symmetric_memory",
-    ),
+    ("void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>(P)", "symmetric_memory"),
+    ("void (anonymous namespace)::two_shot_all_reduce_kernel_inplace<float, 16, 8>(P)", "symmetric_memory"),
     ("void c10d::symmetric_memory::barrier_kernel(unsigned int**)", "symmetric_memory"),
     ("void vllm::cross_device_reduce_1stage<__half, 8>(RankData*)", "custom"),
     ("_ZN4vllm26cross_device_reduce_2stageI6__halfLi2EEEv", "custom"),

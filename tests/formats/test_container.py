@@ -218,10 +218,7 @@ TWO = {"rank0.json": TEXT, "deep/rank1.json.gz": gzip.compress(TEXT)}
 def test_members_of_an_archive_are_read_each(lay, archive):
     path = lay(archive)
     assert read(path) == [("rank0.json", TEXT, None), ("deep/rank1.json.gz", TEXT, None)]
-    assert [member.label for member in members(path)] == [
-        f"{path}!rank0.json",
-        f"{path}!deep/rank1.json.gz",
-    ]
+    assert [member.label for member in members(path)] == [f"{path}!rank0.json", f"{path}!deep/rank1.json.gz"]
 
 
 @pytest.mark.parametrize("archive", [zipped(TWO), tarred(TWO, "w:gz")], ids=["zip", "tar.gz"])
@@ -446,10 +443,7 @@ def test_unknown_zip_method_is_refused_when_it_is_opened(lay):
 
 
 @examples(60)
-@given(
-    st.sampled_from([zipped(TWO), tarred(TWO), tarred(TWO, "w:gz"), gzip.compress(TEXT), zstd(TEXT)]),
-    st.data(),
-)
+@given(st.sampled_from([zipped(TWO), tarred(TWO), tarred(TWO, "w:gz"), gzip.compress(TEXT), zstd(TEXT)]), st.data())
 def test_no_damage_makes_it_raise_anything_else(tmp_path_factory, archive, data):
     broken = bytearray(archive[: data.draw(st.integers(0, len(archive)))])
     for at in data.draw(st.lists(st.integers(0, max(0, len(broken) - 1)), max_size=8)) if broken else []:

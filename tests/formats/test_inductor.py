@@ -15,10 +15,7 @@ INNER = STACK + '  File "net.py", line 6, in forward\n    return torch.relu(self
 MAPPINGS = {
     "preToPost": {},
     "postToPre": {"addmm": ["linear"], "rsqrt": ["layer_norm"], "sin": ["sin"]},
-    "cppCodeToPost": {
-        "extern_kernels.addmm:1": ["addmm"],
-        "triton_per_fused_sin_0:2": ["rsqrt", "sin"],
-    },
+    "cppCodeToPost": {"extern_kernels.addmm:1": ["addmm"], "triton_per_fused_sin_0:2": ["rsqrt", "sin"]},
     "postToCppCode": {},
 }
 STACKS = {"extern_kernels.addmm:1": [INNER], "triton_per_fused_sin_0:2": [INNER, STACK, INNER]}
@@ -93,10 +90,7 @@ def test_a_debug_folder_leads_over_the_nodes_of_its_graph(tmp_path):
     ("name", "content"),
     [
         ("inductor_provenance_tracking_kernel_stack_traces.json", STACKS),
-        (
-            "kernel_information.json",
-            {name: {"stack_traces": stacks} for name, stacks in STACKS.items()},
-        ),
+        ("kernel_information.json", {name: {"stack_traces": stacks} for name, stacks in STACKS.items()}),
     ],
 )
 def test_stacks_of_kernels_are_read_as_tlparse_and_aotinductor_write_them(tmp_path, name, content):

@@ -128,13 +128,7 @@ def test_versions_tell_jobs_apart(tmp_path, mine, theirs):
 
 def test_ranks_on_several_nodes_that_start_together_are_one_job(tmp_path):
     for rank in range(8):
-        write(
-            tmp_path / f"rank{rank}.json",
-            rank=rank,
-            world=8,
-            minute=rank / 10,
-            hostname=f"node{rank // 4}",
-        )
+        write(tmp_path / f"rank{rank}.json", rank=rank, world=8, minute=rank / 10, hostname=f"node{rank // 4}")
     (files,) = jobs(tmp_path).values()
     assert [rank for _, rank, _, _ in files] == list(range(8))
 
@@ -142,10 +136,7 @@ def test_ranks_on_several_nodes_that_start_together_are_one_job(tmp_path):
 def test_ranks_recorded_hours_apart_are_not_of_one_job(tmp_path):
     write(tmp_path / "monday" / "a.json", rank=0, world=2)
     write(tmp_path / "tuesday" / "a.json", rank=1, world=2, minute=1440)
-    assert about(tmp_path) == {
-        "monday": "2023-11-14 22:13:20 UTC",
-        "tuesday": "2023-11-15 22:13:20 UTC",
-    }
+    assert about(tmp_path) == {"monday": "2023-11-14 22:13:20 UTC", "tuesday": "2023-11-15 22:13:20 UTC"}
 
 
 @pytest.mark.parametrize("minute", [1, 1440])
@@ -176,10 +167,7 @@ def test_ranks_go_with_those_that_the_same_request_recorded(tmp_path):
             lasts_minutes=1,
             group_trace_id=request,
         )
-    assert [[name[-7:-5] for name, *_ in files] for files in jobs(tmp_path).values()] == [
-        ["70", "73"],
-        ["71", "72"],
-    ]
+    assert [[name[-7:-5] for name, *_ in files] for files in jobs(tmp_path).values()] == [["70", "73"], ["71", "72"]]
 
 
 def test_one_rank_on_two_hosts_is_of_two_jobs(tmp_path):
@@ -241,10 +229,7 @@ def test_workers_of_one_name_in_several_folders_are_ranks_where_they_overlap(tmp
     for folder in ("node2", "node10"):
         write(tmp_path / folder / "trace.json", lasts_minutes=1)
     (job,) = find_run(tmp_path).jobs
-    assert [(one.member.path.parent.name, one.rank) for one in job.recordings] == [
-        ("node2", 0),
-        ("node10", 1),
-    ]
+    assert [(one.member.path.parent.name, one.rank) for one in job.recordings] == [("node2", 0), ("node10", 1)]
 
 
 def test_a_later_file_links_what_was_found_apart(tmp_path):
@@ -298,10 +283,7 @@ def test_a_file_that_several_paths_lead_to_is_read_once(tmp_path, monkeypatch):
 
 def test_phases_and_inline_events_of_one_process_are_of_one_job(tmp_path):
     process = {"host_name": "node1", "pid": 7, "rank": 0, "world_size": 1, "start_epoch_ns": 10**18}
-    for kind, more in (
-        ("inline", {"timeline": {}}),
-        ("phases", {"counted_steps": 9, "step": {"mean_ns": 5.0}}),
-    ):
+    for kind, more in (("inline", {"timeline": {}}), ("phases", {"counted_steps": 9, "step": {"mean_ns": 5.0}})):
         document = {"format": f"stepscope.{kind}", "version": 1, **process, **more}
         ending = "prof" if kind == "inline" else kind
         (tmp_path / f"node1.0.{ending}.json").write_text(json.dumps(document))
@@ -314,10 +296,7 @@ def test_shared_traces_are_told_apart_as_they_were_recorded(tmp_path, shared_tra
     kineto = shared_traces / "kineto"
     for name in ("bert_small_h100", "bert_small_mi300"):
         (tmp_path / f"{name}.json.gz").symlink_to(kineto / name / "trace.json.gz")
-    assert about(tmp_path) == {
-        "bert_small_h100": "NVIDIA H100 80GB HBM3",
-        "bert_small_mi300": "AMD Instinct MI300X VF",
-    }
+    assert about(tmp_path) == {"bert_small_h100": "NVIDIA H100 80GB HBM3", "bert_small_mi300": "AMD Instinct MI300X VF"}
     (files,) = jobs(kineto / "dlrm_8rank_v100").values()
     assert [rank for _, rank, _, _ in files] == list(range(8))
     (files,) = jobs(kineto / "resnet50_v100").values()

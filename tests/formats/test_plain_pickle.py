@@ -40,11 +40,7 @@ def test_plain_values_are_what_pickle_reads(value, protocol):
 
 
 def test_a_list_of_more_than_a_thousand_and_texts_over_a_block_are_complete():
-    value = {
-        "a": list(range(3000)),
-        "b": ["x" * 70_000] * 3,
-        "c": ["y" * 900_000 + str(n) for n in range(4)],
-    }
+    value = {"a": list(range(3000)), "b": ["x" * 70_000] * 3, "c": ["y" * 900_000 + str(n) for n in range(4)]}
     for protocol in (2, 3, 4, 5):
         assert load(pickle.dumps(value, protocol)) == value
 
@@ -78,9 +74,7 @@ class Plainish:
 
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
 @pytest.mark.parametrize(
-    "value",
-    [Evil(), {"a": [Evil()]}, Plainish(), print],
-    ids=["call", "inside", "object", "function"],
+    "value", [Evil(), {"a": [Evil()]}, Plainish(), print], ids=["call", "inside", "object", "function"]
 )
 def test_code_in_a_pickle_is_refused_and_runs_nothing(value, protocol, capsys):
     data = pickle.dumps(value, protocol)

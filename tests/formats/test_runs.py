@@ -14,16 +14,7 @@ from stepscope.formats.runs import find_run
 
 
 def write(path, *, rank=None, ts=1, base=None, nccl=None, world=None):
-    event = {
-        "ph": "X",
-        "cat": "cpu_op",
-        "name": "a",
-        "pid": 1,
-        "tid": 1,
-        "ts": ts,
-        "dur": 1,
-        "args": {},
-    }
+    event = {"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": ts, "dur": 1, "args": {}}
     if nccl is not None:
         event["args"] = {"Rank": nccl}
     trace = {"traceEvents": [event], "traceName": str(path)}
@@ -42,10 +33,7 @@ def ranks(folder):
 def test_the_files_own_word_comes_first(tmp_path):
     write(tmp_path / "rank9.json", rank=1)
     write(tmp_path / "rank8.json", rank=0)
-    assert ranks(tmp_path) == [
-        ("rank8.json", 0, 0, "distributedInfo"),
-        ("rank9.json", 1, 0, "distributedInfo"),
-    ]
+    assert ranks(tmp_path) == [("rank8.json", 0, 0, "distributedInfo"), ("rank9.json", 1, 0, "distributedInfo")]
 
 
 def test_rank_beside_collectives_comes_second(tmp_path):
@@ -129,8 +117,7 @@ def test_other_files_in_the_folder_are_skipped_with_their_reason(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content",
-    [b"", b"\x89PNG\r\n\x1a\n" + bytes(64), b"SQLite format 3\x00" + bytes(64), b"hello\n"],
+    "content", [b"", b"\x89PNG\r\n\x1a\n" + bytes(64), b"SQLite format 3\x00" + bytes(64), b"hello\n"]
 )
 def test_file_that_is_no_recording_is_named_for_what_it_is(tmp_path, content):
     (tmp_path / "x.json").write_bytes(content)
@@ -208,10 +195,7 @@ def test_copies_of_one_file_are_no_further_ranks(tmp_path):
         shutil.copy(tmp_path / "r.json", tmp_path / name)
     copied = str(tmp_path / "r.json")
     assert [(name, rank) for name, rank, *_ in ranks(tmp_path)] == [("r.json", 0), ("s.json", 1)]
-    assert find_run(tmp_path).copies == {
-        str(tmp_path / "copy of r.json"): copied,
-        str(tmp_path / "z.json"): copied,
-    }
+    assert find_run(tmp_path).copies == {str(tmp_path / "copy of r.json"): copied, str(tmp_path / "z.json"): copied}
 
 
 @pytest.mark.parametrize("said", [{}, {"rank": 1, "world": 2, "base": 10**18}])

@@ -55,10 +55,7 @@ def run(gpu: Any, tmp_path: Path) -> Any:
 
         def command(stage: Any) -> list[str]:
             text = FINDS.format(
-                benchmarks=str(BENCHMARKS),
-                results=str(tmp_path / "results"),
-                stage=stage.name,
-                then=stages[stage.name],
+                benchmarks=str(BENCHMARKS), results=str(tmp_path / "results"), stage=stage.name, then=stages[stage.name]
             )
             return [sys.executable, "-S", "-c", text]
 
@@ -94,10 +91,7 @@ def test_a_stage_that_crashes_costs_no_other(run: Any, tmp_path: Path) -> None:
             "after": "",
         }
     )
-    assert (crashed.outcome, raised.outcome) == (
-        "failed: ended by signal 11",
-        "failed: exit code 1",
-    )
+    assert (crashed.outcome, raised.outcome) == ("failed: ended by signal 11", "failed: exit code 1")
     assert raised.last_words[-1] == "ValueError: no such kernel"
     assert after.outcome == "done"
     assert "| ValueError: no such kernel" in _summary(tmp_path)[1]
@@ -141,9 +135,7 @@ def test_a_log_keeps_its_end(gpu: Any, run: Any, tmp_path: Path) -> None:
     assert log.endswith("the end\n")
 
 
-def test_of_each_group_the_first_ends_before_the_others_and_the_most_valuable_come_first(
-    gpu: Any,
-) -> None:
+def test_of_each_group_the_first_ends_before_the_others_and_the_most_valuable_come_first(gpu: Any) -> None:
     groups = [["a0", "a2", "a1"], ["b0", "b1"]]
     done = gpu.in_turn.run_in_turn(groups, lambda one: int(one[1]), str.upper, at_once=1)
     assert list(done) == [(one, one.upper()) for one in ("a0", "b0", "a1", "b1", "a2")]
@@ -198,11 +190,7 @@ def test_of_a_folder_of_wheels_only_what_is_missing_is_installed(
 ) -> None:
     wheels, site = tmp_path / "wheels", tmp_path / "site"
     wheels.mkdir()
-    for name in (
-        "duckdb-9.9-py3-none-any.whl",
-        "isal-1.8.0-cp399-cp399-any.whl",
-        "pytest-99.0-py3-none-any.whl",
-    ):
+    for name in ("duckdb-9.9-py3-none-any.whl", "isal-1.8.0-cp399-cp399-any.whl", "pytest-99.0-py3-none-any.whl"):
         (wheels / name).write_bytes(b"")
     monkeypatch.setattr(gpu.packages, "missing", lambda _wanted: ["isal>=1.6"])
     asked: list[list[str]] = []

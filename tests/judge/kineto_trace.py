@@ -173,10 +173,7 @@ class Recorder:
         """A node of the backward pass, on autograd's thread."""
         self.thread = AUTOGRAD
         name = f"autograd::engine::evaluate_function: {node}"
-        with (
-            self.operator(name, number=number, forward_thread=1),
-            self.operator(node, number=number, forward_thread=1),
-        ):
+        with self.operator(name, number=number, forward_thread=1), self.operator(node, number=number, forward_thread=1):
             yield
         self.thread = MAIN
 

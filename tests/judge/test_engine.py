@@ -10,11 +10,7 @@ import stepscope.judge.rules
 from stepscope.floor.errors import UsageError
 from stepscope.judge.rules import ALL, OURS, QUICK, every, quick
 
-PARTS_OF_A_STORE = (
-    {},
-    {"step": [{"end_ns": 0}]},
-    {"host_event": [{"name": "aten::mm", "dur_ns": 5}]},
-)
+PARTS_OF_A_STORE = ({}, {"step": [{"end_ns": 0}]}, {"host_event": [{"name": "aten::mm", "dur_ns": 5}]})
 
 
 def test_every_rule_is_declared_in_full() -> None:

@@ -131,9 +131,7 @@ GOLDEN = {
         {"low-utilization": "fourteen kernels are no training step"},
     ),
     "kineto/mtia_inference": Golden(
-        "device-bound",
-        "device events fill 95 % of the time",
-        {"data-quality": "244 pieces of work have no launch"},
+        "device-bound", "device events fill 95 % of the time", {"data-quality": "244 pieces of work have no launch"}
     ),
     "kineto/nccl_args_a100": Golden(
         "host-bound",
@@ -174,9 +172,7 @@ GOLDEN = {
         never={"host-bound": "no launching takes seconds"},
     ),
     "kineto/triton": Golden(
-        "single-gaps",
-        "one gap of 13.3 s in which nothing is recorded",
-        never={"host-bound": "one kernel is launched"},
+        "single-gaps", "one gap of 13.3 s in which nothing is recorded", never={"host-bound": "one kernel is launched"}
     ),
     "kineto/vllm_decode_graph": Golden(
         "device-bound",

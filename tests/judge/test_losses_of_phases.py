@@ -17,11 +17,7 @@ def phases(rank: int = 0, device: float | None = None, **parts: Any) -> list[dic
     compute = {"forward": 0.3, "backward": 0.6, "optimizer": 0.1}
     rows = [{"phase": name, "mean_ns": time * MS} for name, time in given.items()]
     rows += [
-        {
-            "phase": name,
-            "mean_ns": left * part * MS,
-            "device_mean_ns": None if device is None else device * part * MS,
-        }
+        {"phase": name, "mean_ns": left * part * MS, "device_mean_ns": None if device is None else device * part * MS}
         for name, part in compute.items()
     ]
     whole = {"phase": "step", "mean_ns": 100.0 * MS, **parts.get("step", {})}
@@ -90,9 +86,7 @@ def test_only_communication_that_nothing_hides_counts(names: Any) -> None:
     assert names(phases(step=timed(40, 60))) == ["communication-bound"]
 
 
-def test_all_reduce_that_ddp_timed_in_slow_first_steps_is_a_part_of_todays_backward(
-    findings: Any,
-) -> None:
+def test_all_reduce_that_ddp_timed_in_slow_first_steps_is_a_part_of_todays_backward(findings: Any) -> None:
     (row,) = findings({"phase": phases(step=timed(50, 60, every=10))})
     assert row["value"] == pytest.approx(0.6 * 5 / 6)
     assert "(50.00 ms)" in row["title"]
@@ -112,9 +106,7 @@ def test_a_device_that_is_behind_the_host_is_not(names: Any) -> None:
     assert names(ran_dry(3, 100)) == ["compute-bound"]
 
 
-def test_a_device_that_is_slower_than_the_host_is_not_host_bound_when_the_job_waits_for_it(
-    names: Any,
-) -> None:
+def test_a_device_that_is_slower_than_the_host_is_not_host_bound_when_the_job_waits_for_it(names: Any) -> None:
     # The job reads its loss every step: the device is always idle when asked, but not for want of work.
     assert names(ran_dry(95, 180, residual=10)) == ["compute-bound"]
 
@@ -164,30 +156,12 @@ def traced(dataloader_ms: int, *, kernel_ms: int = 0) -> dict[str, Any]:
     loads, works, steps = [], [], []
     for at in range(4):
         start = at * 100 * MS
-        loader = {
-            "kind": "operator",
-            "name": "enumerate(DataLoader)#_Iter.__next__",
-            "role": "dataloader",
-        }
+        loader = {"kind": "operator", "name": "enumerate(DataLoader)#_Iter.__next__", "role": "dataloader"}
         loads.append({**loader, "start_ns": start, "dur_ns": dataloader_ms * MS, "id": 2 * at, "span": 1})
         rest = (100 - dataloader_ms) * MS
-        mm = {
-            "kind": "operator",
-            "name": "aten::mm",
-            "role": None,
-            "dur_ns": rest,
-            "id": 2 * at + 1,
-            "span": 1,
-        }
+        mm = {"kind": "operator", "name": "aten::mm", "role": None, "dur_ns": rest, "id": 2 * at + 1, "span": 1}
         loads.append({**mm, "start_ns": start + dataloader_ms * MS})
-        work = {
-            "kind": "computation",
-            "name": "k",
-            "dur_ns": kernel_ms * MS,
-            "id": at,
-            "step": at,
-            "span": 1,
-        }
+        work = {"kind": "computation", "name": "k", "dur_ns": kernel_ms * MS, "id": at, "step": at, "span": 1}
         works.append({**work, "start_ns": start + (100 - kernel_ms) * MS})
         steps.append({"step": at, "start_ns": start, "end_ns": start + 100 * MS, "rule": "ProfilerStep",
                       "complete": True, "span": 1})  # fmt: skip
@@ -308,9 +282,7 @@ def test_the_residual_names_the_lines_that_samples_fell_in(findings: Any) -> Non
     assert "hotspots" in row["advice"]
 
 
-def test_the_residual_names_hooks_of_frameworks_in_place_of_the_line_that_calls_them(
-    findings: Any,
-) -> None:
+def test_the_residual_names_hooks_of_frameworks_in_place_of_the_line_that_calls_them(findings: Any) -> None:
     lightning = "lightning/pytorch/trainer/call.py(227): _call_callback_hooks;lightning/pytorch/loops/training_epoch_loop.py(3): "
     lightning += "_TrainingEpochLoop.advance;lightning/pytorch/trainer/trainer.py(5): Trainer.fit;train.py(30): main"
     trainer = (

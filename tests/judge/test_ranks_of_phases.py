@@ -87,10 +87,7 @@ def test_communication_is_what_it_takes_on_the_rank_that_waits_least(answer):
 
 
 def test_ranks_without_a_recording_are_said(answer):
-    rows = {
-        "phase": [*_rank(0), *_rank(1)],
-        "rank": [{"rank": rank, "world_size": 8} for rank in (0, 1)],
-    }
+    rows = {"phase": [*_rank(0), *_rank(1)], "rank": [{"rank": rank, "world_size": 8} for rank in (0, 1)]}
     note = answer("phases", rows).note.splitlines()
     assert note[1:] == ["No phases of ranks 2-7 are recorded: the others may wait for one of them."]
     trace = {"device_event": [{"id": 1, "start_ns": 0, "dur_ns": 5}], "rank": rows["rank"]}
@@ -130,8 +127,7 @@ def test_spans_of_a_rank_count_by_their_steps(answer):
 
 
 @pytest.mark.parametrize(
-    ("ranks", "text"),
-    [((3,), "rank 3"), ((1, 0), "ranks 0, 1"), ((8, 9, 10, 3), "ranks 3, 8-10")],
+    ("ranks", "text"), [((3,), "rank 3"), ((1, 0), "ranks 0, 1"), ((8, 9, 10, 3), "ranks 3, 8-10")]
 )
 def test_ranks_are_written_as_people_write_them(ranks, text):
     assert ranks_text(ranks) == text

@@ -15,12 +15,7 @@ HALVES = ["c10::Half", "c10::Half"]
 
 def multiplying(kernel: str, types: list[str], device: Any, size: int = 64) -> dict[str, Any]:
     job = Job(device=device).kernel(
-        kernel,
-        300_000,
-        operator="aten::mm",
-        dims=[[size, size], [size, size]],
-        types=types,
-        count=2,
+        kernel, 300_000, operator="aten::mm", dims=[[size, size], [size, size]], types=types, count=2
     )
     return job.rows()
 
@@ -76,9 +71,7 @@ def test_work_that_mixed_precision_leaves_alone_is_not_counted_with_it(findings:
     assert row["title"].endswith("on tensor cores")
 
 
-def test_of_a_device_that_is_not_known_no_part_of_the_products_is_certain_to_stay(
-    findings: Any,
-) -> None:
+def test_of_a_device_that_is_not_known_no_part_of_the_products_is_certain_to_stay(findings: Any) -> None:
     device = {**V100, "name": "A device of next year"}
     (row,) = findings(multiplying(SGEMM, FLOATS, device), "amp-off")
     assert row["saving_high_ns"] == 600_000
@@ -209,8 +202,7 @@ def test_an_optimizer_that_steps_once_in_four_steps_is_found(findings: Any) -> N
 
 
 @pytest.mark.parametrize(
-    ("kernel", "operator"),
-    [("multi_tensor_apply_kernel<AdamFunctor>", None), (ADD, "aten::_foreach_add_")],
+    ("kernel", "operator"), [("multi_tensor_apply_kernel<AdamFunctor>", None), (ADD, "aten::_foreach_add_")]
 )
 def test_an_optimizer_over_many_tensors_at_once_is_not(findings: Any, kernel: str, operator: str | None) -> None:
     own = {"direction": "optimizer", "operator": operator}

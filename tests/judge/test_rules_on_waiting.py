@@ -60,9 +60,7 @@ def test_a_host_that_launches_long_kernels_late_is_host_bound(findings: Any) -> 
     assert "CUDA graphs" not in row["advice"]
 
 
-def test_a_host_that_launches_short_kernels_late_is_host_bound_and_should_launch_less(
-    findings: Any,
-) -> None:
+def test_a_host_that_launches_short_kernels_late_is_host_bound_and_should_launch_less(findings: Any) -> None:
     rows = host_bound(5_000, late=True)
     (row,) = findings(rows, "host-bound")
     assert "launches 80 kernels, 100.0 % of them below 10 µs" in row["title"]
@@ -85,9 +83,7 @@ def test_missing_kernels_silence_what_would_blame_the_host(findings: Any) -> Non
     assert first["title"].startswith("Unreliable data (launch_without_kernel): device work is missing")
 
 
-def test_one_rank_whose_kernels_are_missing_is_named_and_the_others_are_judged(
-    findings: Any,
-) -> None:
+def test_one_rank_whose_kernels_are_missing_is_named_and_the_others_are_judged(findings: Any) -> None:
     one = host_bound(5_000, late=True)
     alone = findings(one)
     job = {table: [row | {"rank": rank} for rank in range(3) for row in rows] for table, rows in one.items()}
@@ -113,11 +109,7 @@ def test_a_failing_check_lowers_confidence_and_is_named(findings: Any) -> None:
     rows = host_bound(5_000, late=True)
     rows["data_check"] = [{"check": "clock_skew", "affects": "clocks"}]
     (row,) = findings(rows, "host-bound")
-    assert (row["confidence"], row["saving_low_ns"], row["failing_checks"]) == (
-        "low",
-        0,
-        "clock_skew",
-    )
+    assert (row["confidence"], row["saving_low_ns"], row["failing_checks"]) == ("low", 0, "clock_skew")
 
 
 def test_a_test_of_one_operator_is_no_training_step(findings: Any) -> None:
@@ -156,12 +148,7 @@ def synchronizing(*, waits: bool) -> dict[str, Any]:
     job = Job().kernel("work", 300_000).kernel("next", 300_000, gap_ns=100_000, late=True)
     end = 320_000 if waits else 350_000
     job.event("aten::_local_scalar_dense", 100_000, end - 100_000)
-    job.event(
-        "cudaStreamSynchronize",
-        200_000 if waits else 320_000,
-        end - (200_000 if waits else 320_000),
-        **SYNC,
-    )
+    job.event("cudaStreamSynchronize", 200_000 if waits else 320_000, end - (200_000 if waits else 320_000), **SYNC)
     rows = job.rows()
     parents = {row["step"]: row["id"] for row in rows["host_event"] if "scalar" in row["name"]}
     for row in rows["host_event"]:
@@ -360,9 +347,6 @@ def test_it_is_not_where_work_is_carried_over_or_the_host_may_poll(findings: Any
          "dur_ns": 1, "step": 0}
         for n in range(1, 300)
     ]  # fmt: skip
-    for other in (
-        paced_by_its_host(late=False),
-        rows | {"host_event": [*rows["host_event"], *polls]},
-    ):
+    for other in (paced_by_its_host(late=False), rows | {"host_event": [*rows["host_event"], *polls]}):
         (row,) = findings(other, "amp-off")
         assert "until it is faster" not in row["advice"]

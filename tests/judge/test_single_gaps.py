@@ -169,10 +169,7 @@ def test_the_short_waits_beside_a_long_one_stay_host_bound(findings: Any) -> Non
     job.kernel("last", MS, gap_ns=5 * MS, late=True).event("save", 4 * MS, 5 * MS)
     job.event("forward", 0, 4 * MS, kind="python")
     found = waits(findings, job.rows())
-    assert {name: row["value"] for name, row in found.items()} == {
-        "single-gaps": 0.5,
-        "host-bound": 0.36,
-    }
+    assert {name: row["value"] for name, row in found.items()} == {"single-gaps": 0.5, "host-bound": 0.36}
     assert "CUDA graphs" in found["host-bound"]["advice"]
     assert "waits for the host in short gaps (" in found["host-bound"]["title"]
 

@@ -101,10 +101,7 @@ def names(facts: Facts) -> list[str]:
         ({"dataloader": 0.06}, ["device-bound", "input-bound"]),
         ({"dataloader": 0.15, "memcpy": 0.1}, ["device-bound", "input-bound", "copy-bound"]),
         ({"dataloader": 0.16, "memcpy": 0.1}, ["input-bound", "copy-bound"]),
-        (
-            {"communication": 0.11, "memcpy": 0.06},
-            ["device-bound", "communication-bound", "copy-bound"],
-        ),
+        ({"communication": 0.11, "memcpy": 0.06}, ["device-bound", "communication-bound", "copy-bound"]),
         # Kernels fill less than half of the step: the largest loss leads although it is no larger.
         (
             {"dataloader": 0.15, "communication": 0.14, "memcpy": 0.13, "other": 0.15},
@@ -139,10 +136,7 @@ def test_low_utilisation_is_named_where_the_host_is_the_limit() -> None:
         ({"other": 54, "unlinked": 7, "host_wait": 2}, {"dependency-bound": 54, "idle": 7}),
         ({"kernel_wait": 20, "other": 6, "host_wait": 5}, {"gap-bound": 20, "dependency-bound": 6}),
         ({"unlinked": 60}, {"idle": 60}),
-        (
-            {"host_wait": 9, "other": 8},
-            {"device-bound": 83, "host-bound": 9, "dependency-bound": 8},
-        ),
+        ({"host_wait": 9, "other": 8}, {"device-bound": 83, "host-bound": 9, "dependency-bound": 8}),
         ({"host_wait": 3, "other": 12}, {"device-bound": 85, "dependency-bound": 12}),
     ],
 )

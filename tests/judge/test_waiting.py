@@ -44,9 +44,7 @@ def test_a_loss_counts_with_what_others_wait_for_it(waiting: Waiting, lost_on: o
 
 @given(ranks=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=6))
 @examples(100)
-def test_no_way_to_lie_on_the_ranks_makes_a_loss_larger_than_its_bound(
-    ranks: list[tuple[int, int]],
-) -> None:
+def test_no_way_to_lie_on_the_ranks_makes_a_loss_larger_than_its_bound(ranks: list[tuple[int, int]]) -> None:
     lost, waits = zip(*ranks, strict=True)
     bound = of(*waits).saved_by_job(fmean(lost), "ranks")
     assert bound >= min(a + b for a, b in ranks) - 1e-9

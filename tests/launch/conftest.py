@@ -14,18 +14,7 @@ import pytest
 from stepscope.cli.main import main
 from stepscope.floor.ranks import RANK_VARIABLES
 
-LAUNCHERS = (
-    "OMPI_",
-    "PMI",
-    "PALS_",
-    "MPI_",
-    "SLURM_",
-    "FLUX_",
-    "JSM_",
-    "MV2_",
-    "ALPS_",
-    "TORCHELASTIC",
-)
+LAUNCHERS = ("OMPI_", "PMI", "PALS_", "MPI_", "SLURM_", "FLUX_", "JSM_", "MV2_", "ALPS_", "TORCHELASTIC")
 
 
 def bare_environment() -> dict[str, str]:

@@ -15,16 +15,7 @@ from stepscope.launch.divert import Sieve
 PREFIXES = (b"onednn_verbose,", b"dnnl_verbose,")
 LINES = st.lists(
     st.sampled_from(
-        [
-            b"loss 0.5\n",
-            b"half",
-            b"\r\x00\xff",
-            b"onednn_verbos",
-            b"o",
-            b"dnnl_",
-            b"\n",
-            b"onednn_verbose,1\n",
-        ]
+        [b"loss 0.5\n", b"half", b"\r\x00\xff", b"onednn_verbos", b"o", b"dnnl_", b"\n", b"onednn_verbose,1\n"]
     ),
     max_size=12,
 )
@@ -53,10 +44,7 @@ def test_nothing_is_lost(pieces: list[bytes]) -> None:
 
 
 def test_a_line_that_comes_within_a_line_is_taken_out() -> None:
-    assert parted([b"step 3: onednn_verbose,exec,1\n0.5\n"]) == (
-        b"step 3: 0.5\n",
-        b"onednn_verbose,exec,1\n",
-    )
+    assert parted([b"step 3: onednn_verbose,exec,1\n0.5\n"]) == (b"step 3: 0.5\n", b"onednn_verbose,exec,1\n")
 
 
 VERBOSE = """
@@ -91,10 +79,7 @@ def test_a_command_on_a_terminal_stays_on_one(launch, tmp_path, stand_ins) -> No
     reading, writing = os.openpty()
     words = [sys.executable, "-m", "stepscope", "launch", "--tool", "onednn", "-o", str(tmp_path)]
     with subprocess.Popen(
-        [*words, "--", sys.executable, "-c", VERBOSE],
-        stdin=subprocess.PIPE,
-        stdout=writing,
-        stderr=subprocess.PIPE,
+        [*words, "--", sys.executable, "-c", VERBOSE], stdin=subprocess.PIPE, stdout=writing, stderr=subprocess.PIPE
     ) as process:
         os.close(writing)
         process.communicate(b"typed\n", timeout=20)

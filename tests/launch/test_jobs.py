@@ -61,11 +61,7 @@ LAUNCHERS: dict[str, Variables] = {
         "MV2_COMM_WORLD_LOCAL_SIZE": "2",
     },
     "ALPS": lambda rank: {"ALPS_APP_PE": f"{rank}"},
-    "Flux": lambda rank: {
-        "FLUX_TASK_RANK": f"{rank}",
-        "FLUX_TASK_LOCAL_ID": f"{rank % 2}",
-        "FLUX_JOB_SIZE": "4",
-    },
+    "Flux": lambda rank: {"FLUX_TASK_RANK": f"{rank}", "FLUX_TASK_LOCAL_ID": f"{rank % 2}", "FLUX_JOB_SIZE": "4"},
     "Slurm": lambda rank: {
         "SLURM_PROCID": f"{rank}",
         "SLURM_LOCALID": f"{rank % 2}",
@@ -144,8 +140,7 @@ def test_a_rank_that_is_not_chosen_becomes_the_command(launch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "ranks", "has"),
-    [("2", "2", "it has ranks 0 to 1"), ("2", "1,7", ""), ("2", "local:9", ""), ("", "3", "")],
+    ("size", "ranks", "has"), [("2", "2", "it has ranks 0 to 1"), ("2", "1,7", ""), ("2", "local:9", ""), ("", "3", "")]
 )
 def test_a_choice_that_names_no_rank_of_the_job_is_said_once(launch, size, ranks, has) -> None:
     """Where a size is not known, nothing is said of what it has."""

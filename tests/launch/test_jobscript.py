@@ -130,13 +130,7 @@ def test_words_that_a_scheduler_refuses_a_job_without_stand_there_until_they_are
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [
-        {"account": "a b"},
-        {"queue": "x\n#PBS -A y"},
-        {"walltime": "$(x)"},
-        {"directives": ("a\nb",)},
-    ],
+    "wrong", [{"account": "a b"}, {"queue": "x\n#PBS -A y"}, {"walltime": "$(x)"}, {"directives": ("a\nb",)}]
 )
 def test_what_no_scheduler_reads_is_refused(wrong: dict[str, object]) -> None:
     job = Job(1, 1, "nsys", (), ("true",), **wrong)  # type: ignore[arg-type]

@@ -135,25 +135,15 @@ def test_every_name_is_a_metric_of_volta_ampere_and_hopper() -> None:
 @pytest.mark.parametrize(
     ("names", "found"),
     [
-        (
-            ["void two_blocktiling<128, 128, 8, 8, 8>(int, int, int, float const*)"],
-            ["two_blocktiling"],
-        ),
-        (
-            ["warptiling<128, 128>", "void one_blocktiling<64>(int)"],
-            ["one_blocktiling", "warptiling"],
-        ),
+        (["void two_blocktiling<128, 128, 8, 8, 8>(int, int, int, float const*)"], ["two_blocktiling"]),
+        (["warptiling<128, 128>", "void one_blocktiling<64>(int)"], ["one_blocktiling", "warptiling"]),
         (["blocktiling"], []),
     ],
 )
 def test_ncu_finds_them_in_a_report(names: list[str], found: list[str], shared_traces: Path) -> None:
     report = shared_traces / "ncu" / "a10g_5_kernels.ncu-rep"
     asked = ["--kernel-name-base=demangled", f"--kernel-name=regex:{kernel_filter(names)}"]
-    done = ran(
-        *("ncu", "--import", report, "--csv", "--page", "raw"),
-        *asked,
-        "--print-kernel-base=function",
-    )
+    done = ran(*("ncu", "--import", report, "--csv", "--page", "raw"), *asked, "--print-kernel-base=function")
     rows = list(csv.DictReader(done.stdout.splitlines())) if found else []
     assert [row["Kernel Name"] for row in rows if row["ID"]] == found
 

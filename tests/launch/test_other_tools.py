@@ -30,11 +30,7 @@ def typed(name: str, **asked) -> str:
         ),
         (
             "vtune",
-            {
-                "wanted": "uarch-exploration",
-                "delay_s": 60.5,
-                "options": ("-knob", "sampling-interval=100"),
-            },
+            {"wanted": "uarch-exploration", "delay_s": 60.5, "options": ("-knob", "sampling-interval=100")},
             "vtune -collect=uarch-exploration -finalization-mode=none "
             "-strategy=ldconfig:notrace:notrace -start-paused -resume-after=60.5 "
             "-knob sampling-interval=100 -result-dir=/runs/rank3.node07.vtune -- ./app -x",
@@ -66,12 +62,7 @@ def typed(name: str, **asked) -> str:
         ),
         (
             "rocprofv3",
-            {
-                "version": (1, 0, 0),
-                "wanted": "kernel",
-                "capture": "roctx",
-                "options": ("-f", "json", "--stats"),
-            },
+            {"version": (1, 0, 0), "wanted": "kernel", "capture": "roctx", "options": ("-f", "json", "--stats")},
             "rocprofv3 --kernel-trace --memory-copy-trace --selected-regions -f json --stats "
             "--output-directory=/runs --output-file=rank3.node07.%pid% -- ./app -x",
         ),
@@ -93,12 +84,7 @@ def typed(name: str, **asked) -> str:
         ),
         (
             "perf",
-            {
-                "version": (6, 1, 192),
-                "delay_s": 60.0,
-                "duration_s": 10.0,
-                "options": ("-g", "-F", "999"),
-            },
+            {"version": (6, 1, 192), "delay_s": 60.0, "duration_s": 10.0, "options": ("-g", "-F", "999")},
             "perf record --delay=60000-70000 -g -F 999 --output=/runs/rank3.node07.perf.data -- ./app -x",
         ),
         (

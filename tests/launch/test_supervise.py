@@ -40,10 +40,7 @@ def left_running(folder: Path) -> list[str]:
         ("works", None),
         ("has codes of its own", None),
         ("has sessions", None),
-        (
-            "starts the second time",
-            "nsys ended with exit code 1 at its start, and is started again",
-        ),
+        ("starts the second time", "nsys ended with exit code 1 at its start, and is started again"),
         ("refuses", "runs unprofiled: nsys ended with exit code 2 before it started the command"),
         ("crashes", "nsys was ended by SIGKILL while the command runs, which goes on unprofiled"),
         ("leaves", "nsys ended with exit code 1 while the command runs, which goes on unprofiled"),
@@ -150,8 +147,7 @@ def test_output_of_an_earlier_run_stays(launch, tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "what"),
-    [("works", signal.SIGTERM), ("has sessions", signal.SIGINT), ("works", signal.SIGUSR1)],
+    ("how", "what"), [("works", signal.SIGTERM), ("has sessions", signal.SIGINT), ("works", signal.SIGUSR1)]
 )
 def test_a_signal_to_the_job_reaches_the_command_once(launch, how, what) -> None:
     script = (

@@ -113,17 +113,7 @@ def test_a_program_that_marks_its_steps_is_told_the_signal() -> None:
 
 def test_a_module_runs_under_record_too() -> None:
     assert recorded("torch", "-m", "package.train", steps=StepRange(10, 12)) == [
-        *(
-            "-m",
-            "stepscope",
-            "record",
-            "--trace",
-            "--wait=8",
-            "--warmup=1",
-            "--active=3",
-            "--out",
-            "/runs",
-        ),
+        *("-m", "stepscope", "record", "--trace", "--wait=8", "--warmup=1", "--active=3", "--out", "/runs"),
         *("--", "-m", "package.train"),
     ]
 
@@ -153,8 +143,7 @@ def test_the_steps_of_a_trace_are_those_that_were_asked(launch, tmp_path) -> Non
 
 
 @pytest.mark.parametrize(
-    "command",
-    [("./a.out",), ("bash", "run.sh"), ("/usr/bin/env", "python", "a.py"), ("torchrun", "a.py")],
+    "command", [("./a.out",), ("bash", "run.sh"), ("/usr/bin/env", "python", "a.py"), ("torchrun", "a.py")]
 )
 def test_what_is_no_python_script_cannot_be_run_under_record(command: tuple[str, ...]) -> None:
     with pytest.raises(UsageError, match="is not the Python that runs StepScope"):
@@ -179,12 +168,7 @@ def test_without_a_driver_steps_are_marked_by_nvtx() -> None:
 
 def test_files_of_one_stem_are_not_those_of_another(tmp_path: Path) -> None:
     kind = Written(("{stem}.nsys-rep", "{stem}.qdrep"), lambda _path, _tool: "")
-    for name in (
-        "rank1.a[b].nsys-rep",
-        "rank1.ab.nsys-rep",
-        "rank11.a[b].qdrep",
-        "rank1.a[b].qdrep",
-    ):
+    for name in ("rank1.a[b].nsys-rep", "rank1.ab.nsys-rep", "rank11.a[b].qdrep", "rank1.a[b].qdrep"):
         (tmp_path / name).touch()
     found = [path.name for path in kind.found(tmp_path / "rank1.a[b]")]
     assert found == ["rank1.a[b].nsys-rep", "rank1.a[b].qdrep"]

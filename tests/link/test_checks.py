@@ -210,8 +210,7 @@ def test_kernels_without_a_name_may_be_communication(recording, number, severity
 
 
 @pytest.mark.parametrize(
-    ("launches", "severity", "affects"),
-    [(0, "note", "devices"), (3, "error", "devices,device-work")],
+    ("launches", "severity", "affects"), [(0, "note", "devices"), (3, "error", "devices,device-work")]
 )
 def test_recording_without_device_events_says_whether_they_were_lost(recording, launches, severity, affects):
     recording.annotation("ProfilerStep#1", 0, 100)

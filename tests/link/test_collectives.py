@@ -225,11 +225,7 @@ def test_the_group_is_completed_from_those_that_the_job_lists(recording):
     communicate(recording, 0, 10, None, collective_id=0)
     communicate(recording, 20, 30, None)
     first, second = recording.link().rows("collective")
-    assert (first["group_description"], first["group_ranks"], first["group_size"]) == (
-        "mp_tp",
-        "[0, 4]",
-        2,
-    )
+    assert (first["group_description"], first["group_ranks"], first["group_size"]) == ("mp_tp", "[0, 4]", 2)
     assert (second["group_name"], second["group_size"]) == (None, None)
 
 

@@ -23,10 +23,7 @@ from stepscope.link.intervals import (
 
 SPAN = 40
 
-pairs = st.lists(
-    st.tuples(st.integers(0, SPAN), st.integers(0, SPAN)).map(lambda p: (min(p), max(p))),
-    max_size=8,
-)
+pairs = st.lists(st.tuples(st.integers(0, SPAN), st.integers(0, SPAN)).map(lambda p: (min(p), max(p))), max_size=8)
 
 
 def arrays(intervals):

@@ -12,15 +12,7 @@ def test_allocation_belongs_to_the_innermost_operator_of_its_thread(recording):
         )
     recording.memory_rows.append({"time_ns": 15, "device_kind": "cpu", "bytes": -1})
     linked = recording.link()
-    assert linked.column("memory_event", "operator_id") == [
-        inner,
-        outer,
-        outer,
-        None,
-        3,
-        None,
-        None,
-    ]
+    assert linked.column("memory_event", "operator_id") == [inner, outer, outer, None, 3, None, None]
 
 
 def test_allocations_without_any_host_event_have_no_operator(recording):

@@ -32,11 +32,7 @@ def test_python_frames_make_the_tree_and_repeated_calls_one_node(recording):
         operators.append(recording.operator("aten::linear", start + 30, start + 90))
         recording.python("nn.Module: Linear_1", start + 200, start + 300, python_module_id=1)
     linked = recording.link()
-    assert tree(linked) == {
-        "Net_0": (None, 2),
-        "Net_0.Linear_0": ("Net_0", 2),
-        "Net_0.Linear_1": ("Net_0", 2),
-    }
+    assert tree(linked) == {"Net_0": (None, 2), "Net_0.Linear_0": ("Net_0", 2), "Net_0.Linear_1": ("Net_0", 2)}
     assert [module_of(linked, row) for row in operators] == ["Net_0.Linear_0"] * 2
     assert linked.column("module", "class") == ["Net", "Linear", "Linear"]
     assert linked.column("module", "depth") == [0, 1, 1]
@@ -106,18 +102,11 @@ def test_backward_belongs_to_the_module_of_its_forward(recording):
 
 
 def test_hierarchy_of_a_scripted_model_makes_the_tree(recording):
-    texts = (
-        "TOP(Net)::forward.",
-        "TOP()::<forward op>.SELF(Net)::call_b.body(Block)::forward.lin(Linear)::forward.",
-    )
+    texts = ("TOP(Net)::forward.", "TOP()::<forward op>.SELF(Net)::call_b.body(Block)::forward.lin(Linear)::forward.")
     rows = [recording.operator("aten::add", 10 * n, 10 * n + 5, module_hierarchy=text) for n, text in enumerate(texts)]
     recording.operator("aten::mm", 12, 14)
     linked = recording.link()
-    assert tree(linked) == {
-        "Net": (None, 1),
-        "body": ("Net", 1),
-        "body.lin": ("body", 1),
-    }
+    assert tree(linked) == {"Net": (None, 1), "body": ("Net", 1), "body.lin": ("body", 1)}
     assert [module_of(linked, row) for row in [*rows, 2]] == ["Net", "body.lin", "body.lin"]
     assert linked.column("module", "class") == ["Net", None, "Linear"]
 
@@ -178,11 +167,7 @@ def test_a_model_that_is_never_called_itself_is_one_node_all_the_same(recording)
     recording.module_classes = {"": "ModuleList", "0": "Generator", "1": "Critic"}
     recording.annotation("nn.Module: 0", 0, 10)
     recording.annotation("nn.Module: 1", 20, 30)
-    assert tree(recording.link()) == {
-        "ModuleList": (None, 0),
-        "0": ("ModuleList", 1),
-        "1": ("ModuleList", 1),
-    }
+    assert tree(recording.link()) == {"ModuleList": (None, 0), "0": ("ModuleList", 1), "1": ("ModuleList", 1)}
 
 
 def test_a_part_may_have_the_models_class_for_a_name(recording):
@@ -255,19 +240,13 @@ def test_module_that_backward_computes_anew_is_the_one_of_the_forward(recording)
     assert linked.host(again)["direction"] == "backward"
 
 
-def test_module_that_backward_computes_anew_within_a_trainers_frame_is_the_one_of_the_forward(
-    recording,
-):
+def test_module_that_backward_computes_anew_within_a_trainers_frame_is_the_one_of_the_forward(recording):
     recording.python("nn.Module: Trainer_0", 0, 400)
     recording.python("nn.Module: Net_0", 5, 100)
     recording.python("nn.Module: Block_0", 10, 50)
     recording.operator("autograd::engine::evaluate_function: AddBackward0", 200, 300)
     recording.python("nn.Module: Block_0", 210, 260)
-    assert set(tree(recording.link())) == {
-        "Trainer_0",
-        "Trainer_0.Net_0",
-        "Trainer_0.Net_0.Block_0",
-    }
+    assert set(tree(recording.link())) == {"Trainer_0", "Trainer_0.Net_0", "Trainer_0.Net_0.Block_0"}
 
 
 def test_module_that_was_seen_in_backward_alone_is_a_root(recording):
@@ -353,14 +332,7 @@ def test_a_circle_of_many_frames_and_a_deep_chain_are_as_quick_as_others():
 def test_what_lies_deeper_than_any_model_belongs_to_the_module_above(recording):
     deep = DEEPEST_MODULE + 50
     for n in range(deep):
-        recording.python(
-            f"nn.Module: L_{n}",
-            n,
-            1000 - n,
-            python_id=n + 1,
-            python_parent_id=n,
-            python_module_id=n,
-        )
+        recording.python(f"nn.Module: L_{n}", n, 1000 - n, python_id=n + 1, python_parent_id=n, python_module_id=n)
     rows = recording.link().rows("module")
     assert len(rows) == DEEPEST_MODULE + 1
     assert (rows[-1]["depth"], rows[-1]["calls"]) == (DEEPEST_MODULE, 50)

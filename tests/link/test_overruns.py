@@ -41,9 +41,7 @@ def test_kernels_launched_ahead_of_the_end_of_the_one_before_stay(recording):
 
 
 @pytest.mark.parametrize(
-    "shared",
-    [{"correlation": 7}, {"stream": -1}],
-    ids=["nodes of one graph replay", "stream that is not known"],
+    "shared", [{"correlation": 7}, {"stream": -1}], ids=["nodes of one graph replay", "stream that is not known"]
 )
 def test_long_row_beside_its_own_kind_stays(recording, shared):
     for n in range(40):

@@ -2,15 +2,7 @@
 
 import pytest
 
-COLUMNS = (
-    "step",
-    "start_ns",
-    "end_ns",
-    "host_start_ns",
-    "host_end_ns",
-    "device_events",
-    "complete",
-)
+COLUMNS = ("step", "start_ns", "end_ns", "host_start_ns", "host_end_ns", "device_events", "complete")
 
 
 def steps(linked):
@@ -257,10 +249,7 @@ def test_without_any_mark_the_whole_recording_is_one_step(recording):
     recording.kernel(90, 90, 7)
     linked = recording.link()
     assert steps(linked) == [(0, 10, 90, 10, 90, 2, True)]
-    assert (linked.column("step", "name"), linked.column("step", "rule")) == (
-        ["0"],
-        ["whole recording"],
-    )
+    assert (linked.column("step", "name"), linked.column("step", "rule")) == (["0"], ["whole recording"])
     assert linked.column("device_event", "step") == [0, 0]
 
 

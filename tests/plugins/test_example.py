@@ -23,14 +23,7 @@ from stepscope.store import build
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "plugin"
 SAMPLE = EXAMPLE / "sample.klog"
-WAITS = {
-    "rank": 0,
-    "device": 0,
-    "stream": 7,
-    "events": 2,
-    "mean_wait_ns": 290_000.0,
-    "largest_wait_ns": 560_000,
-}
+WAITS = {"rank": 0, "device": 0, "stream": 7, "events": 2, "mean_wait_ns": 290_000.0, "largest_wait_ns": 560_000}
 
 
 @pytest.fixture
@@ -117,11 +110,7 @@ def test_the_invariants_of_stores_hold(trace):
 
 def test_an_operator_and_a_device_have_limits(example, use, trace):
     (row,) = trace.roofline().rows()
-    assert (row["name"], row["dtype"], row["device_name"]) == (
-        "mylib::fused_op",
-        "float32",
-        "Example GPU 7",
-    )
+    assert (row["name"], row["dtype"], row["device_name"]) == ("mylib::fused_op", "float32", "Example GPU 7")
     assert row["flops"] == 2 * 9 * 1024 * 1024
     assert trace.prof(columns=["flops"]).rows() == [{"flops": 9 * 1024 * 1024}] * 2
     assert known_devices().find("Example GPU 7").memory_bytes_per_s == 500e9
@@ -130,10 +119,7 @@ def test_an_operator_and_a_device_have_limits(example, use, trace):
 
 def test_a_rule_finds(trace):
     (found,) = trace.findings(id="heavy-kernel").rows()
-    assert (found["severity"], found["title"]) == (
-        "note",
-        "One kernel takes 100 % of the kernels' time",
-    )
+    assert (found["severity"], found["title"]) == ("note", "One kernel takes 100 % of the kernels' time")
     (again,) = trace.sql(found["query"]).rows()
     assert list(again.values()) == [found["value"]] == [1.0]
     # It has its place in the list, and never the first, which is the verdict.
@@ -168,10 +154,7 @@ def two_ranks(example, use, tmp_path, monkeypatch):
 def test_processes_that_read_ranks_find_the_format(example, two_ranks, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(example), prepend=os.pathsep)
     with stepscope.open(two_ranks, cache=False) as trace:
-        assert trace.waits(columns=["rank", "events"]).rows() == [
-            {"rank": 0, "events": 2},
-            {"rank": 1, "events": 2},
-        ]
+        assert trace.waits(columns=["rank", "events"]).rows() == [{"rank": 0, "events": 2}, {"rank": 1, "events": 2}]
 
 
 def test_processes_that_do_not_find_the_format_say_so(two_ranks):
@@ -238,12 +221,7 @@ def test_the_switch_leaves_it_out(example, spawn):
 
 def test_a_folder_one_stands_in_adds_nothing(example, tmp_path):
     done = python(
-        "-m",
-        "stepscope",
-        "waits",
-        str(SAMPLE),
-        cwd=example,
-        env={**os.environ, "STEPSCOPE_CACHE": str(tmp_path)},
+        "-m", "stepscope", "waits", str(SAMPLE), cwd=example, env={**os.environ, "STEPSCOPE_CACHE": str(tmp_path)}
     )
     assert done.returncode == 2, done.stdout
 

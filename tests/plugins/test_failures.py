@@ -45,18 +45,9 @@ def of(name: str = "odd", body: str = "return pa.table({'n': [1]})") -> str:
             "asked = question('odd', 'What?', ('n',), rests_on=())(print)",
             "TypeError: odd: 'n' is no Column of a known type",
         ),
-        (
-            of().replace("rests_on=()", "rests_on=('luck',)"),
-            "ValueError: odd rests on luck, which is",
-        ),
-        (
-            of().replace("rests_on=()", "rests_on=(), drawing='overview'"),
-            "ValueError: 'overview' draws",
-        ),
-        (
-            of().replace("rests_on=()", "rests_on=(), recordings='two'"),
-            "ValueError: a plug-in's question",
-        ),
+        (of().replace("rests_on=()", "rests_on=('luck',)"), "ValueError: odd rests on luck, which is"),
+        (of().replace("rests_on=()", "rests_on=(), drawing='overview'"), "ValueError: 'overview' draws"),
+        (of().replace("rests_on=()", "rests_on=(), recordings='two'"), "ValueError: a plug-in's question"),
     ],
     ids=lambda text: " ".join(text.split())[:40],
 )
@@ -77,10 +68,7 @@ def test_of_two_with_one_name_the_first_is_kept(broken, use, example, capsys, tm
 
 
 def test_what_it_prints_is_no_part_of_an_answer(broken, kineto, capsys):
-    broken(
-        of(body="print('asked'); return pa.table({'n': [1]})") + "\nprint('hello')",
-        questions="asked",
-    )
+    broken(of(body="print('asked'); return pa.table({'n': [1]})") + "\nprint('hello')", questions="asked")
     with stepscope.open(kineto, cache=False) as trace:
         assert trace.odd().rows() == [{"n": 1}]
     assert capsys.readouterr() == ("", "hello\nasked\n")
@@ -152,10 +140,7 @@ FORMAT = Format("odd", "odd files", sniff, lambda member: Facts(), read)
     [
         ("return 1 / 0", "ZeroDivisionError: division by zero"),
         ("return 7", "TypeError: it gives a int, not a RankTables"),
-        (
-            "return RankTables(Facts(), ReadReport(), kernels=None)",
-            "TypeError: readers fill no table kernels",
-        ),
+        ("return RankTables(Facts(), ReadReport(), kernels=None)", "TypeError: readers fill no table kernels"),
         (
             "return RankTables(Facts(), ReadReport(), device_event=rows().select(['name', 'kind']))",
             "ValueError: table device_event lacks category, ",
@@ -212,14 +197,8 @@ MODEL = Model({formula!r}, ({operator!r},), count)
     [
         ("return 1 / 0", "ZeroDivisionError: division by zero"),
         ("return 5", "TypeError: it gives a int, not a Work"),
-        (
-            "return Work('elementwise.odd', 1.5, 1, 1, 'float32')",
-            "TypeError: flops is 1.5, which is not an integer",
-        ),
-        (
-            "return Work('odd.odd', 1, 1, 1, 'float32')",
-            "ValueError: 'odd' is not a family of formulas",
-        ),
+        ("return Work('elementwise.odd', 1.5, 1, 1, 'float32')", "TypeError: flops is 1.5, which is not an integer"),
+        ("return Work('odd.odd', 1, 1, 1, 'float32')", "ValueError: 'odd' is not a family of formulas"),
     ],
 )
 def test_a_model_that_fails_counts_nothing(broken, capsys, body, reason):
@@ -230,10 +209,7 @@ def test_a_model_that_fails_counts_nothing(broken, capsys, body, reason):
 
 
 def test_a_model_of_our_operators_or_of_no_family_is_left_out(broken, capsys):
-    broken(
-        MODEL.format(body="return None", formula="odd.odd", operator="mylib::odd"),
-        operators="MODEL",
-    )
+    broken(MODEL.format(body="return None", formula="odd.odd", operator="mylib::odd"), operators="MODEL")
     assert model_of("mylib::odd") is None
     assert "'odd' is not a family of formulas" in capsys.readouterr().err
 
@@ -266,10 +242,7 @@ def finding(**changes):
         ("yield finding(value=float('nan'))", "ValueError: its finding has a number that is none"),
         ("yield finding(evidence=({'a': {1}},))", "TypeError: Object of type set is not JSON"),
         ("yield finding(title=None)", "TypeError: it gives a NoneType, not a str"),
-        (
-            "yield finding(role='loss')",
-            "ValueError: its finding is a loss; a plug-in's is a remedy",
-        ),
+        ("yield finding(role='loss')", "ValueError: its finding is a loss; a plug-in's is a remedy"),
     ],
 )
 def test_a_rule_that_fails_finds_nothing(broken, kineto, capsys, body, reason):

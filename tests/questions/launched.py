@@ -26,13 +26,7 @@ def calls(listed: list[tuple[Any, ...]], **tables: Any) -> dict[str, list[dict[s
     }
     for number, (name, dims, types, ns, more) in enumerate(listed):
         rows["operator_input"].append(
-            {
-                "input_id": number,
-                "dims": json.dumps(dims),
-                "types": json.dumps(types),
-                "strides": None,
-                "values": None,
-            }
+            {"input_id": number, "dims": json.dumps(dims), "types": json.dumps(types), "strides": None, "values": None}
         )
         host = {key: more.pop(key) for key in ("module_id", "direction") if key in more}
         rows["host_event"].append({"id": number, "name": name, "input_id": number, "device_ns": ns, **host})

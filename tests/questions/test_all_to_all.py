@@ -20,8 +20,7 @@ def test_the_matrix_has_ranks_of_the_job_and_bytes_in_proportion(diff: Any) -> N
     diff(
         "all-to-all",
         recording(
-            exchange(2, "[1, 3]", "[1, 1]", elements_out=50),
-            exchange(5, "[25, 75]", "[75, 75]", elements_out=150),
+            exchange(2, "[1, 3]", "[1, 1]", elements_out=50), exchange(5, "[25, 75]", "[75, 75]", elements_out=150)
         ),
         """
         group,source,destination,calls,bytes,share_ratio

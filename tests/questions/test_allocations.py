@@ -21,20 +21,8 @@ ROWS = {
     ],
     "call_stack": [{"stack_id": 0, "frames": "net.py(3): forward"}],
     "step": [
-        {
-            "step": 7,
-            "rule": "ProfilerStep",
-            "complete": True,
-            "host_start_ns": 0,
-            "host_end_ns": 35,
-        },
-        {
-            "step": 8,
-            "rule": "ProfilerStep",
-            "complete": True,
-            "host_start_ns": 35,
-            "host_end_ns": 99,
-        },
+        {"step": 7, "rule": "ProfilerStep", "complete": True, "host_start_ns": 0, "host_end_ns": 35},
+        {"step": 8, "rule": "ProfilerStep", "complete": True, "host_start_ns": 35, "host_end_ns": 99},
     ],
 }
 

@@ -13,14 +13,7 @@ annotations = import_module("stepscope.questions.annotations")
 
 
 def launch(event_id: int, start_ns: int, **more) -> dict[str, object]:
-    return {
-        "id": event_id,
-        "kind": "runtime",
-        "name": "cudaLaunchKernel",
-        "start_ns": start_ns,
-        "dur_ns": 2,
-        **more,
-    }
+    return {"id": event_id, "kind": "runtime", "name": "cudaLaunchKernel", "start_ns": start_ns, "dur_ns": 2, **more}
 
 
 def test_busy_leaves_gaps_out_and_counts_overlap_once_and_projected_keeps_gaps(diff):
@@ -58,10 +51,7 @@ def test_work_launched_outside_or_on_another_thread_or_span_or_rank_is_not_in_th
     diff(
         "annotations",
         {
-            "host_event": [
-                {"id": 0, "kind": "annotation", "name": "r", "start_ns": 10, "dur_ns": 30},
-                *elsewhere,
-            ],
+            "host_event": [{"id": 0, "kind": "annotation", "name": "r", "start_ns": 10, "dur_ns": 30}, *elsewhere],
             "device_event": [
                 {
                     "id": 10 + n,
@@ -104,14 +94,7 @@ def test_recursion_counts_once(diff):
             "host_event": [
                 {"id": 0, "kind": "annotation", "name": "block", "dur_ns": 100},
                 {"id": 1, "kind": "annotation", "name": "between", "dur_ns": 90, "parent_id": 0},
-                {
-                    "id": 2,
-                    "kind": "annotation",
-                    "name": "block",
-                    "start_ns": 10,
-                    "dur_ns": 50,
-                    "parent_id": 1,
-                },
+                {"id": 2, "kind": "annotation", "name": "block", "start_ns": 10, "dur_ns": 50, "parent_id": 1},
                 launch(3, 20, parent_id=2),
             ],
             "device_event": [{"id": 9, "launch_id": 3, "start_ns": 30, "dur_ns": 5}],
@@ -127,10 +110,7 @@ def test_recursion_counts_once(diff):
 def test_calls_are_summed_over_ranks_and_spans_and_never_united_across_them(diff):
     def call(rank: int, span: int, device: int = 0) -> tuple[list[object], object]:
         first = 10 * span
-        host = [
-            {"id": first, "kind": "annotation", "name": "f", "dur_ns": 10},
-            launch(first + 1, 5, parent_id=first),
-        ]
+        host = [{"id": first, "kind": "annotation", "name": "f", "dur_ns": 10}, launch(first + 1, 5, parent_id=first)]
         where = {"rank": rank, "span": span}
         event = {"id": 90 + first, "device": device, "launch_id": first + 1, "start_ns": 20}
         return [{**row, **where} for row in host], {**event, **where, "dur_ns": 8}
@@ -138,10 +118,7 @@ def test_calls_are_summed_over_ranks_and_spans_and_never_united_across_them(diff
     calls = [call(0, 0), call(0, 1), call(1, 0, device=1)]
     diff(
         "annotations",
-        {
-            "host_event": [row for host, _ in calls for row in host],
-            "device_event": [event for _, event in calls],
-        },
+        {"host_event": [row for host, _ in calls for row in host], "device_event": [event for _, event in calls]},
         """
         name,calls,host_total_ns,device_busy_ns,device_total_ns,projected_ns
         f,3,30,24,24,24
@@ -153,11 +130,7 @@ def test_two_devices_of_a_process_are_busy_each_for_itself(diff):
     diff(
         "annotations",
         {
-            "host_event": [
-                {"id": 0, "kind": "annotation", "name": "f", "dur_ns": 10},
-                launch(1, 1),
-                launch(2, 4),
-            ],
+            "host_event": [{"id": 0, "kind": "annotation", "name": "f", "dur_ns": 10}, launch(1, 1), launch(2, 4)],
             "device_event": [
                 {"id": 8, "device": 0, "launch_id": 1, "start_ns": 20, "dur_ns": 10},
                 {"id": 9, "device": 1, "launch_id": 2, "start_ns": 25, "dur_ns": 10},
@@ -207,10 +180,7 @@ def test_ranges_drawn_on_the_device_are_neither_ranges_nor_work(diff):
     diff(
         "annotations",
         {
-            "host_event": [
-                {"id": 0, "kind": "annotation", "name": "f", "dur_ns": 10},
-                launch(1, 3, parent_id=0),
-            ],
+            "host_event": [{"id": 0, "kind": "annotation", "name": "f", "dur_ns": 10}, launch(1, 3, parent_id=0)],
             "device_event": [
                 {"id": 8, "kind": "annotation", "name": "f", "launch_id": 1, "dur_ns": 99},
                 {"id": 9, "kind": "fill", "launch_id": 1, "start_ns": 5, "dur_ns": 1},
@@ -229,12 +199,7 @@ def test_steps_are_left_out_unless_all_are_asked_for(diff):
         ]
     }
     diff("annotations", rows, "name,host_total_ns\nOptimizer.step#SGD,2")
-    diff(
-        "annotations",
-        rows,
-        "name,host_total_ns\nProfilerStep#1,9\nOptimizer.step#SGD,2",
-        all=True,
-    )
+    diff("annotations", rows, "name,host_total_ns\nProfilerStep#1,9\nOptimizer.step#SGD,2", all=True)
 
 
 def test_a_chosen_step_shows_its_own_ranges_alone(diff):
@@ -279,8 +244,7 @@ def test_a_recording_without_ranges_says_how_to_name_some(answer):
 
 
 INTERVALS = st.lists(
-    st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 20), st.integers(0, 9)),
-    max_size=12,
+    st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 20), st.integers(0, 9)), max_size=12
 )
 
 

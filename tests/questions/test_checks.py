@@ -3,13 +3,7 @@ from stepscope.questions import affected
 CHECKS = [
     {"check": "no_steps", "severity": "note", "count": 1, "affects": "steps", "explanation": "no"},
     {"check": "zero_ts", "severity": "ok", "count": 0, "explanation": "none"},
-    {
-        "check": "truncated",
-        "severity": "error",
-        "count": 7,
-        "affects": "file",
-        "explanation": "100% wrong",
-    },
+    {"check": "truncated", "severity": "error", "count": 7, "affects": "file", "explanation": "100% wrong"},
     {"check": "clock_skew", "severity": "warning", "rank": 1, "count": 2, "explanation": "b"},
     {"check": "clock_skew", "severity": "warning", "rank": 0, "count": 3, "explanation": "a"},
 ]
@@ -57,12 +51,7 @@ def test_a_damaged_file_says_what_became_of_its_events(diff):
         "checks",
         {
             "source": [
-                {
-                    "path": "good.json",
-                    "events_kept": 10,
-                    "damage": "{}",
-                    "unknown_categories": "{}",
-                },
+                {"path": "good.json", "events_kept": 10, "damage": "{}", "unknown_categories": "{}"},
                 {
                     "path": "cut.json",
                     "span": 1,

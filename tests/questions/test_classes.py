@@ -63,12 +63,7 @@ def test_softmax_and_its_logarithm_are_a_class_of_their_own_forward_and_backward
                 ("aten::_softmax", *forward, 40, {"direction": "forward", **named}),
                 ("aten::_log_softmax", *forward, 20, {"direction": "forward", **named}),
                 ("aten::_softmax_backward_data", *backward, 16, {"direction": "backward", **named}),
-                (
-                    "aten::_log_softmax_backward_data",
-                    *backward,
-                    4,
-                    {"direction": "backward"} | named,
-                ),
+                ("aten::_log_softmax_backward_data", *backward, 4, {"direction": "backward"} | named),
                 ("aten::sum", [[8]], ["float"], 20, named),
             ]
         ),

@@ -113,12 +113,7 @@ def test_a_step_has_what_it_launched(diff: Any) -> None:
 
 
 def test_what_a_library_does_on_its_own_thread_is_for_what_asked_it(diff: Any) -> None:
-    exchange = {
-        "kind": "annotation",
-        "role": "communication",
-        "thread": 9,
-        "name": "gloo:all_reduce",
-    }
+    exchange = {"kind": "annotation", "role": "communication", "thread": 9, "name": "gloo:all_reduce"}
     call = {"kind": "operator", "role": "communication", "name": "c10d::allreduce_", "dur_ns": 5}
     rows = {
         "host_event": [
@@ -265,9 +260,7 @@ def test_bandwidth_of_recorded_arguments_by_hand_and_by_the_roofline(shared_trac
     assert carried == pytest.approx(reduce["bus_bytes_per_s"] * reduce["total_ns"] / 1e9, rel=1e-3)
 
 
-def test_of_a_simulated_job_waits_bandwidths_reach_and_parallelism_are_its_own(
-    tmp_path: Any,
-) -> None:
+def test_of_a_simulated_job_waits_bandwidths_reach_and_parallelism_are_its_own(tmp_path: Any) -> None:
     # What a link of the simulation carries: 40 GB/s within a node and 10 GB/s between them, without latency.
     job = simulate(Job(ranks=4, hosts=2, tensor_parallel=2, steps=3, layers=2, latency_ns=0, jitter=0.0))
     job.write(tmp_path / "traces")

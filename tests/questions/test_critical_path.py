@@ -28,10 +28,7 @@ ONE_STREAM = {
         call(3, "cudaLaunchKernel", 42_000, 46_000, parent_id=2, depth=1),
         call(4, "cudaDeviceSynchronize", 50_000, 203_000, role="synchronize"),
     ],
-    "device_event": [
-        kernel(10, "gemm", 1, 30_000, 130_000),
-        kernel(11, "relu_kernel", 3, 131_000, 200_000),
-    ],
+    "device_event": [kernel(10, "gemm", 1, 30_000, 130_000), kernel(11, "relu_kernel", 3, 131_000, 200_000)],
     "step": [{"step": 0, "end_ns": 203_000, "host_end_ns": 203_000}],
 }
 
@@ -192,14 +189,7 @@ def test_a_call_waits_for_work_whose_launch_is_not_known(diff: Any) -> None:
             call(1, "cudaStreamSynchronize", 20_000, 95_000, role="synchronize"),
         ],
         "device_event": [
-            {
-                "id": 10,
-                "kind": "computation",
-                "name": "gemm",
-                "stream": 7,
-                "start_ns": 30_000,
-                "dur_ns": 60_000,
-            }
+            {"id": 10, "kind": "computation", "name": "gemm", "stream": 7, "start_ns": 30_000, "dur_ns": 60_000}
         ],
         "step": [{"step": 0, "end_ns": 95_000, "host_end_ns": 95_000}],
     }
@@ -257,13 +247,7 @@ def test_a_long_wait_without_a_reason_is_unexplained(diff: Any) -> None:
 
 def matched(uncertainty: int | None = 0, last: int | None = 1) -> dict[str, Any]:
     """Two ranks meet in a collective for which rank 1 is 40 µs late."""
-    both: dict[str, list[Any]] = {
-        "host_event": [],
-        "device_event": [],
-        "step": [],
-        "collective": [],
-        "rank": [],
-    }
+    both: dict[str, list[Any]] = {"host_event": [], "device_event": [], "step": [], "collective": [], "rank": []}
     for rank, late in ((0, 0), (1, 40_000)):
         both["rank"].append({"rank": rank, "clock_uncertainty_ns": uncertainty})
         both["host_event"] += [
@@ -284,12 +268,7 @@ def over_gloo() -> dict[str, Any]:
     both: dict[str, list[Any]] = {name: [] for name in ("host_event", "step", "collective", "rank")}
     for rank, start in ((0, 20_000), (1, 100_000)):
         both["rank"].append({"rank": rank, "clock_uncertainty_ns": 0})
-        exchange = {
-            "role": "communication",
-            "thread": 9,
-            "start_ns": start,
-            "dur_ns": 110_000 - start,
-        }
+        exchange = {"role": "communication", "thread": 9, "start_ns": start, "dur_ns": 110_000 - start}
         both["host_event"] += [
             operator(0, "aten::mm", 0, start, rank=rank, thread=1),
             {"id": 1, "rank": rank, "kind": "annotation", "name": "gloo:all_reduce", **exchange},

@@ -11,10 +11,7 @@ def sample(time_ns, value, kind="sm_active", **more):
     }  # fmt: skip
 
 
-STEPS = [
-    {"step": 1, "start_ns": 0, "end_ns": 1000},
-    {"step": 2, "start_ns": 1000, "end_ns": 3000},
-]
+STEPS = [{"step": 1, "start_ns": 0, "end_ns": 1000}, {"step": 2, "start_ns": 1000, "end_ns": 3000}]
 SAMPLES = [
     sample(-100, 5.0),  # before anything else
     sample(0, 10.0),

@@ -62,10 +62,7 @@ def test_devices_ranks_and_recordings_stand_apart(diff: Any) -> None:
 def test_work_without_a_launch_counts_and_is_named(diff: Any) -> None:
     rows = {
         "host_event": [{"id": 1, "kind": "runtime"}],
-        "device_event": [
-            {"start_ns": 0, "dur_ns": 30, "launch_id": 1},
-            {"start_ns": 20, "dur_ns": 10, "stream": 1},
-        ],
+        "device_event": [{"start_ns": 0, "dur_ns": 30, "launch_id": 1}, {"start_ns": 20, "dur_ns": 10, "stream": 1}],
     }
     diff("device-time", rows, "busy_ns,events,unlinked_ns,unlinked_ratio\n30,2,10,0.25")
 
@@ -130,13 +127,7 @@ def test_parts_equal_a_moment_by_moment_count(events: list[Any], first: int, sec
         ],
         "host_event": [{"id": 999, "kind": "runtime"}],
         "device_event": [
-            {
-                "kind": k,
-                "start_ns": s,
-                "dur_ns": d,
-                "stream": i,
-                "launch_id": 999 if linked else None,
-            }
+            {"kind": k, "start_ns": s, "dur_ns": d, "stream": i, "launch_id": 999 if linked else None}
             for i, (k, s, d, linked) in enumerate(events)
         ],
     }

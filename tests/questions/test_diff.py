@@ -68,11 +68,7 @@ def test_phases_are_compared_per_step_and_their_changes_add_up(opened):
         ("backward", 59, 90, 31, "slower"),
         ("forward", 41, 41, 0, "same"),
     ]
-    assert of(table, "share_ratio", "samples_before", "samples_after") == [
-        (1.0, 2, 3),
-        (1.0, 2, 3),
-        (0.0, 2, 3),
-    ]
+    assert of(table, "share_ratio", "samples_before", "samples_after") == [(1.0, 2, 3), (1.0, 2, 3), (0.0, 2, 3)]
     assert table.rows()[0]["change_ratio"] == pytest.approx(0.31)
 
 
@@ -81,11 +77,7 @@ def test_a_change_within_the_scatter_of_the_steps_is_unclear_and_has_no_shares(o
     after = opened(phases([{"forward": [20, 100]}]))
     (step, forward) = diff(before, after).rows()
     assert step["ci95_low_ns"] < 0 < 10 < step["ci95_high_ns"]
-    assert (step["verdict"], forward["verdict"], step["share_ratio"]) == (
-        "unclear",
-        "unclear",
-        None,
-    )
+    assert (step["verdict"], forward["verdict"], step["share_ratio"]) == ("unclear", "unclear", None)
 
 
 def test_one_step_is_too_few_to_test_a_change(opened):
@@ -101,10 +93,7 @@ def test_one_step_is_too_few_to_test_a_change(opened):
 def test_recordings_without_kept_steps_have_means_and_no_intervals(opened):
     rows = [{"phase": "step", "steps": 50, "mean_ns": 100.0}]
     table = diff(opened({"phase": rows}), opened({"phase": [{**rows[0], "mean_ns": 110.0}]}))
-    assert of(table, "name", "change_ns", "verdict") == [
-        ("step", 10, "untested"),
-        ("(in no phase)", 10, "untested"),
-    ]
+    assert of(table, "name", "change_ns", "verdict") == [("step", 10, "untested"), ("(in no phase)", 10, "untested")]
 
 
 def test_a_step_that_stands_for_many_counts_as_many_and_is_still_one_measurement(opened):
@@ -292,11 +281,7 @@ def test_several_events_of_one_label_are_told_apart_on_both_sides(opened):
     two = [*one, {"label": "fc", "occurrence": 1, "dur_ns": 6}]
     for before, after in ((one, two), (two, one)):
         table = diff(opened({"inline_timing": before}), opened({"inline_timing": after}))
-        assert {row["name"]: row["change_ns"] for row in table.rows()} == {
-            "relu": 0,
-            "fc#0": 0,
-            "fc#1": None,
-        }
+        assert {row["name"]: row["change_ns"] for row in table.rows()} == {"relu": 0, "fc#0": 0, "fc#1": None}
 
 
 def test_averages_without_their_measurements_are_untested():
@@ -354,10 +339,7 @@ def test_steps_are_not_compared_with_a_whole_recording(opened):
 
 
 def test_device_work_is_not_compared_with_the_hosts(opened):
-    host = {
-        "step": [{"step": 0, "end_ns": 500}],
-        "host_event": [{"step": 0, "name": "aten::mm", "dur_ns": 9}],
-    }
+    host = {"step": [{"step": 0, "end_ns": 500}], "host_event": [{"step": 0, "name": "aten::mm", "dur_ns": 9}]}
     device = {**host, **kernels([{"gemm": 100}])}
     with pytest.raises(SourceError, match="has only the host"):
         diff(opened(device), opened(host), by="operator")
@@ -380,12 +362,7 @@ def test_a_rank_that_is_damaged_on_one_side_is_left_out_on_both(opened):
 
 
 def test_checks_of_either_side_bear_on_the_answer_and_say_whose_they_are(opened):
-    check = {
-        "check": "zero_ts",
-        "severity": "warning",
-        "affects": "device-times",
-        "explanation": "lost",
-    }
+    check = {"check": "zero_ts", "severity": "warning", "affects": "device-times", "explanation": "lost"}
     damaged = opened({**kernels([{"gemm": 1}]), "data_check": [{**check, "count": 1}]})
     table = diff(opened(kernels([{"gemm": 1}])), damaged)
     assert table.unreliable
@@ -393,12 +370,7 @@ def test_checks_of_either_side_bear_on_the_answer_and_say_whose_they_are(opened)
 
 
 def test_a_comparison_rests_on_what_the_question_it_is_answered_like_rests_on(opened):
-    check = {
-        "check": "clock_skew",
-        "severity": "warning",
-        "affects": "clocks",
-        "explanation": "off",
-    }
+    check = {"check": "clock_skew", "severity": "warning", "affects": "clocks", "explanation": "off"}
     skewed = opened({**kernels([{"gemm": 1}]), "data_check": [{**check, "count": 1}]})
     well = opened(kernels([{"gemm": 1}]))
     assert diff(well, skewed, by="category").unreliable
@@ -475,10 +447,7 @@ _phases = st.lists(
 @examples(10)
 @given(_phases, _phases)
 def test_phases_add_up_to_the_step_whatever_they_took(before, after):
-    with (
-        Trace(Store.from_rows(phases(before))) as one,
-        Trace(Store.from_rows(phases(after))) as other,
-    ):
+    with Trace(Store.from_rows(phases(before))) as one, Trace(Store.from_rows(phases(after))) as other:
         whole, *parts = diff(one, other).rows()
     assert {part["name"] for part in parts} == {"forward", "rest"}
     for column in ("before_ns", "after_ns", "change_ns"):

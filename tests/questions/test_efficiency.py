@@ -73,15 +73,8 @@ def test_a_dot_in_a_modules_name_is_no_module_above_it(answer):
 def test_a_module_holds_the_modules_below_it(answer):
     mm = ("aten::mm", [[1024, 1024]] * 2, ["c10::BFloat16"] * 2)
     rows = calls(
-        [
-            (*mm, 4000, {"module_id": 0}),
-            (*mm, 8000, {"module_id": 1, "direction": "backward"}),
-            (*mm, 16_000, {}),
-        ],
-        module=[
-            {"module_id": 0, "path": "net"},
-            {"module_id": 1, "path": "net.fc", "depth": 1, "parent_id": 0},
-        ],
+        [(*mm, 4000, {"module_id": 0}), (*mm, 8000, {"module_id": 1, "direction": "backward"}), (*mm, 16_000, {})],
+        module=[{"module_id": 0, "path": "net"}, {"module_id": 1, "path": "net.fc", "depth": 1, "parent_id": 0}],
     )
     found = {row["module"]: row for row in answer("efficiency", rows, by="module").rows()}
     assert list(found) == ["net", "net.fc", "(no module)"]

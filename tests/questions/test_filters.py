@@ -79,11 +79,7 @@ ROWS = {
         }
     ],
 }
-FILTERS = {
-    "name": Part(name="aten::addmm"),
-    "under": Part(under="net.fc"),
-    "window": Part(window=(22_000, 160_000)),
-}
+FILTERS = {"name": Part(name="aten::addmm"), "under": Part(under="net.fc"), "window": Part(window=(22_000, 160_000))}
 TAKES = {"events": {"name", "under", "window"}, "time": {"window"}, "recording": set()}
 ASKED = [
     (question, choice)
@@ -228,12 +224,7 @@ def test_a_window_cuts_what_reaches_out_of_it(diff):
         """,
         part=window,
     )
-    diff(
-        "copies",
-        ROWS,
-        "direction,bytes,total_ns\nHtoD,1000,1000\n",
-        part=Part(window=(11_000, 20_000)),
-    )
+    diff("copies", ROWS, "direction,bytes,total_ns\nHtoD,1000,1000\n", part=Part(window=(11_000, 20_000)))
     diff("device-time", ROWS, "span_ns,busy_ns,idle_ns\n38000,23000,15000\n", part=window)
     diff("idle", ROWS, "stream,idle_ns\n,15000\n7,15000\n", part=window)
     diff("steps", ROWS, "step,start_ns,total_ns\n3,22000,38000\n", part=window)
@@ -299,14 +290,7 @@ def test_an_empty_answer_says_what_there_is(store):
 def test_what_the_recording_never_had_is_an_error_and_what_only_the_step_lacks_is_none(filter_name):
     rows = {**ROWS, "host_event": [*ROWS["host_event"]]}
     rows["host_event"].append(
-        {
-            "id": 5000,
-            "step": 4,
-            "name": "rare",
-            "kind": "operator",
-            "start_ns": 199_000,
-            "dur_ns": 1,
-        }
+        {"id": 5000, "step": 4, "name": "rare", "kind": "operator", "start_ns": 199_000, "dur_ns": 1}
     )
     with Trace(Store.from_rows(rows)) as trace:
         with pytest.raises(UsageError, match="'aten::add' in this recording") as caught:

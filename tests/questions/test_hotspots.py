@@ -3,10 +3,7 @@
 from typing import Any
 
 SAMPLES = {
-    "thread": [
-        {"thread": 0, "tid": "5", "thread_name": "MainThread"},
-        {"thread": 1, "tid": "7"},
-    ],
+    "thread": [{"thread": 0, "tid": "5", "thread_name": "MainThread"}, {"thread": 1, "tid": "7"}],
     "call_stack": [
         {"stack_id": 0, "frames": "libm.so!gemm;a.py(4): step;a.py(9): main"},
         {"stack_id": 1, "frames": "a.py(5): step;a.py(9): main"},
@@ -102,10 +99,7 @@ def test_imports_are_one_row_below_what_imports(diff: Any) -> None:
     bootstrap = "<frozen importlib._bootstrap>(1176): _find_and_load"
     rows = {
         "call_stack": [
-            {
-                "stack_id": 0,
-                "frames": f"libc.so!read;numpy.py(1): <module>;{bootstrap};a.py(1): main",
-            },
+            {"stack_id": 0, "frames": f"libc.so!read;numpy.py(1): <module>;{bootstrap};a.py(1): main"},
             {"stack_id": 1, "frames": f"{bootstrap};b.py(3): <module>;{bootstrap};a.py(1): main"},
             {"stack_id": 2, "frames": "a.py(5): step;a.py(9): main"},
         ],
@@ -214,10 +208,7 @@ def test_python_frames_hold_the_operators_that_they_call(diff: Any) -> None:
 def test_own_threads_beside_the_job_are_left_out_and_counted(diff: Any, answer: Any) -> None:
     """A thread of ours waits; a hook of ours within the job's own thread is the job's time."""
     ours = "stepscope/record/job/at_term.py(180): _notice"
-    stacks = (
-        ("_bootstrap", "_bootstrap_inner", "run", ours, "recvmsg"),
-        ("_bootstrap", "run", "a.py(3): train", ours),
-    )
+    stacks = (("_bootstrap", "_bootstrap_inner", "run", ours, "recvmsg"), ("_bootstrap", "run", "a.py(3): train", ours))
     events, at = [], 0
     for thread, stack in enumerate(stacks):
         for depth, name in enumerate(stack):

@@ -92,11 +92,7 @@ def test_gaps_start_at_the_latest_end_not_at_that_of_the_piece_before(diff: Any)
 
 
 def test_a_stream_waits_while_the_device_works(diff: Any) -> None:
-    rows = trace(
-        launched(0, 10, 10, stream=1),
-        launched(1, 20, 50, stream=2),
-        launched(2, 70, 10, stream=1),
-    )
+    rows = trace(launched(0, 10, 10, stream=1), launched(1, 20, 50, stream=2), launched(2, 70, 10, stream=1))
     diff("idle", rows, f"{CAUSES}\n1,kernel wait,1,50,50")
 
 
@@ -170,8 +166,7 @@ def test_gaps_are_cut_to_chosen_steps(diff: Any) -> None:
 
 
 WORK = st.lists(
-    st.tuples(st.integers(0, 40), st.integers(0, 12), st.integers(0, 1), st.none() | st.integers(0, 45)),
-    max_size=7,
+    st.tuples(st.integers(0, 40), st.integers(0, 12), st.integers(0, 1), st.none() | st.integers(0, 45)), max_size=7
 )
 
 
@@ -190,12 +185,7 @@ def test_gaps_add_up_to_the_idle_time_of_device_time(work: list[Any], first: int
         ],
         "host_event": calls,
         "device_event": [
-            {
-                "start_ns": s,
-                "dur_ns": d,
-                "stream": stream,
-                "launch_id": None if at is None else 100 + i,
-            }
+            {"start_ns": s, "dur_ns": d, "stream": stream, "launch_id": None if at is None else 100 + i}
             for i, (s, d, stream, at) in enumerate(work)
         ],
     }

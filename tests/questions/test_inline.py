@@ -84,13 +84,7 @@ def test_a_command_that_records_again_names_the_script_that_was_recorded(answer,
     assert f"`stepscope record --inline -- {named}`" in table.note
     empty = answer("hotspots", {"phase_step": [step], "source": [source]})
     assert f"stepscope record --sample -- {named}, or" in empty.note
-    stalled = {
-        "kind": "cpu_utilization",
-        "report": "stepscope",
-        "metric": "m",
-        "unit": "%",
-        "value": 1.0,
-    }
+    stalled = {"kind": "cpu_utilization", "report": "stepscope", "metric": "m", "unit": "%", "value": 1.0}
     (row,) = answer("snapshot", {"source": [source], "host_metric": [stalled]}).rows()
     assert row["next"].endswith(f"stepscope record --sample -- {named}")
 
@@ -236,15 +230,7 @@ def test_by_label_sets_the_average_over_ranks_beside_the_slowest(diff):
         fc1.forward#1,1,7.0,7.0,1,0.035,1
         """,
         by="label",
-        columns=(
-            "label",
-            "ranks",
-            "average_ns",
-            "max_ns",
-            "slowest_rank",
-            "share_ratio",
-            "occurrence",
-        ),
+        columns=("label", "ranks", "average_ns", "max_ns", "slowest_rank", "share_ratio", "occurrence"),
     )
 
 

@@ -40,11 +40,7 @@ def test_types_that_run_at_once_are_a_row_of_their_own(diff: Any) -> None:
 
 
 EVENTS = st.lists(
-    st.tuples(
-        st.sampled_from(["computation", "fill", "communication", "copy"]),
-        st.integers(0, 30),
-        st.integers(0, 9),
-    ),
+    st.tuples(st.sampled_from(["computation", "fill", "communication", "copy"]), st.integers(0, 30), st.integers(0, 9)),
     min_size=1,
     max_size=7,
 )

@@ -72,11 +72,7 @@ def test_blocks_and_occupancy_are_weighted_by_duration_where_they_are_known(diff
 
 
 def test_durations_of_nothing_have_no_share(diff):
-    diff(
-        "kernels",
-        {"device_event": [{"name": "k", "dur_ns": 0}]},
-        "name,total_ns,share_ratio,mean_ns\nk,0,,0.0",
-    )
+    diff("kernels", {"device_event": [{"name": "k", "dur_ns": 0}]}, "name,total_ns,share_ratio,mean_ns\nk,0,,0.0")
 
 
 def test_ranks_spans_and_devices_are_summed(diff):
@@ -115,10 +111,7 @@ def test_by_properties_tells_launches_and_operators_apart(diff):
     diff(
         "kernels",
         {
-            "host_event": [
-                {"id": 0, "name": "aten::mm", "dur_ns": 9},
-                {"id": 1, "name": "aten::bmm", "dur_ns": 9},
-            ],
+            "host_event": [{"id": 0, "name": "aten::mm", "dur_ns": 9}, {"id": 1, "name": "aten::bmm", "dur_ns": 9}],
             "device_event": [
                 {**GEMM, "id": 10, "dur_ns": 50, "operator_id": 0, "registers_per_thread": 64},
                 {**GEMM, "id": 11, "dur_ns": 30, "operator_id": 0, "registers_per_thread": 64},
@@ -180,10 +173,7 @@ def test_any_text_is_a_name(answer):
 
 
 def test_a_recording_without_kernels_says_so(answer):
-    rows = {
-        "host_event": [{"name": "aten::mm", "dur_ns": 3}],
-        "device_event": [{"kind": "annotation", "dur_ns": 3}],
-    }
+    rows = {"host_event": [{"name": "aten::mm", "dur_ns": 3}], "device_event": [{"kind": "annotation", "dur_ns": 3}]}
     for by in ("name", "properties", "graph"):
         table = answer("kernels", rows, by=by)
         assert len(table) == 0
@@ -236,7 +226,7 @@ def test_tensor_cores_by_the_operator_and_the_library_by_the_name(diff):
                 {"name": plain, "dur_ns": 10, "operator_id": 1, "operator_name": "mine::op"},
                 {"name": "mystery", "dur_ns": 5, "operator_id": 1, "operator_name": "mine::op"},
                 {"name": "cutlass_gemm", "dur_ns": 4},
-            ],
+            ]
         },
         f"""
         name,total_ns,tensor_core_eligible_ratio,tensor_core_used,library

@@ -83,11 +83,7 @@ def test_each_kind_of_evidence_marks_what_rests_on_it():
         ("C08_overrun.json", "duration_overrun", ["device-times"]),
         ("C09_crossing.json", "stream_overlap", ["stream-order"]),
         ("C01_whole_microseconds.json", "unlinked_kernel_fraction", ["launches"]),
-        (
-            "I12_graph_replay.json",
-            "graph_replay_unattributed",
-            ["own-launches", "replayed-operators"],
-        ),
+        ("I12_graph_replay.json", "graph_replay_unattributed", ["own-launches", "replayed-operators"]),
         ("T06_no_gpu_events.json", "no_gpu_events", ["devices", "device-work"]),
         ("T05_metadata_only.json", "no_gpu_events", ["devices"]),
         ("T07_no_steps.json", "no_steps", ["steps"]),
@@ -118,15 +114,7 @@ def test_a_file_that_lost_events_spoils_everything(file, check):
 def test_a_file_of_one_rank_marks_no_answer_about_another(tmp_path):
     for rank, cut in ((0, 0), (1, 60)):
         events = [
-            {
-                "ph": "X",
-                "cat": "cpu_op",
-                "name": "aten::mm",
-                "pid": 1,
-                "tid": 1,
-                "ts": 10 * n,
-                "dur": 5,
-            }
+            {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 10 * n, "dur": 5}
             for n in range(3)
         ]
         text = json.dumps({"distributedInfo": {"rank": rank}, "traceEvents": events})

@@ -98,11 +98,7 @@ def test_efficiency_counts_what_counters_did_where_no_formula_does(answer):
     asked = answer("efficiency", rows | {"device": [V100]} | counters(OWN, **COUNTED), by="module")
     (row,) = asked.rows()
     assert (plain["flops"], row["flops"]) == (FLOPS, 2 * FLOPS)
-    assert (row["mfu_ratio"], row["coverage_ratio"], row["uncounted"]) == (
-        plain["mfu_ratio"],
-        1.0,
-        None,
-    )
+    assert (row["mfu_ratio"], row["coverage_ratio"], row["uncounted"]) == (plain["mfu_ratio"], 1.0, None)
     assert "Operations of 0.3 % of the device time are those that hardware counters counted" in asked.note
 
 

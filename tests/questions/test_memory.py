@@ -29,14 +29,7 @@ RECORDING = {
         event(40, 3, -30, 130),  # it was there before
     ],
     "host_event": [
-        {
-            "id": 0,
-            "kind": "operator",
-            "name": "aten::add",
-            "module_id": 0,
-            "direction": "forward",
-            "dur_ns": 100,
-        },
+        {"id": 0, "kind": "operator", "name": "aten::add", "module_id": 0, "direction": "forward", "dur_ns": 100},
         {
             "id": 1,
             "kind": "operator",
@@ -46,14 +39,7 @@ RECORDING = {
             "dur_ns": 100,
             "parent_id": 0,
         },
-        {
-            "id": 2,
-            "kind": "operator",
-            "name": "aten::mm",
-            "module_id": 0,
-            "direction": "forward",
-            "dur_ns": 100,
-        },
+        {"id": 2, "kind": "operator", "name": "aten::mm", "module_id": 0, "direction": "forward", "dur_ns": 100},
     ],
     "module": [{"module_id": 0, "path": "net.fc"}],
 }
@@ -131,24 +117,14 @@ def test_another_moment_may_be_asked_for(diff):
 
 
 def test_a_stretch_of_time_has_a_peak_of_its_own(answer):
-    found = answer(
-        "memory",
-        RECORDING,
-        part=Part(window=(25, 45)),
-        columns=["at_ns", "peak_bytes", "start_bytes"],
-    )
+    found = answer("memory", RECORDING, part=Part(window=(25, 45)), columns=["at_ns", "peak_bytes", "start_bytes"])
     assert found.to_csv() == "at_ns,peak_bytes,start_bytes\n20,200,200\n"
     found = answer("memory", RECORDING, part=Part(window=(31, 45)), columns=["peak_bytes"])
     assert found.to_csv() == "peak_bytes\n160\n"
 
 
 def test_without_addresses_totals_remain_and_nothing_is_told_of_parts(diff, answer):
-    rows = {
-        "memory_event": [
-            event(1, 0, 5, 5) | {"address": None},
-            event(2, 0, 7, 12) | {"address": None},
-        ]
-    }
+    rows = {"memory_event": [event(1, 0, 5, 5) | {"address": None}, event(2, 0, 7, 12) | {"address": None}]}
     diff("memory", rows, "peak_bytes,allocations,made\n12,,")
     diff("memory", rows, "operator,bytes,made\n(addresses were not recorded),12,", by="operator")
     assert not answer("memory", rows).note
@@ -304,10 +280,7 @@ def replayed(snapshot: dict[str, Any]) -> tuple[int, Counter[str], int, int]:
     for one in events:
         if one["action"] == "alloc":
             own = [f for f in one["frames"] if "/home/lin/" in f["filename"] and "site-packages" not in f["filename"]]
-            alive[one["addr"]] = (
-                one["size"],
-                f"{own[0]['filename']}({own[0]['line']})" if own else "none",
-            )
+            alive[one["addr"]] = (one["size"], f"{own[0]['filename']}({own[0]['line']})" if own else "none")
             held += one["size"]
         elif one["action"] == "free_requested":
             held -= alive.pop(one["addr"])[0]

@@ -51,10 +51,7 @@ def test_a_thinned_curve_says_so(answer):
     assert answer("memory-curve", rows, points=0).note == ""
 
 
-@given(
-    st.lists(st.tuples(st.integers(0, 50), st.integers(0, 9)), min_size=1, max_size=60),
-    st.integers(0, 20),
-)
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 9)), min_size=1, max_size=60), st.integers(0, 20))
 @examples(100)
 def test_first_last_lowest_and_highest_are_always_kept(moments, points):
     time = np.array(sorted(time for time, _ in moments))

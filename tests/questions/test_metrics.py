@@ -75,11 +75,7 @@ def test_each_metric_has_one_name_its_unit_and_the_names_of_the_tools(diff):
 def test_counters_alone_were_joined_to_nothing_that_could_be_counted(diff):
     measured = rows_of(launch(0, "relu", memory=("memory_throughput", 95.0, "%")))
     diff("metrics", measured, "kernel,count,measured\nrelu,,1")
-    diff(
-        "metrics",
-        measured | {"device_event": [kernel(1, GEMM, 70)]},
-        "kernel,count,measured\nrelu,0,1",
-    )
+    diff("metrics", measured | {"device_event": [kernel(1, GEMM, 70)]}, "kernel,count,measured\nrelu,0,1")
 
 
 def test_nothing_measured_is_no_row(answer):
@@ -103,11 +99,7 @@ def test_a_report_beside_a_trace_adds_no_work_and_marks_no_answer(tmp_path):
         assert both.gpu_summary().rows() == before
         assert [row["check"] for row in both.checks().rows() if row["severity"] != "ok"] == warned
         (row,) = both.metrics().rows()
-        assert (row["kernel"], row["device_ns"], row["dram_ratio"]) == (
-            GEMM,
-            50_000,
-            pytest.approx(0.6184),
-        )
+        assert (row["kernel"], row["device_ns"], row["dram_ratio"]) == (GEMM, 50_000, pytest.approx(0.6184))
         assert "Joined to 1 of 1 kernels of the recording (100.0 %" in both.metrics().note
 
 
@@ -133,11 +125,7 @@ def test_verdicts_of_a_report_are_those_of_nvidias_rule(shared_traces):
 def test_a_page_of_details_is_judged_as_its_rules_judged_it(shared_traces):
     with stepscope.open(shared_traces / "ncu" / "t4_copy_details.csv") as report:
         (row,) = report.metrics().rows()
-    assert (row["limiter"], row["limiter_ratio"], row["verdict"]) == (
-        "DRAM",
-        pytest.approx(0.6184),
-        "memory",
-    )
+    assert (row["limiter"], row["limiter_ratio"], row["verdict"]) == ("DRAM", pytest.approx(0.6184), "memory")
     assert (row["occupancy_ratio"], row["theoretical_ratio"], row["device_ns"]) == (
         pytest.approx(0.9626),
         1.0,

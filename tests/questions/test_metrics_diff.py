@@ -36,12 +36,7 @@ def test_counters_of_a_kernel_stand_side_by_side_the_largest_change_first(compar
 def test_a_kernel_of_another_grid_is_compared_where_none_of_its_own_is_left(compared):
     wide = line(0, GEMM, "s", "Duration", "us", "20").replace("(32, 4, 1)", "(64, 4, 1)")
     (row,) = compared([line(0, GEMM, "s", "Duration", "us", "50")], [wide]).rows()
-    assert (row["grid"], row["block"], row["before"], row["after"]) == (
-        None,
-        "256,1,1",
-        50_000,
-        20_000,
-    )
+    assert (row["grid"], row["block"], row["before"], row["after"]) == (None, "256,1,1", 50_000, 20_000)
 
 
 def test_recordings_without_counters_have_no_row(compared, tmp_path):

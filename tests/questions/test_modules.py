@@ -59,13 +59,7 @@ def test_host_time_is_that_of_the_innermost_module_summed_up_the_tree(diff):
                 {"id": 0, "kind": "python", "module_id": 0, "dur_ns": 100},
                 {"id": 1, "kind": "python", "module_id": 3, "dur_ns": 60, "parent_id": 0},
                 {"id": 2, "name": "aten::mm", "module_id": 3, "dur_ns": 40, "parent_id": 1},
-                {
-                    "name": "MmBackward",
-                    "module_id": 3,
-                    "dur_ns": 7,
-                    "direction": "backward",
-                    "thread": 1,
-                },
+                {"name": "MmBackward", "module_id": 3, "dur_ns": 7, "direction": "backward", "thread": 1},
                 {"name": "aten::nothing", "dur_ns": 500},
             ],
         },
@@ -142,10 +136,7 @@ def test_a_step_shows_its_own_work_and_calls(diff):
                 {"kind": "python", "role": "module", "module_id": 0, "step": 2, "dur_ns": 6},
                 {"kind": "python", "role": "module", "module_id": 0, "step": 2, "dur_ns": 7},
             ],
-            "device_event": [
-                {"module_id": 0, "dur_ns": 1, "step": 1},
-                {"module_id": 0, "dur_ns": 2, "step": 2},
-            ],
+            "device_event": [{"module_id": 0, "dur_ns": 1, "step": 1}, {"module_id": 0, "dur_ns": 2, "step": 2}],
         },
         """
         path,calls,device_total_ns,host_total_ns

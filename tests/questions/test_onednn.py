@@ -59,12 +59,7 @@ def test_a_peak_is_compared_with_where_the_processor_is_known(
     (tmp_path / "stepscope" / "hardware.toml").write_text(
         '[[device]]\nname = "Model 9"\nmatch = ["model 9"]\nsource = "a sheet"\nvector = { float32 = 0.002 }\n'
     )
-    beside = {
-        "report": "StepScope",
-        "metric": "processor",
-        "kind": "processor",
-        "text": "Model 9 CPU",
-    }
+    beside = {"report": "StepScope", "metric": "processor", "kind": "processor", "text": "Model 9 CPU"}
     rows = PRIMITIVES | ({"host_metric": [beside]} if told == "recording" else {})
     expected = """
         implementation,flop_per_s,peak_flop_per_s,peak_ratio

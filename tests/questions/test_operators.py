@@ -28,14 +28,7 @@ LINEAR = [
         "parent_id": 1,
         "device_ns": 40,
     },
-    {
-        "id": 3,
-        "name": "aten::relu",
-        "start_ns": 200,
-        "dur_ns": 30,
-        "device_ns": 25,
-        "device_self_ns": 25,
-    },
+    {"id": 3, "name": "aten::relu", "start_ns": 200, "dur_ns": 30, "device_ns": 25, "device_self_ns": 25},
 ]
 KERNELS = [
     {"id": 10, "name": "gemm", "start_ns": 50, "dur_ns": 40, "launch_id": 2, "operator_id": 1},
@@ -101,10 +94,7 @@ def test_work_without_operator_has_a_row_so_that_self_times_add_up(diff):
 def test_device_work_that_no_operator_is_known_of_leaves_operators_unmeasured(diff):
     diff(
         "operators",
-        {
-            "host_event": [{"name": "aten::mm", "dur_ns": 10}],
-            "device_event": [{"name": "gemm", "dur_ns": 5}],
-        },
+        {"host_event": [{"name": "aten::mm", "dur_ns": 10}], "device_event": [{"name": "gemm", "dur_ns": 5}]},
         """
         name,device_self_ns,device_total_ns,host_total_ns
         (no operator),5,5,
@@ -137,15 +127,7 @@ RECURSIVE = [
     # to(100) > _to_copy(80) > to(50): the inner call of aten::to must not be counted again
     {"id": 0, "name": "aten::to", "dur_ns": 100, "device_ns": 30, "input_id": 0},
     {"id": 1, "name": "aten::_to_copy", "dur_ns": 80, "parent_id": 0, "device_ns": 30},
-    {
-        "id": 2,
-        "name": "aten::to",
-        "dur_ns": 50,
-        "parent_id": 1,
-        "device_ns": 30,
-        "device_self_ns": 30,
-        "input_id": 1,
-    },
+    {"id": 2, "name": "aten::to", "dur_ns": 50, "parent_id": 1, "device_ns": 30, "device_self_ns": 30, "input_id": 1},
     {"id": 3, "name": "aten::to", "start_ns": 200, "dur_ns": 7, "input_id": 0},
 ]
 RECURSIVE_KERNEL = [{"id": 9, "dur_ns": 30, "operator_id": 2}]
@@ -293,10 +275,7 @@ def test_an_operator_called_like_the_rest_stays_apart(diff):
         "operators",
         {
             "host_event": [{"id": 0, "name": "(no operator)", "dur_ns": 9, "device_ns": 1}],
-            "device_event": [
-                {"id": 1, "dur_ns": 1, "operator_id": 0},
-                {"id": 2, "dur_ns": 2},
-            ],
+            "device_event": [{"id": 1, "dur_ns": 1, "operator_id": 0}, {"id": 2, "dur_ns": 2}],
         },
         """
         name,calls,device_self_ns

@@ -36,10 +36,7 @@ def test_a_step_has_what_runs_in_its_time(diff: Any) -> None:
         "overlap",
         {
             "device_event": [work("communication", 80, 140), work("computation", 90, 120)],
-            "step": [
-                {"step": 1, "start_ns": 0, "end_ns": 100},
-                {"step": 2, "start_ns": 100, "end_ns": 200},
-            ],
+            "step": [{"step": 1, "start_ns": 0, "end_ns": 100}, {"step": 2, "start_ns": 100, "end_ns": 200}],
         },
         """
         step,communication_ns,hidden_ns,exposed_ns

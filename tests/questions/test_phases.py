@@ -16,7 +16,7 @@ def test_phases_stand_in_the_order_of_a_step_with_their_share_of_it(diff):
                 FORWARD,
                 {**FORWARD, "phase": "input_wait", "mean_ns": 50.0, "median_ns": 45.0},
                 {**STEP, "peak_bytes": 512},
-            ],
+            ]
         },
         """
         rank,phase,mean_ns,share_ratio,median_ns,peak_bytes,verdict
@@ -132,9 +132,7 @@ def _means(found):
     return {row["phase"]: row["mean_ns"] for row in found.rows()}
 
 
-def test_a_long_step_that_is_seldom_and_timed_does_not_count_as_often_as_the_others_that_it_stands_for(
-    answer,
-):
+def test_a_long_step_that_is_seldom_and_timed_does_not_count_as_often_as_the_others_that_it_stands_for(answer):
     """1,000 steps of 100 ns, one of which took 10,100 ns, in its residual: it was one of the ten that were timed."""
     usual = [(80 + at, 20, 100, 100 * 100) for at in (-2, -1, 0, 1, 2, -2, -1, 0, 1)]
     tables, mean = _timed([*usual, (80, 10_020, 100, 100 * 100 + 10_000)])

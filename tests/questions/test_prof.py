@@ -8,11 +8,7 @@ GEMM = {"name": "volta_sgemm_128x64_nn", "start_ns": 100, "dur_ns": 40}
 
 
 def product(input_id=0, m=8, k=4, n=2):
-    return {
-        "input_id": input_id,
-        "dims": json.dumps([[m, k], [k, n]]),
-        "types": '["float", "float"]',
-    }
+    return {"input_id": input_id, "dims": json.dumps([[m, k], [k, n]]), "types": '["float", "float"]'}
 
 
 def test_a_kernel_stands_beside_its_operator_and_its_work(diff):
@@ -186,9 +182,7 @@ def test_a_kernel_of_the_backward_has_its_forwards_operation(diff):
     )  # fmt: skip
 
 
-def test_functions_that_pyprof_wrapped_name_the_operation_ranges_the_layer_and_stacks_the_trace(
-    diff,
-):
+def test_functions_that_pyprof_wrapped_name_the_operation_ranges_the_layer_and_stacks_the_trace(diff):
     diff(
         "prof",
         {

@@ -54,9 +54,7 @@ def test_work_is_queued_from_its_launch_until_it_starts(diff: Any) -> None:
 
 def test_each_step_is_a_window(diff: Any) -> None:
     rows = recording(
-        (0, 60, 30, 7),
-        (55, 90, 10, 7),
-        step=[{"step": 1, "end_ns": 50}, {"step": 2, "start_ns": 50, "end_ns": 100}],
+        (0, 60, 30, 7), (55, 90, 10, 7), step=[{"step": 1, "end_ns": 50}, {"step": 2, "start_ns": 50, "end_ns": 100}]
     )
     expected = """
         step,stream,start_ns,window_ns,started,max_queued,queued_ns,running_ns,starved_ns
@@ -190,8 +188,7 @@ def test_it_is_what_counting_at_every_nanosecond_gives(work: list[Any], first: i
 
 @pytest.mark.traces
 @pytest.mark.parametrize(
-    "trace",
-    ["resnet50_v100", "ddp_v100_rank1of2", "vllm_decode_graph", "gpu_only_mi210", "event_sync"],
+    "trace", ["resnet50_v100", "ddp_v100_rank1of2", "vllm_decode_graph", "gpu_only_mi210", "event_sync"]
 )
 def test_parts_and_streams_of_real_traces_add_up(shared_traces: Any, trace: str) -> None:
     with stepscope.open(shared_traces / "kineto" / trace) as opened:

@@ -41,23 +41,11 @@ def text(table: Table, width: int = 80) -> list[str]:
 
 def test_a_row_is_a_step_of_a_rank(diff: Any) -> None:
     rows = {
-        "step": [
-            {"end_ns": 100},
-            {"step": 1, "start_ns": 100, "end_ns": 150},
-            {"rank": 1, "end_ns": 90},
-        ],
-        "device_event": [
-            {"start_ns": 80, "dur_ns": 45},
-            {"start_ns": 0, "dur_ns": 10, "device": 1},
-        ],
+        "step": [{"end_ns": 100}, {"step": 1, "start_ns": 100, "end_ns": 150}, {"rank": 1, "end_ns": 90}],
+        "device_event": [{"start_ns": 80, "dur_ns": 45}, {"start_ns": 0, "dur_ns": 10, "device": 1}],
     }
     diff("rank-map", rows, "rank,step,value_ns,share_ratio\n0,0,100,1.0\n0,1,50,1.0\n1,0,90,1.0")
-    diff(
-        "rank-map",
-        rows,
-        "rank,step,value_ns,share_ratio\n0,0,30,0.15\n0,1,25,0.25",
-        measure="computation",
-    )
+    diff("rank-map", rows, "rank,step,value_ns,share_ratio\n0,0,30,0.15\n0,1,25,0.25", measure="computation")
 
 
 def test_an_unknown_measure_is_refused(answer: Any) -> None:
@@ -125,11 +113,7 @@ def test_the_map_is_drawn_into_a_file(answer: Any, tmp_path: Path) -> None:
 
 def test_waiting_for_other_ranks_is_of_matched_collectives(diff: Any) -> None:
     rows = {
-        "step": [
-            {"end_ns": 100},
-            {"step": 1, "start_ns": 100, "end_ns": 200},
-            {"rank": 1, "end_ns": 100},
-        ],
+        "step": [{"end_ns": 100}, {"step": 1, "start_ns": 100, "end_ns": 200}, {"rank": 1, "end_ns": 100}],
         "collective": [
             {"start_ns": 10, "end_ns": 60, "wait_ns": 40, "match_id": 0},
             {"start_ns": 70, "end_ns": 90, "wait_ns": 5, "match_id": 1},

@@ -76,9 +76,7 @@ def test_a_rank_without_a_device_has_its_steps_alone(diff: Any) -> None:
     )
 
 
-def test_without_marked_steps_the_step_is_that_of_steps_and_the_span_that_of_device_time(
-    diff: Any,
-) -> None:
+def test_without_marked_steps_the_step_is_that_of_steps_and_the_span_that_of_device_time(diff: Any) -> None:
     rows = {
         "step": [{"end_ns": 900, "rule": "whole recording"}],
         "device_event": [{"start_ns": 100, "dur_ns": 50}, {"start_ns": 250, "dur_ns": 50}],

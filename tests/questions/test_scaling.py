@@ -72,10 +72,7 @@ def test_a_label_stops_where_its_efficiency_is_first_too_low(run):
 
 
 def test_strong_scaling_asks_for_shorter_times_on_more_ranks(run):
-    runs = [
-        run({"halved": [[100]], "same": [[100]]}),
-        run({"halved": [[50]] * 2, "same": [[100]] * 2}),
-    ]
+    runs = [run({"halved": [[100]], "same": [[100]]}), run({"halved": [[50]] * 2, "same": [[100]] * 2})]
     assert stopped(scaling(runs, mode="strong").rows()) == {"same": 2}
     assert stopped(scaling(runs, mode="weak").rows()) == {}
 
@@ -194,10 +191,7 @@ def test_in_words_all_rows_show_and_below_them_what_stops(run):
     table = scaling([one, two], names=["one", "two"])
     lines = [line.text for line in scaling_lines(table, width=100)]
     assert len([line for line in lines if line.startswith("fc")]) == 80
-    assert lines[-2:] == [
-        "",
-        "Stop scaling (weak-scaling efficiency below 80.0 %): fc7 at 2 ranks.",
-    ]
+    assert lines[-2:] == ["", "Stop scaling (weak-scaling efficiency below 80.0 %): fc7 at 2 ranks."]
     assert reply(table)["said"] == [lines[-1]]  # the page's words are these
     loose = scaling([one, two], below=0.5)
     assert scaling_lines(loose, width=100)[-1].text == (

@@ -4,14 +4,7 @@ from typing import Any
 
 
 def metric(kind: str, value: float | None = None, unit: str | None = None, **more: Any) -> dict[str, Any]:
-    return {
-        "report": "StepScope",
-        "metric": kind,
-        "kind": kind,
-        "value": value,
-        "unit": unit,
-        "confirmed": True,
-    } | more
+    return {"report": "StepScope", "metric": kind, "kind": kind, "value": value, "unit": unit, "confirmed": True} | more
 
 
 RUN = [

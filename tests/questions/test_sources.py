@@ -1,9 +1,6 @@
 def test_each_file_says_what_became_of_its_events(diff):
     rows = {
-        "rank": [
-            {"rank": 0, "rank_rule": "distributedInfo"},
-            {"rank": 1, "rank_rule": "file name"},
-        ],
+        "rank": [{"rank": 0, "rank_rule": "distributedInfo"}, {"rank": 1, "rank_rule": "file name"}],
         "source": [
             {
                 "rank": 1,

@@ -18,24 +18,9 @@ ONE_STEP = {
     "step": [{"step": 5, "start_ns": 0, "end_ns": 100}],
     "host_event": [
         {"id": 0, "kind": "annotation", "role": "step", "start_ns": 0, "dur_ns": 100},
-        {
-            "id": 1,
-            "kind": "annotation",
-            "role": "dataloader",
-            "start_ns": 0,
-            "dur_ns": 20,
-            "parent_id": 0,
-        },
+        {"id": 1, "kind": "annotation", "role": "dataloader", "start_ns": 0, "dur_ns": 20, "parent_id": 0},
         {"id": 2, "kind": "operator", "start_ns": 15, "dur_ns": 45, "thread": 1},
-        {
-            "id": 3,
-            "kind": "runtime",
-            "role": "launch",
-            "start_ns": 30,
-            "dur_ns": 10,
-            "parent_id": 2,
-            "thread": 1,
-        },
+        {"id": 3, "kind": "runtime", "role": "launch", "start_ns": 30, "dur_ns": 10, "parent_id": 2, "thread": 1},
     ],
     "device_event": [
         {"kind": "computation", "start_ns": 50, "dur_ns": 30, "launch_id": 3},
@@ -81,13 +66,7 @@ def test_a_step_that_no_mean_counts_says_why(diff: Any) -> None:
         """
     diff("steps", {"step": steps}, expected)
     ranks = [{"rank": rank, **step} for rank in (0, 1) for step in steps[2:]]
-    check = {
-        "rank": 1,
-        "check": "negative_times",
-        "severity": "error",
-        "count": 1,
-        "affects": "steps",
-    }
+    check = {"rank": 1, "check": "negative_times", "severity": "error", "count": 1, "affects": "steps"}
     expected = """
         rank,step,left_out
         0,3,
@@ -117,10 +96,7 @@ def test_a_step_covered_by_one_kernel_gives_nothing_to_later_activities(diff: An
 
 def test_calls_of_mpi_are_communication_on_the_host() -> None:
     call = {"kind": "annotation", "role": "communication", "category": "mpi", "dur_ns": 30}
-    rows = {
-        "step": [{"end_ns": 100}],
-        "host_event": [call | {"name": "MPI_Allreduce", "start_ns": 10}],
-    }
+    rows = {"step": [{"end_ns": 100}], "host_event": [call | {"name": "MPI_Allreduce", "start_ns": 10}]}
     with Store.from_rows(rows) as store:
         (step,) = ask(find("steps"), store).rows()
     assert (step["communication_ns"], step["total_ns"]) == (30, 100)
@@ -130,20 +106,8 @@ def test_host_communication_and_ranges_drawn_on_the_device(diff: Any) -> None:
     rows = {
         "step": [{"end_ns": 100}],
         "host_event": [
-            {
-                "kind": "annotation",
-                "role": "communication",
-                "name": "gloo:all_reduce",
-                "start_ns": 10,
-                "dur_ns": 30,
-            },
-            {
-                "kind": "annotation",
-                "role": "communication",
-                "name": "nccl:all_reduce",
-                "start_ns": 30,
-                "dur_ns": 15,
-            },
+            {"kind": "annotation", "role": "communication", "name": "gloo:all_reduce", "start_ns": 10, "dur_ns": 30},
+            {"kind": "annotation", "role": "communication", "name": "nccl:all_reduce", "start_ns": 30, "dur_ns": 15},
             {"kind": "overhead", "start_ns": 50, "dur_ns": 30},
             {"kind": "python", "start_ns": 90, "dur_ns": 5},
         ],
@@ -163,13 +127,7 @@ def test_communication_is_unknown_where_the_device_was_lost_and_the_host_did_non
         "step": [{"end_ns": 100}],
         "host_event": [
             {"kind": "operator", "name": "aten::mm", "dur_ns": 10},
-            {
-                "kind": "annotation",
-                "role": "communication",
-                "name": name,
-                "start_ns": 20,
-                "dur_ns": 5,
-            },
+            {"kind": "annotation", "role": "communication", "name": name, "start_ns": 20, "dur_ns": 5},
         ],
         "data_check": [{"check": "no_gpu_events", "severity": severity, "affects": "device-work"}],
     }
@@ -184,9 +142,7 @@ def test_communication_is_unknown_where_the_device_was_lost_and_the_host_did_non
         assert told == ((False, False) if own else (not lost, lost))
 
 
-def test_operators_inside_the_steps_range_count_and_those_inside_them_add_nothing(
-    diff: Any,
-) -> None:
+def test_operators_inside_the_steps_range_count_and_those_inside_them_add_nothing(diff: Any) -> None:
     rows = {
         "step": [{"end_ns": 100}],
         "host_event": [
@@ -319,20 +275,13 @@ def owner_of(moment: int, host: list[Any], device: list[Any]) -> str:
             return part
     if "communication" in on_device or ("annotation", "communication") in on_host:
         return "communication"
-    for what, part in (
-        (("runtime", "launch"), "runtime"),
-        (("annotation", "dataloader"), "dataloader"),
-    ):
+    for what, part in ((("runtime", "launch"), "runtime"), (("annotation", "dataloader"), "dataloader")):
         if what in on_host:
             return part
     return "cpu_exec" if on_host & {("operator", None), ("python", None)} else "other"
 
 
-@given(
-    st.lists(HOST, max_size=6),
-    st.lists(DEVICE, max_size=5),
-    st.lists(st.integers(0, 25), min_size=2, max_size=4),
-)
+@given(st.lists(HOST, max_size=6), st.lists(DEVICE, max_size=5), st.lists(st.integers(0, 25), min_size=2, max_size=4))
 @examples(30)
 def test_parts_equal_a_moment_by_moment_count(host: list[Any], device: list[Any], lengths: list[int]) -> None:
     edges = np.cumsum(lengths).tolist()

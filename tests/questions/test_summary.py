@@ -218,32 +218,9 @@ SLEEPS = {
     "step": [{"step": 0, "end_ns": 1000, "rule": "ProfilerStep"}],
     "module": [{"module_id": 1, "path": "net", "name": "net", "calls": 1}],
     "host_event": [
-        {
-            "id": 1,
-            "step": 0,
-            "kind": "annotation",
-            "name": "nn.Module: net",
-            "dur_ns": 900,
-            "module_id": 1,
-        },
-        {
-            "id": 2,
-            "step": 0,
-            "name": "mm",
-            "start_ns": 1,
-            "dur_ns": 60,
-            "parent_id": 1,
-            "module_id": 1,
-        },
-        {
-            "id": 3,
-            "step": 0,
-            "name": "add",
-            "start_ns": 70,
-            "dur_ns": 30,
-            "parent_id": 1,
-            "module_id": 1,
-        },
+        {"id": 1, "step": 0, "kind": "annotation", "name": "nn.Module: net", "dur_ns": 900, "module_id": 1},
+        {"id": 2, "step": 0, "name": "mm", "start_ns": 1, "dur_ns": 60, "parent_id": 1, "module_id": 1},
+        {"id": 3, "step": 0, "name": "add", "start_ns": 70, "dur_ns": 30, "parent_id": 1, "module_id": 1},
     ],
 }
 
@@ -270,13 +247,7 @@ def test_checks_of_many_ranks_are_one_row_each(answer: Any) -> None:
     rows = {
         "step": [{"end_ns": 50}],
         "data_check": [
-            {
-                "check": "zero_ts",
-                "explanation": f"lost {rank}",
-                "rank": rank,
-                "count": rank,
-                "affects": "device-times",
-            }
+            {"check": "zero_ts", "explanation": f"lost {rank}", "rank": rank, "count": rank, "affects": "device-times"}
             for rank in range(3)
         ]
         + [{"check": "no_steps", "severity": "ok"}],
@@ -318,9 +289,7 @@ def test_the_verdict_says_what_the_device_waits_for_as_idle_does(answer: Any) ->
     }
 
 
-def test_without_steps_the_verdict_is_on_the_time_from_first_to_last_device_work(
-    answer: Any,
-) -> None:
+def test_without_steps_the_verdict_is_on_the_time_from_first_to_last_device_work(answer: Any) -> None:
     rows = {
         "step": [{"end_ns": 1000, "rule": "whole recording"}],
         "host_event": [{"name": "aten::mm", "dur_ns": 1000}],
@@ -375,11 +344,7 @@ def test_kernels_without_durations_are_not_an_idle_device(answer: Any) -> None:
 def test_of_phases_alone_the_steps_are_those_that_the_job_timed(answer):
     step = {"phase": "step", "steps": 4, "mean_ns": 100.0}
     table = answer(
-        "summary",
-        {
-            "source": TRAINING["source"][:1],
-            "phase": [step, {**step, "phase": "forward", "mean_ns": 90.0}],
-        },
+        "summary", {"source": TRAINING["source"][:1], "phase": [step, {**step, "phase": "forward", "mean_ns": 90.0}]}
     )
     recorded, times = rows_of(table, "recorded"), rows_of(table, "step time")
     assert (recorded["steps"]["count"], recorded["duration"]["time_ns"]) == (4, None)
@@ -395,13 +360,7 @@ def test_a_recording_is_as_long_as_its_steps_also_where_the_system_was_called_fi
         "step": [{"start_ns": 0, "end_ns": 900, "rule": "whole recording"}],
         "host_event": [
             {"name": "read", "kind": "other", "start_ns": 0, "dur_ns": 100},
-            {
-                "id": 1,
-                "name": "cudaLaunchKernel",
-                "kind": "runtime",
-                "start_ns": 500,
-                "dur_ns": 400,
-            },
+            {"id": 1, "name": "cudaLaunchKernel", "kind": "runtime", "start_ns": 500, "dur_ns": 400},
         ],
     }
     (row,) = (row for row in answer("summary", rows).rows() if row["item"] == "duration")

@@ -1,10 +1,5 @@
 def test_waits_by_stream_and_by_the_stream_that_was_waited_for(diff):
-    wait = {
-        "category": "cuda_sync",
-        "kind": "sync",
-        "name": "Stream Wait Event",
-        "role": "stream for event",
-    }
+    wait = {"category": "cuda_sync", "kind": "sync", "name": "Stream Wait Event", "role": "stream for event"}
     of_stream = {**wait, "name": "Stream Sync", "role": "host for stream"}
     diff(
         "synchronizations",

@@ -114,10 +114,7 @@ def test_an_unknown_device_is_judged_by_its_kernels(answer):
 
 def test_the_reasons_of_all_devices_stand_below_the_table(answer):
     rows = calls(
-        [
-            mm([[8, 8]] * 2, "float", 20, SGEMM),
-            mm([[8, 8]] * 2, BF16, 60, "sm80_xmma_gemm_bf16bf16_bf16f32_f32_tn_n"),
-        ]
+        [mm([[8, 8]] * 2, "float", 20, SGEMM), mm([[8, 8]] * 2, BF16, 60, "sm80_xmma_gemm_bf16bf16_bf16f32_f32_tn_n")]
     )
     assert answer("tensor-cores", rows).note.splitlines() == [
         "Eligible and not on tensor cores, of the eligible time: float32: neither TF32 nor mixed precision (25.0 %).",
@@ -131,9 +128,6 @@ def test_a_product_of_an_operator_of_which_nothing_is_known_is_judged_by_its_nam
     embedding = ("aten::embedding", [[8, 8], [8]], ["float", "long"], 40, {"name": "indexing_gemm"})
     rows = calls([compiled, embedding])
     (row,) = answer("tensor-cores", rows).rows()
-    assert (row["eligible_ns"], row["why_not"]) == (
-        60,
-        "float32: neither TF32 nor mixed precision (100.0 %)",
-    )
+    assert (row["eligible_ns"], row["why_not"]) == (60, "float32: neither TF32 nor mixed precision (100.0 %)")
     eligible = {of["operator"]: of["tensor_core_eligible_ratio"] for of in answer("kernels", rows).rows()}
     assert eligible == {"CompiledFunction": 1, "aten::embedding": 0}

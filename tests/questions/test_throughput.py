@@ -170,12 +170,6 @@ def test_how_batches_are_loaded_is_a_setting():
 
 
 def test_what_only_one_recorder_states_is_no_difference():
-    kineto = {
-        **phases(10, 10),
-        "source": [{"path": "a", "metadata": '{"with_stack": 1, "record_shapes": 1}'}],
-    }
-    other = {
-        **phases(10, 10),
-        "source": [{"path": "a", "metadata": '{"with_stack": 0, "x": []}'}],
-    }
+    kineto = {**phases(10, 10), "source": [{"path": "a", "metadata": '{"with_stack": 1, "record_shapes": 1}'}]}
+    other = {**phases(10, 10), "source": [{"path": "a", "metadata": '{"with_stack": 0, "x": []}'}]}
     assert compared(kineto, other) == ["Recorded with other settings: with_stack on → off."]

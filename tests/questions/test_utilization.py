@@ -8,13 +8,7 @@ from stepscope.analysis.windows import buckets
 
 
 def kernel(start: int, dur: int, blocks: float | None = None, occupancy: float | None = None) -> Any:
-    return {
-        "start_ns": start,
-        "dur_ns": dur,
-        "blocks_per_sm": blocks,
-        "occupancy_ratio": occupancy,
-        "stream": start,
-    }
+    return {"start_ns": start, "dur_ns": dur, "blocks_per_sm": blocks, "occupancy_ratio": occupancy, "stream": start}
 
 
 def test_kernels_side_by_side_add_their_blocks_up_to_one(answer: Any) -> None:
@@ -85,10 +79,7 @@ def test_a_step_without_kernels_is_idle_and_its_occupancy_unknown(diff: Any) -> 
 
 
 def test_devices_of_a_process_stand_apart(diff: Any) -> None:
-    rows = {
-        "step": [{"end_ns": 10}],
-        "device_event": [kernel(0, 5), kernel(0, 10) | {"device": 1}],
-    }
+    rows = {"step": [{"end_ns": 10}], "device_event": [kernel(0, 5), kernel(0, 10) | {"device": 1}]}
     diff("utilization", rows, "device,start_ns,utilization_ratio\n0,0,0.5\n1,0,1.0", steps=[0])
 
 
@@ -111,8 +102,7 @@ def test_time_is_cut_into_powers_of_ten_and_the_last_piece_takes_the_rest(diff: 
 
 
 @pytest.mark.parametrize(
-    ("length", "count", "piece"),
-    [(1, 1, 1), (100_000, 100, 1_000), (100_001, 10, 10_000), (9_999_999, 99, 100_000)],
+    ("length", "count", "piece"), [(1, 1, 1), (100_000, 100, 1_000), (100_001, 10, 10_000), (9_999_999, 99, 100_000)]
 )
 def test_at_most_a_hundred_pieces_of_time(length: int, count: int, piece: int) -> None:
     starts, ends = buckets(7, 7 + length)

@@ -117,9 +117,7 @@ def test_where_no_rank_is_named_it_is_not_said_that_nothing_could_be_saved(answe
     assert even.note.startswith("No rank is a straggler")
 
 
-def test_a_collective_is_done_when_it_woke_the_loop_however_late_its_event_ends(
-    answer: Any,
-) -> None:
+def test_a_collective_is_done_when_it_woke_the_loop_however_late_its_event_ends(answer: Any) -> None:
     rows = over_gloo()
     for row in (*rows["host_event"], *rows["collective"]):
         if row["rank"] == 0 and row.get("role") == "communication":

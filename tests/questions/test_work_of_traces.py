@@ -50,8 +50,7 @@ def test_tensor_core_kernels_are_recognised(trace: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("trace", "device_ns"),
-    [("bert_small_h100", 309_437), ("eager_b200_rank0of8", None), ("vllm_decode_graph", None)],
+    ("trace", "device_ns"), [("bert_small_h100", 309_437), ("eager_b200_rank0of8", None), ("vllm_decode_graph", None)]
 )
 def test_every_answer_adds_up_to_all_device_work(trace: str, device_ns: int | None) -> None:
     with stepscope.open(TRACES / trace) as opened:
@@ -59,10 +58,7 @@ def test_every_answer_adds_up_to_all_device_work(trace: str, device_ns: int | No
         (whole,) = opened.sql(f"SELECT sum(dur_ns)::BIGINT AS ns FROM device_event WHERE kind IN {kinds}").rows()
         if device_ns is not None:
             assert whole["ns"] == device_ns
-        for question, forms in (
-            ("classes", ("class", "module")),
-            ("roofline", ("operator", "kernel", "module")),
-        ):
+        for question, forms in (("classes", ("class", "module")), ("roofline", ("operator", "kernel", "module"))):
             for form in forms:
                 rows = opened.ask(question, by=form).rows()
                 assert sum(row["device_ns"] for row in rows) == whole["ns"], (question, form)

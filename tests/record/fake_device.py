@@ -21,12 +21,7 @@ class FakeDeviceClock(Clock):
     kind = "cuda"
 
     def __init__(
-        self,
-        now: Callable[[], int] | None = None,
-        *,
-        between_ns: int = 1,
-        stream: int = 7,
-        done_at_once: bool = False,
+        self, now: Callable[[], int] | None = None, *, between_ns: int = 1, stream: int = 7, done_at_once: bool = False
     ) -> None:
         super().__init__(stream)
         ticks = itertools.count(0, between_ns)

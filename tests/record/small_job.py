@@ -32,10 +32,7 @@ def batches(count: int) -> list[Any]:
 
 
 def train(
-    model: Any,
-    loader: Iterable[Any],
-    optimizer: Any = None,
-    inside: Callable[[int], None] = lambda _: None,
+    model: Any, loader: Iterable[Any], optimizer: Any = None, inside: Callable[[int], None] = lambda _: None
 ) -> list[float]:
     """A plain loop; returns every loss, exactly."""
     import torch

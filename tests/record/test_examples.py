@@ -13,10 +13,7 @@ from stepscope.api.inline_profiles import parse_result
 from stepscope.record.job.as_main import MainProgram
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-pytestmark = [
-    pytest.mark.torch,
-    pytest.mark.skipif(not EXAMPLES.is_dir(), reason="the examples are not installed"),
-]
+pytestmark = [pytest.mark.torch, pytest.mark.skipif(not EXAMPLES.is_dir(), reason="the examples are not installed")]
 
 
 def _free_port() -> str:
@@ -71,12 +68,7 @@ def _train_in_processes(processes: int, *arguments: str) -> list[str]:
 
 @pytest.mark.parametrize(
     ("script", "steps", "samples", "below"),
-    [
-        ("dlrm.py", 250, 64, 0.5),
-        ("cnn.py", 100, 16, 1.0),
-        ("gpt.py", 30, 8, 2.0),
-        ("resnet50.py", 2, 2, 9.0),
-    ],
+    [("dlrm.py", 250, 64, 0.5), ("cnn.py", 100, 16, 1.0), ("gpt.py", 30, 8, 2.0), ("resnet50.py", 2, 2, 9.0)],
 )
 def test_an_example_learns(
     script: str, steps: int, samples: int, below: float, capsys: pytest.CaptureFixture[str]
@@ -104,10 +96,7 @@ def _planned() -> list[str]:
 
 
 def test_the_recommender_with_hugectrs_plan_measures_every_planned_event(tmp_path: Path) -> None:
-    _train_here(
-        *("dlrm.py", "--plan", "seed", "--steps", "1610", "--batch-size", "4"),
-        *("--out", str(tmp_path)),
-    )
+    _train_here(*("dlrm.py", "--plan", "seed", "--steps", "1610", "--batch-size", "4"), *("--out", str(tmp_path)))
     (profile,) = parse_result(tmp_path)
     events = _events(profile)
     assert profile["complete"] is True
@@ -131,17 +120,11 @@ def test_two_processes_over_gloo_write_one_profile_each(tmp_path: Path) -> None:
     plan.write_text('{"warmup": 2, "repetitions": 2, "events": ["forward", "fc1.forward", "fc1.backward"]}')
     out = tmp_path / "out"
     said = _train_in_processes(
-        2,
-        *("cnn.py", "--plan", str(plan), "--steps", "20", "--batch-size", "4"),
-        *("--out", str(out)),
+        2, *("cnn.py", "--plan", str(plan), "--steps", "20", "--batch-size", "4"), *("--out", str(out))
     )
     assert "loss" in said[0]
     first, second = parse_result(out)
     assert (first["rank"], second["rank"], first["world_size"]) == (0, 1, 2)
     for profile in (first, second):
-        assert [event["label"] for event in _events(profile)] == [
-            "forward",
-            "fc1.forward",
-            "fc1.backward",
-        ]
+        assert [event["label"] for event in _events(profile)] == ["forward", "fc1.forward", "fc1.backward"]
         assert profile["complete"] is True

@@ -285,9 +285,7 @@ def test_a_job_that_forgets_to_stop_still_leaves_its_files(tmp_path: Path) -> No
     assert len(list(tmp_path.glob("*.json"))) == 2
 
 
-def test_a_job_that_dies_of_an_exception_leaves_its_files_and_its_own_traceback(
-    tmp_path: Path,
-) -> None:
+def test_a_job_that_dies_of_an_exception_leaves_its_files_and_its_own_traceback(tmp_path: Path) -> None:
     _run(JOB.replace("HOW", "raise SystemExit(7)"), str(tmp_path), expect=7)
     assert len(list(tmp_path.glob("*.json"))) == 2
 

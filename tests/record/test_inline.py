@@ -73,18 +73,8 @@ def test_a_profile_has_hugectrs_fields_and_the_samples_beside_them(tmp_path: Pat
     assert profile["avg_iter_time_ms"] > 0
     assert list(profile["timeline"]) == ["device_0"]
     events = profile["timeline"]["device_0"]["stream_0"]
-    assert [event["label"] for event in events] == [
-        "forward",
-        "0.forward",
-        "backward",
-        "optimizer.step",
-    ]
-    assert [(event["start_index"], event["end_index"]) for event in events] == [
-        (0, 3),
-        (1, 2),
-        (4, 5),
-        (6, 7),
-    ]
+    assert [event["label"] for event in events] == ["forward", "0.forward", "backward", "optimizer.step"]
+    assert [(event["start_index"], event["end_index"]) for event in events] == [(0, 3), (1, 2), (4, 5), (6, 7)]
     for event in events:
         assert len(event["samples"]) == event["statistics"]["n"] == 4
         assert event["avg_measured_time_ms"] == pytest.approx(event["statistics"]["mean_ns"] / 1e6)
@@ -232,13 +222,7 @@ def test_order_and_offsets_agree_with_a_trace_of_the_same_loop(tmp_path: Path) -
 
     labels = ["first", "second", "third"]
     model = make_model()
-    plan = {
-        "mode": "one_shot",
-        "repetitions": 12,
-        "unarmed_every": 0,
-        "events": labels,
-        "warmup": 1,
-    }
+    plan = {"mode": "one_shot", "repetitions": 12, "unarmed_every": 0, "events": labels, "warmup": 1}
     inline.start(plan, model=model, out=tmp_path, phases=False)
     with trace(tmp_path, name="job", model=model, wait=6, active=5) as tracer:
         # Both at once: a busy machine, which takes the processor away, does so from both.
@@ -288,13 +272,7 @@ def test_every_occurrence_is_an_event_and_one_can_be_picked(tmp_path: Path) -> N
 def test_wildcards_become_the_events_that_exist(tmp_path: Path) -> None:
     profile = _record(tmp_path, ["*.forward", "2.forward.aten::*"], steps=400)
     labels = [event["label"] for event in profile["timeline"]["device_0"]["stream_0"]]
-    assert labels == [
-        "0.forward",
-        "1.forward",
-        "2.forward",
-        "2.forward.aten::t",
-        "2.forward.aten::addmm",
-    ]
+    assert labels == ["0.forward", "1.forward", "2.forward", "2.forward.aten::t", "2.forward.aten::addmm"]
 
 
 def test_one_shot_measures_all_in_every_iteration(tmp_path: Path) -> None:
@@ -333,21 +311,13 @@ def test_model_and_optimizer_are_found_when_they_are_not_given(tmp_path: Path) -
     inline.start(plan, out=tmp_path)
     train(model, inline.iterate(batches(40)))
     inline.stop()
-    assert [event["label"] for event in events_in(tmp_path)] == [
-        "zero_grad",
-        "2.forward",
-        "optimizer.step",
-    ]
+    assert [event["label"] for event in events_in(tmp_path)] == ["zero_grad", "2.forward", "optimizer.step"]
     assert untouched(model)
 
 
 def test_the_first_iteration_of_an_epoch_does_not_count(tmp_path: Path) -> None:
     model = make_model()
-    inline.start(
-        {"warmup": 0, "repetitions": 3, "unarmed_every": 0, "events": ["forward"]},
-        model=model,
-        out=tmp_path,
-    )
+    inline.start({"warmup": 0, "repetitions": 3, "unarmed_every": 0, "events": ["forward"]}, model=model, out=tmp_path)
     for _epoch in range(6):
         train(model, inline.iterate(batches(3)))
     inline.stop()
@@ -359,13 +329,7 @@ def test_the_first_iteration_of_an_epoch_does_not_count(tmp_path: Path) -> None:
 @pytest.mark.parametrize("phases", [True, False])
 def test_a_loop_ends_when_the_plan_says_so(tmp_path: Path, phases: bool) -> None:
     model = make_model()
-    plan = {
-        "warmup": 1,
-        "repetitions": 2,
-        "unarmed_every": 0,
-        "events": ["forward"],
-        "stop_when_done": True,
-    }
+    plan = {"warmup": 1, "repetitions": 2, "unarmed_every": 0, "events": ["forward"], "stop_when_done": True}
     inline.start(plan, model=model, out=tmp_path, phases=phases)
     # The epoch's first, two to warm up and find the optimizer, the observed one, one thrown away, two kept.
     assert len(train(model, inline.iterate(batches(100)))) == 7
@@ -450,9 +414,7 @@ def test_a_device_is_read_later_and_never_waited_for(
 
 
 def test_a_device_that_never_answers_loses_measurements_not_the_job(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    on_device: Callable[[FakeDeviceClock], None],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_device: Callable[[FakeDeviceClock], None]
 ) -> None:
     monkeypatch.setattr("stepscope.record.inline.recorder._DRAIN_SECONDS", 0.01)
     clock = FakeDeviceClock()
@@ -518,10 +480,7 @@ def test_regions_inside_a_captured_graph_are_measured_at_its_replays(
         session.end()
     session.stop()
     events = events_in(tmp_path)
-    assert [(event["label"], event["statistics"]["mean_ns"]) for event in events] == [
-        ("a", 10.0),
-        ("b", 30.0),
-    ]
+    assert [(event["label"], event["statistics"]["mean_ns"]) for event in events] == [("a", 10.0), ("b", 30.0)]
     assert [len(event["samples"]) for event in events] == [3, 3]
     assert captures == 4  # the observed iteration, each event, and once without marks
     (profile,) = parse_result(tmp_path)
@@ -529,11 +488,7 @@ def test_regions_inside_a_captured_graph_are_measured_at_its_replays(
 
 
 @pytest.mark.parametrize(
-    ("steps", "unmeasured"),
-    [
-        (3, ["forward", "0.forward", "backward", "7.forward"]),
-        (10, ["0.forward", "backward"]),
-    ],
+    ("steps", "unmeasured"), [(3, ["forward", "0.forward", "backward", "7.forward"]), (10, ["0.forward", "backward"])]
 )
 def test_what_a_job_was_too_short_for_is_named(tmp_path: Path, steps: int, unmeasured: list[str]) -> None:
     events = ["forward", "0.forward", "backward", "7.forward"]
@@ -558,10 +513,7 @@ def test_what_is_measured_is_on_disk_before_the_plan_is_through(
         monkeypatch.setattr(f"stepscope.record.inline.session.{name}", 0.0)
     model = make_model()
     inline.start(
-        {"warmup": 1, "repetitions": 500, "events": ["forward", "backward"]},
-        model=model,
-        out=tmp_path,
-        phases=False,
+        {"warmup": 1, "repetitions": 500, "events": ["forward", "backward"]}, model=model, out=tmp_path, phases=False
     )
     deadline = time.monotonic() + 30
     for batch in inline.iterate(batches(10_000)):

@@ -29,12 +29,7 @@ def test_each_kind_of_label_is_told_apart(
     text: str, kind: str, module: str | None, direction: str | None, name: str | None
 ) -> None:
     label = parse_label(text)
-    assert (label.kind, label.module, label.direction, label.name) == (
-        kind,
-        module,
-        direction,
-        name,
-    )
+    assert (label.kind, label.module, label.direction, label.name) == (kind, module, direction, name)
 
 
 def test_an_occurrence_is_not_part_of_the_label() -> None:

@@ -109,23 +109,8 @@ def test_a_trace_of_all_ranks_names_it_and_what_it_did(tmp_path: Path) -> None:
     """200 ms in one of four ranks' backward make every rank's step as long; the others wait in the all-reduce."""
     script, out = tmp_path / "train.py", tmp_path / "out"
     script.write_text(SCRIPT)
-    record = [
-        sys.executable,
-        "-m",
-        "stepscope",
-        "record",
-        "--no-summary",
-        "--active",
-        "3",
-        "-o",
-        str(out),
-    ]
-    run_ranks(
-        [[*record, "--", str(script)]] * 4,
-        WORLD_SIZE="4",
-        MASTER_ADDR="127.0.0.1",
-        MASTER_PORT=free_port(),
-    )
+    record = [sys.executable, "-m", "stepscope", "record", "--no-summary", "--active", "3", "-o", str(out)]
+    run_ranks([[*record, "--", str(script)]] * 4, WORLD_SIZE="4", MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port())
     with open_trace(out, cache=False) as trace:
         late, *others = trace.stragglers().rows()
         (finding,) = trace.findings(id="straggling-rank").rows()

@@ -7,11 +7,7 @@ from tests.processes import python
 
 from stepscope.record.plan import plan_from
 from stepscope.record.targets.find import Finder
-from stepscope.record.targets.operators import (
-    OperatorsInBackward,
-    OperatorsInForward,
-    compiles_beside_modes,
-)
+from stepscope.record.targets.operators import OperatorsInBackward, OperatorsInForward, compiles_beside_modes
 from stepscope.record.trouble import Guard
 
 from .small_job import batches, make_model, train

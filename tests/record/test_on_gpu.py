@@ -148,10 +148,7 @@ def test_regions_inside_a_captured_graph_are_measured_at_its_replays(tmp_path: P
     assert front["median_ns"] == pytest.approx(back["median_ns"], rel=0.2)
 
 
-@pytest.mark.parametrize(
-    ("width", "layers", "verdict"),
-    [(8, 40, "host-bound"), (8192, 4, "compute-bound")],
-)
+@pytest.mark.parametrize(("width", "layers", "verdict"), [(8, 40, "host-bound"), (8192, 4, "compute-bound")])
 def test_the_verdict_tells_a_busy_device_from_one_that_waits(
     width: int, layers: int, verdict: str, tmp_path: Path
 ) -> None:

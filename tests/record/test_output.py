@@ -54,9 +54,7 @@ def test_a_full_disk_costs_one_warning(tmp_path: Path) -> None:
     assert len(caught) == 1
 
 
-def test_a_warning_never_raises_even_where_warnings_are_errors(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_warning_never_raises_even_where_warnings_are_errors(capsys: pytest.CaptureFixture[str]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warn_once("something is off")
@@ -89,9 +87,7 @@ def test_stopping_the_job_is_not_swallowed() -> None:
         Guard("x").wrap(interrupted)()
 
 
-def test_a_process_killed_in_the_middle_of_a_file_leaves_none_under_its_name(
-    tmp_path: Path,
-) -> None:
+def test_a_process_killed_in_the_middle_of_a_file_leaves_none_under_its_name(tmp_path: Path) -> None:
     code = """
 import os, signal, sys
 from pathlib import Path

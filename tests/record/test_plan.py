@@ -74,11 +74,7 @@ def test_an_event_named_twice_is_measured_once() -> None:
         ('events = ["forward", ""]', "bad.toml, line 1: a label is empty", ""),
         ("warmup = 3", "bad.toml names no events", "events"),
         ('events = ["a"\nwarmup = 3', "bad.toml, line 2: not TOML", ""),
-        (
-            '[layers.fc1]\nforward = ["forward"]',
-            'bad.toml, line 2: layer "fc1" has "forward"',
-            "forward_events",
-        ),
+        ('[layers.fc1]\nforward = ["forward"]', 'bad.toml, line 2: layer "fc1" has "forward"', "forward_events"),
     ],
 )
 def test_a_bad_plan_is_told_its_line(tmp_path: Path, text: str, message: str, hint: str) -> None:

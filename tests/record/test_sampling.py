@@ -34,17 +34,7 @@ sys.exit(7)
 
 
 def record(script: Path, out: Path, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    words = [
-        sys.executable,
-        "-m",
-        "stepscope",
-        "record",
-        *options,
-        "-o",
-        str(out),
-        "--",
-        str(script),
-    ]
+    words = [sys.executable, "-m", "stepscope", "record", *options, "-o", str(out), "--", str(script)]
     environment = os.environ | variables
     return ran(*words, env=environment)
 

@@ -180,8 +180,7 @@ def _recorded_steps(tmp_path: Path, loop: str, **options: Any) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("options", "first"),
-    [({}, 3), ({"wait": 0, "warmup": 0}, 2), ({"wait": 0}, 3), ({"start_step": 1000}, 1003)],
+    ("options", "first"), [({}, 3), ({"wait": 0, "warmup": 0}, 2), ({"wait": 0}, 3), ({"start_step": 1000}, 1003)]
 )
 def test_recorded_steps_have_the_jobs_own_numbers(options: dict[str, Any], first: int, tmp_path: Path) -> None:
     steps = _recorded_steps(tmp_path, "for _ in range(8): step(first)", active=2, **options)
@@ -250,10 +249,7 @@ def test_a_loader_that_starts_over_in_every_iteration_is_how_the_job_works(tmp_p
     _record_here(textwrap.dedent(loop), tmp_path, plan)
     (profile,) = parse_result(tmp_path / "out")
     events = profile["timeline"]["device_0"]["stream_0"]
-    assert [(event["label"], len(event["samples"])) for event in events] == [
-        ("input_wait", 4),
-        ("forward", 4),
-    ]
+    assert [(event["label"], len(event["samples"])) for event in events] == [("input_wait", 4), ("forward", 4)]
     summary = json.loads(next((tmp_path / "out").glob("*.phases.json")).read_text())
     loaded = {name: summary["settings"][name] for name in ("num_workers", "prefetch_factor")}
     assert loaded == {"num_workers": 0, "prefetch_factor": None}

@@ -117,10 +117,7 @@ def test_a_graph_that_the_job_captures_for_itself_has_no_marks_of_ours(
         device, measured = _replayed(tmp_path, on_device, monkeypatch, asks=False)
     assert device.events_in_graphs == 0
     assert measured["events"] == []
-    assert ["recapture()" in one["reason"] for one in measured["document"]["not_measured"]] == [
-        True,
-        True,
-    ]
+    assert ["recapture()" in one["reason"] for one in measured["document"]["not_measured"]] == [True, True]
 
 
 class _Replaying(StreamsDevice):
@@ -144,10 +141,7 @@ def _replayed(
 
     monkeypatch.setattr(recording.time, "sleep", sleep)
     # The session asks torch whether a stream is being captured, and torch has no device here.
-    monkeypatch.setattr(
-        "stepscope.record.inline.session.capturing_check",
-        lambda: device.is_current_stream_capturing,
-    )
+    monkeypatch.setattr("stepscope.record.inline.session.capturing_check", lambda: device.is_current_stream_capturing)
     plan = plan_from({"warmup": 1, "repetitions": 4, "unarmed_every": 0, "events": ["a", "b"]})
     session = Session(plan, model=make_model(), out=tmp_path, phases=False)
 

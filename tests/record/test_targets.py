@@ -64,10 +64,7 @@ def test_a_forward_and_a_backward_of_one_module() -> None:
 def test_a_backward_spans_all_its_nodes_and_lies_inside_the_whole() -> None:
     model = make_model()
     lines = _hear(
-        model,
-        whole_backward(),
-        ModuleBackward(model, "model.backward"),
-        NodeBackward(model[0], "0.backward", None),
+        model, whole_backward(), ModuleBackward(model, "model.backward"), NodeBackward(model[0], "0.backward", None)
     )
     assert lines[:2] == ["<backward", "<model.backward"]
     assert lines[-1] == "backward>"
@@ -82,10 +79,7 @@ def test_a_backward_spans_all_its_nodes_and_lies_inside_the_whole() -> None:
 def test_a_model_that_works_in_place_can_be_heard_backwards() -> None:
     """torch's own full backward hooks make such a model raise."""
     model = make_model()
-    assert _hear(model, ModuleBackward(model[1], "relu.backward")) == [
-        "<relu.backward",
-        "relu.backward>",
-    ]
+    assert _hear(model, ModuleBackward(model[1], "relu.backward")) == ["<relu.backward", "relu.backward>"]
 
 
 def test_operators_are_heard_in_their_module_only() -> None:
@@ -108,11 +102,7 @@ def test_the_steps_own_calls_are_heard_in_order() -> None:
     train(model, batches(1), optimizer)
     for target in targets:
         target.close()
-    assert [line for line in diary.lines if line.startswith("<")] == [
-        "<zero_grad",
-        "<backward",
-        "<optimizer.step",
-    ]
+    assert [line for line in diary.lines if line.startswith("<")] == ["<zero_grad", "<backward", "<optimizer.step"]
     assert optimizer.zero_grad.__func__ is torch.optim.Optimizer.zero_grad
     assert torch.optim.Optimizer.zero_grad.__module__ == "torch.optim.optimizer"
 
@@ -453,11 +443,7 @@ def test_a_collective_is_heard_when_it_is_waited_for(monkeypatch: pytest.MonkeyP
     dist.all_reduce(None)  # type: ignore[arg-type]
     dist.all_reduce(None, async_op=True)  # type: ignore[arg-type]
     target.remove()
-    assert diary.lines == [
-        "<collective.all_reduce",
-        "collective.all_reduce>",
-        "<collective.all_reduce",
-    ]
+    assert diary.lines == ["<collective.all_reduce", "collective.all_reduce>", "<collective.all_reduce"]
     assert dist.all_reduce is all_reduce
 
 

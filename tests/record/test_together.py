@@ -69,11 +69,7 @@ def test_steps_in_which_a_profiler_runs_are_in_no_mean(tmp_path: Path) -> None:
     both.stop()
     document = _document(tmp_path, "phases")
     # Five warm up, three are disturbed.
-    assert (document["steps"], document["counted_steps"], document["disturbed_steps"]) == (
-        20,
-        12,
-        3,
-    )
+    assert (document["steps"], document["counted_steps"], document["disturbed_steps"]) == (20, 12, 3)
     assert {7, 8, 11}.isdisjoint(row[0] for row in document["step_samples"])
     assert document["first_batch_ns"] == []
 

@@ -88,9 +88,7 @@ def _record(out: Path, plan: dict[str, Any] | None) -> dict[str, Any]:
     return {path.name.split(".")[-2]: json.loads(path.read_text()) for path in out.iterdir()}
 
 
-def test_phases_and_inline_measurements_keep_the_numbers_of_their_iterations(
-    tmp_path: Path,
-) -> None:
+def test_phases_and_inline_measurements_keep_the_numbers_of_their_iterations(tmp_path: Path) -> None:
     files = _record(tmp_path, {"warmup": 1, "repetitions": 3, "unarmed_every": 2, "events": ["forward"]})
     batch = next(iter(batches(1)))
     phases, profile = files["phases"], files["prof"]
@@ -144,9 +142,7 @@ def test_a_trace_keeps_the_numbers_of_its_steps_and_the_settings_of_its_forward_
         assert "tokens/s" in recorded.steps().note
 
 
-def test_settings_keep_the_variables_that_bear_on_speed_and_no_secret(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_settings_keep_the_variables_that_bear_on_speed_and_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NCCL_ALGO", "Ring")
     monkeypatch.setenv("TORCH_API_KEY", "secret")
     found = settings()

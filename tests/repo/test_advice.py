@@ -27,20 +27,7 @@ PAGES = sorted({*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("
 
 CALL = re.compile(r"(?<![\w./-])stepscope ((?:[a-z][a-z-]*|--?[a-z])[^`\n]*)")
 """A command line, in whatever it stands: between backquotes, after a prompt, in a sentence."""
-PROSE = {
-    "of",
-    "again",
-    "alone",
-    "in",
-    "is",
-    "here",
-    "and",
-    "needs",
-    "command",
-    "gates",
-    "with",
-    "from",
-}
+PROSE = {"of", "again", "alone", "in", "is", "here", "and", "needs", "command", "gates", "with", "from"}
 """Words that follow the name in sentences about the program, or Python's `import stepscope`."""
 PLACEHOLDER = re.compile(r"[A-Z][A-Z,:._-]*(?:\.\w+)?|\{\}|\.\.\.|…|N|FILE\.\w+|.*\{\}.*")
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
@@ -200,12 +187,7 @@ def tarred(content: bytes) -> bytes:
     return made.getvalue()
 
 
-MADE = {
-    ".json": TRACE,
-    ".json.gz": gzip.compress(TRACE),
-    ".zip": zipped(TRACE),
-    ".tar.gz": tarred(TRACE),
-}
+MADE = {".json": TRACE, ".json.gz": gzip.compress(TRACE), ".zip": zipped(TRACE), ".tar.gz": tarred(TRACE)}
 TYPE = re.compile(r"(?<![\w/*])\.(?:[a-z][a-z0-9-]+)(?:\.(?:json|gz))*\b")
 READ = re.compile(r"give (?:a|the) (?:trace|file|recording)[^;]*")
 
@@ -229,11 +211,7 @@ def test_file_types_that_an_error_asks_for_are_read(tmp_path: Path) -> None:
 
 def test_no_advice_leads_to_a_file_that_is_refused(tmp_path: Path) -> None:
     """Advice for a file that is no recording names no other type that is none: no `.ncu-rep` to CSV."""
-    made = {
-        "CSV": b"a,b,c\n1,2,3\n",
-        "SQLite": b"SQLite format 3\x00" + bytes(4096),
-        "Parquet": b"PAR1",
-    }
+    made = {"CSV": b"a,b,c\n1,2,3\n", "SQLite": b"SQLite format 3\x00" + bytes(4096), "Parquet": b"PAR1"}
     for kind, content in made.items():
         (tmp_path / kind).write_bytes(content)
         with pytest.raises(SourceError):

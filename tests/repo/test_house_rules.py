@@ -11,20 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MOST_LINES = 600
 VAGUE = {"utils", "util", "common", "core", "helpers", "helper", "manager", "managers", "misc"}
 UNFINISHED = ["TO" + "DO", "FIX" + "ME", "XX" + "X", "pragma: no " + "cover"]
-WRITTEN = {
-    ".py",
-    ".sql",
-    ".md",
-    ".toml",
-    ".yml",
-    ".yaml",
-    ".ts",
-    ".tsx",
-    ".css",
-    ".txt",
-    ".json",
-    "",
-}
+WRITTEN = {".py", ".sql", ".md", ".toml", ".yml", ".yaml", ".ts", ".tsx", ".css", ".txt", ".json", ""}
 
 
 def _files() -> list[Path]:

@@ -8,19 +8,7 @@ import pytest
 from tests.processes import python
 
 ROOT = Path(__file__).resolve().parents[2]
-HEAVY = [
-    "duckdb",
-    "numpy",
-    "pyarrow",
-    "torch",
-    "rich",
-    "click",
-    "fsspec",
-    "isal",
-    "pandas",
-    "starlette",
-    "uvicorn",
-]
+HEAVY = ["duckdb", "numpy", "pyarrow", "torch", "rich", "click", "fsspec", "isal", "pandas", "starlette", "uvicorn"]
 
 BLOCK_TORCH = """
 import sys

@@ -44,10 +44,7 @@ def test_the_version_is_written_once(project: dict[str, Any]) -> None:
 def test_torch_is_the_users_own(project: dict[str, Any]) -> None:
     """No way of installing StepScope may ask for a torch, or for another one than the user's."""
     extras = project["project"].get("optional-dependencies", {})
-    wanted = [
-        *project["project"]["dependencies"],
-        *(one for extra in extras.values() for one in extra),
-    ]
+    wanted = [*project["project"]["dependencies"], *(one for extra in extras.values() for one in extra)]
     names = {re.split(r"[<>=!~;\[ ]", one, maxsplit=1)[0].lower() for one in wanted}
     assert names
     assert {"torch", "torchvision", "torchaudio"} & names == set()
@@ -55,10 +52,7 @@ def test_torch_is_the_users_own(project: dict[str, Any]) -> None:
 
 def test_dependencies_say_their_oldest_version_and_no_newest(project: dict[str, Any]) -> None:
     extras = project["project"].get("optional-dependencies", {})
-    wanted = [
-        *project["project"]["dependencies"],
-        *(one for extra in extras.values() for one in extra),
-    ]
+    wanted = [*project["project"]["dependencies"], *(one for extra in extras.values() for one in extra)]
     assert [one for one in wanted if ">=" not in one and not one.startswith("stepscope[")] == []
     assert [one for one in wanted if re.search(r"[<=~]=?\s*\d", one.replace(">=", ""))] == []
 

@@ -117,13 +117,7 @@ def test_whatever_was_measured_children_lie_within_and_siblings_follow(data):
     def grow(depth):
         nonlocal index
         for _ in range(data.draw(st.integers(0, 3))):
-            row = _row(
-                f"e{index}",
-                index,
-                None,
-                data.draw(st.integers(1, 99)),
-                data.draw(st.integers(-9, 150)),
-            )
+            row = _row(f"e{index}", index, None, data.draw(st.integers(1, 99)), data.draw(st.integers(-9, 150)))
             rows.append(row)
             index += 1
             if depth:
@@ -161,12 +155,7 @@ def test_streams_have_lanes_with_names_and_beside_each_event_stands_how_sure_it_
     with Trace(Store.from_rows(rows)) as trace:
         (axes,) = timeline_chart(trace).axes
     texts = [text.get_text().strip() for text in axes.texts]
-    assert texts == [
-        "3.000 ms  n 3",
-        "2.000 ms  n 3  ± 50.0 %",
-        "device 0, stream 0",
-        "device 0, stream 7",
-    ]
+    assert texts == ["3.000 ms  n 3", "2.000 ms  n 3  ± 50.0 %", "device 0, stream 0", "device 0, stream 7"]
     assert [tick.get_text() for tick in axes.get_yticklabels()] == ["fc1", "copy"]
     assert axes.get_title(loc="left") == "dlrm.py, 1 rank on node7, medians of 3 measurements"
     (whisker,) = [line for line in axes.lines if len(line.get_xdata()) == 2 and line.get_xdata()[1] > 1]
@@ -176,10 +165,7 @@ def test_streams_have_lanes_with_names_and_beside_each_event_stands_how_sure_it_
 def test_each_rank_has_a_bar_of_its_own():
     figure = timeline_chart([_profile(0, FIRST), _profile(1, _event("fc1", 0, 1, 6.0, 1.5))])
     assert [(x, width) for _, x, width, _ in _bars(figure)] == [(1.0, 2.0), (1.5, 6.0)]
-    assert [text.get_text() for text in figure.axes[0].get_legend().get_texts()] == [
-        "rank 0",
-        "rank 1",
-    ]
+    assert [text.get_text() for text in figure.axes[0].get_legend().get_texts()] == ["rank 0", "rank 1"]
 
 
 def test_many_ranks_share_one_bar_of_their_average():

@@ -35,11 +35,7 @@ def test_the_sentence_names_the_parts_that_are_most_of_the_change():
 
 
 def test_a_row_of_a_clear_change_has_a_style_beside_its_word():
-    rows = [
-        row("step", 100, 90, 1, verdict="faster"),
-        row("forward", 10, 19, 1),
-        row("x", 5, 5, 1, verdict="same"),
-    ]
+    rows = [row("step", 100, 90, 1, verdict="faster"), row("forward", 10, 19, 1), row("x", 5, 5, 1, verdict="same")]
     names = [name for name in rows[0] if name in {one.name for one in COLUMNS}]
     values = [[one[name] for name in names] for one in rows]
     table = Table(diff, answer_rows(COLUMNS, values, names))

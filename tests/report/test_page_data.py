@@ -48,9 +48,7 @@ def unpacked(data, question, recordings=("1",), **asked):
 def test_every_question_of_one_recording_is_in_it_as_its_json_has_it(shown, monkeypatch):
     rows, asked = Scope.rows, []
     monkeypatch.setattr(
-        Scope,
-        "rows",
-        lambda scope, *query, **more: asked.append(query[0]) or rows(scope, *query, **more),
+        Scope, "rows", lambda scope, *query, **more: asked.append(query[0]) or rows(scope, *query, **more)
     )
     data = page_data([shown], with_places=True)
     assert asked.count(charging._EVENTS) == 1, "work is charged once, whichever questions need it"

@@ -85,11 +85,7 @@ def test_nothing_of_a_recording_becomes_code(make_scope):
     assert literals(hostile.text)[1] == literals(plain.text)[1]
     assert hostile.text.isascii()
     found, _ = literals(hostile.text)
-    for text in (
-        found["RECORDED"]["source"],
-        found["RECORDED"]["device"],
-        *found["CALLS"][0]["kernels"],
-    ):
+    for text in (found["RECORDED"]["source"], found["RECORDED"]["device"], *found["CALLS"][0]["kernels"]):
         assert text.isprintable()
 
 

@@ -345,10 +345,7 @@ def test_ids_of_several_ranks_are_told_apart(write: Any, tmp_path: Path) -> None
     assert one != other
     assert second - first == 5000
     names = {e["args"]["name"] for e in events if e["name"] == "process_name"}
-    assert {
-        "rank 0: device 0 (NVIDIA H100 80GB HBM3)",
-        "rank 1: device 0 (NVIDIA H100 80GB HBM3)",
-    } <= names
+    assert {"rank 0: device 0 (NVIDIA H100 80GB HBM3)", "rank 1: device 0 (NVIDIA H100 80GB HBM3)"} <= names
     numbers = [e["id"] for e in events if e["ph"] == "s"]
     assert len(set(numbers)) == len(numbers)
     with pytest.raises(SourceError, match="an export of 2 ranks in one file"):

@@ -46,15 +46,7 @@ def test_a_name_with_a_unit_has_the_role_of_that_unit():
 
 def test_moments_are_told_from_durations():
     moments = {column.name for _, column in COLUMNS if column.role is Role.MOMENT}
-    assert moments == {
-        "start_ns",
-        "end_ns",
-        "host_start_ns",
-        "host_end_ns",
-        "launch_ns",
-        "launch_end_ns",
-        "time_ns",
-    }
+    assert moments == {"start_ns", "end_ns", "host_start_ns", "host_end_ns", "launch_ns", "launch_end_ns", "time_ns"}
 
 
 def test_what_names_another_row_says_of_which_table():

@@ -81,11 +81,7 @@ def served() -> Iterator[Callable[..., Server]]:
     running: list[tuple[Callable[[], object], threading.Thread]] = []
 
     def start(
-        shown: Sequence[Shown],
-        *,
-        limit_s: float = 20,
-        behind: str | None = None,
-        follows: Sequence[Any] = (),
+        shown: Sequence[Shown], *, limit_s: float = 20, behind: str | None = None, follows: Sequence[Any] = ()
     ) -> Server:
         bound = listen(0)
         place = None if behind is None else place_behind(behind)

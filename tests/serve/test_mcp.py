@@ -101,9 +101,7 @@ def stores(tmp_path_factory):
 
 def parameters_of(*arguments: object) -> Any:
     return mcp.StdioServerParameters(
-        command=sys.executable,
-        args=["-m", "stepscope", "mcp", *map(str, arguments)],
-        env=dict(os.environ),
+        command=sys.executable, args=["-m", "stepscope", "mcp", *map(str, arguments)], env=dict(os.environ)
     )
 
 
@@ -214,11 +212,7 @@ def test_the_guide_is_short_and_names_only_what_is_there(session):
 
 def test_the_recordings_say_what_was_recorded(session):
     rows = told(session, "recordings")["rows"]
-    assert [(row["id"], row["name"]) for row in rows] == [
-        ("1", "before"),
-        ("2", "after"),
-        ("3", "cpu"),
-    ]
+    assert [(row["id"], row["name"]) for row in rows] == [("1", "before"), ("2", "after"), ("3", "cpu")]
     assert rows[0]["steps"] == {"count": 3, "first": 1, "last": 3}
     assert [one["devices"] for one in rows[0]["devices"]] == [1]
     assert rows[0]["rows_of_tables"]["device_event"] == 12
@@ -231,12 +225,7 @@ def test_every_question_is_listed_and_explained(session):
     assert [one["name"] for one in listed] == [one.name for one in every()]
     kernels, findings = told(session, "questions", names=["kernels", "findings"])["questions"]
     assert kernels["parameters"][0]["choices"][0] == "name"
-    assert {
-        "name": "total_ns",
-        "type": "int",
-        "unit": "ns",
-        "meaning": "summed duration",
-    } in kernels["columns"]
+    assert {"name": "total_ns", "type": "int", "unit": "ns", "meaning": "summed duration"} in kernels["columns"]
     assert findings["explanation"]
 
 

@@ -15,8 +15,7 @@ def refused(reply, status, slug):
 
 @pytest.mark.parametrize("target", ["/", "/api/recordings", "/api/answers/kernels", "/nothing"])
 @pytest.mark.parametrize(
-    "host",
-    ["evil.example", "evil.example:{port}", "127.0.0.1", "localhost:1", "127.0.0.1.evil:{port}"],
+    "host", ["evil.example", "evil.example:{port}", "127.0.0.1", "localhost:1", "127.0.0.1.evil:{port}"]
 )
 def test_a_foreign_name_of_the_host(server, target, host):
     refused(server.ask(target, host=host.format(port=server.port)), 421, "foreign-host")
@@ -28,8 +27,7 @@ def test_each_loopback_name_is_its_own(server, host):
 
 
 @pytest.mark.parametrize(
-    "origin",
-    ["https://evil.example", "null", "http://localhost:{port}", "https://127.0.0.1:{port}"],
+    "origin", ["https://evil.example", "null", "http://localhost:{port}", "https://127.0.0.1:{port}"]
 )
 @pytest.mark.parametrize("target", ["/", "/api/recordings"])
 def test_a_foreign_origin(server, target, origin):
@@ -169,11 +167,7 @@ def test_a_body_that_is_no_question(server):
 def test_too_large_a_body(server):
     kind = {"content_type": "application/json"}
     large = b'{"recording": "1", "sql": "' + b"x" * (300 << 10) + b'"}'
-    refused(
-        server.ask("/api/sql", "POST", b"{}", content_length="99999999", **kind),
-        413,
-        "body-too-large",
-    )
+    refused(server.ask("/api/sql", "POST", b"{}", content_length="99999999", **kind), 413, "body-too-large")
     piece = b"%x\r\n%s\r\n0\r\n\r\n" % (len(large), large)
     reply = server.ask("/api/sql", "POST", piece, transfer_encoding="chunked", content_length=None, **kind)
     refused(reply, 413, "body-too-large")

@@ -22,17 +22,7 @@ from tests.simulated_job.meetings import Group, Meetings
 from tests.simulated_job.moments import START_NS, Link, Moments
 from tests.simulated_job.process import AUTOGRAD, MAIN, Process
 
-__all__ = [
-    "EPOCH_NS",
-    "START_NS",
-    "Collective",
-    "Delay",
-    "Job",
-    "Link",
-    "Simulated",
-    "host_of",
-    "simulate",
-]
+__all__ = ["EPOCH_NS", "START_NS", "Collective", "Delay", "Job", "Link", "Simulated", "host_of", "simulate"]
 
 EPOCH_NS = 1_760_000_000_000_000_000
 _DEVICE = {

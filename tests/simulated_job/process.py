@@ -188,16 +188,7 @@ class Process:
         with self.call(f"c10d::{name}_"), self.call("record_param_comms", args=args):
             self.wait_on_device(met.stream, COMPUTE)
             lost = (self.rank, group.name, sequence) in job.dropped
-            self.launch(
-                kernel,
-                "transfer",
-                ns,
-                met.stream,
-                call="cudaLaunchKernelExC",
-                join=join,
-                args=args,
-                lost=lost,
-            )
+            self.launch(kernel, "transfer", ns, met.stream, call="cudaLaunchKernelExC", join=join, args=args, lost=lost)
 
     # --- the training step ----------------------------------------------------------------------------------
 

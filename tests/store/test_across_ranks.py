@@ -134,11 +134,7 @@ def test_the_eight_ranks_of_dlrm_wait_for_rank_7(shared_traces, tmp_path):
         uncertain = store.sql("SELECT max(clock_uncertainty_ns) AS ns FROM rank").to_pylist()
     assert {(row["operation"], row["matched_ranks"]) for row in first} == {("all_to_all", 8)}
     assert {row["last_rank"] for row in first} == {7}
-    assert (first[0]["rank"], first[0]["wait_ns"], first[0]["transfer_ns"]) == (
-        1,
-        7_624_000,
-        11_000,
-    )
+    assert (first[0]["rank"], first[0]["wait_ns"], first[0]["transfer_ns"]) == (1, 7_624_000, 11_000)
     assert (first[-1]["rank"], first[-1]["wait_ns"]) == (7, 0)
     assert clocks == [{"clock_rule": "epoch", "clock_offset_ns": 0}]
     assert 1_000 <= uncertain[0]["ns"] < 10_000

@@ -81,10 +81,7 @@ def rows(directory, query):
 
 def test_import_makes_a_store(file, tmp_path):
     directory = import_source(file, tmp_path / "store")
-    found = rows(
-        directory,
-        "SELECT count(*) AS n, sum(dur_ns) AS ns FROM device_event WHERE step IS NOT NULL",
-    )
+    found = rows(directory, "SELECT count(*) AS n, sum(dur_ns) AS ns FROM device_event WHERE step IS NOT NULL")
     assert found == [{"n": 2, "ns": 60_000}]
 
 
@@ -151,10 +148,7 @@ def test_chosen_ranks_and_steps_alone_are_imported(tmp_path):
     directory = import_source(folder, tmp_path / "store", ranks=[2], steps=[1])
     # The kernels before and after it on its stream are there too, and in no step.
     counts = "SELECT rank, step, count(*) AS n FROM device_event GROUP BY ALL ORDER BY step"
-    assert rows(directory, counts) == [
-        {"rank": 2, "step": 1, "n": 1},
-        {"rank": 2, "step": None, "n": 2},
-    ]
+    assert rows(directory, counts) == [{"rank": 2, "step": 1, "n": 1}, {"rank": 2, "step": None, "n": 2}]
     assert rows(directory, "SELECT step FROM step") == [{"step": 1}]
     with pytest.raises(UsageError, match="no rank 9"):
         import_source(folder, tmp_path / "other", ranks=[9])

@@ -28,11 +28,7 @@ def trace(tmp_path):
 def copied(tmp_path_factory):
     """Another installation of the same version."""
     source = tmp_path_factory.mktemp("installed")
-    shutil.copytree(
-        Path(stepscope.__file__).parent,
-        source / "stepscope",
-        ignore=shutil.ignore_patterns("__pycache__"),
-    )
+    shutil.copytree(Path(stepscope.__file__).parent, source / "stepscope", ignore=shutil.ignore_patterns("__pycache__"))
     return source
 
 

@@ -19,8 +19,5 @@ for line in asked:
 
 def test_what_others_print_and_read_is_no_part_of_the_conversation():
     told = python("-c", CONVERSATION, input="1\n2\n")
-    assert [json.loads(line) for line in told.stdout.splitlines()] == [
-        {"heard": "1"},
-        {"heard": "2"},
-    ]
+    assert [json.loads(line) for line in told.stdout.splitlines()] == [{"heard": "1"}, {"heard": "2"}]
     assert told.stderr.count("from a") == 6

@@ -67,11 +67,7 @@ def test_asked_for_some_ranks_a_joined_store_answers_with_these_alone(stores):
             query = "SELECT rank, span, count(*) AS n, min(start_ns) AS first FROM host_event GROUP BY ALL"
             found.append(scope.sql(f"{query} ORDER BY ALL").to_pylist())
     assert found[0] == found[1]
-    assert [(one["rank"], one["span"], one["n"]) for one in found[0]] == [
-        (3, 0, 6),
-        (3, 1, 6),
-        (7, 0, 9),
-    ]
+    assert [(one["rank"], one["span"], one["n"]) for one in found[0]] == [(3, 0, 6), (3, 1, 6), (7, 0, 9)]
 
 
 @pytest.mark.parametrize("steps", [None, [1]])
@@ -89,9 +85,7 @@ def test_part_of_a_joined_store_is_that_of_a_separate_one(stores, steps, ranks, 
 def test_ranks_of_many_events_keep_their_own_files(stores, tmp_path, monkeypatch):
     _, apart = stores
     monkeypatch.setattr(
-        joined,
-        "GROUP_BYTES",
-        2 * sum(file.stat().st_size for file in (apart / "rank=00003").iterdir()),
+        joined, "GROUP_BYTES", 2 * sum(file.stat().st_size for file in (apart / "rank=00003").iterdir())
     )
     with Store.open(apart) as store:
         write_part(store, tmp_path / "part")

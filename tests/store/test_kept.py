@@ -168,10 +168,7 @@ def test_what_was_kept_first_goes_first(tmp_path: Path, monkeypatch: pytest.Monk
     for number in range(5):
         store.put(f"key {number}", "x" * 10 * number)
     store.put("key 4", "y")
-    assert [store.get(f"key {number}") is kept.NOTHING for number in range(5)][-2:] == [
-        False,
-        False,
-    ]
+    assert [store.get(f"key {number}") is kept.NOTHING for number in range(5)][-2:] == [False, False]
     assert store.get("key 0") is kept.NOTHING
     assert store.get("key 4") == "y"
     store.put("large", list(range(500)))

@@ -20,9 +20,7 @@ def test_nothing_is_one_rank_and_one_source():
 
 def test_kind_and_category_follow_from_each_other():
     found = rows_of(
-        "host_event",
-        {"host_event": [{"category": "cuda_runtime"}, {"kind": "python"}, {}]},
-        "id, category, kind",
+        "host_event", {"host_event": [{"category": "cuda_runtime"}, {"kind": "python"}, {}]}, "id, category, kind"
     )
     assert found == [
         {"id": 0, "category": "cuda_runtime", "kind": "runtime"},
@@ -34,10 +32,7 @@ def test_kind_and_category_follow_from_each_other():
 def test_ids_go_on_from_host_to_device_events_and_skip_the_given_ones():
     found = rows_of(
         "(SELECT id, name FROM host_event UNION ALL SELECT id, name FROM device_event)",
-        {
-            "host_event": [{"name": "a"}, {"name": "b", "id": 2}, {"name": "c"}],
-            "device_event": [{"name": "d"}],
-        },
+        {"host_event": [{"name": "a"}, {"name": "b", "id": 2}, {"name": "c"}], "device_event": [{"name": "d"}]},
     )
     assert [(row["id"], row["name"]) for row in found] == [(0, "a"), (1, "c"), (2, "b"), (3, "d")]
 

@@ -40,17 +40,10 @@ def groups(tmp_path, monkeypatch):
     [
         ("", {}, 64),
         ("0::/\n", {"cpu.max": "max 100000\n"}, 64),
-        (
-            "0::/slurm/job\n",
-            {"slurm/job/cpu.max": "max 100000", "slurm/cpu.max": "150000 100000"},
-            1.5,
-        ),
+        ("0::/slurm/job\n", {"slurm/job/cpu.max": "max 100000", "slurm/cpu.max": "150000 100000"}, 1.5),
         (
             "3:cpu,cpuacct:/job\n",
-            {
-                "cpu,cpuacct/job/cpu.cfs_quota_us": "400000\n",
-                "cpu,cpuacct/job/cpu.cfs_period_us": "100000\n",
-            },
+            {"cpu,cpuacct/job/cpu.cfs_quota_us": "400000\n", "cpu,cpuacct/job/cpu.cfs_period_us": "100000\n"},
             4,
         ),
         ("3:cpu:/\n", {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, 64),
@@ -136,8 +129,7 @@ def at_once(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("needs", "most", "together"),
-    [([60] * 3, 100, 1), ([50] * 4, 100, 2), ([500, 500], 100, 1), ([500] * 4, None, 4)],
+    ("needs", "most", "together"), [([60] * 3, 100, 1), ([50] * 4, 100, 2), ([500, 500], 100, 1), ([500] * 4, None, 4)]
 )
 def test_ranks_are_imported_beside_one_another_while_memory_allows(at_once, needs, most, together):
     assert at_once(needs, most, together) == together

@@ -26,10 +26,7 @@ def answers(source: Path, *, forms: bool = True, **narrowed: Any) -> dict[str, A
     found = {}
     with stepscope.open(source) as trace:
         for question in every():
-            if question.recordings != "one" or question.name in (
-                *OF_THE_RECORDING,
-                *THROUGH_EARLIER_STEPS,
-            ):
+            if question.recordings != "one" or question.name in (*OF_THE_RECORDING, *THROUGH_EARLIER_STEPS):
                 continue
             by = next((p for p in question.parameters if p.name == "by"), None)
             for form in (by.choices or (None,)) if by and forms else (None,):

@@ -39,16 +39,7 @@ def test_every_moment_of_a_step_moves_with_its_rank(make_directory):
     directory = make_directory(
         {
             "rank": [{"rank": 0, "start_epoch_ns": 0}, {"rank": 1, "start_epoch_ns": 100}],
-            "step": [
-                {
-                    "rank": 1,
-                    "step": 3,
-                    "start_ns": 1,
-                    "end_ns": 9,
-                    "host_start_ns": 2,
-                    "host_end_ns": 8,
-                }
-            ],
+            "step": [{"rank": 1, "step": 3, "start_ns": 1, "end_ns": 9, "host_start_ns": 2, "host_end_ns": 8}],
         }
     )
     with Store.open(directory) as store:
@@ -71,10 +62,7 @@ def test_epoch_nanoseconds_are_exact(make_directory):
     epoch = 1_778_655_624_745_710_848
     directory = make_directory(
         {
-            "rank": [
-                {"rank": 0, "start_epoch_ns": epoch},
-                {"rank": 1, "start_epoch_ns": epoch + 1},
-            ],
+            "rank": [{"rank": 0, "start_epoch_ns": epoch}, {"rank": 1, "start_epoch_ns": epoch + 1}],
             "host_event": [{**EVENT, "rank": 1}],
         }
     )

@@ -59,11 +59,7 @@ def run(tmp_path: Path) -> Path:
     """Two ranks, the first with two recordings, 7 ms apart by the clock; a file that cannot be read."""
     folder = tmp_path / "run"
     folder.mkdir()
-    for name, recorded in (
-        ("a", trace(0)),
-        ("b", trace(0, first=3, base=10 * MS)),
-        ("c", trace(1, base=7 * MS)),
-    ):
+    for name, recorded in (("a", trace(0)), ("b", trace(0, first=3, base=10 * MS)), ("c", trace(1, base=7 * MS))):
         (folder / f"{name}.json").write_text(json.dumps(recorded))
     (folder / "d.json.gz").write_bytes(b"\x1f\x8b no stream")
     return folder

@@ -43,11 +43,7 @@ def refused(file: Path, target: Path) -> str:
 
 def test_a_store_with_a_file_of_the_user_is_not_replaced(file: Path, tmp_path: Path) -> None:
     store = import_source(file, tmp_path / "store")
-    for mine in (
-        store / "notes.txt",
-        store / "rank=00000" / "notes.txt",
-        store / "plots" / "a.svg",
-    ):
+    for mine in (store / "notes.txt", store / "rank=00000" / "notes.txt", store / "plots" / "a.svg"):
         mine.parent.mkdir(exist_ok=True)
         mine.write_text("years of work")
         assert "other files in it" in refused(file, store)

@@ -153,10 +153,7 @@ def test_what_ends_early_or_is_refused(site, tmp_path):
         ("s3://other/run", "s3://other/run: there is nothing there"),
         ("s3://runs/up", "is not the name of a file here"),
         ("s3://runs/store", "s3://runs/store: holds a store"),
-        (
-            "http://127.0.0.1:9/t.json",
-            r"http://127\.0\.0\.1:9/t\.json: cannot be read \(ClientConnectorError",
-        ),
+        ("http://127.0.0.1:9/t.json", r"http://127\.0\.0\.1:9/t\.json: cannot be read \(ClientConnectorError"),
     ],
 )
 def test_url_that_cannot_be_read(url, says, put, tmp_path):

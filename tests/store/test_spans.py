@@ -61,11 +61,7 @@ def recording(*, step, base_ns, modules, shape):
         event("cuda_runtime", "cudaLaunchKernel", first + 25, 5, correlation=1),
         event("kernel", "gemm", first + 40, 30, correlation=1),
     ]
-    return {
-        "traceEvents": events,
-        "baseTimeNanoseconds": base_ns,
-        "distributedInfo": {"rank": 0, "world_size": 1},
-    }
+    return {"traceEvents": events, "baseTimeNanoseconds": base_ns, "distributedInfo": {"rank": 0, "world_size": 1}}
 
 
 @pytest.fixture(scope="module")

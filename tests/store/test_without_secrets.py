@@ -23,30 +23,10 @@ AT = {"pid": 1, "tid": 1, "ts": 1}
 KINETO = {
     **NESTED,
     "traceEvents": [
-        {
-            "ph": "X",
-            "cat": "cpu_op",
-            "name": "aten::mm",
-            "dur": 5,
-            "args": {"env": ENVIRONMENT},
-            **AT,
-        },
-        {
-            "ph": "X",
-            "cat": "cpu_op",
-            "name": "aten::mm",
-            "dur": 5,
-            "args": {"api_key": SECRET},
-            **AT,
-        },
+        {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "dur": 5, "args": {"env": ENVIRONMENT}, **AT},
+        {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "dur": 5, "args": {"api_key": SECRET}, **AT},
         {"ph": "X", "cat": "kernel", "name": "gemm", "dur": 5, "args": {"MY_TOKEN": SECRET}, **AT},
-        {
-            "ph": "i",
-            "s": "t",
-            "name": "started",
-            "args": {"environ": ENVIRONMENT, "of": "cnn"},
-            **AT,
-        },
+        {"ph": "i", "s": "t", "name": "started", "args": {"environ": ENVIRONMENT, "of": "cnn"}, **AT},
         {"ph": "M", "name": "process_environment", "pid": 1, "args": ENVIRONMENT},
     ],
 }
@@ -58,13 +38,7 @@ INLINE = {
     "timeline": {
         "device_0": {
             "stream_1": [
-                {
-                    "label": "fc1",
-                    "start_index": 0,
-                    "end_index": 1,
-                    "avg_measured_time_ms": 1.0,
-                    "env": ENVIRONMENT,
-                }
+                {"label": "fc1", "start_index": 0, "end_index": 1, "avg_measured_time_ms": 1.0, "env": ENVIRONMENT}
             ]
         }
     },

@@ -67,20 +67,9 @@ def test_tracks_are_of_ranks_streams_threads_and_counters(timeline):
 
 def test_what_overlaps_on_a_stream_gets_a_lane_of_its_own(timeline):
     drawn = timeline.tile(0, 0, ["0.s0.7", "0.comm", "0.steps", "0.c0"])
-    assert drawn["names"] == [
-        "gemm",
-        "Copy",
-        "all_reduce 2.000 KiB",
-        "ProfilerStep#1",
-        "ProfilerStep#2",
-    ]
+    assert drawn["names"] == ["gemm", "Copy", "all_reduce 2.000 KiB", "ProfilerStep#1", "ProfilerStep#2"]
     stream = drawn["tracks"]["0.s0.7"]
-    assert (stream["rows"], stream["lane"], stream["start"], stream["end"]) == (
-        2,
-        [0, 1],
-        [60, 95],
-        [100, 105],
-    )
+    assert (stream["rows"], stream["lane"], stream["start"], stream["end"]) == (2, [0, 1], [60, 95], [100, 105])
     steps = drawn["tracks"]["0.steps"]  # a step is drawn until the next one starts
     assert (steps["rows"], steps["start"], steps["end"]) == (1, [0, 170], [170, 240])
     assert drawn["tracks"]["0.c0"]["last"] == [1.0, 3.0]
@@ -241,11 +230,7 @@ def test_what_overlaps_and_which_modules_work_have_lanes_of_their_own():
             (1, "communication", 15, 35),
             (2, "exposed communication", 20, 35),
         ]
-        assert shown["0.n0.7"] == [
-            (0, "net (forward)", 0, 20),
-            (1, "a (forward)", 0, 10),
-            (1, "b (forward)", 10, 20),
-        ]
+        assert shown["0.n0.7"] == [(0, "net (forward)", 0, 20), (1, "a (forward)", 0, 10), (1, "b (forward)", 10, 20)]
         (row, *_) = timeline.measure(18, 40, ["0.o0"])["rows"]
         assert (row["name"], row["total_ns"]) == ("communication", 17)
         told = details(timeline, timeline.track("0.o0"), drawn["tracks"]["0.o0"]["id"][2])

@@ -4,11 +4,7 @@ from gpu.runner import Stage
 
 STAGES = (
     Stage("device", "which device, driver, versions and tools are here", 90, needed=True),
-    Stage(
-        "jobs",
-        "real trainings recorded in each mode: nothing hangs, losses equal, recordings kept",
-        190,
-    ),
+    Stage("jobs", "real trainings recorded in each mode: nothing hangs, losses equal, recordings kept", 190),
     Stage(
         "events",
         "inline events against torch.profiler's kernels; one at a time against all; graphs, streams, syncs",

@@ -19,11 +19,7 @@ TOOLS = {
     "py-spy": ("--version",),
     "nvidia-smi": ("--query-gpu=driver_version", "--format=csv,noheader"),
 }
-_ELSEWHERE = (
-    "/usr/local/cuda/bin",
-    "/opt/nvidia/nsight-compute/*",
-    "/opt/nvidia/nsight-systems/*/bin",
-)
+_ELSEWHERE = ("/usr/local/cuda/bin", "/opt/nvidia/nsight-compute/*", "/opt/nvidia/nsight-systems/*/bin")
 
 
 def find_tool(name: str) -> str | None:

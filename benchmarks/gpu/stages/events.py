@@ -30,13 +30,7 @@ WIDTH, ROWS = (4096, 8192) if DEVICE == "cuda" else (128, 512)
 REPETITIONS = 20 if DEVICE == "cuda" else 4
 ALLOWED_RATIO, ALLOWED_NS = 0.02, 5_000
 MODULES = ("0", "1", "2", "3", "4")
-EVENTS = (
-    *(f"{name}.forward" for name in MODULES),
-    "forward",
-    "backward",
-    "optimizer.step",
-    "scaled",
-)
+EVENTS = (*(f"{name}.forward" for name in MODULES), "forward", "backward", "optimizer.step", "scaled")
 """Modules of 3 ms down to tens of us, a region, and the phases of a step."""
 
 
@@ -95,10 +89,7 @@ def marked_modules(model: nn.Module) -> Iterator[None]:
 
     hooks = []
     for name, module in model.named_children():
-        hooks += [
-            module.register_forward_pre_hook(before(name)),
-            module.register_forward_hook(after),
-        ]
+        hooks += [module.register_forward_pre_hook(before(name)), module.register_forward_hook(after)]
     try:
         yield
     finally:
@@ -187,11 +178,7 @@ def compare_with_kernels(found: Any, folder: Path) -> None:
         [
             {"way": "plain", "step_us": step / 1e3, "of_plain": 1.0},
             {"way": "one at a time", "step_us": step_alone / 1e3, "of_plain": step_alone / step},
-            {
-                "way": "all at once",
-                "step_us": step_together / 1e3,
-                "of_plain": step_together / step,
-            },
+            {"way": "all at once", "step_us": step_together / 1e3, "of_plain": step_together / step},
         ],
     )
 
@@ -212,10 +199,7 @@ def count_synchronizations(found: Any, folder: Path) -> None:
     for name, plan in (
         ("phases", None),
         ("one event at a time", {"warmup": 1, "repetitions": 3, "events": list(EVENTS[:4])}),
-        (
-            "all at once",
-            {"warmup": 1, "repetitions": 5, "mode": "one_shot", "events": list(EVENTS)},
-        ),
+        ("all at once", {"warmup": 1, "repetitions": 5, "mode": "one_shot", "events": list(EVENTS)}),
     ):
         out = folder / f"syncs-{name.split()[0]}"
         inline.start(plan, model=job.model, optimizer=job.optimizer, out=out, phases=plan is None)

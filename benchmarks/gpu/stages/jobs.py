@@ -19,16 +19,7 @@ from pathlib import Path
 from gpu.in_turn import run_in_turn
 from gpu.outcome import Outcome
 from gpu.stages.kept import counted, keep
-from gpu.stages.surroundings import (
-    DEVICE,
-    ROOT,
-    SCRATCH,
-    STEPSCOPE,
-    Ended,
-    left,
-    outcome_of,
-    run,
-)
+from gpu.stages.surroundings import DEVICE, ROOT, SCRATCH, STEPSCOPE, Ended, left, outcome_of, run
 
 LIMIT_SECONDS = 100.0
 """For one run; what takes longer is taken to hang. To compile takes most of it on a cold machine."""
@@ -58,10 +49,7 @@ class Job:
 
     def command(self, steps: int, *more: str) -> list[str]:
         path, *options = self.script
-        return [
-            *(path, *options, "--steps", str(steps)),
-            *("--device", DEVICE, "--deterministic", *more),
-        ]
+        return [*(path, *options, "--steps", str(steps)), *("--device", DEVICE, "--deterministic", *more)]
 
 
 def _jobs(folder: Path) -> Iterator[Job]:

@@ -41,10 +41,7 @@ def cases(device: str) -> Iterator[tuple[str, Callable[[], Any]]]:
                 y.backward(torch.ones_like(y))
                 q.grad = k.grad = v.grad = None
 
-            yield (
-                f"attention {batch} x {heads} x {length} x {width}{' causal' if causal else ''}",
-                attend,
-            )
+            yield (f"attention {batch} x {heads} x {length} x {width}{' causal' if causal else ''}", attend)
 
 
 def main() -> None:

@@ -56,11 +56,7 @@ class Ended:
 
 
 def run(
-    command: Sequence[str | Path],
-    seconds: float,
-    *,
-    more: Mapping[str, str] | None = None,
-    cwd: Path | None = None,
+    command: Sequence[str | Path], seconds: float, *, more: Mapping[str, str] | None = None, cwd: Path | None = None
 ) -> Ended:
     """Runs a command to its end, or for so many seconds, or while the stage has time.
 

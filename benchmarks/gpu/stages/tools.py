@@ -24,15 +24,7 @@ _OPTIONS = {
 def launched(found: Any, tool: str, where: str) -> None:
     """Runs the job under a tool, reads what it wrote and keeps it."""
     folder = SCRATCH / tool
-    job = [
-        sys.executable,
-        "examples/gpt.py",
-        "--steps",
-        "12",
-        "--device",
-        DEVICE,
-        "--deterministic",
-    ]
+    job = [sys.executable, "examples/gpt.py", "--steps", "12", "--device", DEVICE, "--deterministic"]
     command = [*STEPSCOPE, "launch", "--tool", tool, "--steps", "8-9", "-o", folder]
     command += ["--nvtx"] if tool == "nsys" else ["--set", "roofline"]
     command += ["--", *_OPTIONS[tool], *job]

@@ -7,15 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from stepscope.analysis.recording import (
-    COMMUNICATION,
-    COPY,
-    NEVER,
-    Array,
-    Columns,
-    extent,
-    union_of,
-)
+from stepscope.analysis.recording import COMMUNICATION, COPY, NEVER, Array, Columns, extent, union_of
 from stepscope.analysis.windows import DeviceWindows
 from stepscope.link.intervals import Intervals, covered, intersect, split
 

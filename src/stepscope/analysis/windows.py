@@ -51,10 +51,7 @@ class DeviceWindows(NamedTuple):
 
 
 def devices_in_windows(
-    scope: Scope,
-    whole: Scope,
-    by: str,
-    work_of: Callable[[Scope, str], dict[tuple[int, int], Columns]],
+    scope: Scope, whole: Scope, by: str, work_of: Callable[[Scope, str], dict[tuple[int, int], Columns]]
 ) -> Iterator[DeviceWindows]:
     """Each device of each rank and span that has steps, with the windows that were asked for.
 

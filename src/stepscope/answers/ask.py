@@ -14,12 +14,7 @@ from stepscope.answers.part import EVERYTHING, Part
 from stepscope.answers.rows import as_declared, note_of, rests_on_of
 from stepscope.answers.scope import Recording, Scope
 from stepscope.answers.script import with_script
-from stepscope.answers.sound import (
-    all_damaged,
-    damaged_ranks,
-    ranks_without_their_device,
-    without_ranks,
-)
+from stepscope.answers.sound import all_damaged, damaged_ranks, ranks_without_their_device, without_ranks
 from stepscope.answers.table import Table, sort_key
 from stepscope.floor.chosen_numbers import wrong_argument
 from stepscope.floor.errors import StepScopeError, UsageError
@@ -296,10 +291,7 @@ def _check_columns(columns: Sequence[str], question: Question) -> None:
     known = [c.name for c in question.columns]
     several = isinstance(columns, Iterable) and not isinstance(columns, str)
     if not several or not all(isinstance(name, str) for name in columns):
-        raise wrong_argument(
-            f"columns={columns!r} is not a list of names",
-            f"give some, as in columns=[{known[0]!r}]",
-        )
+        raise wrong_argument(f"columns={columns!r} is not a list of names", f"give some, as in columns=[{known[0]!r}]")
     if not columns:
         raise UsageError("no columns", hint=f"there is: {', '.join(known)}", slug="unknown-column")
     for position, name in enumerate(columns):
@@ -319,12 +311,7 @@ def _complete(question: Question, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _checked(parameter: Parameter, value: Any) -> Any:
-    kinds: dict[str, type | tuple[type, ...]] = {
-        "int": int,
-        "float": (int, float),
-        "text": str,
-        "bool": bool,
-    }
+    kinds: dict[str, type | tuple[type, ...]] = {"int": int, "float": (int, float), "text": str, "bool": bool}
     is_flag = isinstance(value, bool) and parameter.type != "bool"  # True is an int in Python
     if is_flag or not isinstance(value, kinds[parameter.type]):
         raise UsageError(

@@ -20,7 +20,7 @@ ERRORS = {
         "with `--job NAME`, as `stepscope.open` does with `job=`. `diff` and `scaling` take it once for all "
         "recordings, or once for each in order. For a plan name the files of one job, or keep a store of "
         "each with `stepscope import`. Jobs are told apart by device, world size, versions, host and time."
-    ),
+    )
 }
 
 
@@ -36,9 +36,7 @@ def several_jobs(
 ) -> UsageError:
     """The error of what takes one job and was given several."""
     return UsageError(
-        f"{whose} are of {len(names)} jobs, and this takes one: {', '.join(names)}",
-        hint=hint,
-        slug="several-jobs",
+        f"{whose} are of {len(names)} jobs, and this takes one: {', '.join(names)}", hint=hint, slug="several-jobs"
     )
 
 

@@ -312,7 +312,7 @@ class _OfRank:
                 {"true" if under is None else under.roots} AS under, span,
                 coalesce(module_id, -1) AS module_id
             FROM ({scope.complete_rows("host_event", [rank])}) ORDER BY id
-            """,
+            """
         )
         self._work = scope.numpy(
             f"""
@@ -322,7 +322,7 @@ class _OfRank:
                 {"true" if name is None else _either("name", "operator_name", name)} AS named,
                 span, coalesce(module_id, -1) AS module_id
             FROM ({scope.complete_rows("device_event", [rank])}) ORDER BY id
-            """,
+            """
         )
         host, work = self._all, self._work
         self._above = places(host["id"], host["parent_id"])

@@ -32,15 +32,12 @@ def answer_rows(
     names = list(by_name) if names is None else names
     columns = list(zip(*rows, strict=True)) or [()] * len(names)
     return pa.table(
-        [pa.array(list(values), by_name[name]) for name, values in zip(names, columns, strict=True)],
-        names=list(names),
+        [pa.array(list(values), by_name[name]) for name, values in zip(names, columns, strict=True)], names=list(names)
     )
 
 
 def answer_dicts(
-    declared: Sequence[Column],
-    rows: Iterable[Mapping[str, Any]],
-    names: Sequence[str] | None = None,
+    declared: Sequence[Column], rows: Iterable[Mapping[str, Any]], names: Sequence[str] | None = None
 ) -> pa.Table:
     """As `answer_rows`, of rows by column; what a row lacks becomes NULL.
 

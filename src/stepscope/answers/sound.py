@@ -12,14 +12,7 @@ from stepscope.floor.errors import UsageError
 from stepscope.floor.units import plural
 from stepscope.formats.evidence import EVERYTHING, OF_A_FILE, OF_NO_RANK, Evidence
 
-STEP_TIMES: tuple[Evidence, ...] = (
-    "host-times",
-    "device-work",
-    "device-times",
-    "launches",
-    "clocks",
-    "steps",
-)
+STEP_TIMES: tuple[Evidence, ...] = ("host-times", "device-work", "device-times", "launches", "clocks", "steps")
 """The evidence on which the times of steps and of their parts rest."""
 
 _CHECKS = """
@@ -110,10 +103,7 @@ def sound_recordings(recordings: Sequence[Recording], *, alike: bool) -> Iterato
     with ExitStack() as stack:
         yield (
             [
-                replace(
-                    one,
-                    scope=stack.enter_context(without_ranks(one.scope, union if alike else ranks)),
-                )
+                replace(one, scope=stack.enter_context(without_ranks(one.scope, union if alike else ranks)))
                 for one, ranks in zip(recordings, damaged, strict=True)
             ],
             words,

@@ -38,7 +38,7 @@ ERRORS = {
     "no-data-frames": (
         "`to_pandas` and `to_polars` make data frames of a library that is not installed. "
         "StepScope itself needs neither: `rows()` gives dicts, and `arrow` an Arrow table."
-    ),
+    )
 }
 
 

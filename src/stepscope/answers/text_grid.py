@@ -317,12 +317,7 @@ def _widths(columns: list[Column], labels: list[str], rows: list[list[str]], wid
 
 
 def _kept(
-    columns: list[Column],
-    labels: list[str],
-    texts: list[list[str]],
-    width: int,
-    *,
-    in_sentences: bool,
+    columns: list[Column], labels: list[str], texts: list[list[str]], width: int, *, in_sentences: bool
 ) -> list[int]:
     """Which columns are shown: the first (after the job), the sums, and of the others what fits, from the
     left; what has no value in any row goes first. Of an answer in words, its sentences stay too."""

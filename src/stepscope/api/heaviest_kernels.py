@@ -11,8 +11,7 @@ if TYPE_CHECKING:
     from stepscope.api.trace import Trace
 
 _WITH_PEERS = re.compile(
-    r"nccl|nvshmem|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|cross_device_reduce",
-    re.IGNORECASE,
+    r"nccl|nvshmem|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|cross_device_reduce", re.IGNORECASE
 )
 """Kernels that wait for those of other devices: run again alone, they wait for ever."""
 
@@ -20,7 +19,7 @@ ERRORS = {
     "no-kernels": (
         "`--kernels-from` was given a recording of no kernel that can be run again alone: it was recorded "
         "without a device, or all its kernels exchange data with other devices."
-    ),
+    )
 }
 
 

@@ -20,13 +20,7 @@ from stepscope.formats.inline.reader import label_of, results_in, tables_of
 from stepscope.store.open import Store
 
 _HOST_FIELDS = ("host_name", "avg_iter_time_ms")
-_EVENT_FIELDS = (
-    "label",
-    "start_index",
-    "end_index",
-    "avg_measured_time_ms",
-    "avg_iter_start_to_event_start_time_ms",
-)
+_EVENT_FIELDS = ("label", "start_index", "end_index", "avg_measured_time_ms", "avg_iter_start_to_event_start_time_ms")
 
 ERRORS = {
     "no-inline-profile": (

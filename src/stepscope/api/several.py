@@ -33,7 +33,7 @@ ERRORS = {
     "no-runs": (
         "`scaling` compares several runs: one source for each number of processes, and as many "
         "names as sources where names are given. `diff` compares two, which `--names` names."
-    ),
+    )
 }
 
 _ROLES = ("before", "after")
@@ -130,10 +130,7 @@ def opened(source: Source, stack: ExitStack, **reading: Any) -> Trace:
         source = stack.enter_context(open_trace(source, **reading))
     elif not isinstance(source, Trace):
         if not isinstance(source, Iterable):
-            raise wrong_argument(
-                f"{source!r} is not a recording",
-                "give a path, as in 'trace.json', or an open trace",
-            )
+            raise wrong_argument(f"{source!r} is not a recording", "give a path, as in 'trace.json', or an open trace")
         source = stack.enter_context(trace_of_profiles(source))
     return source
 

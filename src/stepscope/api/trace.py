@@ -40,7 +40,7 @@ ERRORS = {
     "filter-on-store": (
         "`window`, `capture` and `python_stack` apply when files are read. A store has been read already: give "
         "the files, or import them again."
-    ),
+    )
 }
 
 
@@ -248,12 +248,7 @@ class TraceOfJobs(Trace):
         return self._jobs
 
     def ask(
-        self,
-        question: str,
-        *,
-        columns: Sequence[str] | None = None,
-        sort: str | None = None,
-        **asked: Any,
+        self, question: str, *, columns: Sequence[str] | None = None, sort: str | None = None, **asked: Any
     ) -> Table:
         """Asks each job a question by its name. A job without the ranks, the steps or the part that was
         asked for is left out, and named.

@@ -36,7 +36,7 @@ template <typename T> T multiply_add(T x) {
 """Four chains that do not wait for one another, long enough that memory does not matter."""
 
 ERRORS = {
-    "no-torch": ("The demo and `stepscope calibrate` need torch, as recording does. Everything else works without it."),
+    "no-torch": ("The demo and `stepscope calibrate` need torch, as recording does. Everything else works without it.")
 }
 
 
@@ -55,9 +55,7 @@ def measure(device: str, seconds: float) -> Measured:
         import torch
     except ImportError:
         raise StepScopeError(
-            "there is no torch to measure with",
-            hint="install it where you measure: pip install torch",
-            slug="no-torch",
+            "there is no torch to measure with", hint="install it where you measure: pip install torch", slug="no-torch"
         ) from None
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -142,10 +140,7 @@ def _cpu(torch: Any, seconds: float) -> Measured:
         matrix,
         moved,
         None,
-        _source(
-            torch,
-            f"torch.mm of {size} x {size}, copies of {CPU_BYTES >> 20} MiB, the best of several",
-        ),
+        _source(torch, f"torch.mm of {size} x {size}, copies of {CPU_BYTES >> 20} MiB, the best of several"),
     )
 
 

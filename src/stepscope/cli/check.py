@@ -16,7 +16,7 @@ ERRORS = {
     "check-failed": (
         "`stepscope check` found a data-quality check of severity error, or a violated invariant "
         "of the tables. The exit code is 3, so that a script can stop. See [checks](checks.md)."
-    ),
+    )
 }
 
 

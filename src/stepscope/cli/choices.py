@@ -33,10 +33,7 @@ def read_numbers(ctx: click.Context, param: click.Parameter, texts: tuple[str, .
 def recorded_ranks_option(words: str) -> Callable[[Command], Command]:
     """`--ranks`, for the ranks of a job that are to record; `words` say what they do."""
     return click.option(
-        "--ranks",
-        metavar="RANKS",
-        callback=_check_recorded_ranks,
-        help=f"{words}: {EXAMPLES} (default: all).",
+        "--ranks", metavar="RANKS", callback=_check_recorded_ranks, help=f"{words}: {EXAMPLES} (default: all)."
     )
 
 
@@ -144,11 +141,7 @@ def together(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
 
 sources_argument = together(
     sources_alone,
-    click.option(
-        "--job",
-        metavar="NAME",
-        help="Only this job, where the files are of several; answers name them.",
-    ),
+    click.option("--job", metavar="NAME", help="Only this job, where the files are of several; answers name them."),
 )
 """Files and folders that are read together, and the job of theirs."""
 

@@ -147,9 +147,7 @@ def _check_device(asked: str) -> None:
         ) from None
     if asked == "cuda" and not torch.cuda.is_available():
         raise UsageError(
-            "torch sees no CUDA or ROCm device here",
-            hint="leave --device out to train on the CPU",
-            slug="no-device",
+            "torch sees no CUDA or ROCm device here", hint="leave --device out to train on the CPU", slug="no-device"
         )
 
 

@@ -11,14 +11,7 @@ import click
 from stepscope.cli.choices import out_option
 from stepscope.cli.say import put
 from stepscope.floor.errors import StepScopeError
-from stepscope.launch.preflight import (
-    Problem,
-    dotted,
-    executable_of,
-    problems,
-    this_node,
-    version_of,
-)
+from stepscope.launch.preflight import Problem, dotted, executable_of, problems, this_node, version_of
 from stepscope.launch.tools import TOOLS
 
 _WIDTH = 100

@@ -21,8 +21,7 @@ from stepscope.cli.typed_name import typed_name
 
 
 @click.command(
-    name="export",
-    short_help="Writes a recording for Perfetto and chrome://tracing, or a part of it as a store.",
+    name="export", short_help="Writes a recording for Perfetto and chrome://tracing, or a part of it as a store."
 )
 @sources_argument
 @click.option(

@@ -20,7 +20,7 @@ ERRORS = {
         "A change is larger than `stepscope diff --fail-if` allows; the lines above it say by how "
         "much, and how sure that is. The exit code is 3, so that a script can stop. See "
         "[diff](diff.md)."
-    ),
+    )
 }
 
 

@@ -26,7 +26,7 @@ ERRORS = {
     "too-little-memory": (
         "`import --memory` was given less than 512MiB, which the libraries that read a recording take "
         "whatever it holds. Allow more, or leave the option out."
-    ),
+    )
 }
 
 

@@ -20,9 +20,7 @@ from stepscope.launch.jobscript import Job, jobscript, not_given
 from stepscope.launch.tool import Request
 from stepscope.launch.tools import TOOLS
 
-ERRORS = {
-    "file-exists": "The file is there already, and `--force` was not given.",
-}
+ERRORS = {"file-exists": "The file is there already, and `--force` was not given."}
 
 _NOT_OF_JOBS = frozenset({"out", "dry_run", "print_rank", "query_metrics", "finalize"})
 """Options of `stepscope launch` that a job's script sets itself, or that start no job."""
@@ -43,19 +41,13 @@ _LAUNCH = [_as_typed(one) for one in launch.params if isinstance(one, click.Opti
 
 
 @click.command(
-    name="jobscript",
-    short_help="Writes the script of a batch job whose ranks run under a profiler.",
-    params=[*_LAUNCH],
+    name="jobscript", short_help="Writes the script of a batch job whose ranks run under a profiler.", params=[*_LAUNCH]
 )
 @click.argument("scheduler", type=click.Choice(list(SCHEDULERS)))
 @click.argument("words", metavar="-- [TOOL OPTIONS --] COMMAND...", nargs=-1, type=click.UNPROCESSED)
 @click.option("--nodes", type=click.IntRange(1), default=1, metavar="N", help="Nodes (default 1).")
 @click.option(
-    "--ranks-per-node",
-    type=click.IntRange(1),
-    default=1,
-    metavar="N",
-    help="Ranks on each node (default 1).",
+    "--ranks-per-node", type=click.IntRange(1), default=1, metavar="N", help="Ranks on each node (default 1)."
 )
 @click.option(
     "--preset",
@@ -97,10 +89,7 @@ _LAUNCH = [_as_typed(one) for one in launch.params if isinstance(one, click.Opti
 )
 @click.option("--tmpdir", metavar="DIR", help="Folder for temporary files, which nsys needs.")
 @click.option(
-    "--profiles",
-    default="profiles",
-    metavar="DIR",
-    help="Folder for what the profiler writes (default profiles).",
+    "--profiles", default="profiles", metavar="DIR", help="Folder for what the profiler writes (default profiles)."
 )
 @click.option(
     "-o",
@@ -111,12 +100,7 @@ _LAUNCH = [_as_typed(one) for one in launch.params if isinstance(one, click.Opti
 )
 @click.option("--force", is_flag=True, help="Replace a file that is there.")
 def command(
-    scheduler: str,
-    words: tuple[str, ...],
-    preset: str | None,
-    output: Path | None,
-    force: bool,
-    **given: Any,
+    scheduler: str, words: tuple[str, ...], preset: str | None, output: Path | None, force: bool, **given: Any
 ) -> None:
     """Writes a complete script for PBS or Slurm: COMMAND in every rank, through `stepscope launch`.
 
@@ -178,10 +162,6 @@ def _write(script: str, output: Path | None, *, force: bool) -> None:
         put(script)
         return
     if output.is_file() and descriptor_of(output) is None and not force:
-        raise UsageError(
-            f"{output} is there already",
-            hint="name another file, or give --force",
-            slug="file-exists",
-        )
+        raise UsageError(f"{output} is there already", hint="name another file, or give --force", slug="file-exists")
     with complete_output(output) as unfinished:
         unfinished.write_bytes(script.encode("utf-8", "surrogateescape"))

@@ -26,9 +26,7 @@ from stepscope.launch.supervise import end_as
 from stepscope.launch.tool import Request
 from stepscope.launch.tools import TOOLS
 
-ERRORS = {
-    "no-command": "There is nothing to run: the command stands last, behind `--`.",
-}
+ERRORS = {"no-command": "There is nothing to run: the command stands last, behind `--`."}
 
 
 def _steps(_ctx: click.Context, _param: click.Parameter, text: str | None) -> StepRange | None:
@@ -62,11 +60,7 @@ def _names(_ctx: click.Context, _param: click.Parameter, text: str | None) -> tu
     help="Record only the kernels that take most device time in this recording (ncu).",
 )
 @click.option(
-    "--top",
-    type=click.IntRange(1),
-    default=3,
-    metavar="N",
-    help="With --kernels-from: so many kernels (default 3).",
+    "--top", type=click.IntRange(1), default=3, metavar="N", help="With --kernels-from: so many kernels (default 3)."
 )
 @click.option("--steps", metavar="A-B", callback=_steps, help="Record only these steps of a Python script.")
 @click.option(

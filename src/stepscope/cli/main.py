@@ -57,9 +57,7 @@ command named `command`."""
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 
-ERRORS = {
-    "system": "The operating system reported an error; its reason is in the message.",
-}
+ERRORS = {"system": "The operating system reported an error; its reason is in the message."}
 
 
 class Commands(click.Group):

@@ -19,9 +19,7 @@ from stepscope.floor.errors import StepScopeError
 if TYPE_CHECKING:
     from stepscope.serve.asking import Recordings
 
-ERRORS = {
-    "no-mcp": "`stepscope mcp` needs the SDK of the Model Context Protocol: `pip install 'mcp>=2'`.",
-}
+ERRORS = {"no-mcp": "`stepscope mcp` needs the SDK of the Model Context Protocol: `pip install 'mcp>=2'`."}
 
 _AT_ONCE_SECONDS = 3.0
 """What is open by then, or cannot be opened, is known before an agent is answered."""
@@ -33,11 +31,7 @@ _AT_ONCE_SECONDS = 3.0
 @time_limit_option
 @reading_options
 def command(
-    sources: tuple[str, ...],
-    job: str | None,
-    compare: tuple[str, ...],
-    time_limit: float,
-    reading: dict[str, Any],
+    sources: tuple[str, ...], job: str | None, compare: tuple[str, ...], time_limit: float, reading: dict[str, Any]
 ) -> None:
     """Answers an agent over standard input and output, by the Model Context Protocol. An agent's program
     starts it: name this command in its settings.
@@ -50,9 +44,7 @@ def command(
         from stepscope.serve.agent_server import serve_agent
     except ImportError as error:
         raise StepScopeError(
-            f"{error.name} is not installed, by which agents ask",
-            hint="pip install 'mcp>=2'",
-            slug="no-mcp",
+            f"{error.name} is not installed, by which agents ask", hint="pip install 'mcp>=2'", slug="no-mcp"
         ) from None
 
     with ExitStack() as stack:
@@ -65,11 +57,7 @@ def command(
 
 
 def _opening(
-    stack: ExitStack,
-    sources: tuple[str, ...],
-    job: str | None,
-    compare: tuple[str, ...],
-    **reading: Any,
+    stack: ExitStack, sources: tuple[str, ...], job: str | None, compare: tuple[str, ...], **reading: Any
 ) -> Future[Recordings]:
     """Opens recordings in a thread: an agent's program does not wait for a server that reads first."""
     from stepscope.serve.asking import Recordings

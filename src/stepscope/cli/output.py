@@ -15,9 +15,7 @@ from stepscope.floor.errors import UsageError
 if TYPE_CHECKING:
     from stepscope.answers.table import Table
 
-ERRORS = {
-    "two-forms": "An answer has one form: `--json`, `--csv`, `--markdown` or `--parquet FILE`.",
-}
+ERRORS = {"two-forms": "An answer has one form: `--json`, `--csv`, `--markdown` or `--parquet FILE`."}
 
 
 FORMS = ("as_json", "as_csv", "as_spaces", "as_markdown", "parquet")

@@ -27,7 +27,7 @@ ERRORS = {
         "`stepscope plan` takes a script, a recording, or a model as `train.py:Model` or "
         "`package.module:Model`, where `Model` is a module or makes one when it is called without "
         "arguments."
-    ),
+    )
 }
 
 
@@ -40,8 +40,7 @@ class _Plan(click.Command):
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
             raise click.UsageError(
-                f"{error.format_message()} A script's own options go after --: stepscope plan -- train.py ARGS",
-                ctx,
+                f"{error.format_message()} A script's own options go after --: stepscope plan -- train.py ARGS", ctx
             ) from None
 
 
@@ -62,11 +61,7 @@ class _Plan(click.Command):
     help="List this many modules, the heaviest ones (default 20).",
 )
 @click.option(
-    "--repetitions",
-    type=click.IntRange(1),
-    default=50,
-    metavar="N",
-    help="Measurements per event (default 50).",
+    "--repetitions", type=click.IntRange(1), default=50, metavar="N", help="Measurements per event (default 50)."
 )
 @click.option(
     "--iterations",
@@ -75,18 +70,9 @@ class _Plan(click.Command):
     metavar="N",
     help="For a script: watch each event in this many iterations (default 3).",
 )
-@click.option(
-    "--operators",
-    is_flag=True,
-    help="For a script: list all operators of a module, not only the 4 longest.",
-)
+@click.option("--operators", is_flag=True, help="For a script: list all operators of a module, not only the 4 longest.")
 def command(
-    source: tuple[str, ...],
-    output: Path | None,
-    top: int,
-    repetitions: int,
-    iterations: int,
-    operators: bool,
+    source: tuple[str, ...], output: Path | None, top: int, repetitions: int, iterations: int, operators: bool
 ) -> None:
     """Writes a plan for `stepscope record --inline`: labels to cut down, one per line.
 
@@ -123,8 +109,7 @@ def command(
     stdout: int | None = None
     if not source:
         raise _no_model(
-            "nothing was given to make a plan of",
-            "name a script, a recording, or a model as train.py:Model",
+            "nothing was given to make a plan of", "name a script, a recording, or a model as train.py:Model"
         )
     # With arguments it can be nothing but a script.
     if len(source) > 1 or source[0].endswith(".py") or source[0] == "-m":
@@ -188,10 +173,7 @@ def _from_model(source: str, top: int) -> list[Listed]:
 
     place, colon, name = source.rpartition(":")
     if not colon or not place or not name:
-        raise _no_model(
-            f"{source}: no such file, and no model",
-            "name a recording, or a model as train.py:Model",
-        )
+        raise _no_model(f"{source}: no such file, and no model", "name a recording, or a model as train.py:Model")
     found = _imported(place)
     for part in name.split("."):
         found = getattr(found, part, None)
@@ -235,8 +217,7 @@ def _made(make: Callable[[], Any], source: str) -> Any:
 
 
 def _no_model(
-    message: str,
-    hint: str = "name a torch.nn.Module, or a function without arguments that returns one",
+    message: str, hint: str = "name a torch.nn.Module, or a function without arguments that returns one"
 ) -> UsageError:
     return UsageError(message, hint=hint, slug="no-model")
 

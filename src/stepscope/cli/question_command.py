@@ -158,12 +158,7 @@ def _with_options(run: Any, question: Question) -> Any:
         *([_GATES] if question.gates else []),
         _OF[question.recordings],
         filter_options(*(one for taken in filters_of(question).values() for one in taken)),
-        click.option(
-            "--top",
-            type=click.INT,
-            metavar="N",
-            help="Only the first N rows. Text shows 30 by default.",
-        ),
+        click.option("--top", type=click.INT, metavar="N", help="Only the first N rows. Text shows 30 by default."),
         click.option(
             "--sort",
             metavar="COLUMN",
@@ -172,19 +167,9 @@ def _with_options(run: Any, question: Question) -> Any:
             shell_complete=offered,
         ),
         click.option(
-            "-c",
-            "--columns",
-            metavar="A,B,...",
-            help="Only these columns, in this order.",
-            shell_complete=offered,
+            "-c", "--columns", metavar="A,B,...", help="Only these columns, in this order.", shell_complete=offered
         ),
-        click.option(
-            "-w",
-            "--width",
-            type=click.IntRange(min=20),
-            metavar="N",
-            help="Fit the text into N columns.",
-        ),
+        click.option("-w", "--width", type=click.IntRange(min=20), metavar="N", help="Fit the text into N columns."),
     ]
     if question.drawing in PICTURES:
         options.append(
@@ -197,16 +182,10 @@ def _with_options(run: Any, question: Question) -> Any:
             )
         )
     spaces = click.option(
-        "--spaces",
-        "as_spaces",
-        is_flag=True,
-        help="Answer as values separated by single spaces, for awk.",
+        "--spaces", "as_spaces", is_flag=True, help="Answer as values separated by single spaces, for awk."
     )
     markdown = click.option(
-        "--markdown",
-        "as_markdown",
-        is_flag=True,
-        help="Answer as Markdown, for a pull request or an issue.",
+        "--markdown", "as_markdown", is_flag=True, help="Answer as Markdown, for a pull request or an issue."
     )
     return together(*options, form_options, markdown, spaces, reading_options)(run)
 
@@ -248,11 +227,7 @@ _OF = {
         _names("BEFORE,AFTER", "the two"),
         _JOB_OF_EACH,
     ),
-    "several": together(
-        sources_alone,
-        _names("A,B,...", "the recordings, in order"),
-        _JOB_OF_EACH,
-    ),
+    "several": together(sources_alone, _names("A,B,...", "the recordings, in order"), _JOB_OF_EACH),
 }
 """Arguments and options by which a question is told its recordings."""
 

@@ -34,7 +34,7 @@ ERRORS = {
         "and `--stack` are for traces; with `--on-demand` they are given to `stepscope trigger`. `--capture` needs "
         "`--steps`, and `--steps` is for it and for `--nvtx` alone. `--for` and `--iterations` are for `--inline`, and "
         "`--for` is a time: `90s`, `10m`, `2h`."
-    ),
+    )
 }
 
 
@@ -94,11 +94,7 @@ ERRORS = {
 @click.option("--wait", type=click.IntRange(0), help="Steps to wait before the trace (default 1).")
 @click.option("--warmup", type=click.IntRange(0), help="Warm-up steps before the trace (default 1).")
 @click.option("--active", type=click.IntRange(1), help="Steps to trace (default 5).")
-@click.option(
-    "--repeat",
-    type=click.IntRange(1),
-    help="Record this many traces, one after another (default 1).",
-)
+@click.option("--repeat", type=click.IntRange(1), help="Record this many traces, one after another (default 1).")
 @recorded_ranks_option("Trace only these ranks")
 @click.option("--stack", is_flag=True, default=None, help="Include call stacks: a larger trace, slower steps.")
 @click.option("--memory", is_flag=True, default=None, help="Include memory allocations.")
@@ -109,9 +105,7 @@ ERRORS = {
     help="Also save the CUDA allocator's history, and again where memory runs out.",
 )
 @click.option(
-    "--max-mb",
-    type=click.IntRange(1),
-    help="Stop recording when the trace reaches this many MiB (default 2048).",
+    "--max-mb", type=click.IntRange(1), help="Stop recording when the trace reaches this many MiB (default 2048)."
 )
 @click.option("--start-step", type=click.IntRange(0), help="Number of the first step, for a resumed run.")
 @click.option("--no-summary", is_flag=True, help="Do not show what was recorded.")
@@ -204,8 +198,7 @@ def _ways(asked: dict[str, bool], given: dict[str, Any], *, sample: bool) -> set
     # What samples see of a profiler is not the script.
     if sample and (others := chosen - {"phases"}):
         raise _refused(
-            f"--sample and --{min(others)} cannot be combined",
-            "sample in a run of its own, or with --phases",
+            f"--sample and --{min(others)} cannot be combined", "sample in a run of its own, or with --phases"
         )
     _check_ways(chosen, given)
     return chosen
@@ -248,8 +241,7 @@ def _plan(plan: str | None, seconds: str | None, iterations: int | None, *, give
     if plan is None:
         if seconds or iterations:
             raise _refused(
-                f"--{'for' if seconds else 'iterations'} needs --inline",
-                "write for example --inline --for 10m",
+                f"--{'for' if seconds else 'iterations'} needs --inline", "write for example --inline --for 10m"
             )
         return None
     if not given_script and plan.endswith(".py"):
@@ -268,11 +260,7 @@ def _plan(plan: str | None, seconds: str | None, iterations: int | None, *, give
 
 _EVERY_STEP = ("inline", "phases")
 _SOME_STEPS = ("trace", "on-demand")
-_TAKEN_ALONE = {
-    "on-demand": {"name", "start_step"},
-    "capture": {"start_step"},
-    "nvtx": {"start_step"},
-}
+_TAKEN_ALONE = {"on-demand": {"name", "start_step"}, "capture": {"start_step"}, "nvtx": {"start_step"}}
 """Options of traces that another way to record takes; a trace takes all."""
 
 

@@ -151,13 +151,7 @@ def _nothing() -> str:
     )
 
 
-def _show(
-    question: str,
-    sources: list[Path],
-    *,
-    typed: list[Path] | None = None,
-    one_rank: bool = False,
-) -> bool:
+def _show(question: str, sources: list[Path], *, typed: list[Path] | None = None, one_rank: bool = False) -> bool:
     """Shows what some files have; whether it could.
 
     Args:

@@ -18,7 +18,7 @@ ERRORS = {
         "`stepscope plan` was given a recording that names no modules of the model, or names them "
         "only by their classes (`Linear_3`). `stepscope record --trace` keeps their paths; or "
         "name the script or the model itself."
-    ),
+    )
 }
 
 

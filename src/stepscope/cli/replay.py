@@ -18,9 +18,7 @@ from stepscope.floor.units import plural
 @click.command(name="replay", short_help="Writes a script that runs a recorded operator alone and times it.")
 @sources_argument
 @click.option(
-    "--operator",
-    metavar="NAME",
-    help="Replay this operator: scaled_dot_product_attention, aten::mm, '*norm*'.",
+    "--operator", metavar="NAME", help="Replay this operator: scaled_dot_product_attention, aten::mm, '*norm*'."
 )
 @click.option("--kernel", metavar="NAME", help="Replay the operators that launched this kernel.")
 @click.option(
@@ -31,12 +29,7 @@ from stepscope.floor.units import plural
     help="The N calls with the most time that differ in inputs (default 3).",
 )
 @click.option(
-    "-o",
-    "--output",
-    required=True,
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="The script to write.",
+    "-o", "--output", required=True, metavar="FILE", type=click.Path(path_type=Path), help="The script to write."
 )
 @reading_options
 def command(

@@ -77,12 +77,7 @@ class ScriptPlan:
             StepScopeError: the script has failed, or ended before an iteration was watched.
         """
         pid = os.getpid()
-        survey = Survey(
-            top=self.top,
-            iterations=self.iterations,
-            finished=self._finished,
-            swallowed=self._end_at_once,
-        )
+        survey = Survey(top=self.top, iterations=self.iterations, finished=self._finished, swallowed=self._end_at_once)
         waiting = threading.Timer(_SILENT_SECONDS, self._say_silent, [survey])
         waiting.daemon = True
         waiting.start()

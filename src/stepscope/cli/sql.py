@@ -7,13 +7,7 @@ from typing import Any, get_args
 import click
 
 from stepscope.answers.declare import Filter
-from stepscope.cli.choices import (
-    filter_options,
-    form_options,
-    narrowing_options,
-    reading_options,
-    sources_argument,
-)
+from stepscope.cli.choices import filter_options, form_options, narrowing_options, reading_options, sources_argument
 from stepscope.cli.output import chosen_form, put_answer
 from stepscope.cli.progress import open_watched
 

@@ -10,10 +10,7 @@ from stepscope.cli.choices import source_argument
 from stepscope.cli.say import say
 
 
-@click.command(
-    name="timeline-chart",
-    short_help="Draws the measured events of an iteration in the order they run.",
-)
+@click.command(name="timeline-chart", short_help="Draws the measured events of an iteration in the order they run.")
 @source_argument
 @click.option(
     "-o",

@@ -15,7 +15,7 @@ ERRORS = {
         "Not every rank recorded the steps that `stepscope trigger` ordered; the message says "
         "why. A rank that was already past the step needs a longer `--lead`. Files that were "
         "written are listed."
-    ),
+    )
 }
 
 

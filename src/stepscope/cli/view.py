@@ -36,9 +36,7 @@ if TYPE_CHECKING:
     help="The port on 127.0.0.1 to listen on; by default one that is free.",
 )
 @click.option(
-    "--behind",
-    metavar="URL",
-    help="Where a proxy shows the page, as in https://hub.example.org/user/ann/proxy/8765/.",
+    "--behind", metavar="URL", help="Where a proxy shows the page, as in https://hub.example.org/user/ann/proxy/8765/."
 )
 @click.option("--no-browser", is_flag=True, help="Only print the link.")
 @time_limit_option
@@ -119,9 +117,6 @@ def _open(link: str, stack: ExitStack) -> None:
 
     folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="stepscope-view-"))
     file = Path(folder) / "open.html"
-    file.write_text(
-        f'<!doctype html><meta http-equiv="refresh" content="0;url={escape(link)}">',
-        encoding="utf-8",
-    )
+    file.write_text(f'<!doctype html><meta http-equiv="refresh" content="0;url={escape(link)}">', encoding="utf-8")
     # In a thread: some browsers are waited for.
     threading.Thread(target=webbrowser.open, args=[file.as_uri()], daemon=True).start()

@@ -83,12 +83,7 @@ def over_ranks(ranks: Sequence[RankMean]) -> Timing:
     fewest = min(rank.known_by for rank in ranks)
     errors = [rank.std_ns / math.sqrt(rank.known_by) for rank in ranks if rank.std_ns is not None and rank.known_by > 1]
     whole = len(errors) == len(ranks)
-    return Timing(
-        mean,
-        sum(rank.samples for rank in ranks),
-        sum(errors) / len(errors) if whole else None,
-        fewest - 1,
-    )
+    return Timing(mean, sum(rank.samples for rank in ranks), sum(errors) / len(errors) if whole else None, fewest - 1)
 
 
 def interval_of_change(before: Timing, after: Timing) -> tuple[float, float] | None:

@@ -23,15 +23,8 @@ COMMUNICATION = "exposed communication"
 TRANSFER = "exposed transfer"
 IMBALANCE = "imbalance"
 """`TRANSFER` and this are the parts of exposed communication where all ranks were recorded."""
-_ON_DEVICE = {
-    "computation": "computation",
-    "exposed_communication": COMMUNICATION,
-    "exposed_copy": "exposed copies",
-}
-_IDLE = {
-    "input": ("dataloader",),
-    "host": ("runtime", "cpu_exec"),
-}
+_ON_DEVICE = {"computation": "computation", "exposed_communication": COMMUNICATION, "exposed_copy": "exposed copies"}
+_IDLE = {"input": ("dataloader",), "host": ("runtime", "cpu_exec")}
 """Idle time of the device by what the host did: it waited for a batch, or was busy."""
 
 Steps = dict[int, dict[tuple[int, int], dict[str, int]]]

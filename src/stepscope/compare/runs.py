@@ -24,10 +24,7 @@ _SMALL = 0.01
 FEWEST_SIZES = 3
 """Numbers of ranks that a model of two parameters needs to say how far off it is."""
 _MODELS: dict[str, dict[str, Callable[[int], float]]] = {
-    "weak": {
-        "t = a + b log2(ranks)": math.log2,
-        "t = a + b (1 - 1/ranks)": lambda ranks: 1 - 1 / ranks,
-    },
+    "weak": {"t = a + b log2(ranks)": math.log2, "t = a + b (1 - 1/ranks)": lambda ranks: 1 - 1 / ranks},
     "strong": {"t = a + b / ranks": lambda ranks: 1 / ranks},
 }
 """How a label's time is continued to twice the ranks, by mode: what collectives over trees or rings take; Amdahl's

@@ -25,7 +25,7 @@ ERRORS = {
         "`--limits measured` compares with what `stepscope calibrate` measured, and nothing was "
         "measured yet. Run it on the machine that the recording comes from; the file it names can "
         "be copied to another."
-    ),
+    )
 }
 
 

@@ -10,10 +10,7 @@ from collections.abc import Iterable
 SIZES: dict[str, int] = {
     name: size
     for size, names in (
-        (
-            1,
-            "float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz float8_e8m0fnu float4_e2m1fn_x2",
-        ),
+        (1, "float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz float8_e8m0fnu float4_e2m1fn_x2"),
         (1, "int8 uint8 bool qint8 quint8"),
         (2, "float16 bfloat16 int16 uint16"),
         (4, "float32 int32 uint32 qint32 complex32"),
@@ -71,10 +68,7 @@ _COLLECTIVE: dict[str, str] = {
 _SCALAR_TYPE: dict[int, str] = {
     first + place: name
     for first, names in (
-        (
-            0,
-            "uint8 int8 int16 int32 int64 float16 float32 float64 complex32 complex64 complex128 bool",
-        ),
+        (0, "uint8 int8 int16 int32 int64 float16 float32 float64 complex32 complex64 complex128 bool"),
         (12, "qint8 quint8 qint32 bfloat16"),
         (23, "float8_e5m2 float8_e4m3fn float8_e5m2fnuz float8_e4m3fnuz uint16 uint32 uint64"),
         (44, "float8_e8m0fnu float4_e2m1fn_x2"),

@@ -45,7 +45,7 @@ ERRORS = {
     "hardware-file": (
         "The file that describes devices and their limits cannot be used. It is TOML with "
         "`[[device]]` rows, like the one that StepScope brings along."
-    ),
+    )
 }
 
 

@@ -104,10 +104,7 @@ _GRADIENTS = _compiled(
         "convolution.input_gradient",
         r"(?i)dgrad|bprop_data|igemm_bwd_|naive_conv_\w*_bwd_|conv_depthwise[23]d_backward_kernel",
     ),
-    (
-        "convolution.weight_gradient",
-        r"(?i)wgrad|igemm_wrw_|naive_conv_\w*_wrw_|conv_depthwise[23]d_(grad_)?weight",
-    ),
+    ("convolution.weight_gradient", r"(?i)wgrad|igemm_wrw_|naive_conv_\w*_wrw_|conv_depthwise[23]d_(grad_)?weight"),
 )
 """The gradients of a convolution by what cuDNN and CUTLASS (`dgrad`), MIOpen (`wrw`: with respect to
 weights) and torch call their kernels. That of the bias is a sum, which torch calls as an operator of

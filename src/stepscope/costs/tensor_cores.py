@@ -103,11 +103,7 @@ _USED = _rules(
     ),
     ("memory-efficient attention", r"fmha_cutlass[FB]_f16\w*_sm75", "Turing"),
     ("memory-efficient attention", r"fmha_cutlass[FB]_f16\w*_sm70", "Volta"),
-    (
-        "flash attention 2",
-        r"flash_(fwd|bwd)_\w*kernel|flash_fwd_splitkv|Flash_(fwd|bwd)_kernel_traits",
-        "Ampere",
-    ),
+    ("flash attention 2", r"flash_(fwd|bwd)_\w*kernel|flash_fwd_splitkv|Flash_(fwd|bwd)_kernel_traits", "Ampere"),
     ("cuDNN attention", r"cudnn_generated\w*sdpa\w*|cudnn\w*flash_(fprop|bprop)"),
     ("CUTLASS 3", r"cutlass3x_sm1[02]\d|sm1[02]\d_\w*tensorop", "Blackwell"),
     ("CUTLASS 3", r"cutlass3x_sm90|MainloopSm90", "Hopper"),
@@ -116,12 +112,7 @@ _USED = _rules(
     ("CUTLASS for Turing", r"cutlass_75_\w*tensorop", "Turing"),
     ("CUTLASS for Volta", r"cutlass_70_\w*tensorop", "Volta"),
     ("CUTLASS for Ada", r"cutlass_89_\w*tensorop", "Ada"),
-    (
-        "TF32 on tensor cores",
-        r"tensorop_\w*tf32|tf32f32_tf32f32|f32f32_tf32f32|tfloat32_t",
-        "Ampere",
-        "tf32",
-    ),
+    ("TF32 on tensor cores", r"tensorop_\w*tf32|tf32f32_tf32f32|f32f32_tf32f32|tfloat32_t", "Ampere", "tf32"),
     ("CUTLASS for Ampere", r"cutlass_8[06]_\w*tensorop_s1688gemm_(?!f16|bf16)", "Ampere", "tf32"),
     ("CUTLASS for Ampere", r"cutlass_8[06]_\w*tensorop", "Ampere"),
     ("xmma for Hopper", r"sm90_xmma", "Hopper"),
@@ -130,10 +121,7 @@ _USED = _rules(
     ("xmma for Turing", r"sm75_xmma", "Turing"),
     ("xmma for Volta", r"sm7[02]_xmma", "Volta"),
     ("xmma for Blackwell", r"sm1[02]\d_xmma", "Blackwell"),
-    (
-        "xmma",
-        r"xmma_(gemm|implicit_gemm|sparse_gemm|sparse_conv|warp_specialized|fprop|dgrad|wgrad)",
-    ),
+    ("xmma", r"xmma_(gemm|implicit_gemm|sparse_gemm|sparse_conv|warp_specialized|fprop|dgrad|wgrad)"),
     ("Volta's instruction in the name", r"[hs]884", "Volta", "float16"),
     ("Ampere's instruction in the name", r"(?<!\d)(16816|161616|16832|16864)(?!\d)", "Ampere"),
     ("Turing's instruction in the name", r"turing_\w*[hsci]1688|[hc]1688|i8816", "Turing"),
@@ -286,11 +274,7 @@ class Misaligned(NamedTuple):
 
 
 def misaligned(
-    operator: str,
-    dims: str | None,
-    types: str | None = None,
-    strides: str | None = None,
-    values: str | None = None,
+    operator: str, dims: str | None, types: str | None = None, strides: str | None = None, values: str | None = None
 ) -> list[Misaligned]:
     """List the sizes of a product or convolution that are no multiple of 16 bytes.
 

@@ -23,10 +23,7 @@ _ALONG = by_name(
 """Position of the indices, and of the tensor that they index along the dimension of input 1."""
 
 _CLASSES = by_name(
-    (
-        "cross_entropy_loss nll_loss nll_loss_nd nll_loss_forward nll_loss2d nll_loss2d_forward",
-        (1, 0),
-    ),
+    ("cross_entropy_loss nll_loss nll_loss_nd nll_loss_forward nll_loss2d nll_loss2d_forward", (1, 0)),
     ("nll_loss_backward nll_loss2d_backward", (2, 1)),
 )
 """Position of the targets, and of the tensor whose classes they name."""

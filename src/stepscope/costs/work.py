@@ -213,12 +213,7 @@ class Models(list[Model]):
     """The models of a family, each declared beside its formula."""
 
     def add(
-        self,
-        formula: str,
-        names: str | tuple[str, ...],
-        *,
-        composites: str = "",
-        **more: Any,
+        self, formula: str, names: str | tuple[str, ...], *, composites: str = "", **more: Any
     ) -> Callable[[Count], Count]:
         """Declares the decorated function as the formula of some operators.
 
@@ -263,12 +258,7 @@ def sized(elements: int, dtype: str | None) -> int | None:
 
 
 def of_lists(
-    formula: str,
-    tensors: tuple[Tensor, ...],
-    flops: int,
-    read: int | None,
-    written: int | None,
-    unit: Unit = "vector",
+    formula: str, tensors: tuple[Tensor, ...], flops: int, read: int | None, written: int | None, unit: Unit = "vector"
 ) -> Work:
     """Work on lists of tensors of one type, which recorders leave out."""
     dtype = tensors[0].dtype

@@ -14,7 +14,7 @@ ERRORS = {
     "bad-steps": (
         "The steps that a profiler is to record are one number or one range, both ends included: `100` or "
         "`100-102`. Steps count from 0, as [recording](recording.md#scripts-unchanged) counts them."
-    ),
+    )
 }
 
 SIGNALS = ("cuda-profiler", "nvtx", "itt", "roctx")

@@ -50,9 +50,7 @@ def parse_numbers(text: str) -> tuple[int, ...]:
 
 def _bad_numbers(text: str) -> UsageError:
     return UsageError(
-        f"{text!r} is not a list of numbers",
-        hint="write numbers and ranges, as in 0,2-5",
-        slug="bad-number-list",
+        f"{text!r} is not a list of numbers", hint="write numbers and ranges, as in 0,2-5", slug="bad-number-list"
     )
 
 

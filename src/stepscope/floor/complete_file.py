@@ -27,7 +27,7 @@ ERRORS = {
         "The answer cannot be written to this file: its folder is missing, is full, or you may not "
         "write to it, or it is a directory or a disk. Nothing is left behind. Devices, pipes and "
         "`/dev/stdout` are written into."
-    ),
+    )
 }
 
 

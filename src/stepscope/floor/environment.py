@@ -13,13 +13,7 @@ from typing import Any
 from stepscope.floor.ranks import RANK_VARIABLES
 
 _KEPT = frozenset(
-    (
-        "CUDA_DEVICE_MAX_CONNECTIONS",
-        "CUDA_LAUNCH_BLOCKING",
-        "CUDA_VISIBLE_DEVICES",
-        "OMP_NUM_THREADS",
-        *RANK_VARIABLES,
-    )
+    ("CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_LAUNCH_BLOCKING", "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", *RANK_VARIABLES)
 )
 _KEPT_BEGINNINGS = ("NCCL_", "PYTORCH_", "TORCH_")
 _ENVIRONMENT = re.compile(r"(?:.*_)?env(?:iron(?:ment)?)?s?(?:_?var(?:iable)?s?)?", re.IGNORECASE)

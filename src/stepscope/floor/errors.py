@@ -16,7 +16,7 @@ ERRORS = {
         "The recording, or the answer, needs more memory than the machine has. A part of it may fit: fewer "
         "ranks (`--rank`), fewer steps (`stepscope import SRC --steps 3-5 -o DIR`), or no Python frames "
         "(`--no-python-stack`)."
-    ),
+    )
 }
 
 

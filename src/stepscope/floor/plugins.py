@@ -36,7 +36,7 @@ ERRORS = {
         "A package that adds something to StepScope failed; the message names it and what Python says. "
         "It is a fault of that package and not of the recording: report it to whoever made it. With "
         "`STEPSCOPE_PLUGINS=no` all plug-ins are left out. See [plug-ins](plugins.md)."
-    ),
+    )
 }
 
 _GROUP = "stepscope."

@@ -106,12 +106,7 @@ _BARE_RANK = _Launcher("RANK", "RANK", ("LOCAL_RANK",), ("WORLD_SIZE",), ("LOCAL
 _LAUNCHERS = (
     _TORCHRUN,
     _Launcher(
-        "PALS",
-        "PALS_RANKID",
-        ("PALS_LOCAL_RANKID",),
-        ("PALS_SIZE", "PMI_SIZE"),
-        ("PALS_LOCAL_SIZE",),
-        ("PALS_NODEID",),
+        "PALS", "PALS_RANKID", ("PALS_LOCAL_RANKID",), ("PALS_SIZE", "PMI_SIZE"), ("PALS_LOCAL_SIZE",), ("PALS_NODEID",)
     ),
     _Launcher(
         "jsrun",
@@ -130,11 +125,7 @@ _LAUNCHERS = (
     ),
     _Launcher("PMIx", "PMIX_RANK", (), ("PMIX_SIZE", "OMPI_COMM_WORLD_SIZE")),
     _Launcher(
-        "PMI",
-        "PMI_RANK",
-        ("PMI_LOCAL_RANK", "MPI_LOCALRANKID"),
-        ("PMI_SIZE",),
-        ("PMI_LOCAL_SIZE", "MPI_LOCALNRANKS"),
+        "PMI", "PMI_RANK", ("PMI_LOCAL_RANK", "MPI_LOCALRANKID"), ("PMI_SIZE",), ("PMI_LOCAL_SIZE", "MPI_LOCALNRANKS")
     ),
     _Launcher(
         "MVAPICH",

@@ -8,14 +8,7 @@ _TIME = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
 _BYTES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 _BANDWIDTHS = ((1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s"))
 
-_SUFFIXES = {
-    "ns": 1,
-    "us": 1_000,
-    "ms": 1_000_000,
-    "s": 1_000_000_000,
-    "m": 60_000_000_000,
-    "h": 3_600_000_000_000,
-}
+_SUFFIXES = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000, "m": 60_000_000_000, "h": 3_600_000_000_000}
 """Endings of durations that people type; of several that fit the first counts."""
 
 NOT_MEASURED = "–"

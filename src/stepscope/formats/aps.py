@@ -139,13 +139,7 @@ def _finished(row: Row | None, said: list[str], *, measured: bool) -> Iterator[R
 
 def _row(metric: str, text: str) -> Row:
     name = next((kind for end, kind in KINDS.items() if f" / {metric}".endswith(f" / {end}")), None)
-    row: Row = {
-        "report": "APS",
-        "metric": metric,
-        "kind": name,
-        "confirmed": True,
-        "text": text or None,
-    }
+    row: Row = {"report": "APS", "metric": metric, "kind": name, "confirmed": True, "text": text or None}
     found = _VALUE.fullmatch(text)
     unit = (found["unit"] or "") if found else ""
     if found is None or (unit and unit.lower() not in _UNITS and unit not in _WORDS):
@@ -169,22 +163,5 @@ def _row(metric: str, text: str) -> Row:
 
 
 _UNITS = frozenset(
-    {
-        "%",
-        "s",
-        "ms",
-        "us",
-        "ghz",
-        "mhz",
-        "hz",
-        "b",
-        "kb",
-        "mb",
-        "gb",
-        "tb",
-        "gb/s",
-        "mb/s",
-        "kb/s",
-        "tb/s",
-    }
+    {"%", "s", "ms", "us", "ghz", "mhz", "hz", "b", "kb", "mb", "gb", "tb", "gb/s", "mb/s", "kb/s", "tb/s"}
 )

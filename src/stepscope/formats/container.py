@@ -351,9 +351,7 @@ def unreadable(label: str, error: OSError) -> SourceError:
         return SourceError(f"{label} does not exist", hint="check the path", slug="no-such-file")
     if isinstance(error, PermissionError):
         return SourceError(
-            f"{label} may not be read: {reason}",
-            hint="ask its owner for read permission",
-            slug="no-permission",
+            f"{label} may not be read: {reason}", hint="ask its owner for read permission", slug="no-permission"
         )
     return SourceError(
         f"{label} cannot be read: {reason}",

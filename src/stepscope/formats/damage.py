@@ -15,7 +15,7 @@ ERRORS = {
     "damaged-source": (
         "`--strict` was given, and a file had to be repaired, lost events, or ends too early. "
         "Without `--strict` everything that is intact is used, and the answers say what was lost."
-    ),
+    )
 }
 
 
@@ -52,8 +52,7 @@ CLASSES: dict[str, Damage] = {
         uncounted=True,
     ),
     "unfinished_database": Damage(
-        "a -journal lies beside the database: it is being written, or its writer was killed",
-        uncounted=True,
+        "a -journal lies beside the database: it is being written, or its writer was killed", uncounted=True
     ),
     "byte_order_mark": Damage("a byte order mark was skipped", harmless=True),
     "trailing_nuls": Damage("zero bytes after the end were skipped", harmless=True),

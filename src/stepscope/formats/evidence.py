@@ -51,13 +51,7 @@ _OF_ALL: tuple[Evidence, ...] = ("file", "run")
 
 EVERYTHING: tuple[Evidence, ...] = tuple(kind for kind in MEANINGS if kind not in _OF_ALL)
 
-DEVICE_WORK: tuple[Evidence, ...] = (
-    "devices",
-    "device-work",
-    "device-times",
-    "kernel-names",
-    "stream-order",
-)
+DEVICE_WORK: tuple[Evidence, ...] = ("devices", "device-work", "device-times", "kernel-names", "stream-order")
 """What sums over device work rest on."""
 LAUNCHED_WORK: tuple[Evidence, ...] = (*DEVICE_WORK, "launches", "replayed-operators")
 """What sums over the device work that calls on the host launched rest on."""

@@ -14,8 +14,7 @@ UNKNOWN = "[unknown]"
 """A frame whose function is not known."""
 
 _PARTS = re.compile(
-    r"(?:(?P<library>[^!();<>\s][^!();<>]*)!(?!=))?(?:(?P<file>[^;]+?)\((?P<line>\d*)\): )?(?P<function>.*)",
-    re.DOTALL,
+    r"(?:(?P<library>[^!();<>\s][^!();<>]*)!(?!=))?(?:(?P<file>[^;]+?)\((?P<line>\d*)\): )?(?P<function>.*)", re.DOTALL
 )
 _FOLDERS = re.compile(r".*[/\\]")
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")

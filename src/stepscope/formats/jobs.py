@@ -281,8 +281,7 @@ def _describe(jobs: list[Job]) -> None:
         told = list(zip(*(_words(job) for job in jobs), strict=True))
         varying = [words for words in told if len(set(words)) > 1]
         enough = next(
-            (n for n in range(1, len(varying)) if len(set(zip(*varying[:n], strict=True))) == len(jobs)),
-            len(varying),
+            (n for n in range(1, len(varying)) if len(set(zip(*varying[:n], strict=True))) == len(jobs)), len(varying)
         )
         ranks = Counter(rank for job in jobs for rank in {one.rank for one in job.files})
         if len(set(zip(*told[:_OF_THE_SAME], strict=True))) == 1 and max(ranks.values()) == 1:

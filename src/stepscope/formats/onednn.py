@@ -46,7 +46,7 @@ ERRORS = {
     "too-many-primitives": (
         "A log of oneDNN holds more than a gigabyte of primitives that differ from one another: it is damaged, or of a "
         "job whose shapes never repeat. Give a part of it."
-    ),
+    )
 }
 
 

@@ -64,13 +64,7 @@ def _rows(member: Member, report: ReadReport) -> Iterator[Row]:
 
 
 def _row(name: str, text: str, unit: str | None) -> Row:
-    row: Row = {
-        "report": "perf stat",
-        "metric": name,
-        "kind": KINDS.get(name),
-        "confirmed": True,
-        "unit": unit,
-    }
+    row: Row = {"report": "perf stat", "metric": name, "kind": KINDS.get(name), "confirmed": True, "unit": unit}
     try:
         return row | {"value": float(text.replace(",", ""))}
     except ValueError:

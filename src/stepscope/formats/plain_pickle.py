@@ -80,14 +80,7 @@ def load(stream: Readable, label: str, take: Callable[[dict[Any, Any]], Any]) ->
     """
     try:
         return _run(stream, label, take)
-    except (
-        IndexError,
-        TypeError,
-        AttributeError,
-        ValueError,
-        struct.error,
-        OverflowError,
-    ) as error:
+    except (IndexError, TypeError, AttributeError, ValueError, struct.error, OverflowError) as error:
         raise _damaged(label, "it breaks off or is corrupt") from error
 
 

@@ -20,13 +20,7 @@ from stepscope.floor.errors import SourceError
 from stepscope.formats import vocabulary
 from stepscope.formats.container import Member
 from stepscope.formats.nvtx.calls import operator_name
-from stepscope.formats.nvtx.markers import (
-    LONGEST_LITERAL,
-    Marker,
-    base_name,
-    parse_marker,
-    python_literal,
-)
+from stepscope.formats.nvtx.markers import LONGEST_LITERAL, Marker, base_name, parse_marker, python_literal
 from stepscope.formats.nvtx.ranges import NONE, Ranges
 from stepscope.formats.nvtx.rows import range_tables, role_of
 from stepscope.formats.options import ReadOptions

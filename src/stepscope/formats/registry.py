@@ -103,18 +103,8 @@ FORMATS: tuple[Format, ...] = (
         timed=False,
         processes=_function("inline.reader", "processes"),
     ),
-    _format(
-        "inline.phases",
-        "phases",
-        "phases of training steps (.phases.json) of StepScope",
-        timed=False,
-    ),
-    _format(
-        "inline.host",
-        "host",
-        "what stepscope record --sample measured of its process (.host.json)",
-        timed=False,
-    ),
+    _format("inline.phases", "phases", "phases of training steps (.phases.json) of StepScope", timed=False),
+    _format("inline.host", "host", "what stepscope record --sample measured of its process (.host.json)", timed=False),
     Format(
         name="kineto",
         title="trace of torch.profiler (Kineto), or another in Chrome's trace format",
@@ -125,10 +115,7 @@ FORMATS: tuple[Format, ...] = (
         perhaps=_function("kineto.reader", "may_be_kineto"),
     ),
     _format(
-        "nvprof.reader",
-        "nvprof",
-        "database of nvprof (nvprof -o FILE), best with the markers of PyProf",
-        memory=3.0,
+        "nvprof.reader", "nvprof", "database of nvprof (nvprof -o FILE), best with the markers of PyProf", memory=3.0
     ),
     _format(
         "nvprof.metric_sums",
@@ -136,17 +123,8 @@ FORMATS: tuple[Format, ...] = (
         "metrics and events of kernels as nvprof prints them (--metrics, --events), as text or CSV",
         timed=False,
     ),
-    _format(
-        "nvprof.log",
-        "nvprof-log",
-        "log of nvprof (--print-gpu-trace, --print-api-trace), as text or CSV",
-    ),
-    _format(
-        "pyprof",
-        "pyprof",
-        "list of kernels (.dict) that PyProf made of a database of nvprof",
-        timed=False,
-    ),
+    _format("nvprof.log", "nvprof-log", "log of nvprof (--print-gpu-trace, --print-api-trace), as text or CSV"),
+    _format("pyprof", "pyprof", "list of kernels (.dict) that PyProf made of a database of nvprof", timed=False),
     _format(
         "nsys.reader",
         "nsys",
@@ -162,24 +140,11 @@ FORMATS: tuple[Format, ...] = (
         perhaps=_function("counters.ncu", "may_be"),
     ),
     _format(
-        "sampled.speedscope",
-        "speedscope",
-        "profile in speedscope's format (py-spy record -f speedscope)",
-        timed=False,
+        "sampled.speedscope", "speedscope", "profile in speedscope's format (py-spy record -f speedscope)", timed=False
     ),
-    _format(
-        "vtune",
-        "vtune",
-        "report of Intel VTune as CSV (vtune -report hotspots -format csv)",
-        timed=False,
-    ),
+    _format("vtune", "vtune", "report of Intel VTune as CSV (vtune -report hotspots -format csv)", timed=False),
     _format("onednn", "onednn", "verbose log of oneDNN, DNNL or MKL-DNN (ONEDNN_VERBOSE=1)", timed=False),
-    _format(
-        "aps",
-        "aps",
-        "summary of Intel's Application Performance Snapshot as text (aps-report DIR)",
-        timed=False,
-    ),
+    _format("aps", "aps", "summary of Intel's Application Performance Snapshot as text (aps-report DIR)", timed=False),
     _format("perf_stat", "perf-stat", "counts of Linux perf (perf stat -o FILE)", timed=False),
     _format(
         "sampled.perf_script",

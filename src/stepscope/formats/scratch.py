@@ -59,10 +59,7 @@ class Scratch:
         return self
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Closes it; what lies in its files stays readable while anyone holds on to it."""
         _OPEN.reset(self._before)

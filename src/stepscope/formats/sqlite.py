@@ -43,7 +43,7 @@ ERRORS = {
     "database-damaged": (
         "A database of nvprof or Nsight Systems cannot be read: it was copied in part, or the profiler "
         "was killed while it wrote. Copy it again, export it again, or profile again."
-    ),
+    )
 }
 
 
@@ -224,11 +224,7 @@ class Database:
                 codes.clear()
 
     def _chunks(
-        self,
-        table: str,
-        kinds: dict[str, str],
-        only: Only | None,
-        numbering: dict[str, dict[Any, int]],
+        self, table: str, kinds: dict[str, str], only: Only | None, numbering: dict[str, dict[Any, int]]
     ) -> Iterator[dict[str, pa.Array]]:
         """Rows in order; names as their place in `numbering`."""
         known = self._columns.get(table, frozenset())
@@ -242,11 +238,7 @@ class Database:
             }
 
     def _present(
-        self,
-        table: str,
-        kinds: dict[str, str],
-        where: str,
-        numbering: dict[str, dict[Any, int]],
+        self, table: str, kinds: dict[str, str], where: str, numbering: dict[str, dict[Any, int]]
     ) -> Iterator[dict[str, pa.Array]]:
         """The columns that a table has, some tens of thousands of rows at a time."""
         asked = ", ".join(_of_type(sql_name(name), kind) for name, kind in kinds.items())
@@ -363,10 +355,7 @@ class Database:
             return []
         source = f"FROM {sql_name(table)} WHERE {self._where(table, only) or 'TRUE'}"
         found: list[Any] = []
-        for fits in (
-            "{0} BETWEEN 0 AND {1:d}",
-            "typeof({0}) = 'integer' AND {0} BETWEEN 0 AND {1:d}",
-        ):
+        for fits in ("{0} BETWEEN 0 AND {1:d}", "typeof({0}) = 'integer' AND {0} BETWEEN 0 AND {1:d}"):
             asked = ", ".join(
                 f"{which}(CASE WHEN {fits.format(one, most - 1)} THEN {one} END)"
                 for one in there

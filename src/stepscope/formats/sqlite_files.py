@@ -34,9 +34,7 @@ def opened(member: Member, layout: Layout) -> Iterator[Database]:
         if not layout.looks_like(head):
             kind = what_is(head)
             raise SourceError(
-                f"{member.label}: not a database of {layout.tool} ({kind})",
-                hint=advice(kind),
-                slug="not-a-trace",
+                f"{member.label}: not a database of {layout.tool} ({kind})", hint=advice(kind), slug="not-a-trace"
             )
         if _lies_plain(member):
             with _connected(member.path, member.label, layout) as database:

@@ -110,10 +110,7 @@ _RUNTIME_ROLES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("launch", _LAUNCH),
     ("copy", lazily(r"Memcpy|^urEnqueue(?:USM)?Mem\w*Cop|^cuMemcpy")),
     ("fill", lazily(r"Memset|^urEnqueue(?:USM)?\w*Fill|^cuMemset")),
-    (
-        "synchronize",
-        lazily(r"Synchronize|StreamWaitEvent|EventQuery|StreamQuery|^ur\w+(?:Finish|Wait)$"),
-    ),
+    ("synchronize", lazily(r"Synchronize|StreamWaitEvent|EventQuery|StreamQuery|^ur\w+(?:Finish|Wait)$")),
     (
         "allocate",
         lazily(r"Malloc|Free|HostAlloc|HostRegister|Mem(?:Alloc|Create|Map|Unmap|Release)|^urUSM\w+(?:Alloc|Free)"),
@@ -431,10 +428,7 @@ _COUNTER_KINDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     for kind, pattern in (
         ("sm_active", r"SMs? Active\b|sm__cycles_active\."),
         ("sm_issue", r"SM Issue\b|sm__inst_executed_realtime\."),
-        (
-            "tensor_active",
-            r"Tensor Active\b|sm__(?:pipe|inst_executed_pipe)_(?:tensor|shared)_?\w*\.",
-        ),
+        ("tensor_active", r"Tensor Active\b|sm__(?:pipe|inst_executed_pipe)_(?:tensor|shared)_?\w*\."),
         ("compute_active", r"GR Active\b|gr__cycles_active\."),
         ("compute_warps", r"Compute Warps in Flight\b|tpc__warps_active_shader_cs_realtime\."),
         ("dram_read", r"DRAM Read (?:Bandwidth|Throughput)|dram__read_throughput\."),

@@ -91,12 +91,7 @@ def read(member: Member, _: ReadOptions | None = None) -> RankTables:
         )
     if not found.confirmed:
         report.note("untried_layout", count=report.kept)
-    return RankTables(
-        Facts(tool="VTune"),
-        report,
-        host_metric=from_rows("host_metric", metrics),
-        **samples.tables(),
-    )
+    return RankTables(Facts(tool="VTune"), report, host_metric=from_rows("host_metric", metrics), **samples.tables())
 
 
 def _header(line: str) -> tuple[str, list[str]] | None:

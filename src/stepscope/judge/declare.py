@@ -74,12 +74,7 @@ def worth(what: str, part: float, source: str = _LITTLE) -> Threshold:
     return Threshold(f"{what}, of the step", part, "ratio", source)
 
 
-LEADING = Threshold(
-    "a loss that leads, of the step",
-    0.15,
-    "ratio",
-    "TraceLens: computation below 85 % of the total",
-)
+LEADING = Threshold("a loss that leads, of the step", 0.15, "ratio", "TraceLens: computation below 85 % of the total")
 FILLED = Threshold(
     "part of the step that work fills, below which the largest loss leads whatever its size",
     0.50,

@@ -81,10 +81,7 @@ class Group:
         # A kernel's name may mislead (an embedding's "gemm"); an operator with a model does not.
         if self.model is not None and not self.model.is_eligible and not self.use.used:
             return False
-        return self.use.rule not in (
-            "helpers that multiply nothing",
-            "matrix times vector and other small products",
-        )
+        return self.use.rule not in ("helpers that multiply nothing", "matrix times vector and other small products")
 
     @cached_property
     def dtype(self) -> str | None:

@@ -62,9 +62,7 @@ def stream_waits(facts: Facts) -> list[Row]:
 def in_words(waits: list[Row]) -> str:
     """Where most of the waiting is, to end a sentence with; empty where no place has much of it."""
     places = merged(
-        ({"where": row["where"], "share_ratio": row["share_ratio"]} for row in waits),
-        "where",
-        adding=("share_ratio",),
+        ({"where": row["where"], "share_ratio": row["share_ratio"]} for row in waits), "where", adding=("share_ratio",)
     )
     named = sorted(places, key=lambda row: -row["share_ratio"])[:2]
     return ", ".join(

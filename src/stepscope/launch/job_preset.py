@@ -20,7 +20,7 @@ ERRORS = {
     "job-preset": (
         "A preset of `stepscope jobscript` is one of those that StepScope brings along, or a TOML file of "
         "your own. Its keys are listed in [Job scripts](jobscripts.md#a-preset-of-your-own)."
-    ),
+    )
 }
 
 
@@ -140,7 +140,5 @@ def _is_line(value: Any) -> bool:
 
 def _wrong(where: str, why: str) -> UsageError:
     return UsageError(
-        f"{where}: {why}",
-        hint="correct the preset; docs/jobscripts.md lists its keys",
-        slug="job-preset",
+        f"{where}: {why}", hint="correct the preset; docs/jobscripts.md lists its keys", slug="job-preset"
     )

@@ -19,7 +19,7 @@ ERRORS = {
     "bad-jobscript": (
         "An account, a queue, a wall time or a directive stands in a line that the scheduler reads, not a shell: "
         "it is one word of letters, digits and `.:@+-_`, and a directive one line."
-    ),
+    )
 }
 
 
@@ -196,7 +196,5 @@ def _directive(text: str) -> str:
 
 def _bad(message: str) -> UsageError:
     return UsageError(
-        message,
-        hint="give it as the scheduler takes it on its command line, without quotes",
-        slug="bad-jobscript",
+        message, hint="give it as the scheduler takes it on its command line, without quotes", slug="bad-jobscript"
     )

@@ -20,7 +20,7 @@ ERRORS = {
         "`--steps`, and the tools that are `stepscope record`, run the command's Python script under StepScope. "
         "That needs a command that starts one, `python train.py` or `python -m package.train`, with the Python that "
         "has StepScope. In any other program `stepscope.capture()` marks the steps that matter."
-    ),
+    )
 }
 
 _VALUED = frozenset({"-W", "-X", "--check-hash-based-pycs"})

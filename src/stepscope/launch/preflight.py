@@ -18,7 +18,7 @@ ERRORS = {
     "no-tool": (
         "The tool is not on the PATH of this process. Inside a container, or in a step of a job, the PATH may be another "
         "than in your shell: load its module there, or name its folder in PATH."
-    ),
+    )
 }
 
 SPACE_WANTED = 1 << 30

@@ -204,10 +204,7 @@ def _profiled(asked: Asked, process: Process, stem: Path) -> Launched | None:
     for words in wrong:
         warn(f"rank {process.rank}: {words}")
     return Launched(
-        status,
-        files,
-        speaks=_is_lowest(asked.ranks, process),
-        was_told_to_end=ended.told_to_end is not None,
+        status, files, speaks=_is_lowest(asked.ranks, process), was_told_to_end=ended.told_to_end is not None
     )
 
 

@@ -18,20 +18,13 @@ ERRORS = {
     "tool-option": (
         "The tool does not do what was asked, in the version that was found; the message says what. Options of the tool "
         "itself stand between two `--`: `stepscope launch --tool nsys -- --cuda-memory-usage=true -- python train.py`."
-    ),
+    )
 }
 
 Way = Literal["around", "inside", "record"]
 
 Need = Literal[
-    "gpu-counters",
-    "perf-events",
-    "hardware-events",
-    "temporary-space",
-    "one-cupti",
-    "ptrace",
-    "ptrace-any",
-    "ncu-lock",
+    "gpu-counters", "perf-events", "hardware-events", "temporary-space", "one-cupti", "ptrace", "ptrace-any", "ncu-lock"
 ]
 
 

@@ -47,13 +47,4 @@ def read_arrows(flow: pa.Table, category: str, thread: pa.Table) -> Arrows:
     starts = starts[np.argsort(flow_id[starts], kind="stable")]
     at = places(flow_id[starts], flow_id[ends])
     starts, ends = starts[at[at >= 0]], ends[at >= 0]
-    return Arrows(
-        thread_of[starts],
-        time[starts],
-        thread_of[ends],
-        time[ends],
-        pid[ends],
-        tid[ends],
-        pids,
-        tids,
-    )
+    return Arrows(thread_of[starts], time[starts], thread_of[ends], time[ends], pid[ends], tid[ends], pids, tids)

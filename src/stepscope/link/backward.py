@@ -16,16 +16,7 @@ from numpy.typing import NDArray
 
 from stepscope.link.arrows import read_arrows
 from stepscope.link.columns import numbers, places
-from stepscope.link.host import (
-    BACKWARD,
-    DATALOADER,
-    NOWHERE,
-    OPERATOR,
-    OPTIMIZER,
-    STEP,
-    ZERO_GRAD,
-    Host,
-)
+from stepscope.link.host import BACKWARD, DATALOADER, NOWHERE, OPERATOR, OPTIMIZER, STEP, ZERO_GRAD, Host
 from stepscope.schema.arrays import Int32s, Int64s
 
 Directions = NDArray[np.int8]

@@ -25,11 +25,7 @@ from stepscope.link.replays import Replays
 from stepscope.schema.arrays import Int32s, Int64s
 from stepscope.schema.tables import TABLES
 
-_NUMBERED = {
-    "input_id": "operator_input",
-    "kernel_source_id": "kernel_source",
-    "stack_id": "call_stack",
-}
+_NUMBERED = {"input_id": "operator_input", "kernel_source_id": "kernel_source", "stack_id": "call_stack"}
 _Numbers = Callable[[Int32s], Int32s]
 
 
@@ -166,12 +162,7 @@ def _operators(source: Captured) -> Int32s:
 
 
 def _events(
-    source: Captured,
-    kept: NDArray[np.bool_],
-    place: NDArray[Any],
-    number: int,
-    first_id: int,
-    own: dict[str, _Numbers],
+    source: Captured, kept: NDArray[np.bool_], place: NDArray[Any], number: int, first_id: int, own: dict[str, _Numbers]
 ) -> tuple[pa.Table, dict[str, Int32s]]:
     """The kept events as rows of `captured_event`, and their columns as numbers."""
     columns = {name: values[kept] for name, values in source.events.items()}

@@ -20,17 +20,7 @@ from numpy.typing import NDArray
 
 from stepscope.link.collectives import Told, what_is_told
 from stepscope.link.columns import words
-from stepscope.link.host import (
-    ANNOTATION,
-    CAPTURE_BEGIN,
-    CAPTURE_END,
-    COPY,
-    FILL,
-    LAUNCH,
-    NOWHERE,
-    OPERATOR,
-    Host,
-)
+from stepscope.link.host import ANNOTATION, CAPTURE_BEGIN, CAPTURE_END, COPY, FILL, LAUNCH, NOWHERE, OPERATOR, Host
 from stepscope.schema.arrays import Int32s, Int64s
 
 if TYPE_CHECKING:

@@ -440,10 +440,7 @@ def no_gpu_events(recording: Recording) -> Found:
         )
     if not len(calls):
         return Found(
-            NOTE,
-            1,
-            "The recording has no device events; record with a device activity to have them.",
-            ("devices",),
+            NOTE, 1, "The recording has no device events; record with a device activity to have them.", ("devices",)
         )
     return Found(
         ERROR,
@@ -517,10 +514,7 @@ def repaired(recording: Recording) -> Found:
     serious = uncounted or report.dropped > 0.01 * max(report.kept, 1)
     parts = [
         f"{number} {plural(number, 'event')} {what}"
-        for number, what in (
-            (report.repaired, "had to be repaired"),
-            (report.dropped, "could not be read"),
-        )
+        for number, what in ((report.repaired, "had to be repaired"), (report.dropped, "could not be read"))
         if number
     ]
     said = [" and ".join(parts)] if parts else []

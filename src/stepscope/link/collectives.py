@@ -43,11 +43,7 @@ _NONE = -(1 << 63)
 
 
 def find_collectives(
-    host: Host,
-    device: Device,
-    launch: Int32s,
-    tables: RankTables,
-    replayed: Sequence[tuple[Told, Int32s]] = (),
+    host: Host, device: Device, launch: Int32s, tables: RankTables, replayed: Sequence[tuple[Told, Int32s]] = ()
 ) -> pa.Table:
     """One row for each collective; `id` and `host_id` are ids of events. What only all ranks together
     tell is NULL.
@@ -116,13 +112,7 @@ def _exposed(device: Device, rows: NDArray[Any], start: NDArray[Any], end: NDArr
     kernels = len(rows)
     of_kernels = exposed(start[:kernels], end[:kernels], device.device[rows], *computing, device.device[busy])
     anywhere = np.zeros(len(busy), np.int8)
-    of_host = exposed(
-        start[kernels:],
-        end[kernels:],
-        np.zeros(len(start) - kernels, np.int8),
-        *computing,
-        anywhere,
-    )
+    of_host = exposed(start[kernels:], end[kernels:], np.zeros(len(start) - kernels, np.int8), *computing, anywhere)
     measured = np.ones(len(start), bool)
     measured[kernels:] = device.work.any()
     return pa.array(np.concatenate([of_kernels, of_host]), mask=~measured)

@@ -113,10 +113,7 @@ def texts_at(table: pa.Table, name: str, rows: NDArray[Any]) -> list[str | None]
 def assembled(name: str, read: pa.Table, added: Mapping[str, pa.Array]) -> pa.Table:
     """A table as it is declared, of what a reader handed over and what link adds."""
     names = TABLES[name].linked_names
-    return pa.table(
-        [added[column] if column in added else read.column(column) for column in names],
-        names=list(names),
-    )
+    return pa.table([added[column] if column in added else read.column(column) for column in names], names=list(names))
 
 
 def places(known: NDArray[Any], asked: NDArray[Any]) -> NDArray[np.int64]:

@@ -12,12 +12,7 @@ from stepscope.link.columns import codes, numbers, small_numbers, times
 
 NO_WORK, COMPUTATION, COMMUNICATION, COPY, FILL = range(5)
 
-KINDS = {
-    "computation": COMPUTATION,
-    "communication": COMMUNICATION,
-    "copy": COPY,
-    "fill": FILL,
-}
+KINDS = {"computation": COMPUTATION, "communication": COMMUNICATION, "copy": COPY, "fill": FILL}
 
 
 @dataclass(slots=True)

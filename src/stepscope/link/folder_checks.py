@@ -111,11 +111,7 @@ def identical_files(files: Sequence[tuple[str, str]]) -> Found:
     )
 
 
-@check(
-    "collectives_alone",
-    "across-ranks",
-    fine="every collective was matched with those of the other ranks.",
-)
+@check("collectives_alone", "across-ranks", fine="every collective was matched with those of the other ranks.")
 def collectives_alone(counts: tuple[int, int, int]) -> Found:
     """Collectives of which no other rank's recording holds the counterpart, or of which nothing tells which one it is:
     a recording lost kernels, covers other steps than the others, or states neither the ranks nor a communicator of
@@ -133,11 +129,7 @@ def collectives_alone(counts: tuple[int, int, int]) -> Found:
     )
 
 
-@check(
-    "collectives_incomplete",
-    "across-ranks",
-    fine="every matched collective has all ranks of its group.",
-)
+@check("collectives_incomplete", "across-ranks", fine="every matched collective has all ranks of its group.")
 def collectives_incomplete(found: tuple[int, int, Sequence[int]]) -> Found:
     """Matched collectives of which a rank of the group is not there: it was not recorded, or its recording lost the
     kernel. Should it have arrived last, then what counts as transfer of the others is waiting for it. It has a row

@@ -85,10 +85,7 @@ def intersect(one: Intervals, other: Intervals) -> Intervals:
     mine = np.repeat(np.arange(len(one)), count)
     before = np.cumsum(count) - count
     theirs = np.arange(len(mine)) - np.repeat(before - low, count)
-    return Intervals(
-        np.maximum(one.start[mine], other.start[theirs]),
-        np.minimum(one.end[mine], other.end[theirs]),
-    )
+    return Intervals(np.maximum(one.start[mine], other.start[theirs]), np.minimum(one.end[mine], other.end[theirs]))
 
 
 def subtract(one: Intervals, other: Intervals) -> Intervals:

@@ -71,8 +71,7 @@ def _by_correlation(host: Host, device: Device, position: Int32s, launch: Int32s
     launch[linked] = place[first[group]]
     # Numbers that started anew (another process, another cycle): the latest call before the event.
     best = np.add.reduceat(
-        (merit == np.repeat(merit[first], np.diff(np.append(first, len(merit))))).astype(np.int64),
-        first,
+        (merit == np.repeat(merit[first], np.diff(np.append(first, len(merit))))).astype(np.int64), first
     )
     several = np.flatnonzero(best[group] > 1)
     if len(several):

@@ -22,16 +22,7 @@ from numpy.typing import NDArray
 
 from stepscope.formats.vocabulary import NAMELESS_RANGE
 from stepscope.link.columns import words
-from stepscope.link.host import (
-    ANNOTATION,
-    COPY,
-    FILL,
-    GRAPH_LAUNCH,
-    LAUNCH,
-    NOWHERE,
-    OPERATOR,
-    Host,
-)
+from stepscope.link.host import ANNOTATION, COPY, FILL, GRAPH_LAUNCH, LAUNCH, NOWHERE, OPERATOR, Host
 from stepscope.schema.arrays import Int64s
 
 RULES = ("recurring range", "recurring graph launch", "recurring operators")

@@ -58,10 +58,7 @@ def find_phases(host: Host, steps: Steps) -> dict[str, pa.Table]:
         for name, values in columns.items()
     ]
     means = [_mean(name, values) for name, values in columns.items()]
-    return {
-        "phase": from_rows("phase", means),
-        "phase_step": from_rows("phase_step", kept),
-    }
+    return {"phase": from_rows("phase", means), "phase_step": from_rows("phase_step", kept)}
 
 
 def _mean(name: str, values: np.ndarray[Any, Any]) -> dict[str, Any]:

@@ -179,18 +179,12 @@ def _links(
         **captured,
         **{
             name: assembled(
-                name,
-                getattr(tables, name),
-                {"id": pc.add(getattr(tables, name).column("device_row"), len(host))},
+                name, getattr(tables, name), {"id": pc.add(getattr(tables, name).column("device_row"), len(host))}
             )
             for name in ("measured_kernel", "kernel_metric")
         },
         "collective": find_collectives(
-            host,
-            device,
-            launch,
-            tables,
-            [(one.told, replays.places_in(at)) for at, one in enumerate(sources)],
+            host, device, launch, tables, [(one.told, replays.places_in(at)) for at, one in enumerate(sources)]
         ),
         "memory_event": _memory_events(host, tables.memory_event),
         "data_check": check_recording(
@@ -271,9 +265,7 @@ def _tracks(thread: pa.Table) -> set[int]:
 
 
 def _through(
-    values: NDArray[np.int32] | NDArray[np.int8],
-    launch: NDArray[np.int32],
-    operator: NDArray[np.int32],
+    values: NDArray[np.int32] | NDArray[np.int8], launch: NDArray[np.int32], operator: NDArray[np.int32]
 ) -> NDArray[np.int32]:
     """What a device event has through its launch, or else through its operator; -1 for nothing."""
     result = np.full(len(launch), -1, dtype=np.int32)
@@ -318,9 +310,7 @@ def _memory_events(host: Host, memory_event: pa.Table) -> pa.Table:
     position = host.innermost(numbers(memory_event, "thread", missing=-1), numbers(memory_event, "time_ns"))
     operators = integers(host.rows(host.operators_at(position)), type=pa.int64())
     return assembled(
-        "memory_event",
-        memory_event,
-        {"sequence": pa.array(np.arange(memory_event.num_rows)), "operator_id": operators},
+        "memory_event", memory_event, {"sequence": pa.array(np.arange(memory_event.num_rows)), "operator_id": operators}
     )
 
 

@@ -82,9 +82,7 @@ def link_replays(host: Host, device: Device, launch: Int32s, sources: Sequence[C
         nothing = np.zeros(0, dtype=np.int32)
         return Replays(nothing.astype(np.int8), nothing, work)
     replays = Replays(
-        source=np.full(len(device), -1, dtype=np.int8),
-        node=np.full(len(device), -1, dtype=np.int32),
-        work=work,
+        source=np.full(len(device), -1, dtype=np.int8), node=np.full(len(device), -1, dtype=np.int32), work=work
     )
     known = _Known(sources, device)
     for rows in _groups(device, launch, replays.work):

@@ -118,12 +118,7 @@ def _inside(start: Int64s, end: Int64s, time: Int64s, *, whole: bool) -> NDArray
 
 
 def find_steps(
-    host: Host,
-    device: Device,
-    launch: NDArray[np.int32],
-    *,
-    tracks: Collection[int] = (),
-    truncated: bool = False,
+    host: Host, device: Device, launch: NDArray[np.int32], *, tracks: Collection[int] = (), truncated: bool = False
 ) -> Steps:
     """Finds the steps and extends them by their device work.
 

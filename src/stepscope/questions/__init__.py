@@ -76,7 +76,7 @@ ERRORS = {
     "several-recordings": (
         "The question compares recordings, and one was given. `stepscope diff` takes two, `stepscope "
         "scaling` any number; in Python they are functions, `stepscope.diff(before, after)`."
-    ),
+    )
 }
 
 

@@ -49,8 +49,7 @@ _FORMS = {
     about="events",
     parameters=(
         by_form(
-            "`pair` for a row a sender and receiver, `rank` for a row a rank, `exchange` for a row an exchange",
-            *_FORMS,
+            "`pair` for a row a sender and receiver, `rank` for a row a rank, `exchange` for a row an exchange", *_FORMS
         ),
     ),
     fills="How much goes to whom is recorded by torch 2.3 and later beside a collective's arguments. With sizes of "

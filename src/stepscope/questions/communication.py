@@ -105,10 +105,7 @@ def communication(scope: Scope, by: str = "operation") -> pa.Table:
     rows = []
     for key, own in grouped(found, lambda one: tuple(_value(one, name) for name in keys)).items():
         sums = summed(own)
-        figures = {
-            "mean_ns": sums.total_ns / sums.calls,
-            "exposed_ratio": _ratio(sums.exposed_ns, own),
-        }
+        figures = {"mean_ns": sums.total_ns / sums.calls, "exposed_ratio": _ratio(sums.exposed_ns, own)}
         rows.append(dict(zip(keys, key, strict=True)) | sums._asdict() | figures)
     rows.sort(key=lambda row: (-row["total_ns"], *(str(row[name]) for name in keys)))
     if by == "step":
@@ -117,12 +114,7 @@ def communication(scope: Scope, by: str = "operation") -> pa.Table:
     return noted(answer_dicts(_COLUMNS, rows, names), _note(scope, found))
 
 
-_SAID = {
-    "group": "group_name",
-    "description": "group_description",
-    "ranks": "group_ranks",
-    "message_bytes": "bytes",
-}
+_SAID = {"group": "group_name", "description": "group_description", "ranks": "group_ranks", "message_bytes": "bytes"}
 
 
 def _value(one: Alike, name: str) -> Any:

@@ -23,10 +23,7 @@ _BUCKET = """
 """
 """Largest power of two that is not above a size."""
 
-_KEYS = {
-    "direction": "direction, memory_kind",
-    "size": "direction, memory_kind, from_bytes",
-}
+_KEYS = {"direction": "direction, memory_kind", "size": "direction, memory_kind, from_bytes"}
 
 
 @question(

@@ -48,8 +48,7 @@ _KEYS = {"metric": "", "step": "step, start_ns, window_ns, ", "time": "start_ns,
     about="time",
     parameters=(
         by_form(
-            "`metric` for a row a metric, `step` for one a step, too, `time` for at most 100 pieces of time",
-            *_KEYS,
+            "`metric` for a row a metric, `step` for one a step, too, `time` for at most 100 pieces of time", *_KEYS
         ),
     ),
     fills="Record with nsys profile --gpu-metrics-devices=all, with nvprof --system-profiling on, with CUPTI "

@@ -36,7 +36,7 @@ ERRORS = {
         "has phases, say, or one has a device and the other has not, or what `--by` asks for is "
         "not in both. The message says what each has. Record both in the same way, or choose with "
         "`--by` something that both have."
-    ),
+    )
 }
 
 
@@ -171,11 +171,7 @@ def _require_alike(recordings: Sequence[Recording], has: list[bool], words: tupl
         f"{recording.role} ({recording.name}) {words[0] if there else words[1]}"
         for recording, there in zip(recordings, has, strict=True)
     ]
-    raise SourceError(
-        f"the two were not recorded alike: {'; '.join(told)}",
-        hint=hint,
-        slug="recorded-differently",
-    )
+    raise SourceError(f"the two were not recorded alike: {'; '.join(told)}", hint=hint, slug="recorded-differently")
 
 
 def _note(before: Side | Tree, after: Side | Tree, recordings: Sequence[Recording], by: str) -> str:

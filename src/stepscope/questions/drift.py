@@ -21,12 +21,7 @@ Row = dict[str, Any]
 
 _COLUMNS = (
     RANK,
-    Column(
-        "name",
-        "text",
-        "name of the kernel or operator; `all kernels` for all that compute",
-        kernels=True,
-    ),
+    Column("name", "text", "name of the kernel or operator; `all kernels` for all that compute", kernels=True),
     Column("from_ns", "int", "durations from here on"),
     Column("to_ns", "int", "and below"),
     Column("trend", "text", "slower, faster, or steady", sums=True),
@@ -113,11 +108,7 @@ _HISTOGRAM = """
     rests_on=("host-times", "devices", "device-work", "device-times", "steps"),
     about="events",
     parameters=(
-        by_form(
-            "`trend` for a row a rank and name, `histogram` for durations in 20 bins",
-            "trend",
-            "histogram",
-        ),
+        by_form("`trend` for a row a rank and name, `histogram` for durations in 20 bins", "trend", "histogram"),
         Parameter("of", "text", "what is looked at", "kernel", tuple(_EVENTS)),
     ),
     fills="Record more steps.",
@@ -176,17 +167,7 @@ def _rows(scope: Scope, asked: Row) -> Iterator[Row]:
         parts = [kernels[rank, name] for name in {value["name"] for value in own}]
         if len(parts) > 1:
             whole = {name: sum(part[name] for part in parts) for name in ("events", "total_ns")}
-            yield _row(
-                {
-                    "rank": rank,
-                    "name": _ALL,
-                    "computes": False,
-                    **whole,
-                    "median_ns": None,
-                    "p95_ns": None,
-                },
-                own,
-            )
+            yield _row({"rank": rank, "name": _ALL, "computes": False, **whole, "median_ns": None, "p95_ns": None}, own)
 
 
 def _row(row: Row, values: list[Row]) -> Row:

@@ -48,11 +48,7 @@ _COLUMNS = (
     _COLUMNS,
     rests_on=(*LAUNCHED_WORK, "clocks", "steps"),
     about={"step": "time", "module": "events"},
-    parameters=(
-        by_form("what a row is: a step, or a module with all below it", "step", "module"),
-        LIMITS,
-        CAUSAL,
-    ),
+    parameters=(by_form("what a row is: a step, or a module with all below it", "step", "module"), LIMITS, CAUSAL),
     needs="device",
     fills="Record with record_shapes=True: without shapes no work can be counted.",
 )
@@ -119,10 +115,7 @@ def _is_counted(part: Part, roofs: Roofs) -> bool:
 
 
 def _of_steps(
-    scope: Scope,
-    found: DeviceWork,
-    roofs: Roofs,
-    parts: dict[tuple[int, int, int, int], list[Part]],
+    scope: Scope, found: DeviceWork, roofs: Roofs, parts: dict[tuple[int, int, int, int], list[Part]]
 ) -> list[Row]:
     steps = scope.sql("SELECT rank, span, step, end_ns - start_ns AS time_ns FROM step")
     listed = zip(*(steps.column(c).to_pylist() for c in steps.column_names), strict=True)
@@ -136,10 +129,7 @@ def _of_steps(
 
 
 def _of_modules(
-    found: DeviceWork,
-    roofs: Roofs,
-    parts: dict[tuple[int, int, int, int], list[Part]],
-    known: frozenset[str],
+    found: DeviceWork, roofs: Roofs, parts: dict[tuple[int, int, int, int], list[Part]], known: frozenset[str]
 ) -> list[Row]:
     whole: dict[tuple[int, int, int, str], list[Part]] = {}
     for (rank, span, device, module), own in sorted(parts.items()):

@@ -52,10 +52,7 @@ _COLUMNS = (
     Column("window_end_ns", "int", "end of where it was seen", shown=False),
     Column("evidence", "text", "rows that show it, as a JSON list of objects", shown=False),
     Column(
-        "query",
-        "text",
-        "what reproduces the number: a stepscope command, or SQL for `stepscope sql SRC`",
-        shown=False,
+        "query", "text", "what reproduces the number: a stepscope command, or SQL for `stepscope sql SRC`", shown=False
     ),
     Column("failing_checks", "text", "failing checks that bear on it", shown=False),
 )

@@ -46,11 +46,7 @@ def _line(frame: Frame) -> str:
     return f"{_function(frame)}\0{frame.line}"
 
 
-_GROUPS: dict[str, Callable[[Frame], str]] = {
-    "function": _function,
-    "library": _library,
-    "line": _line,
-}
+_GROUPS: dict[str, Callable[[Frame], str]] = {"function": _function, "library": _library, "line": _line}
 _THREADS = "SELECT rank, span, thread, pid, tid, process_name, thread_name FROM thread"
 
 

@@ -24,15 +24,9 @@ _COLUMNS = (
     SPAN,
     DEVICE,
     Column("stream", "int", "stream; empty for the device itself"),
+    Column("cause", "text", "host wait, kernel wait, other, unlinked, or no work follows"),
     Column(
-        "cause",
-        "text",
-        "host wait, kernel wait, other, unlinked, or no work follows",
-    ),
-    Column(
-        "host",
-        "text",
-        "what the host did for the largest part of these gaps; only in the row of the device itself",
+        "host", "text", "what the host did for the largest part of these gaps; only in the row of the device itself"
     ),
     Column(
         "frame",

@@ -22,11 +22,7 @@ _COLUMNS = (
     Column("span_ratio", "float", "the part of the time looked at that this is"),
     Column("busy_ratio", "float", "the part of the time in which anything ran that this is"),
 )  # fmt: skip
-_FORMS = {
-    "all": (),
-    "device": ("rank", "span", "device"),
-    "step": ("rank", "span", "device", "step"),
-}
+_FORMS = {"all": (), "device": ("rank", "span", "device"), "step": ("rank", "span", "device", "step")}
 IDLE = "idle"
 
 
@@ -37,10 +33,7 @@ IDLE = "idle"
     rests_on=("devices", "device-work", "device-times", "kernel-names"),
     about="time",
     parameters=(
-        by_form(
-            "`all` for all devices together, `device` for each, `step` for each device and step",
-            *_FORMS,
-        ),
+        by_form("`all` for all devices together, `device` for each, `step` for each device and step", *_FORMS),
     ),
     needs="device",
     fills="Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",

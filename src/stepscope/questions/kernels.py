@@ -154,11 +154,7 @@ def _weighted(column: str) -> str:
             "text",
             "lines of the program that it computes, as a JSON list, where Inductor wrote them down",
         ),
-        Column(
-            "program_modules",
-            "text",
-            "modules of the program whose parameters it uses, as a JSON list, likewise",
-        ),
+        Column("program_modules", "text", "modules of the program whose parameters it uses, as a JSON list, likewise"),
         Column(
             "operator",
             "text",
@@ -175,16 +171,8 @@ def _weighted(column: str) -> str:
             "text",
             "what keeps more blocks from a multiprocessor; launches of it that differ are separated by ;",
         ),
-        Column(
-            "tensor_core_eligible_ratio",
-            "float",
-            "the part of its time that tensor cores could have done",
-        ),
-        Column(
-            "tensor_core_used",
-            "bool",
-            "whether it uses tensor cores; empty where its name does not tell",
-        ),
+        Column("tensor_core_eligible_ratio", "float", "the part of its time that tensor cores could have done"),
+        Column("tensor_core_used", "bool", "whether it uses tensor cores; empty where its name does not tell"),
         Column("library", "text", "where it comes from, by its name"),
         Column("fused_operators", "text", "operators that a generated kernel fuses, by its name"),
         Column(

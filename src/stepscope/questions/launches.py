@@ -13,12 +13,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     RANK,
-    Column(
-        "name",
-        "text",
-        "name of the kernel; of a launch of several, the one that started first",
-        kernels=True,
-    ),
+    Column("name", "text", "name of the kernel; of a launch of several, the one that started first", kernels=True),
     Column("call", "text", "name of the runtime or driver call that launched"),
     Column("kernels", "int", "kernels whose launch is known", "count", sums=True),
     Column("launches", "int", "calls that launched them", "count"),
@@ -32,12 +27,7 @@ _COLUMNS = (
     Column("kernel_ns", "int", "K: summed duration of the kernels"),
     Column("kernel_mean_ns", "float", "K: mean"),
     Column("kernel_median_ns", "float", "K: median", shown=False),
-    Column(
-        "total_ns",
-        "int",
-        "T: summed time from the call's start to the end of call and kernels",
-        sums=True,
-    ),
+    Column("total_ns", "int", "T: summed time from the call's start to the end of call and kernels", sums=True),
     Column("total_mean_ns", "float", "T: mean"),
     Column("total_median_ns", "float", "T: median", shown=False),
     Column(
@@ -47,12 +37,7 @@ _COLUMNS = (
         "count",
     ),
     Column("slow_calls", "int", "launch calls longer than 50 µs", "count"),
-    Column(
-        "late_starts",
-        "int",
-        "launches whose kernel started more than 100 µs after the call",
-        "count",
-    ),
+    Column("late_starts", "int", "launches whose kernel started more than 100 µs after the call", "count"),
     Column("unlinked", "int", "kernels whose launch is not known; they are in no other figure", "count"),
 )
 
@@ -107,15 +92,7 @@ _OF_KERNELS = ("kernels", "kernel_ns", "kernel_mean_ns", "kernel_median_ns", "un
     "launches",
     "How long do launch calls, queueing and kernels take, and which launches stand out?",
     _COLUMNS,
-    rests_on=(
-        "host-times",
-        "devices",
-        "device-work",
-        "device-times",
-        "launches",
-        "own-launches",
-        "clocks",
-    ),
+    rests_on=("host-times", "devices", "device-work", "device-times", "launches", "own-launches", "clocks"),
     about="events",
     parameters=(by_form("a row a `kernel` name, a launch `call` name, or a `rank`", *_KEYS),),
     needs="device",

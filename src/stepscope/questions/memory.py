@@ -28,10 +28,7 @@ _COLUMNS = (
     Column("at_ns", "int", "the moment: of the peak, or the one asked for", moment=True),
     Column("step", "int", "training step"),
     Column(
-        "category",
-        "text",
-        "parameters, gradients, optimizer state, activations, temporaries, or unknown",
-        sums=True,
+        "category", "text", "parameters, gradients, optimizer state, activations, temporaries, or unknown", sums=True
     ),
     Column("operator", "text", "operator that allocated it", sums=True),
     Column("module", "text", "module in which it was allocated", sums=True),

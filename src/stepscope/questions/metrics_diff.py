@@ -69,11 +69,7 @@ def _compared(recordings: Sequence[Recording], left_out: str) -> pa.Table:
         notes.append(f"{recording.role}: {joined.describe() or 'no counters.'}")
     rows = (row for pair in pairs for row in _rows(*pair))
     answered = answer_rows(_COLUMNS, rows)
-    return noted(
-        answered,
-        " ".join(filter(None, (left_out, *notes))),
-        rests_on=DEVICE_WORK if joined_to else (),
-    )
+    return noted(answered, " ".join(filter(None, (left_out, *notes))), rests_on=DEVICE_WORK if joined_to else ())
 
 
 def _by_key(recording: Recording) -> dict[Any, list[MeasuredKernel]]:

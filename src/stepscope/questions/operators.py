@@ -104,11 +104,7 @@ _FORMS = {
             "for what was captured in it",
             "count",
         ),
-        Column(
-            "device_self_ns",
-            "int",
-            "summed duration of the kernels, copies and fills that it launched itself",
-        ),
+        Column("device_self_ns", "int", "summed duration of the kernels, copies and fills that it launched itself"),
         Column("device_share_ratio", "float", "its part of all device work"),
         Column("device_total_ns", "int", "the same with what the operators below it launched"),
         Column("device_events", "int", "kernels, copies and fills it launched itself", "count", False),
@@ -122,30 +118,17 @@ _FORMS = {
             "mean time from a call's start to the start of the first device work launched in it",
         ),
         Column(
-            "last_delay_ns",
-            "float",
-            "mean time from a call's start to the end of the last device work launched in it",
+            "last_delay_ns", "float", "mean time from a call's start to the end of the last device work launched in it"
         ),
         Column("tensor_core_eligible", "bool", "whether tensor cores could do what the operator does"),
         Column(
-            "tensor_core_ratio",
-            "float",
-            "the part of its device self time that ran in kernels which use tensor cores",
+            "tensor_core_ratio", "float", "the part of its device self time that ran in kernels which use tensor cores"
         ),
         Column(
-            "library",
-            "text",
-            "where the kernels that it launched itself come from, by their names, most time first",
+            "library", "text", "where the kernels that it launched itself come from, by their names, most time first"
         ),
     ),
-    rests_on=(
-        "host-times",
-        "device-work",
-        "device-times",
-        "stream-order",
-        "launches",
-        "replayed-operators",
-    ),
+    rests_on=("host-times", "device-work", "device-times", "stream-order", "launches", "replayed-operators"),
     about="events",
     parameters=(
         by_form(

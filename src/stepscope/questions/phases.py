@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepscope.analysis.job.phase_times import (
-    EACH_STEP,
-    IN_WINDOWS,
-    OTHER_STEPS,
-    TOGETHER,
-    by_steps,
-    order,
-    times_of,
-)
+from stepscope.analysis.job.phase_times import EACH_STEP, IN_WINDOWS, OTHER_STEPS, TOGETHER, by_steps, order, times_of
 from stepscope.analysis.job.throughput import throughput_words
 from stepscope.answers.declare import SPAN, Column, by_form, question
 from stepscope.answers.rows import answer_rows, noted
@@ -51,12 +43,7 @@ _COLUMNS = (
     Column("residual_ns", "int", "none of the phases"),
     Column("host_to_device_ns", "int", "copying the batch to the device"),
     Column("peak_of", "text", "whose memory that is", shown=False),
-    Column(
-        "first_batch_ns",
-        "float",
-        "mean wait for an epoch's first batch, which is in no step",
-        shown=False,
-    ),
+    Column("first_batch_ns", "float", "mean wait for an epoch's first batch, which is in no step", shown=False),
     # The answer's note says it too.
     Column("verdict", "text", "what holds the run back, with its evidence", shown=False),
     Column("evidence", "text", "what was measured"),

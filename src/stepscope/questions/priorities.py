@@ -34,12 +34,7 @@ _COLUMNS = (
     Column("attainable_ratio", "float", "attainable time as a part of its time"),
     Column("bound", "text", "what limits it: compute, memory, link or host link"),
     Column("saving_ns", "int", "time that would go if it ran at the limit", sums=True),
-    Column(
-        "limiter",
-        "text",
-        "part of the device that counters show closest to its peak",
-        shown="varying",
-    ),
+    Column("limiter", "text", "part of the device that counters show closest to its peak", shown="varying"),
     Column("limiter_ratio", "float", "how close, of its peak", shown="varying"),
     Column("basis", "text", "what the priority is judged by: limit, counters, occupancy or only time"),
 )

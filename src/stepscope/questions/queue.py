@@ -54,26 +54,14 @@ _OF_THE_QUEUE = (
     "queue",
     "How much work was queued ahead on each stream, and for how long was the queue empty?",
     _COLUMNS,
-    rests_on=(
-        "devices",
-        "device-work",
-        "device-times",
-        "launches",
-        "own-launches",
-        "clocks",
-        "steps",
-    ),
+    rests_on=("devices", "device-work", "device-times", "launches", "own-launches", "clocks", "steps"),
     about="time",
     parameters=(
         by_form(
-            "`stream` for a row a stream, `step` for one a step, `time` for at most 100 pieces of time",
-            *_OF_WINDOWS,
+            "`stream` for a row a stream, `step` for one a step, `time` for at most 100 pieces of time", *_OF_WINDOWS
         ),
         Parameter(
-            "limit",
-            "int",
-            "launches outstanding on a stream at which a further launch call waits",
-            default=1_024,
+            "limit", "int", "launches outstanding on a stream at which a further launch call waits", default=1_024
         ),
     ),
     needs="device",

@@ -20,12 +20,7 @@ _COLUMNS = (
     STEP,
     Column("value_ns", "int", "the measure, summed over the rank's devices"),
     Column("share_ratio", "float", "the part of the step that this is; of several devices, of theirs"),
-    Column(
-        "counted",
-        "bool",
-        "whether means are made of the step; of no step of a damaged rank",
-        shown="varying",
-    ),
+    Column("counted", "bool", "whether means are made of the step; of no step of a damaged rank", shown="varying"),
 )
 _MEASURES = {
     "step": "step",
@@ -39,13 +34,7 @@ _MEASURES = {
     "waiting": "waiting",
     "bubble": "bubble",
 }
-_OF_DEVICES: tuple[Evidence, ...] = (
-    "devices",
-    "device-work",
-    "device-times",
-    "kernel-names",
-    "steps",
-)
+_OF_DEVICES: tuple[Evidence, ...] = ("devices", "device-work", "device-times", "kernel-names", "steps")
 _OF_WAITING: tuple[Evidence, ...] = ("clocks", "across-ranks")
 _OF_THE_RANK = ("step", "waiting", "bubble")
 """Measures of the rank itself, which several devices have together."""

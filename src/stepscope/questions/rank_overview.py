@@ -24,28 +24,14 @@ _COLUMNS = (
     Column("span_ns", "int", "these steps together, once for each device of the rank", shown=False),
     Column("computation_ns", "int", "kernels that compute, and fills, ran", shown=False),
     Column("computation_ratio", "float", "the part of the span that this is"),
-    Column(
-        "exposed_communication_ns",
-        "int",
-        "communication kernels ran and no computation did",
-        shown=False,
-    ),
+    Column("exposed_communication_ns", "int", "communication kernels ran and no computation did", shown=False),
     Column("exposed_communication_ratio", "float", "the part of the span that this is"),
     Column("exposed_copy_ns", "int", "copies ran and nothing else did", shown=False),
     Column("exposed_copy_ratio", "float", "the part of the span that this is"),
     Column("idle_ns", "int", "nothing ran", shown=False),
     Column("idle_ratio", "float", "the part of the span that this is"),
-    Column(
-        "utilization_ratio",
-        "float",
-        "the part of the span in which a kernel ran, communication among them",
-    ),
-    Column(
-        "waiting_ns",
-        "int",
-        "waited for other ranks in collectives, beside computation or not",
-        shown=False,
-    ),
+    Column("utilization_ratio", "float", "the part of the span in which a kernel ran, communication among them"),
+    Column("waiting_ns", "int", "waited for other ranks in collectives, beside computation or not", shown=False),
     Column("waiting_ratio", "float", "the part of its steps that this is"),
     Column("stage", "int", "which stage of a pipeline it is, from 0", shown="varying"),
     Column(
@@ -77,15 +63,7 @@ _MOST_NAMED = 4
     "rank-overview",
     "How do the ranks compare: step time, computation, exposed communication, copies and idle time?",
     _COLUMNS,
-    rests_on=(
-        "devices",
-        "device-work",
-        "device-times",
-        "kernel-names",
-        "clocks",
-        "steps",
-        "across-ranks",
-    ),
+    rests_on=("devices", "device-work", "device-times", "kernel-names", "clocks", "steps", "across-ranks"),
     about="time",
     drawing="text",
     fills="Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] on every rank.",
@@ -153,10 +131,7 @@ def rank_overview(scope: Scope) -> pa.Table:
             row["differs"] = "damaged, not compared"
     answer = answer_dicts(_COLUMNS, rows)
     left_out = left_out_of_means(scope) if scope.steps is None else ""
-    return noted(
-        answer,
-        "\n".join(filter(None, [*_compared(means), named, _bubbles(found, compared), left_out])),
-    )
+    return noted(answer, "\n".join(filter(None, [*_compared(means), named, _bubbles(found, compared), left_out])))
 
 
 def _named(rows: list[Row]) -> str:
@@ -188,11 +163,7 @@ def _bubbles(found: Pipelines | None, rows: list[Row]) -> str:
 
 
 def _row(
-    rank: int,
-    own: list[RankSteps],
-    host: str | None,
-    stage: int | None,
-    differs: dict[str, dict[int, Differs]],
+    rank: int, own: list[RankSteps], host: str | None, stage: int | None, differs: dict[str, dict[int, Differs]]
 ) -> Row:
     from stepscope.analysis.ranks.rank_times import PARTS
 

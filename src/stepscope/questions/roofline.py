@@ -32,11 +32,7 @@ _COLUMNS = (
     Column("count", "int", "calls of the operator; runs of the kernel", "count"),
     Column("device_ns", "int", "summed duration of its kernels, copies and fills"),
     Column("share_ratio", "float", "its part of all device work"),
-    Column(
-        "bound",
-        "text",
-        "what limits it: compute, memory, link or host link; or that no peak is known",
-    ),
+    Column("bound", "text", "what limits it: compute, memory, link or host link; or that no peak is known"),
     Column("attainable_ratio", "float", "attainable time as a part of device time", sums=True),
     Column("attainable_ns", "int", "time that the same work takes at the limit", shown=False),
     Column("flops", "float", "operations (a multiply-add is 2)", "flop"),
@@ -52,21 +48,9 @@ _COLUMNS = (
     Column("counted_dram_bytes", "float", "bytes of device memory that they counted"),
     Column("counted_l2_bytes", "float", "bytes of L2 that they counted"),
     Column("counted_l1_bytes", "float", "bytes of L1 that they counted"),
-    Column(
-        "measured_ratio",
-        "float",
-        "part of its time whose kernels were measured; the figures are of that part",
-    ),
-    Column(
-        "flops_of_model",
-        "float",
-        "counted operations over those of the formula, where all its time was measured",
-    ),
-    Column(
-        "bytes_of_model",
-        "float",
-        "counted bytes of device memory over the formula's least, likewise",
-    ),
+    Column("measured_ratio", "float", "part of its time whose kernels were measured; the figures are of that part"),
+    Column("flops_of_model", "float", "counted operations over those of the formula, where all its time was measured"),
+    Column("bytes_of_model", "float", "counted bytes of device memory over the formula's least, likewise"),
     Column("note", "text", "what to know about these numbers"),
 )
 _MEASURED = (
@@ -98,10 +82,7 @@ MORE_BYTES, FEWER_BYTES = 1.5, 0.67
     about="events",
     parameters=(
         by_form(
-            "what a row is: an operator with its input shapes, a kernel, or a module",
-            "operator",
-            "kernel",
-            "module",
+            "what a row is: an operator with its input shapes, a kernel, or a module", "operator", "kernel", "module"
         ),
         LIMITS,
         CAUSAL,
@@ -117,11 +98,7 @@ MORE_BYTES, FEWER_BYTES = 1.5, 0.67
     fills="Record with record_shapes=True: without shapes no work can be counted.",
 )
 def roofline(
-    scope: Scope,
-    by: str = "operator",
-    limits: str = "datasheet",
-    causal: str = "masked",
-    measured: bool = False,
+    scope: Scope, by: str = "operator", limits: str = "datasheet", causal: str = "masked", measured: bool = False
 ) -> pa.Table:
     """Operations and bytes of each call come from its name and its recorded inputs, by the formulas
     of `stepscope.costs`; nothing is guessed, and counters are asked with `--measured` alone. Conventions: a

@@ -13,13 +13,7 @@ from stepscope.answers.declare import Column, Parameter, question
 from stepscope.answers.rows import answer_dicts, noted
 from stepscope.answers.sound import sound_recordings
 from stepscope.compare.interval import RankMean
-from stepscope.compare.run_parts import (
-    IMBALANCE,
-    as_rows,
-    split_waiting,
-    step_parts,
-    tells_waiting,
-)
+from stepscope.compare.run_parts import IMBALANCE, as_rows, split_waiting, step_parts, tells_waiting
 from stepscope.compare.runs import BELOW, MODES, Run, as_event, compare, run_of
 from stepscope.compare.sides import phase_means
 from stepscope.floor.errors import SourceError, UsageError
@@ -74,11 +68,7 @@ _COLUMNS = (
     Column("next_high_ns", "float", "95 % interval of that, high end", shown=False),
 )
 _KINDS = ("label", "phase", "class")
-_WORDS = {
-    "label": "inline measurements",
-    "phase": "phases",
-    "class": "traced steps",
-}
+_WORDS = {"label": "inline measurements", "phase": "phases", "class": "traced steps"}
 
 
 @question(
@@ -145,9 +135,7 @@ def scaling(
     """
     if not 0 <= below <= 1:
         raise UsageError(
-            f"below={below:g} is not an efficiency",
-            hint="give a number from 0 to 1; 0.8 is 80 %",
-            slug="bad-parameter",
+            f"below={below:g} is not an efficiency", hint="give a number from 0 to 1; 0.8 is 80 %", slug="bad-parameter"
         )
     sizes = [_ranks(run.scope) for run in runs]
     with sound_recordings(runs, alike=False) as (sound, left_out):
@@ -155,12 +143,7 @@ def scaling(
 
 
 def _compared(
-    runs: Sequence[Recording],
-    sizes: Sequence[int],
-    mode: str | None,
-    below: float,
-    by: str | None,
-    left_out: str,
+    runs: Sequence[Recording], sizes: Sequence[int], mode: str | None, below: float, by: str | None, left_out: str
 ) -> pa.Table:
     kind = _kind(runs, by)
     read = [run_of(run.name, ranks, rows) for run, ranks, rows in zip(runs, sizes, _rows(runs, kind), strict=True)]

@@ -63,16 +63,9 @@ _FORMS = {"kernel": _BY_NAME, "histogram": _HISTOGRAM}
     rests_on=LAUNCHED_WORK,
     about="events",
     parameters=(
-        by_form(
-            "a row a `kernel` and operator, or a `histogram` of the durations of all short kernels",
-            *_FORMS,
-        ),
+        by_form("a row a `kernel` and operator, or a `histogram` of the durations of all short kernels", *_FORMS),
         Parameter(
-            "below_ns",
-            "int",
-            "kernels that run for less than this are short (ns)",
-            BELOW_NS,
-            within=(1, 10**12),
+            "below_ns", "int", "kernels that run for less than this are short (ns)", BELOW_NS, within=(1, 10**12)
         ),
         Parameter("bins", "int", "bins of the histogram, equally wide", BINS, within=(1, MOST_BINS)),
     ),

@@ -29,11 +29,7 @@ _PARTS = (
     ),
     Column("runtime_ns", "int", "the host was in runtime calls and the device was idle"),
     Column("dataloader_ns", "int", "the host waited for a batch of the DataLoader, none of the above"),
-    Column(
-        "cpu_exec_ns",
-        "int",
-        "the host ran operators, annotated ranges or Python, none of the above",
-    ),
+    Column("cpu_exec_ns", "int", "the host ran operators, annotated ranges or Python, none of the above"),
     Column("other_ns", "int", "nothing was recorded"),
     Column("total_ns", "int", "wall time of the step: the sum of the parts", sums=True),
 )
@@ -65,21 +61,11 @@ _COLUMNS = (
     "steps",
     "Where did the time of each training step go?",
     _COLUMNS,
-    rests_on=(
-        "host-times",
-        "device-work",
-        "device-times",
-        "kernel-names",
-        "launches",
-        "clocks",
-        "steps",
-    ),
+    rests_on=("host-times", "device-work", "device-times", "kernel-names", "launches", "clocks", "steps"),
     about="time",
     parameters=(
         by_form(
-            "`step` for a row a step, `mean` for the mean over the steps of a recording that count",
-            "step",
-            "mean",
+            "`step` for a row a step, `mean` for the mean over the steps of a recording that count", "step", "mean"
         ),
     ),
     fills="Call profiler.step() once per iteration to have steps marked.",

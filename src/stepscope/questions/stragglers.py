@@ -22,10 +22,7 @@ _OF_CAUSES = (
     ("communication_ns", "its other collectives took longer, beside waiting"),
     ("garbage_collection_ns", "Python collected garbage longer"),
     ("compilation_ns", "it compiled longer"),
-    (
-        "host_ns",
-        "operators, Python and runtime calls took longer while its device had nothing to do",
-    ),
+    ("host_ns", "operators, Python and runtime calls took longer while its device had nothing to do"),
     ("profiler_ns", "its profiler worked longer"),
     ("not_recorded_ns", "nothing was recorded for longer"),
     ("before_ns", "it lies before its recording starts"),
@@ -179,11 +176,7 @@ def _by_step(scope: Scope, lateness: Lateness) -> Iterator[dict[str, Any]]:  # n
     sums = np.zeros((len(keys), len(_CAUSES)))
     np.add.at(sums, of.ravel(), lateness.charged_ns)
     for (rank, step), causes in zip(keys.tolist(), sums.tolist(), strict=True):
-        yield {
-            "rank": rank,
-            "step": None if step < 0 else step,
-            **_charged(lateness, causes),
-        }
+        yield {"rank": rank, "step": None if step < 0 else step, **_charged(lateness, causes)}
 
 
 def _by_cause(scope: Scope, lateness: Lateness) -> Iterator[dict[str, Any]]:

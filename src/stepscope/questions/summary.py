@@ -40,11 +40,7 @@ _COLUMNS = (
     Column("item", "text", "what the row is about"),
     Column("rank", "int", "rank, where the row is about one"),
     Column("time_ns", "int", "time"),
-    Column(
-        "share_ratio",
-        "float",
-        "its part: of the step, of the device's span, or of what the section lists",
-    ),
+    Column("share_ratio", "float", "its part: of the step, of the device's span, or of what the section lists"),
     Column("count", "int", "number of calls, ranks, steps, devices, events", "count"),
     Column("severity", "text", "of a finding, as in `findings`; empty of all else"),
     Column("text", "text", "words", advises=True),
@@ -186,11 +182,7 @@ def _recorded(scope: Scope, facts: Facts) -> Iterator[Row]:
         yield {"item": "recordings", "count": spans, "text": "several recordings of a rank"}
     for row in devices(scope):
         text = ", ".join(("device", *_capabilities(row)))
-        yield {
-            "item": row["name"] or unknown_model(row["kind"]),
-            "count": row["devices"],
-            "text": text,
-        }
+        yield {"item": row["name"] or unknown_model(row["kind"]), "count": row["devices"], "text": text}
     own = facts.scope
     rules = own.sql("SELECT DISTINCT rule FROM step ORDER BY rule").column("rule").to_pylist()
     numbers = own.sql("SELECT DISTINCT step FROM step").column("step").to_pylist()
@@ -356,21 +348,14 @@ def _device(times: Times) -> Iterator[Row]:
         yield {"item": item, "share_ratio": ratio}
     if len(times.use_of_rank) > 1:
         by_use = sorted(times.use_of_rank.items(), key=lambda pair: (pair[1], pair[0]))
-        for item, (rank, use) in (
-            ("lowest utilisation", by_use[0]),
-            ("highest utilisation", by_use[-1]),
-        ):
+        for item, (rank, use) in (("lowest utilisation", by_use[0]), ("highest utilisation", by_use[-1])):
             yield {"item": item, "rank": rank, "share_ratio": use}
     if times.whole_use()[0] is None:
         return  # for how long kernels ran was not recorded, and so was no part of this split
     span = times.device["span_ns"]
     for item in ("computation", "exposed_communication", "exposed_copy", "idle"):
         time_ns = times.device[f"{item}_ns"]
-        yield {
-            "item": item.replace("_", " "),
-            "time_ns": time_ns,
-            "share_ratio": time_ns / span if span else None,
-        }
+        yield {"item": item.replace("_", " "), "time_ns": time_ns, "share_ratio": time_ns / span if span else None}
     work = times.device["work_ns"]
     yield {
         "item": "without a known launch",

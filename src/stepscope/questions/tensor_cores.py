@@ -32,9 +32,7 @@ _COLUMNS = (
     Column("kernel", "text", "name of the kernel", kernels=True),
     Column("kernel_ns", "int", "summed duration of kernels"),
     Column(
-        "share_ratio",
-        "float",
-        "its part of all kernels' time, that of damaged ranks left out; NULL for one of these",
+        "share_ratio", "float", "its part of all kernels' time, that of damaged ranks left out; NULL for one of these"
     ),
     Column("eligible_ns", "int", "time of kernels that could use tensor cores"),
     Column("eligible_ratio", "float", "their part of kernel time"),
@@ -60,10 +58,7 @@ _FORMS = {
     rests_on=LAUNCHED_WORK,
     about="events",
     parameters=(
-        by_form(
-            "what a row is: a device, an eligible operator with its shapes, or one of their kernels",
-            *_FORMS,
-        ),
+        by_form("what a row is: a device, an eligible operator with its shapes, or one of their kernels", *_FORMS),
     ),
     needs="device",
     fills="Record with torch.profiler.ProfilerActivity.CPU and CUDA, and record_shapes=True.",
@@ -195,14 +190,7 @@ def _pieces(found: DeviceWork, by: str) -> list[tuple[tuple[Any, ...], _Piece, i
 
 def _judge(variant: Variant, kernel: str, use: TensorCoreUse, hardware: Hardware) -> _Piece:
     """What is known of a kernel of a call."""
-    from stepscope.costs import (
-        PRODUCTS,
-        kernel_class,
-        lacks_tensor_cores,
-        misaligned,
-        model_of,
-        product_type,
-    )
+    from stepscope.costs import PRODUCTS, kernel_class, lacks_tensor_cores, misaligned, model_of, product_type
 
     work, model = variant.work, model_of(variant.name)
     called = model is not None and model.is_eligible

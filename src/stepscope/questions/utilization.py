@@ -22,11 +22,7 @@ _COLUMNS = (
     Column("window_ns", "int", "length of the window"),
     Column("kernel_ns", "int", "at least one kernel was running"),
     Column("utilization_ratio", "float", "the part of the window that this is (GPU utilisation)"),
-    Column(
-        "sm_efficiency_ratio",
-        "float",
-        "mean part of the multiprocessors that had a block, estimated",
-    ),
+    Column("sm_efficiency_ratio", "float", "mean part of the multiprocessors that had a block, estimated"),
     Column("occupancy_ratio", "float", "mean achieved occupancy of the kernels, estimated"),
     Column(
         "described_ratio",

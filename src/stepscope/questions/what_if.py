@@ -47,7 +47,7 @@ ERRORS = {
         "takes classes of kernels, as the question `classes` names them, or patterns of kernel names with `*`, "
         "each with a factor from 0.01 to 1000: `--faster GEMM=2,*softmax*=1.5`; `--without` takes communication, input, launch and "
         "straggler, separated by commas."
-    ),
+    )
 }
 
 
@@ -137,8 +137,7 @@ def what_if(scope: Scope, faster: str = "", without: str = "") -> pa.Table:
                      found.at_least / steps, None if found.at_most is None else found.at_most / steps]
                 )  # fmt: skip
     note = lacks(
-        graphs,
-        "a wait for other ranks in them stays as long as it was, and goes where they have no transfers",
+        graphs, "a wait for other ranks in them stays as long as it was, and goes where they have no transfers"
     )
     if any(len(graph.stretch.ranks) > 1 for graph in graphs):
         note = f"{_OF_SEVERAL} {note}"

@@ -27,10 +27,7 @@ def write_complete(path: Path, write: Callable[[BinaryIO], object], *, since_epo
         OSError: the directory cannot be written; nothing is left behind.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with (
-        complete_file(path, since_epoch_s=since_epoch_s) as unfinished,
-        unfinished.open("xb") as file,
-    ):
+    with complete_file(path, since_epoch_s=since_epoch_s) as unfinished, unfinished.open("xb") as file:
         write(file)
 
 

@@ -31,10 +31,7 @@ from stepscope.floor.known_names import did_you_mean
 from stepscope.floor.quoting import toml_string
 from stepscope.record.labels import Direction, Label, label_in_layer, parse_label
 
-_DIRECTIONS: tuple[tuple[str, Direction], ...] = (
-    ("forward_events", "forward"),
-    ("backward_events", "backward"),
-)
+_DIRECTIONS: tuple[tuple[str, Direction], ...] = (("forward_events", "forward"), ("backward_events", "backward"))
 _MODES = ("one_at_a_time", "in_rounds", "one_shot")
 OWN = "auto"
 """What stands for a plan that the recording makes itself, of what it watches."""
@@ -44,9 +41,7 @@ _KEY = re.compile(r"^\s*\[?(?:layers\.)?([\w.-]+)()\s*[\]=]")
 
 _OWN_WARMUP = 3
 
-ERRORS = {
-    "bad-plan": "The plan of an inline measurement cannot be used; the message names the line.",
-}
+ERRORS = {"bad-plan": "The plan of an inline measurement cannot be used; the message names the line."}
 
 
 class PlanError(UsageError):
@@ -226,8 +221,7 @@ def read_plan(path: str | Path) -> Plan:
         text = path.read_text(encoding="utf-8-sig")  # some editors put a mark first
     except (OSError, UnicodeDecodeError) as error:
         raise PlanError(
-            f"cannot read the plan {path}: {getattr(error, 'strerror', None) or error}",
-            hint="give a TOML or JSON file",
+            f"cannot read the plan {path}: {getattr(error, 'strerror', None) or error}", hint="give a TOML or JSON file"
         ) from None
     if path.suffix.lower() == ".json":
 

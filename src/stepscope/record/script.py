@@ -17,9 +17,7 @@ from stepscope.record.job.loop import LoopFinder
 from stepscope.record.recording import Recording
 from stepscope.record.trouble import warn_once
 
-ERRORS = {
-    "no-script": "The script to run under StepScope is missing, or none was given.",
-}
+ERRORS = {"no-script": "The script to run under StepScope is missing, or none was given."}
 
 
 class _Recorded:
@@ -85,9 +83,7 @@ def run(
         _check_python(target, arguments)
     if not module and not Path(target).exists():
         raise UsageError(
-            f"there is no script {target}",
-            hint="give a Python file, or -m and a module's name",
-            slug="no-script",
+            f"there is no script {target}", hint="give a Python file, or -m and a module's name", slug="no-script"
         )
     recorded = None if record is None else _Recorded(record)
     waiting = None if recorded is None else AfterImport("torch", recorded.start)

@@ -18,7 +18,7 @@ ERRORS = {
     "no-chart": (
         "`stepscope.chart` draws answers that have a picture of their own (`roofline`, `rank_map`, "
         "`scaling`) or a column of shares; this one has neither, or no value in it."
-    ),
+    )
 }
 
 

@@ -7,15 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from stepscope.answers.kernel_names import cut_apart, short_names
-from stepscope.answers.text_grid import (
-    MARK,
-    Line,
-    Style,
-    note_lines,
-    shortened,
-    warning_lines,
-    wrapped,
-)
+from stepscope.answers.text_grid import MARK, Line, Style, note_lines, shortened, warning_lines, wrapped
 from stepscope.compare.drivers import Row, drivers_of
 from stepscope.floor.quoting import one_line
 from stepscope.floor.statistics import bounds

@@ -102,11 +102,7 @@ def save_figure(figure: Any, path: str | os.PathLike[str]) -> Path:
     # Text stays text: smaller, searchable, and the same file for the same figure.
     settings = {"svg.fonttype": "none", "svg.hashsalt": "stepscope"}
     kept = {"metadata": {"Date": None}} if suffix == ".svg" else {}
-    with (
-        complete_output(target) as unfinished,
-        warnings.catch_warnings(),
-        matplotlib.rc_context(settings),
-    ):
+    with complete_output(target) as unfinished, warnings.catch_warnings(), matplotlib.rc_context(settings):
         # Labels may be in scripts that the font lacks: they get boxes, and need no warning each.
         warnings.simplefilter("ignore")
         figure.savefig(unfinished, format=suffix[1:], dpi=100, **kept)

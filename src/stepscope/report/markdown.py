@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING
 from stepscope.answers.kernel_names import cut_apart
 from stepscope.answers.text_grid import MARK, heads, shortened, shown_columns, value_text
 from stepscope.floor.quoting import one_line, printable
-from stepscope.report.diff_text import (
-    columns_of,
-    gate_row_text,
-    names_of,
-    rows_in_short,
-    verdict_sentence,
-)
+from stepscope.report.diff_text import columns_of, gate_row_text, names_of, rows_in_short, verdict_sentence
 from stepscope.report.question_page import markdown_table
 
 if TYPE_CHECKING:
@@ -62,8 +56,7 @@ def _of_comparison(table: Table, most: int | None) -> str:
     cells = [[_plain(values[place]) for _, values, _ in columns] for place in range(len(rows))]
     aligned = [is_text for _, _, is_text in columns]
     lines = markdown_table(
-        ["name", *(head for head, _, _ in columns)],
-        [[name, *own] for name, own in zip(names, cells, strict=True)],
+        ["name", *(head for head, _, _ in columns)], [[name, *own] for name, own in zip(names, cells, strict=True)]
     )
     return _right(lines, [True, *aligned])
 

@@ -11,11 +11,7 @@ from stepscope.formats.evidence import bears_on
 from stepscope.link.folder_checks import CHECKS
 
 _COMMAND = {"one": "SRC", "two": "BEFORE AFTER", "several": "SRC..."}
-_CALL = {
-    "one": "stepscope.open(SRC).{}()",
-    "two": "stepscope.{}(BEFORE, AFTER)",
-    "several": "stepscope.{}([SRC, ...])",
-}
+_CALL = {"one": "stepscope.open(SRC).{}()", "two": "stepscope.{}(BEFORE, AFTER)", "several": "stepscope.{}([SRC, ...])"}
 
 
 def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -22,9 +22,7 @@ def map_figure(table: Table) -> Any:
     rows = [row for row in table.rows() if row["value_ns"] is not None]
     if not rows:
         raise StepScopeError(
-            "there is nothing to draw",
-            hint=table.note or "the answer is empty",
-            slug="nothing-to-draw",
+            "there is nothing to draw", hint=table.note or "the answer is empty", slug="nothing-to-draw"
         )
     scale = scale_of(rows)
     ranks = sorted({row["rank"] for row in rows})

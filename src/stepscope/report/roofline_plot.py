@@ -26,7 +26,7 @@ ERRORS = {
         "No row of the roofline has operations, bytes and device time. The column `note` says "
         "why; usually the recording was made without `record_shapes=True`. Of `rank-map`: no step has the "
         "measure that was asked for."
-    ),
+    )
 }
 
 
@@ -147,14 +147,7 @@ def roofline_figure(table: Table) -> Any:
         ends = [low * bandwidth, peak, peak]
         axes.plot([low, ridge, high], ends, color=colours[dtype], linewidth=1.2)
         told = f"{dtype}: {flops_text(peak, per_second=True)}, {bandwidth_text(bandwidth)}"
-        axes.annotate(
-            plain_text(told),
-            (high, peak),
-            color=colours[dtype],
-            ha="right",
-            va="bottom",
-            fontsize=7,
-        )
+        axes.annotate(plain_text(told), (high, peak), color=colours[dtype], ha="right", va="bottom", fontsize=7)
     finish_axes(axes, "both", hidden=("top", "right"), title=plain_text(picture.title, 90))
     axes.legend(loc="lower right", fontsize=7)
     return figure

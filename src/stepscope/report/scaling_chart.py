@@ -20,10 +20,7 @@ Row = dict[str, Any]
 
 
 def scaling_chart(
-    results: Sequence[Source] | Table,
-    names: Sequence[str] | None = None,
-    *,
-    title: str | None = None,
+    results: Sequence[Source] | Table, names: Sequence[str] | None = None, *, title: str | None = None
 ) -> Any:
     """Draws, for each run, the whole iteration beside what was measured in it, stacked: once the
     averages over ranks, and once the maxima, which are what the other ranks wait for.

@@ -59,11 +59,7 @@ def summary_lines(table: Table, *, width: int, command: str = "stepscope", sourc
         sections.setdefault(row["section"], []).append(row)
     above = [
         *_verdict(
-            sections.get("verdict", []),
-            unreliable=table.unreliable,
-            width=width,
-            command=command,
-            source=source,
+            sections.get("verdict", []), unreliable=table.unreliable, width=width, command=command, source=source
         ),
         Line(""),
         *_recorded(sections, width),

@@ -54,11 +54,7 @@ _EVENT = " || ".join(
     )
 )
 
-_OURS = {
-    "step": "e.step",
-    "module": _text("module.path"),
-    "direction": _text("e.direction"),
-}
+_OURS = {"step": "e.step", "module": _text("module.path"), "direction": _text("e.direction")}
 _FOUND = f"nullif({_object(_OURS)}, '{{}}')"
 _REPLAYED = {"operator": f"CASE WHEN e.captured_id IS NOT NULL THEN {_text('e.operator_name')} END"}
 """The operator of what a graph replays ran when nothing was recorded: no slice of the file shows it."""

@@ -45,7 +45,7 @@ ERRORS = {
     "no-timeline": (
         "What `stepscope export` was asked for has no events on a time line: phases and measurements of single "
         "events are sums and durations. Record a trace, or ask for other ranks, steps or another window."
-    ),
+    )
 }
 
 CHUNK = 200_000

@@ -34,10 +34,7 @@ Call = dict[str, Any]
 
 
 def reply(
-    table: Table,
-    tool: str,
-    arguments: Mapping[str, Any],
-    shown: Callable[[dict[str, Any]], dict[str, Any]] = dict,
+    table: Table, tool: str, arguments: Mapping[str, Any], shown: Callable[[dict[str, Any]], dict[str, Any]] = dict
 ) -> dict[str, Any]:
     """The rows of an answer that a call asks for, `top` from `skip` on, and no more than there is room for.
 

@@ -37,7 +37,7 @@ ERRORS = {
     "still-reading": (
         "An agent asked a recording that is still being read. The reading goes on; the same call will be "
         "answered later. `stepscope import SRC -o DIR` reads it once, beforehand."
-    ),
+    )
 }
 
 _READ_ONLY = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
@@ -71,12 +71,7 @@ def make_server(recordings: Future[Recordings], tasks: Tasks, limit_s: float) ->
     async def list_tools(_: Any, __: PaginatedRequestParams | None) -> ListToolsResult:
         return ListToolsResult(
             tools=[
-                ToolOfSdk(
-                    name=tool.name,
-                    description=tool.says,
-                    input_schema=tool.takes,
-                    annotations=_READ_ONLY,
-                )
+                ToolOfSdk(name=tool.name, description=tool.says, input_schema=tool.takes, annotations=_READ_ONLY)
                 for tool in declared.values()
             ]
         )
@@ -95,11 +90,7 @@ def make_server(recordings: Future[Recordings], tasks: Tasks, limit_s: float) ->
         return _result(reply)
 
     return Server(
-        "stepscope",
-        version=__version__,
-        instructions=INSTRUCTIONS,
-        on_list_tools=list_tools,
-        on_call_tool=call_tool,
+        "stepscope", version=__version__, instructions=INSTRUCTIONS, on_list_tools=list_tools, on_call_tool=call_tool
     )
 
 

@@ -231,10 +231,7 @@ def _schema(recordings: Recordings, arguments: Arguments) -> dict[str, Any]:
             for column in declared["columns"]
         ]
         told.append(declared | {"columns": columns})
-    return {
-        "notice": NOTICE.replace("`rows` and `checks`", "`samples`"),
-        "tables": fitting(told)[0],
-    }
+    return {"notice": NOTICE.replace("`rows` and `checks`", "`samples`"), "tables": fitting(told)[0]}
 
 
 def _samples(recordings: Recordings, number: str, table: str) -> dict[str, list[Any]]:
@@ -290,12 +287,7 @@ _NARROWS = frozenset({*_WHAT, *_WHICH})
 
 
 def _takes(properties: Mapping[str, Any], *required: str) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": dict(properties),
-        "required": list(required),
-        "additionalProperties": False,
-    }
+    return {"type": "object", "properties": dict(properties), "required": list(required), "additionalProperties": False}
 
 
 def _parameters(asked: Sequence[Question]) -> dict[str, Any]:
@@ -312,11 +304,7 @@ def _parameters(asked: Sequence[Question]) -> dict[str, Any]:
         described = f"{meaning}. Of {'; '.join(choices)}"
         kinds = sorted({types[one.type] for _, one in uses})
         properties[name] = {"type": kinds, "description": described}
-    return {
-        "type": "object",
-        "description": "the question's own parameters",
-        "properties": properties,
-    }
+    return {"type": "object", "description": "the question's own parameters", "properties": properties}
 
 
 def tools() -> list[Tool]:
@@ -360,11 +348,7 @@ def tools() -> list[Tool]:
             "checks",
             "What of the recording is damaged or missing, and which answers that makes unreliable.",
             _takes(
-                {
-                    "all": {"type": "boolean", "description": "also the checks that passed"},
-                    **_RECORDING,
-                    **_SHORTENS,
-                }
+                {"all": {"type": "boolean", "description": "also the checks that passed"}, **_RECORDING, **_SHORTENS}
             ),
             _checks,
         ),
@@ -372,13 +356,7 @@ def tools() -> list[Tool]:
             "compare",
             "Two recordings side by side (diff), or several with more and more processes (scaling).",
             _takes(
-                {
-                    "recordings": ids,
-                    "question": compared,
-                    "parameters": _parameters(of_several),
-                    **_WHAT,
-                    **_SHORTENS,
-                },
+                {"recordings": ids, "question": compared, "parameters": _parameters(of_several), **_WHAT, **_SHORTENS},
                 "recordings",
             ),
             _compare,
@@ -386,9 +364,7 @@ def tools() -> list[Tool]:
         Tool(
             "schema",
             "The tables that SQL reads. With names: every column with type, meaning and sample values.",
-            _takes(
-                {"tables": {**names, "description": "tables, or answer.NAME"}, **_RECORDING},
-            ),
+            _takes({"tables": {**names, "description": "tables, or answer.NAME"}, **_RECORDING}),
             _schema,
         ),
         Tool(

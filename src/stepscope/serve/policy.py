@@ -156,8 +156,5 @@ class Policy:
         same = [secrets.compare_digest((one or "").encode(), self.token.encode()) for one in brought]
         if not any(same):
             raise RefusedError(
-                401,
-                "the token is missing or wrong",
-                hint="open the link that stepscope view printed",
-                slug="no-token",
+                401, "the token is missing or wrong", hint="open the link that stepscope view printed", slug="no-token"
             )

@@ -18,9 +18,7 @@ from stepscope.serve.asking import Recordings
 from stepscope.serve.policy import LOOPBACK, Policy
 from stepscope.serve.tasks import Tasks
 
-ERRORS = {
-    "port-taken": "Another program listens on the port that `stepscope view --port` names.",
-}
+ERRORS = {"port-taken": "Another program listens on the port that `stepscope view --port` names."}
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

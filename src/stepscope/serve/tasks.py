@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 ERRORS = {
     "time-limit": (
         "The answer was not there within the server's time limit (`--time-limit`), and the query was stopped."
-    ),
+    )
 }
 
 AT_ONCE = 3

@@ -13,9 +13,7 @@ if TYPE_CHECKING:
     from stepscope.serve.asking import Recordings
     from stepscope.timeline.recording import Timeline
 
-ERRORS = {
-    "bad-timeline-request": "A request about the timeline lacks a parameter, or has one that is not an integer.",
-}
+ERRORS = {"bad-timeline-request": "A request about the timeline lacks a parameter, or has one that is not an integer."}
 
 Asked = Mapping[str, str]
 _FARTHEST = 1 << 62

@@ -24,11 +24,7 @@ from stepscope.link.across_ranks.matching import RULES
 from stepscope.link.across_ranks.reach import REACHES, Reach, find_reach
 from stepscope.link.checks import OK
 from stepscope.link.columns import FARTHEST_NS, from_codes, integers
-from stepscope.link.folder_checks import (
-    clocks_contradict,
-    collectives_alone,
-    collectives_incomplete,
-)
+from stepscope.link.folder_checks import clocks_contradict, collectives_alone, collectives_incomplete
 from stepscope.schema.tables import TABLES
 from stepscope.store.ranks import add_check
 from stepscope.store.write import ARROW, placed, rank_folder, read_stored, write_stored
@@ -53,10 +49,7 @@ def link_ranks(directory: Path, ranks: Iterable[int]) -> None:
         for file in sorted(rank_folder(directory, rank).glob("collective.*"), key=placed)
     ]
     known = _of_one_time([_known(directory, rows[rank]) for rank in chosen])
-    found = gather(
-        known,
-        ((rank, span, read_stored(file, READ)) for rank, span, file in files),
-    )
+    found = gather(known, ((rank, span, read_stored(file, READ)) for rank, span, file in files))
     aligned = align(found, known)
     sizes = {row["world_size"] for row in rows.values()}
     reach = find_reach(found, aligned.matches, known, sizes.pop() if len(sizes) == 1 else None)

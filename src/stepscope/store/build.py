@@ -23,20 +23,8 @@ from stepscope.floor.errors import SourceError, StoreError, UsageError
 from stepscope.floor.plugins import versions
 from stepscope.floor.quoting import printable
 from stepscope.floor.units import time_text
-from stepscope.store.cache import (
-    cache_directory,
-    cache_key,
-    locked,
-    mark_used,
-    trim,
-)
-from stepscope.store.chosen import (
-    ImportOptions,
-    check_steps,
-    chosen_jobs,
-    found_captures,
-    jobs_of_processes,
-)
+from stepscope.store.cache import cache_directory, cache_key, locked, mark_used, trim
+from stepscope.store.chosen import ImportOptions, check_steps, chosen_jobs, found_captures, jobs_of_processes
 from stepscope.store.copies import as_files
 from stepscope.store.jobs import KeptJob, folders_for, kept_jobs, write_jobs
 from stepscope.store.manifest import (
@@ -400,12 +388,7 @@ def _named(sources: list[Path]) -> str:
 
 
 def _finish(
-    directory: Path,
-    job: runs.Job,
-    run: runs.Run,
-    done: list[Done],
-    options: ImportOptions,
-    facts: dict[str, Any],
+    directory: Path, job: runs.Job, run: runs.Run, done: list[Done], options: ImportOptions, facts: dict[str, Any]
 ) -> bool:
     """Makes a store of what was written of the ranks of a job; none of a job of which none could be read,
     or without the steps that were asked for, which then is deleted.
@@ -436,21 +419,12 @@ def _finish(
     read = {one.member.label: f"!{one.member.process}" for one in job.recordings}
     copies = [(label, original) for label, original in run.copies.items() if original in read]
     files = {label.removesuffix(read[one]): one.removesuffix(read[one]) for label, one in copies}
-    checked = (
-        (left_out, run.unreadable),
-        (ranks_guessed, guessed),
-        (identical_files, [*files.items()]),
-    )
+    checked = ((left_out, run.unreadable), (ranks_guessed, guessed), (identical_files, [*files.items()]))
     for check, found in checked:
         if found:
             add_check(directory, min(ranks), check.row(found))
     twice = [{"path": label, "reason": f"a copy of {original}"} for label, original in copies]
-    facts = {
-        "job": job.name,
-        "ranks": sorted(ranks),
-        **facts,
-        "skipped": [*facts["skipped"], *twice],
-    }
+    facts = {"job": job.name, "ranks": sorted(ranks), **facts, "skipped": [*facts["skipped"], *twice]}
     joined = join_small_ranks(directory, ranks)
     write_store_file(directory, facts | ({"joined": joined} if joined else {}))
     return True

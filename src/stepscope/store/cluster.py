@@ -110,9 +110,7 @@ def _connected(cluster: str) -> Iterator[Client]:
         from distributed import Client
     except ImportError:
         raise UsageError(
-            "--dask needs Dask, which is not installed",
-            hint="pip install distributed",
-            slug="no-dask",
+            "--dask needs Dask, which is not installed", hint="pip install distributed", slug="no-dask"
         ) from None
     try:
         client = Client(_address(cluster), timeout=SECONDS_TO_CONNECT, set_as_default=False)
@@ -199,11 +197,7 @@ def _on_worker(job: Job, code: str) -> _Read:
             hint="install the same one where the workers start",
             slug="cluster-other-version",
         )
-    with (
-        _reading,
-        tempfile.TemporaryDirectory(dir=get_worker().local_directory) as folder,
-        _with_copies(job) as here,
-    ):
+    with _reading, tempfile.TemporaryDirectory(dir=get_worker().local_directory) as folder, _with_copies(job) as here:
         outcome = run_job(replace(here, directory=folder, threads=get_worker().state.nthreads))
         files = [(str(file.relative_to(folder)), file.read_bytes()) for file in sorted(Path(folder).glob("rank=*/*"))]
     return _Read(outcome, files)

@@ -19,12 +19,7 @@ _AT_ONCE = 1 << 16
 
 
 def read_columns(
-    store: Store,
-    table: str,
-    rank: int,
-    names: Sequence[str],
-    *,
-    without_spans: Collection[int] = (),
+    store: Store, table: str, rank: int, names: Sequence[str], *, without_spans: Collection[int] = ()
 ) -> pa.Table:
     """Some columns of all rows that a store has of a rank, times moved as an open store has them.
 

@@ -45,7 +45,7 @@ ERRORS = {
         "A file given with `--capture` holds no capture of a CUDA graph. What is needed is a trace of the "
         "time in which the program captured its graphs, such as inference servers write as they start; its "
         "launches say which operator and module each kernel of the graph belongs to."
-    ),
+    )
 }
 
 
@@ -175,14 +175,7 @@ def _imported(job: Job, progress: Callable[[int], None] | None, listings: Listin
             written["rank"] = _rank_row(facts, rule)
             written["kernel_origin"] = _kernel_origins(job.provenance)
         leave_out_secrets(written)
-        write_tables(
-            Path(job.directory),
-            written,
-            rank=rank,
-            span=span,
-            shift_ns=shift,
-            to_be_joined=job.to_be_joined,
-        )
+        write_tables(Path(job.directory), written, rank=rank, span=span, shift_ns=shift, to_be_joined=job.to_be_joined)
         shift += lasted
     apart = spans_apart.row(recorded)
     if apart["severity"] != OK:

@@ -15,14 +15,7 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 Rows = dict[str, list[Row]]
 
-_PLAIN = {
-    "BIGINT": 0,
-    "BOOLEAN": True,
-    "DOUBLE": 0.0,
-    "INTEGER": 0,
-    "SMALLINT": 0,
-    "VARCHAR": "",
-}
+_PLAIN = {"BIGINT": 0, "BOOLEAN": True, "DOUBLE": 0.0, "INTEGER": 0, "SMALLINT": 0, "VARCHAR": ""}
 _DEFAULTS: dict[str, Row] = {
     "data_check": {"severity": "warning", "count": 1},
     "device": {"kind": "cuda"},

@@ -161,9 +161,7 @@ def read_store_file(directory: Path) -> dict[str, Any]:
         if _has_rank_folders(directory):
             raise damaged_store(directory, f"{STORE_FILE} is missing") from None
         raise StoreError(
-            f"{directory}: not a store",
-            hint="make one with: stepscope import SRC -o DIR",
-            slug="not-a-store",
+            f"{directory}: not a store", hint="make one with: stepscope import SRC -o DIR", slug="not-a-store"
         ) from None
     except (OSError, ValueError, RecursionError) as error:
         raise damaged_store(directory, f"{STORE_FILE}: {error}") from None

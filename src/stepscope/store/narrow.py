@@ -144,10 +144,7 @@ def _union(low: NDArray[np.int64], high: NDArray[np.int64]) -> _Windows:
 
 
 def _beside(
-    windows: _Windows,
-    track: list[NDArray[np.int64]],
-    start: NDArray[np.int64],
-    end: NDArray[np.int64],
+    windows: _Windows, track: list[NDArray[np.int64]], start: NDArray[np.int64], end: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
     """Of some work what ends last before each window, and what starts first after it, on each track."""
     kept = np.zeros(len(start), dtype=bool)
@@ -211,8 +208,6 @@ def _without_lost_links(name: str, tables: Mapping[str, pa.Table]) -> pa.Table:
             index = table.schema.get_field_index(lost.name)
             column = table.column(index)
             table = table.set_column(
-                index,
-                table.schema.field(index),
-                pc.if_else(there, column, pa.scalar(None, column.type)),
+                index, table.schema.field(index), pc.if_else(there, column, pa.scalar(None, column.type))
             )
     return table

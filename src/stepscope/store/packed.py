@@ -118,12 +118,5 @@ def unpacked(data: bytes, *records: type) -> Any:
     try:
         return made(json.loads(data[_ALIGNED : _ALIGNED + size]))
     # The type of an array is parsed by NumPy, as an expression.
-    except (
-        LookupError,
-        TypeError,
-        ArithmeticError,
-        SyntaxError,
-        RecursionError,
-        pa.ArrowException,
-    ) as error:
+    except (LookupError, TypeError, ArithmeticError, SyntaxError, RecursionError, pa.ArrowException) as error:
         raise ValueError(f"no value that was kept: {error}") from None

@@ -81,9 +81,7 @@ def _check_replaceable(target: Path) -> None:
         what = "is the working directory, which cannot be replaced"
     if what:
         raise StoreError(
-            f"{target}: {what}",
-            hint="give a directory that is empty or does not exist yet",
-            slug="output-exists",
+            f"{target}: {what}", hint="give a directory that is empty or does not exist yet", slug="output-exists"
         )
 
 

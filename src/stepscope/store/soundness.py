@@ -14,12 +14,7 @@ from stepscope.formats.accepted import LARGEST
 from stepscope.schema.declare import Role, SchemaColumn, SchemaTable
 from stepscope.schema.tables import TABLES
 
-_BOUNDED = {
-    Role.MOMENT: LARGEST,
-    Role.DURATION: LARGEST,
-    Role.BYTES: LARGEST,
-    Role.EPOCH: 2 * LARGEST,
-}
+_BOUNDED = {Role.MOMENT: LARGEST, Role.DURATION: LARGEST, Role.BYTES: LARGEST, Role.EPOCH: 2 * LARGEST}
 
 Rows = Callable[[str], list[tuple[Any, ...]]]
 

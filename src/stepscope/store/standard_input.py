@@ -27,7 +27,7 @@ ERRORS = {
         "`-` reads a recording from standard input, once: `zcat trace.json.gz | stepscope summary -`. It "
         "has to come from a pipe or a file, be no larger than 16 GiB, and leave half of the temporary "
         "folder's disk free; a larger recording is given by its path."
-    ),
+    )
 }
 
 
@@ -61,8 +61,7 @@ def copied(progress: Progress) -> Iterator[Path]:
                 size += len(block)
                 if size > most:
                     raise _refused(
-                        f"holds more than {most >> 20} MiB",
-                        "give a path: a file is read where it is, and not copied",
+                        f"holds more than {most >> 20} MiB", "give a path: a file is read where it is, and not copied"
                     )
                 copy.write(block)
                 progress.advance(len(block))

@@ -134,10 +134,7 @@ class _Room:
 
 @contextlib.contextmanager
 def _ending(
-    running: set[subprocess.Popen[str]],
-    stopped: threading.Event,
-    guard: threading.Lock,
-    room: _Room,
+    running: set[subprocess.Popen[str]], stopped: threading.Event, guard: threading.Lock, room: _Room
 ) -> Iterator[None]:
     try:
         yield

@@ -52,13 +52,7 @@ def placed(file: Path) -> tuple[int, int]:
 
 
 def write_tables(
-    directory: Path,
-    tables: dict[str, pa.Table],
-    *,
-    rank: int,
-    span: int,
-    shift_ns: int = 0,
-    to_be_joined: bool = False,
+    directory: Path, tables: dict[str, pa.Table], *, rank: int, span: int, shift_ns: int = 0, to_be_joined: bool = False
 ) -> None:
     """Writes tables of one recording; takes each out of `tables` as it is written, to free memory.
 
@@ -200,15 +194,7 @@ def _fields(table: str) -> list[pa.Field]:
     return [pa.field(one.name, one.type) for one in TABLES[table].arrow()]
 
 
-def _stored(
-    declared: SchemaColumn,
-    kind: pa.DataType,
-    part: pa.Table,
-    *,
-    rank: int,
-    span: int,
-    shift_ns: int,
-) -> Any:
+def _stored(declared: SchemaColumn, kind: pa.DataType, part: pa.Table, *, rank: int, span: int, shift_ns: int) -> Any:
     """A column as it is stored: event ids and moments shifted, so that they are the rank's."""
     rows = part.num_rows
     if declared.name == "rank":

@@ -88,12 +88,6 @@ def _lanes(names: pa.ChunkedArray, kind: str, start: np.ndarray, end: np.ndarray
     words = Words()
     count = len(start)
     # No events of the recording: their numbers are below 0, so that none is taken for one.
-    events = Columns(
-        start,
-        end,
-        words.codes(names),
-        np.full(count, KINDS.index(kind), np.int8),
-        -1 - np.arange(count),
-    )
+    events = Columns(start, end, words.codes(names), np.full(count, KINDS.index(kind), np.int8), -1 - np.arange(count))
     (lanes,) = laid_out(events, np.zeros(count, np.uint8), depth, 1)
     return Lanes(lanes, words.array)

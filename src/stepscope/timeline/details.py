@@ -32,17 +32,7 @@ _COLLECTIVE = (
     "dtype", "elements_in", "elements_out", "bytes", "source_rank", "destination_rank", "library",
     "exposed_ns", "reach", "match_id", "matched_ranks", "last_rank", "wait_ns", "transfer_ns",
 )  # fmt: skip
-_HIDDEN = {
-    "rank",
-    "span",
-    "id",
-    "name",
-    "parent_id",
-    "launch_id",
-    "operator_id",
-    "forward_id",
-    "captured_id",
-}
+_HIDDEN = {"rank", "span", "id", "name", "parent_id", "launch_id", "operator_id", "forward_id", "captured_id"}
 """What an event's title or its links show."""
 _UNITS = {Role.MOMENT: "moment", Role.DURATION: "ns", Role.BYTES: "bytes"}
 
@@ -137,10 +127,7 @@ def details(timeline: Timeline, track: Track, event: int) -> dict[str, Any]:
                 continue
             row = rows[0]
             fields = [
-                {
-                    **{key: one[key] for key in ("title", "unit", "meaning")},
-                    "value": row[one["name"]],
-                }
+                {**{key: one[key] for key in ("title", "unit", "meaning")}, "value": row[one["name"]]}
                 for one in described(table)
                 if row[one["name"]] is not None
             ]
@@ -166,8 +153,7 @@ def details(timeline: Timeline, track: Track, event: int) -> dict[str, Any]:
 
 def _step(scope: Scope, rank: int, event: int) -> dict[str, Any]:
     rows = scope.sql(
-        "SELECT * FROM step WHERE rank = $1 AND span = $2 AND step = $3",
-        [rank, event // SPAN_IDS, event % SPAN_IDS],
+        "SELECT * FROM step WHERE rank = $1 AND span = $2 AND step = $3", [rank, event // SPAN_IDS, event % SPAN_IDS]
     ).to_pylist()
     if not rows:
         raise UsageError("there is no such step", hint="its number is in the table step", slug="no-such-event")

@@ -63,8 +63,7 @@ class Lane:
         """The rows that have a moment in a stretch of time or start in it, and on a lane whose events
         overlap perhaps others between them."""
         first = min(
-            int(np.searchsorted(self.reach, start, "right")),
-            int(np.searchsorted(self.events.start, start, "left")),
+            int(np.searchsorted(self.reach, start, "right")), int(np.searchsorted(self.events.start, start, "left"))
         )
         return slice(first, max(first, int(np.searchsorted(self.events.start, end, "left"))))
 

@@ -29,9 +29,7 @@ from stepscope.timeline.tracks import Track, drawn_rows, missing_words, tracks_o
 if TYPE_CHECKING:
     from stepscope.store.open import Store
 
-ERRORS = {
-    "bad-tile": "The timeline was asked for a zoom, a tile or a stretch of time that there cannot be.",
-}
+ERRORS = {"bad-tile": "The timeline was asked for a zoom, a tile or a stretch of time that there cannot be."}
 
 MOST_KEPT = 60_000_000
 """Rows of lanes that are kept at a time: some 1.7 GB."""
@@ -145,8 +143,7 @@ class Timeline:
         with self.scope() as scope:
             hosts = dict(_pairs(scope, "SELECT rank, host FROM rank"))
             ((start, end),) = _pairs(
-                scope,
-                _SPAN.format(host=drawn_rows(scope, "host"), device=drawn_rows(scope, "device")),
+                scope, _SPAN.format(host=drawn_rows(scope, "host"), device=drawn_rows(scope, "device"))
             )
             warm = _pairs(scope, _WARM_UP)
             ranks = scope.ranks
@@ -199,9 +196,7 @@ class Timeline:
         """
         if not 0 <= level <= MOST_LEVEL or abs(index) > 1 << (62 - 9 - level):
             raise UsageError(
-                f"there is no tile {index} of level {level}",
-                hint=f"levels go from 0 to {MOST_LEVEL}",
-                slug="bad-tile",
+                f"there is no tile {index} of level {level}", hint=f"levels go from 0 to {MOST_LEVEL}", slug="bad-tile"
             )
         names = Names()
         shown = {}

@@ -38,9 +38,7 @@ def expression(pattern: str) -> Callable[[pa.StringArray], NDArray[np.bool_]]:
         matching(pa.array(["a"]))
     except pa.ArrowInvalid as error:
         raise UsageError(
-            f"{typed} is not a regular expression",
-            hint=str(error).splitlines()[0],
-            slug="bad-pattern",
+            f"{typed} is not a regular expression", hint=str(error).splitlines()[0], slug="bad-pattern"
         ) from None
     return matching
 

@@ -224,12 +224,7 @@ class Side:
         return lanes, [len(of) for of in made]
 
     def _with_blocks(
-        self,
-        events: Columns,
-        track: NDArray[np.int16],
-        depth: NDArray[np.int64],
-        blocks: pa.Table,
-        bins: Int64s,
+        self, events: Columns, track: NDArray[np.int16], depth: NDArray[np.int64], blocks: pa.Table, bins: Int64s
     ) -> list[tuple[Lane, ...]]:
         """The lanes of blocks, and on them the events of recordings that have none."""
         kind = self._table.kinds(blocks)
@@ -247,11 +242,7 @@ class Side:
         beside = np.zeros(len(events), np.int64)
         for _, rows, lane in in_lanes(key, events.start, events.end):
             beside[rows] = lane
-        place = (
-            self._table.tracks(blocks, kind, self._tracks),
-            _values(blocks, "depth"),
-            _values(blocks, "lane"),
-        )
+        place = (self._table.tracks(blocks, kind, self._tracks), _values(blocks, "depth"), _values(blocks, "lane"))
         known, number = _distinct(*_joined(place, (track, depth, beside)))
         self._places = {tuple(one): at for at, one in enumerate(known.tolist())}
         counts = np.bincount(known[:, 0], minlength=len(self._tracks)).tolist()

@@ -191,19 +191,7 @@ def _threads(scope: Scope) -> list[Track]:
             title = f"{row['process_name'] or 'process'} {row['pid']}: {title}"
         keys = tuple(tuple(one.values()) if isinstance(one, dict) else one for one in row["places"])
         dull = row["kind"] == "track" or row["busy_ns"] < _DULL_SHARE * busiest[rank]
-        tracks.append(
-            Track(
-                f"{rank}.h{number}",
-                rank,
-                "thread",
-                title,
-                row["lanes"],
-                row["events"],
-                dull,
-                "",
-                keys,
-            )
-        )
+        tracks.append(Track(f"{rank}.h{number}", rank, "thread", title, row["lanes"], row["events"], dull, "", keys))
     return tracks
 
 

@@ -33,8 +33,7 @@ def replayed(events):
 
 
 EVENTS = st.lists(
-    st.tuples(st.integers(0, 5), st.integers(1, 9).flatmap(lambda n: st.sampled_from([n, -n]))),
-    max_size=40,
+    st.tuples(st.integers(0, 5), st.integers(1, 9).flatmap(lambda n: st.sampled_from([n, -n]))), max_size=40
 )
 
 
@@ -51,10 +50,7 @@ def test_they_are_those_of_a_plain_replay(events):
 @given(EVENTS)
 @examples(100)
 def test_bytes_alive_are_those_of_the_allocations_one_by_one(events):
-    found = lifetimes(
-        np.array([one for one, _ in events], np.int64),
-        np.array([one for _, one in events], np.int64),
-    )
+    found = lifetimes(np.array([one for one, _ in events], np.int64), np.array([one for _, one in events], np.int64))
     states = len(events) + 1
     rows = list(zip(found.start.tolist(), found.end.tolist(), found.bytes.tolist(), strict=True))
     assert alive_bytes(found.start, found.end, found.bytes, states).tolist() == [

@@ -258,11 +258,7 @@ def test_every_metric_of_the_shared_page_is_as_its_text_has_it(shared_traces):
     text = (shared_traces / "ncu" / "t4_copy_details.txt").read_text()
     assert all(f" {row['Metric Name']} " in text for row in written)
     (launch,) = tables.measured_kernel.to_pylist()
-    assert (launch["grid"], launch["block"], launch["dur_ns"]) == (
-        "1024,1,1",
-        "256,1,1",
-        21_058_944,
-    )
+    assert (launch["grid"], launch["block"], launch["dur_ns"]) == ("1024,1,1", "256,1,1", 21_058_944)
 
 
 @pytest.mark.traces

@@ -9,15 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
-from tests.memory_snapshots import (
-    BACKWARD,
-    BUILDING,
-    FORWARD,
-    OPTIMIZER,
-    START_US,
-    Allocator,
-    training,
-)
+from tests.memory_snapshots import BACKWARD, BUILDING, FORWARD, OPTIMIZER, START_US, Allocator, training
 
 from stepscope.floor.errors import SourceError
 from stepscope.formats.container import members
@@ -184,10 +176,7 @@ def test_blocks_of_torch_2_0_tell_their_use_in_a_history(read):
         (lambda made: made["device_traces"][0][0].update(frames=[-7]) or made, "snapshot"),
         (lambda made: made["segments"][0].update(total_size="x") or made, "snapshot"),
         (lambda made: made["segments"][0]["blocks"][0].update(size=None) or made, "snapshot"),
-        (
-            lambda made: made.update(external_annotations=[{"time_us": "x", "name": 1}]) or made,
-            None,
-        ),
+        (lambda made: made.update(external_annotations=[{"time_us": "x", "name": 1}]) or made, None),
     ],
 )
 def test_values_of_other_types_are_one_error_or_left_out(read, change, why):
@@ -199,10 +188,7 @@ def test_values_of_other_types_are_one_error_or_left_out(read, change, why):
         read(snapshot)
 
 
-@given(
-    st.lists(st.tuples(st.integers(0, 7), st.integers(1, 5000)), max_size=60),
-    st.integers(0, 20),
-)
+@given(st.lists(st.tuples(st.integers(0, 7), st.integers(1, 5000)), max_size=60), st.integers(0, 20))
 @examples(40)
 def test_totals_are_those_of_a_replay_whatever_the_oldest_events_were(tmp_path_factory, steps, lost):
     played = Allocator()

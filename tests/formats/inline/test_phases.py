@@ -9,11 +9,7 @@ SUMMARY = {
     "rank": 1,
     "world_size": 2,
     "counted_steps": 10,
-    "step": {
-        "mean_ns": 100.0,
-        "largest_ns": 300,
-        "statistics": {"median_ns": 90.0, "p95_ns": 200.0},
-    },
+    "step": {"mean_ns": 100.0, "largest_ns": 300, "statistics": {"median_ns": 90.0, "p95_ns": 200.0}},
     "phases": {
         "input_wait": {"mean_ns": 60.0, "largest_ns": 200, "statistics": None},
         "host_to_device": None,
@@ -25,12 +21,7 @@ SUMMARY = {
     "timing_ns": 7,
     "disturbed_steps": 3,
     "unobserved_steps": 4,
-    "device": {
-        "kind": "cuda",
-        "mean_ns": {"forward": 35.5},
-        "checked_steps": 9,
-        "idle_steps": 8,
-    },
+    "device": {"kind": "cuda", "mean_ns": {"forward": 35.5}, "checked_steps": 9, "idle_steps": 8},
     "copied": {"bytes": 200, "pageable_bytes": 50},
     "memory": {"of": "cuda", "peak_bytes": 4096, "reserved_bytes": 8192},
     "communication": {
@@ -80,8 +71,7 @@ def test_every_phase_is_a_row_after_the_whole_step(read):
 
 
 @pytest.mark.parametrize(
-    "changed",
-    [{"step": None}, {"counted_steps": 0}, {"counted_steps": "10"}, {"step": {"mean_ns": "1"}}],
+    "changed", [{"step": None}, {"counted_steps": 0}, {"counted_steps": "10"}, {"step": {"mean_ns": "1"}}]
 )
 def test_a_summary_without_counted_steps_is_refused(read, changed):
     with pytest.raises(SourceError, match="no step was counted"):

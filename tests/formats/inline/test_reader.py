@@ -93,12 +93,7 @@ def test_our_file_keeps_every_measurement_and_who_measured_it(read):
         {**whole, "iteration": 12, "armed": False, "dur_ns": 2_000, "stands_for": 5},
     ]
     facts = tables.facts
-    assert (facts.rank, facts.rank_rule, facts.world_size, facts.host) == (
-        3,
-        "recorder",
-        4,
-        "node7",
-    )
+    assert (facts.rank, facts.rank_rule, facts.world_size, facts.host) == (3, "recorder", 4, "node7")
     assert facts.start_epoch_ns == 1_700_000_000_000_000_000
     assert facts.metadata["complete"] is True
     assert (tables.report.kept, tables.report.dropped) == (4, 0)
@@ -138,11 +133,7 @@ def test_hugectrs_first_version_is_a_list_with_layers_apart(read):
 
 def test_a_result_with_averages_alone_says_that_they_are(read):
     event = {"label": "a", "start_index": 0, "end_index": 1, "avg_measured_time_ms": 0.5}
-    document = {
-        "host_name": "h",
-        "avg_iter_time_ms": 4.0,
-        "timeline": {"device_0": {"stream_0": [event]}},
-    }
+    document = {"host_name": "h", "avg_iter_time_ms": 4.0, "timeline": {"device_0": {"stream_0": [event]}}}
     _, tables = read(document)
     rows = tables.inline_timing.to_pylist()
     assert [(row["kind"], row["dur_ns"], row["averaged"]) for row in rows] == [
@@ -176,10 +167,7 @@ def test_what_has_a_wrong_type_is_counted_and_the_rest_is_kept(read):
     timeline = {
         "device_0": {
             "stream_0": [
-                {
-                    "label": "good",
-                    "samples": [[1, 5, 0], [2, -5, 0], [3, True, 0], "x", [4, 1e400]],
-                },
+                {"label": "good", "samples": [[1, 5, 0], [2, -5, 0], [3, True, 0], "x", [4, 1e400]]},
                 {"label": 7, "samples": [[1, 5, 0]]},
                 "no event",
             ],
@@ -187,12 +175,7 @@ def test_what_has_a_wrong_type_is_counted_and_the_rest_is_kept(read):
         },
         "device_1": None,
     }
-    document = {
-        "format": "stepscope.inline",
-        "rank": "zero",
-        "timeline": timeline,
-        "iterations": [[1, "yes", 5]],
-    }
+    document = {"format": "stepscope.inline", "rank": "zero", "timeline": timeline, "iterations": [[1, "yes", 5]]}
     _, tables = read(document)
     assert [row["label"] for row in tables.inline_timing.to_pylist()] == ["good"]
     assert tables.report.dropped == 9
@@ -204,10 +187,7 @@ def test_what_has_a_wrong_type_is_counted_and_the_rest_is_kept(read):
 
 @pytest.mark.parametrize("number", [1e300, float("inf"), float("nan"), 10**30, -(10**30), True, "1"])
 def test_numbers_that_cannot_be_times_are_left_out(read, number):
-    document = {
-        "iter_time_ms": [1.0],
-        "events": [{"event_name": "a", "measured_times_ms": [number, 2.0]}],
-    }
+    document = {"iter_time_ms": [1.0], "events": [{"event_name": "a", "measured_times_ms": [number, 2.0]}]}
     _, tables = read(document)
     assert tables.inline_timing["dur_ns"].to_pylist() == [2_000_000, 1_000_000]
     assert tables.report.dropped == 1
@@ -274,18 +254,12 @@ def test_of_more_measurements_than_were_kept_the_average_is_a_row_beside_them(re
     document = {
         **OURS,
         "timeline": {"device_1": {"stream_-1": [many]}},
-        "iteration_statistics": {
-            "armed": {"n": 1},
-            "unarmed": {"n": 700, "mean_ns": 2e3, "std_ns": 9.0},
-        },
+        "iteration_statistics": {"armed": {"n": 1}, "unarmed": {"n": 700, "mean_ns": 2e3, "std_ns": 9.0}},
     }
     _, tables = read(document)
     averages = [row for row in tables.inline_timing.to_pylist() if row["averaged"]]
     told = [(row["label"], row["dur_ns"], row["measurements"], row["std_ns"], row["armed"]) for row in averages]
-    assert told == [
-        ("fc1.forward", 180, 5000, 12.5, None),
-        ("iteration", 2000, 700, 9.0, False),
-    ]
+    assert told == [("fc1.forward", 180, 5000, 12.5, None), ("iteration", 2000, 700, 9.0, False)]
 
 
 def test_what_iterations_took_together_is_read_and_no_less_than_one_of_them(read):
@@ -310,11 +284,7 @@ def test_nan_and_null_averages_are_no_times_and_are_counted(read):
 
 def test_a_clock_that_went_back_gives_no_times(read):
     event = {"label": "a", "samples": [[0, 500, 10], [1, -20, 10], [2, 600, -10]]}
-    document = {
-        **OURS,
-        "timeline": {"device_0": {"stream_0": [event]}},
-        "iterations": [[0, False, -5]],
-    }
+    document = {**OURS, "timeline": {"device_0": {"stream_0": [event]}}, "iterations": [[0, False, -5]]}
     _, tables = read(document)
     rows = tables.inline_timing.to_pylist()
     assert [(row["dur_ns"], row["start_offset_ns"]) for row in rows] == [

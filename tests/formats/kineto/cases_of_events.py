@@ -51,19 +51,11 @@ TIME = [
             ("backwards", 20_000, 30_000),
         ],
     ),
-    Case(
-        "C07_zero_durations.json",
-        4,
-        device=[("first", 29_500, 0), ("second", 29_500, 0), ("third", 29_500, 1_500)],
-    ),
+    Case("C07_zero_durations.json", 4, device=[("first", 29_500, 0), ("second", 29_500, 0), ("third", 29_500, 1_500)]),
     Case(
         "C08_overrun.json",
         4,
-        device=[
-            ("too_long", 29_500, 9_000_000_000),
-            ("next", 39_500, 2_000),
-            ("after", 49_500, 2_000),
-        ],
+        device=[("too_long", 29_500, 9_000_000_000), ("next", 39_500, 2_000), ("after", 49_500, 2_000)],
     ),
     Case(
         "C09_crossing.json",
@@ -88,21 +80,13 @@ TIME = [
             and t.facts.start_epoch_ns == BASE + 10_500
         ),
     ),
-    Case(
-        "C13_warm_up_events.json",
-        6,
-        device=[("warmup_kernel", 1_000, 2_000), ("gemm", 39_125, 8_500)],
-    ),
+    Case("C13_warm_up_events.json", 6, device=[("warmup_kernel", 1_000, 2_000), ("gemm", 39_125, 8_500)]),
     Case(
         "C14_clocks/rank0.json",
         3,
         fact=lambda t: t.facts.rank == 0 and column(t.device_event, "start_ns") == [10_000, 210_000],
     ),
-    Case(
-        "C14_clocks/rank1.json",
-        3,
-        fact=lambda t: t.facts.rank == 1 and t.facts.start_epoch_ns == BASE + 360_000,
-    ),
+    Case("C14_clocks/rank1.json", 3, fact=lambda t: t.facts.rank == 1 and t.facts.start_epoch_ns == BASE + 360_000),
 ]
 
 LONG = 9_223_372_036_854_775_807
@@ -168,13 +152,7 @@ IDENTITY = [
         6,
         fact=lambda t: (
             columns(t.flow, "category", "phase", "flow_id")
-            == [
-                ("launch", "s", 1),
-                ("launch", "f", 1),
-                ("fwdbwd", "s", 2),
-                ("fwdbwd", "f", 2),
-                ("launch", "f", 5),
-            ]
+            == [("launch", "s", 1), ("launch", "f", 1), ("fwdbwd", "s", 2), ("fwdbwd", "f", 2), ("launch", "f", 5)]
         ),
     ),
     Case(
@@ -186,11 +164,7 @@ IDENTITY = [
             and column(t.host_event, "role") == ["graph_launch"]
         ),
     ),
-    Case(
-        "I13_launch_names.json",
-        6,
-        fact=lambda t: column(t.host_event, "role") == ["launch"] * 5 + ["synchronize"],
-    ),
+    Case("I13_launch_names.json", 6, fact=lambda t: column(t.host_event, "role") == ["launch"] * 5 + ["synchronize"]),
     Case(
         "I14_collective_names.json",
         6,

@@ -67,14 +67,7 @@ BYTES = [
         host=[MM],
         device=[],
     ),
-    damaged(
-        "B03_left_behind.json.tmp",
-        3,
-        damage={"truncated": 1},
-        truncated=True,
-        host=[MM, LAUNCH],
-        device=[GEMM],
-    ),
+    damaged("B03_left_behind.json.tmp", 3, damage={"truncated": 1}, truncated=True, host=[MM, LAUNCH], device=[GEMM]),
     damaged(
         "B04_cut_in_event.json",
         3,
@@ -85,22 +78,8 @@ BYTES = [
         host=[MM, LAUNCH],
         device=[GEMM],
     ),
-    damaged(
-        "B04_cut_after_event.json",
-        3,
-        damage={"truncated": 1},
-        truncated=True,
-        host=[MM, LAUNCH],
-        device=[GEMM],
-    ),
-    damaged(
-        "B05_extra_brace.json",
-        3,
-        damage={"extra_data": 1},
-        offset_of=b"}\n",
-        host=[MM, LAUNCH],
-        device=[GEMM],
-    ),
+    damaged("B04_cut_after_event.json", 3, damage={"truncated": 1}, truncated=True, host=[MM, LAUNCH], device=[GEMM]),
+    damaged("B05_extra_brace.json", 3, damage={"extra_data": 1}, offset_of=b"}\n", host=[MM, LAUNCH], device=[GEMM]),
     damaged(
         "B05_longer_file_overwritten.json",
         3,
@@ -109,14 +88,7 @@ BYTES = [
         host=[MM, LAUNCH],
         device=[GEMM],
     ),
-    damaged(
-        "B06_two_writers.json",
-        3,
-        dropped=1,
-        damage={"interleaved": 1},
-        host=[MM, ADD],
-        device=[GEMM],
-    ),
+    damaged("B06_two_writers.json", 3, dropped=1, damage={"interleaved": 1}, host=[MM, ADD], device=[GEMM]),
     damaged(
         "B06_splice_in_event.json",
         3,
@@ -144,11 +116,7 @@ BYTES = [
         repaired=2,
         damage={"control_character": 2},
         offset_of=b"\n  at line 3",
-        host=[
-            MM,
-            ("train.py(12): <lambda>\n  at line 3", 20_500, 4_001),
-            ("tab\there", 26_000, 1_000),
-        ],
+        host=[MM, ("train.py(12): <lambda>\n  at line 3", 20_500, 4_001), ("tab\there", 26_000, 1_000)],
         device=[GEMM],
     ),
     damaged(
@@ -252,16 +220,8 @@ TOP_LEVEL = [
         **INTACT,
     ),
     Case("T03_no_rank.json", fact=lambda t: t.facts.rank is None, **INTACT),
-    Case(
-        "T04_ranks_as_list.json",
-        fact=lambda t: t.facts.rank == 1,
-        **INTACT,
-    ),
-    Case(
-        "T04_ranks_as_text.json",
-        fact=lambda t: t.facts.rank == 1,
-        **INTACT,
-    ),
+    Case("T04_ranks_as_list.json", fact=lambda t: t.facts.rank == 1, **INTACT),
+    Case("T04_ranks_as_text.json", fact=lambda t: t.facts.rank == 1, **INTACT),
     Case(
         "T05_metadata_only.json",
         3,

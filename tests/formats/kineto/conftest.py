@@ -35,27 +35,9 @@ def read_events(read_text):
 
 
 def op(name, ts, dur, **args):
-    return {
-        "ph": "X",
-        "cat": "cpu_op",
-        "name": name,
-        "pid": 1,
-        "tid": 1,
-        "ts": ts,
-        "dur": dur,
-        "args": args,
-    }
+    return {"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": ts, "dur": dur, "args": args}
 
 
 def kernel(name, ts, dur, **args):
     args = {"device": 0, "stream": 7, "correlation": 1, **args}
-    return {
-        "ph": "X",
-        "cat": "kernel",
-        "name": name,
-        "pid": 0,
-        "tid": 7,
-        "ts": ts,
-        "dur": dur,
-        "args": args,
-    }
+    return {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 7, "ts": ts, "dur": dur, "args": args}

@@ -44,11 +44,7 @@ def read(path: Path, **options: bool) -> RankTables:
 def test_what_is_intact_is_kept_and_what_is_not_is_counted(case):
     tables = read(BAD / case.file)
     report = tables.report
-    assert (report.kept, report.repaired, report.dropped) == (
-        case.kept,
-        case.repaired,
-        case.dropped,
-    )
+    assert (report.kept, report.repaired, report.dropped) == (case.kept, case.repaired, case.dropped)
     assert report.damage == case.damage
     assert report.truncated == case.truncated
     if case.offset_of is not None:

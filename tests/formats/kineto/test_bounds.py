@@ -29,10 +29,7 @@ def test_many_processes_and_threads_need_no_table_of_all_pairs():
     assert threads.numbers(pid, tid)[:4].tolist() == [0, 1, 2, 3]
     table = threads.table()
     assert table.num_rows == 100_001
-    assert table.slice(0, 2).select(["pid", "tid"]).to_pylist() == [
-        {"pid": "7", "tid": "0"},
-        {"pid": "0", "tid": "0"},
-    ]
+    assert table.slice(0, 2).select(["pid", "tid"]).to_pylist() == [{"pid": "7", "tid": "0"}, {"pid": "0", "tid": "0"}]
 
 
 @pytest.mark.parametrize("blank", [b" ", b"\n", b"\t \r\n"])

@@ -76,13 +76,7 @@ def test_the_priority_of_a_kernels_stream(read_events):
 
 @pytest.mark.parametrize(
     ("told", "limit"),
-    [
-        ("registers", "registers"),
-        (2, "registers"),
-        (6, "registers, shared memory"),
-        ("", None),
-        (0, None),
-    ],
+    [("registers", "registers"), (2, "registers"), (6, "registers, shared memory"), ("", None), (0, None)],
 )
 def test_what_limits_a_kernels_occupancy(read_events, told, limit):
     occupancy = {"activeBlocksPerMultiprocessor": 2, "blockLimitRegs": 2, "limitingFactors": told}
@@ -118,12 +112,7 @@ def test_waits_for_events_and_streams_have_rows_of_their_own(read_events):
     assert (wait["stream"], wait["wait_on_stream"], wait["wait_on_correlation"]) == (20, 7, 33)
     assert (rows["Stream Sync"]["stream"], rows["Context Sync"]["stream"]) == (7, -1)
     assert [row["kind"] for row in rows.values()] == ["sync", "sync", "sync", "computation"]
-    assert [row["role"] for row in rows.values()] == [
-        "stream for event",
-        "host for stream",
-        "host for device",
-        None,
-    ]
+    assert [row["role"] for row in rows.values()] == ["stream for event", "host for stream", "host for device", None]
     assert sorted(row["stream"] for row in tables.stream.to_pylist()) == [-1, 7, 20]
     assert set(tables.report.unknown_fields) == {"wait_on_cuda_event_id"}
 
@@ -176,10 +165,7 @@ def test_calls_of_compiled_graphs_are_told_by_their_names(name):
 
 def test_collectives_of_intels_library_communicate(read_events):
     tables = read_events(
-        [
-            {**op("xccl:all_reduce", 1, 5), "cat": "user_annotation"},
-            kernel("oneccl_allreduce_kernel", 2, 3, **MESSAGE),
-        ]
+        [{**op("xccl:all_reduce", 1, 5), "cat": "user_annotation"}, kernel("oneccl_allreduce_kernel", 2, 3, **MESSAGE)]
     )
     assert tables.host_event.column("role").to_pylist() == ["communication"]
     assert tables.device_event.column("kind").to_pylist() == ["communication"]

@@ -35,11 +35,7 @@ def test_what_lies_before_a_short_key_does_not_matter():
     assert not known.read(text_of({"pid": 7.25, "ts": 1})).new
 
 
-keys = st.text(
-    st.characters(codec="ascii", exclude_characters='"\\', min_codepoint=32),
-    min_size=1,
-    max_size=24,
-)
+keys = st.text(st.characters(codec="ascii", exclude_characters='"\\', min_codepoint=32), min_size=1, max_size=24)
 
 
 @given(st.sets(keys, min_size=1, max_size=8), keys)

@@ -70,11 +70,7 @@ def test_intact_events_come_out_as_json_reads_them():
 
 
 def test_digits_of_long_times_survive():
-    mended = mend(
-        b'{"ph": "X", "ts": 1778655624745710.848, "dur": 1e-3, "id": 123456789012345678901}',
-        0,
-        last=False,
-    )
+    mended = mend(b'{"ph": "X", "ts": 1778655624745710.848, "dur": 1e-3, "id": 123456789012345678901}', 0, last=False)
     event = mended.events[0]
     assert event["ts"] == "1778655624745710.848"
     assert isinstance(event["ts"], NumberText)
@@ -112,10 +108,7 @@ def test_control_characters_are_kept_as_they_are():
 @pytest.mark.parametrize(
     ("text", "read"),
     [
-        (
-            rb"C:\Users\new\torch.py",
-            "C:\\Users\\new\\torch.py",
-        ),  # no \n, no \t: nothing was escaped
+        (rb"C:\Users\new\torch.py", "C:\\Users\\new\\torch.py"),  # no \n, no \t: nothing was escaped
         (rb"a\qb\"c", 'a\\qb"c'),  # \" shows that its writer escaped
         (rb"C:\dir\ ", "C:\\dir\\ "),
         (rb"lone \ud83d half", "lone \N{REPLACEMENT CHARACTER} half"),
@@ -142,18 +135,12 @@ def test_backslash_before_the_closing_quote_is_not_its_escape():
 )
 def test_quotes_inside_a_name_are_kept(name):
     event = b'{"ph": "X", "name": "%s", "ts": 3, "args": {"Python id": 5}}' % name.encode()
-    assert repaired(event, "unescaped_quote") == {
-        "ph": "X",
-        "name": name,
-        "ts": 3,
-        "args": {"Python id": 5},
-    }
+    assert repaired(event, "unescaped_quote") == {"ph": "X", "name": name, "ts": 3, "args": {"Python id": 5}}
 
 
 def test_quotes_inside_a_list_cost_the_list_and_not_the_event():
     event = repaired(
-        b'{"ph": "X", "name": "b", "args": {"Concrete Inputs": ["f("x")", "2"], "Seq": 4}}',
-        "unescaped_quote",
+        b'{"ph": "X", "name": "b", "args": {"Concrete Inputs": ["f("x")", "2"], "Seq": 4}}', "unescaped_quote"
     )
     assert event["args"] == {"Concrete Inputs": None, "Seq": 4}
 
@@ -235,10 +222,7 @@ def test_string_that_swallowed_a_key_costs_its_event():
 
 
 def test_halves_of_two_events_do_not_become_one():
-    dropped(
-        b'{"ph": "X", "name": "b", "ts": 3, "ph": "X", "name": "d", "ts": 9, "dur": 1}',
-        "torn_event",
-    )
+    dropped(b'{"ph": "X", "name": "b", "ts": 3, "ph": "X", "name": "d", "ts": 9, "dur": 1}', "torn_event")
 
 
 def test_event_cut_in_the_middle_of_the_text_is_lost_alone():
@@ -393,11 +377,7 @@ def test_number_of_a_million_digits_costs_its_event():
 
 EVENTS = st.lists(
     st.fixed_dictionaries(
-        {
-            "ph": st.sampled_from(["X", "i", "M"]),
-            "name": st.text(max_size=12),
-            "ts": st.integers(0, 10**15),
-        },
+        {"ph": st.sampled_from(["X", "i", "M"]), "name": st.text(max_size=12), "ts": st.integers(0, 10**15)},
         optional={
             "args": st.dictionaries(st.text(min_size=1, max_size=6), st.integers() | st.text(max_size=6), max_size=3)
         },
@@ -432,25 +412,7 @@ def test_events_before_the_first_flipped_byte_survive(events, ascii_only, last, 
 @given(
     st.lists(
         st.sampled_from(
-            [
-                A,
-                B,
-                C,
-                b"{}",
-                b"{",
-                b"}",
-                b"[",
-                b"]",
-                b",",
-                b'"',
-                b"\\",
-                b":",
-                b"\n",
-                b"\x00",
-                b"\xff",
-                b"1",
-                b"]}",
-            ]
+            [A, B, C, b"{}", b"{", b"}", b"[", b"]", b",", b'"', b"\\", b":", b"\n", b"\x00", b"\xff", b"1", b"]}"]
         )
         | st.binary(max_size=5),
         max_size=40,

@@ -70,10 +70,7 @@ def test_small_damage_is_mended(value, read, kind):
 
 def test_escaped_pairs_and_backslashes_are_no_damage():
     tail = rb', "a": "\ud83d\ude00", "b": "C:\\ud83d"}'
-    assert read_metadata(HEAD, tail) == (
-        {"schemaVersion": 1, "a": "\N{GRINNING FACE}", "b": r"C:\ud83d"},
-        [],
-    )
+    assert read_metadata(HEAD, tail) == ({"schemaVersion": 1, "a": "\N{GRINNING FACE}", "b": r"C:\ud83d"}, [])
 
 
 def test_numbers_that_were_not_measured_are_null():
@@ -86,10 +83,7 @@ def test_numbers_that_were_not_measured_are_null():
 
 
 def test_text_behind_the_end_is_noted_where_it_is():
-    assert read_metadata(HEAD, b"\n}}\n", tail_offset=900) == (
-        {"schemaVersion": 1},
-        [("extra_data", 902)],
-    )
+    assert read_metadata(HEAD, b"\n}}\n", tail_offset=900) == ({"schemaVersion": 1}, [("extra_data", 902)])
 
 
 def test_events_behind_the_end_are_another_writers():
@@ -119,9 +113,7 @@ def test_no_bytes_make_it_raise(head, pieces):
 @examples(40)
 @given(
     st.dictionaries(
-        st.text(max_size=8),
-        st.integers() | st.text(max_size=8) | st.lists(st.integers(), max_size=3),
-        max_size=5,
+        st.text(max_size=8), st.integers() | st.text(max_size=8) | st.lists(st.integers(), max_size=3), max_size=5
     ),
     st.booleans(),
 )

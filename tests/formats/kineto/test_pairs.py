@@ -22,9 +22,7 @@ def by_stack(thread, time, begins):
 
 def run(thread, time, begins):
     rows, ends, lost = pair(
-        np.array(thread, dtype=np.int32),
-        np.array(time, dtype=np.int64),
-        np.array(begins, dtype=bool),
+        np.array(thread, dtype=np.int32), np.array(time, dtype=np.int64), np.array(begins, dtype=bool)
     )
     return dict(zip(rows.tolist(), ends.tolist(), strict=True)), lost
 

@@ -10,16 +10,7 @@ from stepscope.formats.kineto.plan import Declared
 
 def events(count, **args):
     return [
-        {
-            "ph": "X",
-            "cat": "cpu_op",
-            "name": "a",
-            "pid": 1,
-            "tid": 1,
-            "ts": at,
-            "dur": 1,
-            "args": args,
-        }
+        {"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": at, "dur": 1, "args": args}
         for at in range(count)
     ]
 

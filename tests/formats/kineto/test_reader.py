@@ -29,11 +29,7 @@ def test_the_only_device_described_is_the_only_one_used_whatever_its_number(read
 def test_of_several_devices_each_keeps_its_number(read_events):
     described = [{"id": 0, **MI300X}, {"id": 1, **MI300X}]
     tables = read_events([kernel("k", 2, 2, device=2)], {"deviceProperties": described})
-    assert [(number, used) for number, _, used in devices(tables)] == [
-        (0, False),
-        (1, False),
-        (2, True),
-    ]
+    assert [(number, used) for number, _, used in devices(tables)] == [(0, False), (1, False), (2, True)]
     two = [kernel("k", 2, 2, device=1), kernel("k", 5, 2, device=2)]
     tables = read_events(two, {"deviceProperties": described[:1]})
     assert [number for number, _, used in devices(tables) if used] == [1, 2]
@@ -95,11 +91,7 @@ def test_kernel_at_time_zero_keeps_its_launch_and_leaves_the_sums(read_events):
 
 def test_event_that_never_ended_ends_with_what_encloses_it(read_events):
     tables = read_events([op("outer", 0, 100), op("inner", 10, -1), op("last", 200, 50)])
-    assert host(tables, "name", "dur_ns") == [
-        ("outer", 100_000),
-        ("inner", 90_000),
-        ("last", 50_000),
-    ]
+    assert host(tables, "name", "dur_ns") == [("outer", 100_000), ("inner", 90_000), ("last", 50_000)]
     assert tables.report.repaired == 1
 
 
@@ -115,24 +107,8 @@ def test_zero_durations_stay(read_events):
 def test_array_at_the_top_of_old_torch(read_text):
     tables = read_text(
         [
-            {
-                "ph": "X",
-                "name": "conv",
-                "ts": 1,
-                "dur": 9,
-                "tid": 0,
-                "pid": "CPU functions",
-                "args": {},
-            },
-            {
-                "ph": "X",
-                "name": "sgemm",
-                "ts": 4,
-                "dur": 2,
-                "tid": 0,
-                "pid": "CUDA functions",
-                "args": {},
-            },
+            {"ph": "X", "name": "conv", "ts": 1, "dur": 9, "tid": 0, "pid": "CPU functions", "args": {}},
+            {"ph": "X", "name": "sgemm", "ts": 4, "dur": 2, "tid": 0, "pid": "CUDA functions", "args": {}},
         ]
     )
     assert host(tables, "category", "kind", "name") == [("cpu_op", "operator", "conv")]
@@ -184,10 +160,7 @@ def test_unknown_key_of_an_event_is_kept(read_events):
 
 def test_spelling_of_fields_may_differ_in_case(read_events):
     tables = read_events(
-        [
-            op("a", 1, 2, **{"external id": 5, "Input dims": [[2, 3]]}),
-            op("b", 4, 1, **{"External id": 6}),
-        ]
+        [op("a", 1, 2, **{"external id": 5, "Input dims": [[2, 3]]}), op("b", 4, 1, **{"External id": 6})]
     )
     assert tables.host_event["external_id"].to_pylist() == [5, 6]
     assert tables.operator_input["dims"].to_pylist() == ["[[2,3]]"]
@@ -203,15 +176,7 @@ def test_equal_inputs_are_one_row(read_events):
 def test_large_numbers_are_not_rounded(read_events):
     tables = read_events(
         [
-            {
-                "ph": "s",
-                "cat": "ac2g",
-                "name": "ac2g",
-                "id": 1778655624745710730,
-                "pid": 1,
-                "tid": 1,
-                "ts": 1,
-            },
+            {"ph": "s", "cat": "ac2g", "name": "ac2g", "id": 1778655624745710730, "pid": 1, "tid": 1, "ts": 1},
             op("a", 1, 2, **{"External id": 9007199254740993}),
         ]
     )
@@ -228,10 +193,7 @@ def test_text_where_a_number_belongs_costs_the_value_only(read_events):
 
 def test_grid_of_an_inductor_operator_is_no_damage(read_events):
     tables = read_events(
-        [
-            op("triton_poi", 1, 2, grid="grid(100,)"),
-            kernel("triton_poi", 2, 1, grid=[4, 1, 1], block=[128, 1, 1]),
-        ]
+        [op("triton_poi", 1, 2, grid="grid(100,)"), kernel("triton_poi", 2, 1, grid=[4, 1, 1], block=[128, 1, 1])]
     )
     assert tables.report.damage == {}
     row = tables.device_event.to_pylist()[0]
@@ -297,20 +259,8 @@ def test_begin_and_end_become_one_event(read_events):
     def row(ph, name, ts):
         return {"ph": ph, "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": ts}
 
-    tables = read_events(
-        [
-            row("B", "a", 0),
-            row("B", "b", 2),
-            row("E", "b", 5),
-            row("E", "a", 9),
-            row("B", "open", 10),
-        ]
-    )
-    assert host(tables, "name", "start_ns", "dur_ns") == [
-        ("a", 0, 9000),
-        ("b", 2000, 3000),
-        ("open", 10_000, 0),
-    ]
+    tables = read_events([row("B", "a", 0), row("B", "b", 2), row("E", "b", 5), row("E", "a", 9), row("B", "open", 10)])
+    assert host(tables, "name", "start_ns", "dur_ns") == [("a", 0, 9000), ("b", 2000, 3000), ("open", 10_000, 0)]
     assert tables.report.damage["unmatched_begin"] == 1
 
 
@@ -323,10 +273,7 @@ def test_an_allocation_that_failed_is_the_allocators_and_an_instant(read_events,
     (row,) = tables.allocator_event.to_pylist()
     assert (row["kind"], row["time_ns"], row["bytes"]) == ("oom", 2000, 4096)
     assert (row["device_kind"], row["device"]) == device
-    assert (row["total_allocated_bytes"], row["total_reserved_bytes"]) == (
-        100,
-        0 if type_ else None,
-    )
+    assert (row["total_allocated_bytes"], row["total_reserved_bytes"]) == (100, 0 if type_ else None)
     (instant,) = tables.instant.to_pylist()
     assert json.loads(instant["args"])["bytes"] == 4096
 
@@ -336,14 +283,7 @@ def test_counters_and_instants_and_memory_have_their_tables(read_events):
         [
             op("a", 10, 5),
             {"ph": "C", "name": "gpu", "pid": 0, "ts": 11, "args": {"sm active": 40.5, "dram": 3}},
-            {
-                "ph": "i",
-                "s": "g",
-                "name": "Iteration Start: PyTorch Profiler",
-                "pid": "Traces",
-                "tid": "t",
-                "ts": 12,
-            },
+            {"ph": "i", "s": "g", "name": "Iteration Start: PyTorch Profiler", "pid": "Traces", "tid": "t", "ts": 12},
             {
                 "ph": "i",
                 "cat": "cpu_instant_event",
@@ -366,12 +306,7 @@ def test_counters_and_instants_and_memory_have_their_tables(read_events):
     assert counters == {("sm active", 1000, 40.5), ("dram", 1000, 3.0)}
     assert tables.instant["name"].to_pylist() == ["Iteration Start: PyTorch Profiler"]
     memory = tables.memory_event.to_pylist()[0]
-    assert (memory["bytes"], memory["device_kind"], memory["device"], memory["time_ns"]) == (
-        -32,
-        "cuda",
-        0,
-        3000,
-    )
+    assert (memory["bytes"], memory["device_kind"], memory["device"], memory["time_ns"]) == (-32, "cuda", 0, 3000)
     assert tables.report.kept == 4
 
 
@@ -380,36 +315,10 @@ def test_threads_and_streams_have_their_names(read_events):
         [
             op("a", 1, 2),
             kernel("k", 2, 1),
-            {
-                "ph": "M",
-                "name": "process_name",
-                "pid": 1,
-                "tid": 0,
-                "ts": 0,
-                "args": {"name": "python"},
-            },
-            {
-                "ph": "M",
-                "name": "thread_name",
-                "pid": 1,
-                "tid": 1,
-                "ts": 0,
-                "args": {"name": "thread 1 (main)"},
-            },
-            {
-                "ph": "M",
-                "name": "thread_name",
-                "pid": 0,
-                "tid": 7,
-                "ts": 0,
-                "args": {"name": "stream 7 compute"},
-            },
-            {
-                **op("PyTorch Profiler (0)", 0, 9),
-                "cat": "Trace",
-                "pid": "Spans",
-                "tid": "PyTorch Profiler",
-            },
+            {"ph": "M", "name": "process_name", "pid": 1, "tid": 0, "ts": 0, "args": {"name": "python"}},
+            {"ph": "M", "name": "thread_name", "pid": 1, "tid": 1, "ts": 0, "args": {"name": "thread 1 (main)"}},
+            {"ph": "M", "name": "thread_name", "pid": 0, "tid": 7, "ts": 0, "args": {"name": "stream 7 compute"}},
+            {**op("PyTorch Profiler (0)", 0, 9), "cat": "Trace", "pid": "Spans", "tid": "PyTorch Profiler"},
         ]
     )
     threads = tables.thread.to_pylist()

@@ -82,13 +82,7 @@ def test_values_of_other_types_are_not_measured_and_counted(tmp_path):
     nsys = Nsys(tmp_path / "report.sqlite")
     nsys.range(0, 50, "step").range("soon", 50, "lost").range(10, "later", "open")
     nsys.insert(
-        "NVTX_EVENTS",
-        start=20,
-        end=30,
-        eventType=59,
-        text=b"\x00\xff",
-        globalTid=global_tid(PROCESS),
-        domainId="x",
+        "NVTX_EVENTS", start=20, end=30, eventType=59, text=b"\x00\xff", globalTid=global_tid(PROCESS), domainId="x"
     )
     tables = nsys.read()
     assert sorted(host(tables, "name", "start_ns", "dur_ns")) == [

@@ -8,12 +8,7 @@ import stepscope
 def call(nsys, table, start, end, name, **arguments):
     key = "textId" if table.startswith("MPI") else "nameId"
     return nsys.insert(
-        table,
-        start=start,
-        end=end,
-        globalTid=global_tid(PROCESS),
-        **{key: nsys.text(name)},
-        **arguments,
+        table, start=start, end=end, globalTid=global_tid(PROCESS), **{key: nsys.text(name)}, **arguments
     )
 
 
@@ -38,15 +33,7 @@ def test_messages_of_mpi_have_the_size_that_the_call_states(nsys):
     calls = ["MPI_Allreduce", "MPI_Iallgather", "MPI_Allgatherv", "MPI_Alltoall", "MPI_Allreduce"]
     for place, name in enumerate(calls):
         handle = 7 if place < 4 else 9  # of another rank
-        call(
-            nsys,
-            "MPI_COLLECTIVES_EVENTS",
-            place * 10,
-            place * 10 + 5,
-            name,
-            size=4096,
-            commHandle=handle,
-        )
+        call(nsys, "MPI_COLLECTIVES_EVENTS", place * 10, place * 10 + 5, name, size=4096, commHandle=handle)
     call(nsys, "MPI_P2P_EVENTS", 100, 105, "MPI_Send", size=64, commHandle=7)
     call(nsys, "MPI_P2P_EVENTS", 110, 115, "MPI_Recv", size=64, commHandle=7)
     nsys.launch(200, 1, "gemm", 210, 220)
@@ -106,12 +93,7 @@ def test_a_process_alone_has_the_rank_of_its_launcher(nsys):
     for name, value in (("SLURM_PROCID", 5), ("SLURM_LOCALID", 1), ("SLURM_NTASKS", 8)):
         variable(nsys, name, value)
     facts = nsys.launch(0, 1, "gemm", 10, 20).read().facts
-    assert (facts.rank, facts.rank_rule, facts.world_size, facts.local_rank) == (
-        5,
-        "launcher",
-        8,
-        1,
-    )
+    assert (facts.rank, facts.rank_rule, facts.world_size, facts.local_rank) == (5, "launcher", 8, 1)
 
 
 def test_the_environment_of_a_launcher_gives_its_processes_no_rank(nsys):
@@ -122,12 +104,7 @@ def test_the_environment_of_a_launcher_gives_its_processes_no_rank(nsys):
 
 
 def test_launchers_that_disagree_give_no_rank(nsys):
-    for name, value in (
-        ("PMI_RANK", 3),
-        ("PMI_SIZE", 4),
-        ("OMPI_COMM_WORLD_RANK", 1),
-        ("OMPI_COMM_WORLD_SIZE", 4),
-    ):
+    for name, value in (("PMI_RANK", 3), ("PMI_SIZE", 4), ("OMPI_COMM_WORLD_RANK", 1), ("OMPI_COMM_WORLD_SIZE", 4)):
         variable(nsys, name, value)
     assert nsys.launch(0, 1, "gemm", 10, 20).read().facts.rank is None
 
@@ -146,14 +123,7 @@ def test_events_of_openacc_and_openmp_are_host_events(nsys):
         ("CUPTI_ACTIVITY_KIND_OPENACC_LAUNCH", "acc_enqueue_kernel"),
         ("OPENMP_EVENT_KIND_PARALLEL", "parallel"),
     ):
-        nsys.insert(
-            table,
-            start=0,
-            end=5,
-            globalTid=global_tid(PROCESS),
-            nameId=nsys.text(name),
-            eventKind=1,
-        )
+        nsys.insert(table, start=0, end=5, globalTid=global_tid(PROCESS), nameId=nsys.text(name), eventKind=1)
     assert host(nsys.read(), "category", "kind", "name") == [
         ("openacc", "other", "acc_enqueue_kernel"),
         ("openmp", "other", "parallel"),

@@ -73,15 +73,7 @@ def test_domains_and_categories_are_kept_and_start_end_ranges_too(nsys):
     common = {"end": None, "globalTid": thread, "textId": None, "rangeId": None}
     nsys.range(10, 20, "ncclAllReduce", domain=1).range(30, 40, "load", kind=START_END)
     for kind, text, category in ((75, "NCCL", None), (33, "group", 5)):
-        nsys.insert(
-            "NVTX_EVENTS",
-            start=1,
-            eventType=kind,
-            text=text,
-            domainId=1,
-            category=category,
-            **common,
-        )
+        nsys.insert("NVTX_EVENTS", start=1, eventType=kind, text=text, domainId=1, category=category, **common)
     nsys.insert("NVTX_EVENTS", start=25, eventType=34, text="mark", domainId=1, category=5, **common)
     tables = nsys.read()
     assert host(tables, "name", "start_ns", "dur_ns", "other_args") == [
@@ -102,11 +94,7 @@ def test_every_version_of_the_table_is_read_with_the_columns_that_it_has(nsys, t
 def test_a_range_that_never_ended_ends_with_its_thread(nsys):
     nsys.range(0, None, "epoch").range(10, 70, "step").range(80, 20, "odd")
     tables = nsys.read()
-    assert host(tables, "name", "start_ns", "dur_ns") == [
-        ("epoch", 0, 80),
-        ("step", 10, 60),
-        ("odd", 80, 0),
-    ]
+    assert host(tables, "name", "start_ns", "dur_ns") == [("epoch", 0, 80), ("step", 10, 60), ("odd", 80, 0)]
     assert tables.report.damage == {"unfinished": 1, "negative_duration": 1}
 
 

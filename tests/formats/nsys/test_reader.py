@@ -18,28 +18,14 @@ def test_a_kernel_keeps_its_time_launch_and_shape_of_the_grid(nsys):
     tables = nsys.launch(100, 5, "gemm<float>", 150, 190).read()
     (row,) = tables.device_event.to_pylist()
     assert (row["name"], row["start_ns"], row["dur_ns"]) == ("gemm<float>", 50, 40)
-    assert (row["stream"], row["context"], row["correlation"], row["graph_node_id"]) == (
-        7,
-        1,
-        5,
-        None,
-    )
-    assert (row["grid_x"], row["grid_y"], row["block_x"], row["registers_per_thread"]) == (
-        80,
-        2,
-        128,
-        32,
-    )
+    assert (row["stream"], row["context"], row["correlation"], row["graph_node_id"]) == (7, 1, 5, None)
+    assert (row["grid_x"], row["grid_y"], row["block_x"], row["registers_per_thread"]) == (80, 2, 128, 32)
     assert (row["blocks_per_sm"], row["warps_per_sm"], row["shared_memory_bytes"]) == (4, 16, 48)
     assert host(tables, "category", "name", "role", "correlation") == [
         ("cuda_runtime", "cudaLaunchKernel", "launch", 5)
     ]
     (known,) = tables.device.to_pylist()
-    assert (known["name"], known["used"], known["max_threads_per_sm"]) == (
-        "NVIDIA A100",
-        True,
-        2048,
-    )
+    assert (known["name"], known["used"], known["max_threads_per_sm"]) == ("NVIDIA A100", True, 2048)
 
 
 def test_names_may_be_texts_where_there_are_no_strings(tmp_path):
@@ -142,10 +128,7 @@ def test_calls_of_runtime_driver_and_system_are_told_apart(nsys):
         ("overhead", "overhead", None, "Flush"),
     ]
     threads = [tuple(row.values())[1:] for row in tables.thread.to_pylist()]
-    assert threads == [
-        ("144", "150", "python3", "loader", "thread"),
-        ("", "overhead", None, None, "track"),
-    ]
+    assert threads == [("144", "150", "python3", "loader", "thread"), ("", "overhead", None, None, "track")]
 
 
 def test_the_start_of_the_session_puts_times_on_the_clock(nsys):
@@ -155,10 +138,7 @@ def test_the_start_of_the_session_puts_times_on_the_clock(nsys):
     assert (facts.start_epoch_ns, facts.host, facts.pid) == (A_DAY_IN_2026 + 100, "nid001", PROCESS)
     assert (facts.tool, facts.tool_version) == ("Nsight Systems", "2024.5.1.113")
     peeked = peek(next(members(nsys.path)))
-    assert (peeked.start_epoch_ns, peeked.end_epoch_ns) == (
-        A_DAY_IN_2026 + 100,
-        A_DAY_IN_2026 + 190,
-    )
+    assert (peeked.start_epoch_ns, peeked.end_epoch_ns) == (A_DAY_IN_2026 + 100, A_DAY_IN_2026 + 190)
 
 
 def test_shifted_and_normalized_times_are_the_same_moments(tmp_path):
@@ -230,10 +210,7 @@ def test_each_process_with_device_work_is_a_rank_and_marked_as_guessed(nsys):
 def test_the_name_of_a_file_with_several_processes_is_no_ones_rank(tmp_path):
     two_processes(Nsys(tmp_path / "rank3.sqlite"))
     with stepscope.open(tmp_path / "rank3.sqlite", cache=False) as trace:
-        assert [row["rank"] for row in trace.sql("SELECT rank FROM rank ORDER BY 1").rows()] == [
-            0,
-            1,
-        ]
+        assert [row["rank"] for row in trace.sql("SELECT rank FROM rank ORDER BY 1").rows()] == [0, 1]
 
 
 def test_processes_of_two_files_are_ranks_in_the_order_of_files(tmp_path):

@@ -102,15 +102,7 @@ def test_network_cards_are_kept_with_the_first_process(tmp_path):
         value=4096,
     )  # fmt: skip
     columns = ("track", "series", "kind", "unit", "pid", "time_ns", "value")
-    found = (
-        "network metrics",
-        "IB: Bytes sent",
-        "network_send",
-        "bytes/ms",
-        "mlx5_0:1",
-        20,
-        4096.0,
-    )
+    found = ("network metrics", "IB: Bytes sent", "network_send", "bytes/ms", "mlx5_0:1", 20, 4096.0)
     assert counted(nsys.read("pid 144"), *columns) == [found]
     assert counted(nsys.read("pid 145"), *columns) == []
 

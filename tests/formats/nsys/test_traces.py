@@ -35,21 +35,14 @@ WORK = (
 
 def test_two_processes_are_two_ranks(before):
     assert rows(before, WORK) == [(4010, 535_200_650, 25_401_752)]
-    assert rows(before, "SELECT rank, pid, rank_rule FROM rank ORDER BY rank") == [
-        (0, 144, "order"),
-        (1, 145, "order"),
-    ]
-    assert rows(before, "SELECT DISTINCT rank, device FROM device_event ORDER BY 1") == [
-        (0, 0),
-        (1, 1),
-    ]
+    assert rows(before, "SELECT rank, pid, rank_rule FROM rank ORDER BY rank") == [(0, 144, "order"), (1, 145, "order")]
+    assert rows(before, "SELECT DISTINCT rank, device FROM device_event ORDER BY 1") == [(0, 0), (1, 1)]
 
 
 def test_every_launched_kernel_has_its_operator_and_the_others_are_counted(before):
     launched = "SELECT launch_id IS NULL AS alone, count(*) AS n, sum(dur_ns) AS ns FROM device_event"
     assert rows(
-        before,
-        "SELECT count(*) AS n FROM device_event WHERE category = 'kernel' AND operator_id IS NOT NULL",
+        before, "SELECT count(*) AS n FROM device_event WHERE category = 'kernel' AND operator_id IS NOT NULL"
     ) == [(3986,)]
     assert rows(before, f"{launched} WHERE category = 'kernel' GROUP BY 1 ORDER BY 1") == [
         (False, 3986, 516_689_349),
@@ -79,8 +72,7 @@ def test_device_events_and_calls_are_those_of_nsights_tables(folder):
         ours = {
             (first + start, first + start + dur, stream, copied, _short(name))
             for start, dur, stream, copied, name in rows(
-                trace,
-                "SELECT start_ns, dur_ns, stream, bytes, name FROM device_event WHERE kind <> 'sync'",
+                trace, "SELECT start_ns, dur_ns, stream, bytes, name FROM device_event WHERE kind <> 'sync'"
             )
         }
         calls = {

@@ -60,8 +60,7 @@ class Nvprof:
         names = ", ".join(values)
         marks = ", ".join("?" * len(values))
         self.connection.execute(
-            f"INSERT INTO CUPTI_ACTIVITY_KIND_{table}({names}) VALUES ({marks})",
-            tuple(values.values()),
+            f"INSERT INTO CUPTI_ACTIVITY_KIND_{table}({names}) VALUES ({marks})", tuple(values.values())
         )
         return self
 

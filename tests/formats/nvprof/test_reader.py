@@ -27,10 +27,7 @@ def inputs(tables):
     """Operator → its dims and types, for those that have any."""
     texts = {row["input_id"]: row for row in tables.operator_input.to_pylist()}
     return {
-        row["name"]: (
-            json.loads(texts[row["input_id"]]["dims"]),
-            json.loads(texts[row["input_id"]]["types"]),
-        )
+        row["name"]: (json.loads(texts[row["input_id"]]["dims"]), json.loads(texts[row["input_id"]]["types"]))
         for row in tables.host_event.to_pylist()
         if row["input_id"] is not None
     }
@@ -110,12 +107,7 @@ def test_gradients_of_a_product_get_their_shapes_from_the_forward(nvprof):
         (0, 20, call("Tensor", "matmul", tensor(5, 6, 4), tensor(4, 3))),
         (1, 19, "matmul, seq = 8"),
         (2, 18, "mm, seq = 9"),
-    ).ranges(
-        (50, 90, "MmBackward, seq = 9"),
-        (51, 60, "mm, seq = 0"),
-        (61, 70, "mm, seq = 0"),
-        thread=AUTOGRAD,
-    )
+    ).ranges((50, 90, "MmBackward, seq = 9"), (51, 60, "mm, seq = 0"), (61, 70, "mm, seq = 0"), thread=AUTOGRAD)
     tables = nvprof.read()
     texts = {row["input_id"]: row["dims"] for row in tables.operator_input.to_pylist()}
     backward = [
@@ -124,17 +116,11 @@ def test_gradients_of_a_product_get_their_shapes_from_the_forward(nvprof):
         if row["thread"] == 1 and row["name"] == "aten::mm"
     ]
     derived = '{"inputs": "from the forward call"}'
-    assert backward == [
-        (None, "[[4, 30], [30, 3]]", derived),
-        (None, "[[30, 3], [3, 4]]", derived),
-    ]
+    assert backward == [(None, "[[4, 30], [30, 3]]", derived), (None, "[[30, 3], [3, 4]]", derived)]
 
 
 def test_a_broadcast_is_undone_and_its_gradient_accumulated(nvprof):
-    nvprof.ranges(
-        (0, 20, call("Tensor", "__add__", tensor(8, 4), tensor(4))),
-        (1, 19, "add, seq = 2"),
-    ).ranges(
+    nvprof.ranges((0, 20, call("Tensor", "__add__", tensor(8, 4), tensor(4))), (1, 19, "add, seq = 2")).ranges(
         (50, 52, "AddBackward0, seq = 2"),
         (53, 60, "sum, seq = 0"),
         (61, 70, "torch::autograd::AccumulateGrad"),
@@ -154,9 +140,7 @@ def test_gradients_of_a_convolution_get_their_shapes_from_the_forward(nvprof):
         scalar((1, 1)), scalar(1),
     )  # fmt: skip
     nvprof.ranges(
-        (0, 20, call("torch", "conv2d", *given)),
-        (1, 19, "conv2d, seq = 4"),
-        (2, 18, "cudnn_convolution, seq = 4"),
+        (0, 20, call("torch", "conv2d", *given)), (1, 19, "conv2d, seq = 4"), (2, 18, "cudnn_convolution, seq = 4")
     ).ranges(
         (50, 90, "CudnnConvolutionBackward, seq = 4"),
         (51, 89, "cudnn_convolution_backward, seq = 0"),
@@ -235,9 +219,7 @@ def test_own_ranges_and_modules_are_kept_apart_from_what_pyprof_writes(nvprof):
 
 def test_python_functions_can_be_left_out(nvprof):
     nvprof.ranges(
-        (0, 50, stack("a.py:1")),
-        (1, 40, call("torch", "mm", tensor(2, 2), tensor(2, 2))),
-        (2, 30, "mm, seq = 1"),
+        (0, 50, stack("a.py:1")), (1, 40, call("torch", "mm", tensor(2, 2), tensor(2, 2))), (2, 30, "mm, seq = 1")
     )
     tables = nvprof.read(python_stack=False)
     assert host(tables, "name", "stack_id") == [("aten::mm", None)]
@@ -342,11 +324,7 @@ def test_events_and_metrics_have_the_names_that_nvprof_prints(nvprof):
         nvprof.insert("METRIC", id=number, value=struct.pack("<d", 0.5), correlationId=5)
     nvprof.insert("EVENT", id=83886182, value=77, domain=1, correlationId=5)
     found = nvprof.read().kernel_metric.to_pylist()
-    assert [row["metric"] for row in found] == [
-        "achieved_occupancy",
-        "inst_per_warp",
-        "active_cycles",
-    ]
+    assert [row["metric"] for row in found] == ["achieved_occupancy", "inst_per_warp", "active_cycles"]
 
 
 def test_events_and_metrics_without_a_name_are_kept_by_number(nvprof):

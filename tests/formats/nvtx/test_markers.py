@@ -102,9 +102,4 @@ def test_python_functions_call_the_operator_of_their_name(module, function, oper
 
 
 def test_names_are_compared_without_namespace_and_place():
-    assert [base_name(n) for n in ("aten::add_", "aten::add", "add", "__and__")] == [
-        "add",
-        "add",
-        "add",
-        "__and__",
-    ]
+    assert [base_name(n) for n in ("aten::add_", "aten::add", "add", "__and__")] == ["add", "add", "add", "__and__"]

@@ -23,11 +23,7 @@ def assert_read_as_alone(*texts):
         alone = parse_marker(text)
         assert sequence == alone.sequence
         assert (marker.sort, marker.name, marker.sizes) == (alone.sort, alone.name, alone.sizes)
-        assert (marker.types, marker.values, marker.of_model) == (
-            alone.types,
-            alone.values,
-            alone.of_model,
-        )
+        assert (marker.types, marker.values, marker.of_model) == (alone.types, alone.values, alone.of_model)
         assert (marker.arguments, marker.frames) == (alone.arguments, alone.frames)
 
 

@@ -25,10 +25,7 @@ def test_a_line_of_py_spy_names_process_thread_and_frames(tmp_path):
 def test_what_other_scripts_write_has_no_clock_and_no_thread(tmp_path):
     name, tables = read_text(tmp_path, "python;main;a::b<int>::f(int, char) 3\npython;main 4\n")
     assert name == "collapsed"
-    assert stacks(tables) == [
-        (None, "a::b<int>::f(int, char);main;python", 3, None),
-        (None, "main;python", 4, None),
-    ]
+    assert stacks(tables) == [(None, "a::b<int>::f(int, char);main;python", 3, None), (None, "main;python", 4, None)]
     assert tables.stack_sample["clock"].to_pylist() == [None] * 2
 
 

@@ -37,11 +37,7 @@ def test_samples_of_py_spy_have_thread_process_library_and_time(tmp_path):
         ("MainThread", "libc.so.6!malloc;/job/train.py(9): main", 2, 20_000_000),
         ("MainThread", "/job/train.py(9): main", 1, 10_000_000),
     ]
-    assert (tables.facts.tool, tables.facts.tool_version, tables.facts.pid) == (
-        "py-spy",
-        "0.4.3",
-        7,
-    )
+    assert (tables.facts.tool, tables.facts.tool_version, tables.facts.pid) == ("py-spy", "0.4.3", 7)
 
 
 def test_events_that_open_and_close_frames_are_time_and_no_samples(tmp_path):

@@ -27,10 +27,7 @@ def emptying(*, since: int = 0, until: int = 99, us: int = 400, name: str = "cud
 def test_allocating_calls_in_each_step_are_found(found: Any) -> None:
     (row,) = found(emptying(), "allocation-in-steps")
     assert row["value"] == 600_000
-    assert [(of["call"], of["calls_per_step"]) for of in row["evidence"]] == [
-        ("cudaMalloc", 1),
-        ("cudaFree", 1),
-    ]
+    assert [(of["call"], of["calls_per_step"]) for of in row["evidence"]] == [("cudaMalloc", 1), ("cudaFree", 1)]
 
 
 def test_calls_are_counted_by_step_where_a_slow_first_one_does_not_count(found: Any) -> None:

@@ -55,15 +55,8 @@ def test_accesses_that_use_a_quarter_of_what_they_move_are_found(found: Any) -> 
     (row,) = found(trace_of(), "uncoalesced-access", report_of(**efficiency(25, 25), **sol(5, 60)))
     assert (row["value"], row["saving_high_ns"]) == (30 * 40_000 * 0.75, 30 * 40_000 * 0.75)
     (evidence,) = row["evidence"]
-    assert (evidence["kernel"], evidence["gld_efficiency"], evidence["time_ns"]) == (
-        OWN,
-        25,
-        1_200_000,
-    )
-    sectors = {
-        "memory_l2_theoretical_sectors_global": 400,
-        "memory_l2_theoretical_sectors_global_ideal": 100,
-    }
+    assert (evidence["kernel"], evidence["gld_efficiency"], evidence["time_ns"]) == (OWN, 25, 1_200_000)
+    sectors = {"memory_l2_theoretical_sectors_global": 400, "memory_l2_theoretical_sectors_global_ideal": 100}
     (row,) = found(trace_of(), "uncoalesced-access", report_of(**sectors))
     assert row["value"] == 30 * 40_000 * 0.75
 
@@ -76,12 +69,7 @@ def test_accesses_that_use_a_quarter_of_what_they_move_are_found(found: Any) -> 
         report_of("other", **efficiency(25, 25)),
         report_of(smsp__sass_average_data_bytes_per_sector_mem_global_op_ld_DOT_pct=25),
     ],
-    ids=[
-        "bound by compute",
-        "a little more than half",
-        "of another kernel",
-        "nobody knows how many",
-    ],
+    ids=["bound by compute", "a little more than half", "of another kernel", "nobody knows how many"],
 )
 def test_other_accesses_are_not(found: Any, report: str) -> None:
     assert found(trace_of(), "uncoalesced-access", report) == []
@@ -118,10 +106,7 @@ def test_local_memory_that_is_much_of_all_accesses_is_found(found: Any) -> None:
     }
     (row,) = found(trace_of(), "register-spills", report_of(**moved, **sol(10, 60)))
     assert row["value"] == 30 * 40_000 * 0.25
-    assert (row["evidence"][0]["local_sectors"], row["evidence"][0]["registers_per_thread"]) == (
-        1000,
-        255,
-    )
+    assert (row["evidence"][0]["local_sectors"], row["evidence"][0]["registers_per_thread"]) == (1000, 255)
     few = moved | {"l1tex__t_sectors_pipe_lsu_mem_global_op_ld_DOT_sum": 25_000}
     for near in (report_of(**few), report_of(**moved, **sol(70, 60))):
         assert found(trace_of(), "register-spills", near) == []

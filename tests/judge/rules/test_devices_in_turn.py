@@ -36,11 +36,7 @@ def test_devices_that_compute_one_after_another_are_found(found: Any) -> None:
 
 @pytest.mark.parametrize(
     "trace",
-    [
-        spread(together=True),
-        spread(together=False, devices=1),
-        spread(together=False, devices=1, stray=True),
-    ],
+    [spread(together=True), spread(together=False, devices=1), spread(together=False, devices=1, stray=True)],
     ids=["at once", "the second device has no work", "the second device has a stray kernel"],
 )
 def test_devices_that_compute_at_once_and_one_alone_are_not(found: Any, trace: Any) -> None:

@@ -8,15 +8,7 @@ def call(name: str, at: int, correlation: int) -> dict[str, object]:
 
 def test_launches_without_any_kernel_lead_to_another_recording(found):
     on_device = {"device": 0, "stream": 7, "correlation": 3, "bytes": 8}
-    copy = {
-        "ph": "X",
-        "cat": "gpu_memcpy",
-        "name": "Memcpy HtoD",
-        "pid": 0,
-        "tid": 7,
-        "ts": 20,
-        "dur": 9,
-    }
+    copy = {"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy HtoD", "pid": 0, "tid": 7, "ts": 20, "dur": 9}
     (row,) = found(
         {
             "traceEvents": [

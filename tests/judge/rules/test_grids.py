@@ -15,11 +15,7 @@ def step_of(kernel: str, us: int, operator: str, *, blocks: int = 864, occupancy
             with r.operator(operator, [[16, 128, 64, 64], [128], [128]], "float"):
                 r.kernel(kernel, us, grid=(blocks, 1, 1), registers=168, occupancy=occupancy)
             with r.operator("aten::silu", [[16, 128, 64, 64]], "float"):
-                r.kernel(
-                    "void at::native::vectorized_elementwise_kernel<4, silu_kernel>",
-                    100,
-                    occupancy=88,
-                )
+                r.kernel("void at::native::vectorized_elementwise_kernel<4, silu_kernel>", 100, occupancy=88)
 
     return training(step)
 

@@ -120,9 +120,7 @@ def at_peak(activations: int, state: int, rest: int) -> Allocator:
     return played
 
 
-def test_activations_that_are_most_of_the_peak_are_found_with_what_checkpoints_cost(
-    found: Any,
-) -> None:
+def test_activations_that_are_most_of_the_peak_are_found_with_what_checkpoints_cost(found: Any) -> None:
     (row,) = found(at_peak(600, 1, 398), "activations-at-peak")
     assert row["value"] == 0.6
     assert row["title"] == "Activations are 60.0 % of memory at its peak: 600 B of 1000 B"

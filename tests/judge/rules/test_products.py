@@ -53,13 +53,7 @@ def test_half_precision_products_of_odd_sizes_off_tensor_cores_are_found(found: 
     "trace",
     [
         layers("volta_fp16_s884gemm_fp16_128x128_ldg8_f2f_tn", 900, "c10::Half", 1023, V100),
-        layers(
-            "void gemv2T_kernel_val<int, int, __half, __half, __half, float>",
-            900,
-            "c10::Half",
-            1023,
-            V100,
-        ),
+        layers("void gemv2T_kernel_val<int, int, __half, __half, __half, float>", 900, "c10::Half", 1023, V100),
         layers("volta_hgemm_128x128_tn", 8, "c10::Half", 1023, V100),
     ],
     ids=["on tensor cores", "with a vector", "less than 2 %"],

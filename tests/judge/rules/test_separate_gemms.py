@@ -16,16 +16,10 @@ def blocks(out: tuple[int, ...] = (768, 768, 768), *, grid: int = 24, between: b
                     r.kernel(GEMM, 12, grid=(grid, 1, 1), block=(128, 1, 1))
                 if between:
                     with r.operator("aten::gelu", [[128, features], []]):
-                        r.kernel(
-                            "void at::native::vectorized_elementwise_kernel<4, GeluCUDAKernelImpl>",
-                            5,
-                        )
+                        r.kernel("void at::native::vectorized_elementwise_kernel<4, GeluCUDAKernelImpl>", 5)
             for _ in range(2):
                 with r.operator("aten::native_layer_norm", [[128, 768], [], [768], [768], []]):
-                    r.kernel(
-                        "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<c10::Half>",
-                        40,
-                    )
+                    r.kernel("void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<c10::Half>", 40)
 
     return training(step)
 

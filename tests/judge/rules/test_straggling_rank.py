@@ -71,9 +71,7 @@ def test_waiting_for_the_straggler_is_one_loss_and_no_communication_too(findings
     assert row["value"] == (3 * 45 + 15) / 4 / 100
 
 
-def test_waiting_for_what_lies_before_a_recording_is_no_sure_communication(
-    findings: Findings,
-) -> None:
+def test_waiting_for_what_lies_before_a_recording_is_no_sure_communication(findings: Findings) -> None:
     made = Meetings(400)
     for rank, start in ((0, 10), (1, 120)):
         made.compute(rank, start, start + 20)

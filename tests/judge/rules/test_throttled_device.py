@@ -41,8 +41,7 @@ def test_a_device_that_is_too_hot_is_found_with_its_clock(findings: Any) -> None
 
 
 @pytest.mark.parametrize(
-    ("held", "words"),
-    [({"throttled_by_power": 100}, "its power limit"), ({}, "what its driver does not name")],
+    ("held", "words"), [({"throttled_by_power": 100}, "its power limit"), ({}, "what its driver does not name")]
 )
 def test_a_limit_of_power_and_one_without_a_name_are_said_so(findings: Any, held: dict[str, int], words: str) -> None:
     (row,) = findings(recording(looks(50, **held)), "throttled-device")

@@ -66,10 +66,7 @@ def eager_backward(r: Recorder, numbers: dict[str, int]) -> None:
     node("BmmBackward0", ("aten::bmm", GEMM, 185), ("aten::bmm", GEMM, 195), of="Bmm2")
     masked = VECTORIZED.format("masked_scale_kernel")
     node("NativeDropoutBackward0", ("aten::native_dropout_backward", masked, 350))
-    node(
-        "SoftmaxBackward0",
-        ("aten::_softmax_backward_data", SOFTMAX.replace("forward", "backward"), 400),
-    )
+    node("SoftmaxBackward0", ("aten::_softmax_backward_data", SOFTMAX.replace("forward", "backward"), 400))
     node("MaskedFillBackward0", ("aten::masked_fill", VECTORIZED.format("masked_fill_kernel"), 280))
     node("DivBackward0", ("aten::div", VECTORIZED.format("MulFunctor<float>"), 260))
     node("BmmBackward0", ("aten::bmm", GEMM, 190), ("aten::bmm", GEMM, 190))
@@ -118,21 +115,10 @@ def test_what_half_of_the_products_needs_at_the_peak_cannot_be_saved(found: Any)
 
 
 def math_path(r: Recorder) -> None:
-    with (
-        r.operator("aten::scaled_dot_product_attention"),
-        r.operator("aten::_scaled_dot_product_attention_math"),
-    ):
+    with r.operator("aten::scaled_dot_product_attention"), r.operator("aten::_scaled_dot_product_attention_math"):
         one(r, "aten::mul", VECTORIZED.format("MulFunctor<float>"), 15, [8, 12, 1024, 64], [])
         one(r, "aten::bmm", GEMM, 190, Q, K_T)
-        one(
-            r,
-            "aten::add_",
-            VECTORIZED.format("CUDAFunctor_add<c10::Half>"),
-            270,
-            SCORES,
-            [1024, 1024],
-            [],
-        )
+        one(r, "aten::add_", VECTORIZED.format("CUDAFunctor_add<c10::Half>"), 270, SCORES, [1024, 1024], [])
         softmax(r, safe=True)
         one(r, "aten::bmm", GEMM, 180, FLAT, Q)
 
@@ -158,13 +144,7 @@ def routed(r: Recorder) -> None:
 
 def normalised(r: Recorder) -> None:
     one(r, "aten::bmm", GEMM, 600, Q, K_T)
-    one(
-        r,
-        "aten::native_layer_norm",
-        "void at::native::vectorized_layer_norm_kernel<c10::Half>",
-        600,
-        SCORES,
-    )
+    one(r, "aten::native_layer_norm", "void at::native::vectorized_layer_norm_kernel<c10::Half>", 600, SCORES)
     softmax(r)
     one(r, "aten::bmm", GEMM, 600, FLAT, Q)
 

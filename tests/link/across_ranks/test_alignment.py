@@ -17,13 +17,7 @@ WORLD = {"operation": "all_reduce", "group_name": "0", "group_ranks": "[0, 1]", 
 
 
 def known(rank: int, **more: Any) -> Known:
-    facts = {
-        "host": None,
-        "epoch_ns": 0,
-        "resolution_ns": 1,
-        "guessed": False,
-        "spans": {0: (0, 9)},
-    }
+    facts = {"host": None, "epoch_ns": 0, "resolution_ns": 1, "guessed": False, "spans": {0: (0, 9)}}
     return Known(rank, **(facts | more))
 
 
@@ -306,14 +300,8 @@ def test_few_matches_move_no_clock_and_still_bound_its_error():
 
 
 def test_ranks_recorded_at_other_times_are_other_sessions():
-    first, again = (
-        job(16, sequence=None),
-        [ahead(rows, 10_000 * MS) for rows in job(16, sequence=None)],
-    )
-    spans = [
-        [{**row, "span": 0} for row in first[0]] + [{**row, "span": 1} for row in again[0]],
-        again[1],
-    ]
+    first, again = (job(16, sequence=None), [ahead(rows, 10_000 * MS) for rows in job(16, sequence=None)])
+    spans = [[{**row, "span": 0} for row in first[0]] + [{**row, "span": 1} for row in again[0]], again[1]]
     facts = [
         known(0, spans={0: (0, 40 * MS), 1: (10_000 * MS, 10_040 * MS)}),
         known(1, spans={0: (10_000 * MS, 10_040 * MS)}),

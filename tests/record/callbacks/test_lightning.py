@@ -97,13 +97,7 @@ def test_a_resumed_run_keeps_its_true_step_numbers(tmp_path: Path) -> None:
 
 
 def test_phases_of_the_whole_run_leave_out_steps_with_a_validation(tmp_path: Path) -> None:
-    _, (path,) = _fit(
-        tmp_path,
-        {"steps": 0, "phases": True},
-        max_epochs=2,
-        limit_val_batches=2,
-        val_check_interval=6,
-    )
+    _, (path,) = _fit(tmp_path, {"steps": 0, "phases": True}, max_epochs=2, limit_val_batches=2, val_check_interval=6)
     summary = json.loads(path.read_text())
     assert summary["phases"]["forward"]["mean_ns"] > 0
     assert summary["phases"]["input_wait"]["mean_ns"] > 0

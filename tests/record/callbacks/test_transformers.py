@@ -65,13 +65,7 @@ def test_a_resumed_run_keeps_its_true_step_numbers(tmp_path: Path) -> None:
 
 
 def test_phases_of_the_whole_run(tmp_path: Path) -> None:
-    _, (path,) = _train(
-        tmp_path,
-        {"steps": 0, "phases": True},
-        save_strategy="no",
-        eval_strategy="steps",
-        eval_steps=6,
-    )
+    _, (path,) = _train(tmp_path, {"steps": 0, "phases": True}, save_strategy="no", eval_strategy="steps", eval_steps=6)
     summary = json.loads(path.read_text())
     for name in ("input_wait", "forward", "backward", "optimizer"):
         assert summary["phases"][name]["mean_ns"] > 0

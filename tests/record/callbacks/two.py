@@ -16,8 +16,5 @@ def train_in_two(job: str, out: Path) -> None:
     done = torchrun(JOBS / f"{job}.py", str(out))
     assert done.returncode == 0, done.stderr
     for rank in (0, 1):
-        assert micro_steps_by_step(out / f"two-{rank}-of-2.json.gz") == {
-            "ProfilerStep#2": 2,
-            "ProfilerStep#3": 2,
-        }
+        assert micro_steps_by_step(out / f"two-{rank}-of-2.json.gz") == {"ProfilerStep#2": 2, "ProfilerStep#3": 2}
     assert len(list(out.glob("*.phases.json"))) == 2

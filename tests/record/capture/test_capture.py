@@ -90,9 +90,7 @@ def _run(folder: Path, *arguments: str, code: int = 0, **environment: str) -> tu
     calls = folder / "calls"
     calls.unlink(missing_ok=True)
     done = python(
-        *arguments,
-        cwd=folder,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "CALLS": str(calls), **environment},
+        *arguments, cwd=folder, env={**os.environ, "OMP_NUM_THREADS": "1", "CALLS": str(calls), **environment}
     )
     assert done.returncode == code, done.stderr
     return calls.read_text().splitlines() if calls.exists() else [], done.stdout, done.stderr
@@ -111,16 +109,9 @@ def _captured(
 def test_the_profiler_is_started_and_stopped_around_exactly_these_steps(
     word: str, stand_ins: Path, alone: str, tmp_path: Path
 ) -> None:
-    where = {
-        "LD_LIBRARY_PATH": str(stand_ins),
-        "INTEL_LIBITTNOTIFY64": str(stand_ins / LIBRARIES["itt"]),
-    }
+    where = {"LD_LIBRARY_PATH": str(stand_ins), "INTEL_LIBITTNOTIFY64": str(stand_ins / LIBRARIES["itt"])}
     calls, said, err = _captured(tmp_path, word, "3-4", "7", **where)
-    assert calls == [
-        *("step 0", "step 1", "step 2"),
-        *("start", "step 3", "step 4", "stop"),
-        *("step 5", "step 6"),
-    ]
+    assert calls == [*("step 0", "step 1", "step 2"), *("start", "step 3", "step 4", "stop"), *("step 5", "step 6")]
     assert not err
     assert said == alone
 
@@ -144,10 +135,7 @@ class _Failing:
 
 @pytest.mark.parametrize(
     ("word", "why"),
-    [
-        ("cuda-profiler", "cudaProfilerStart returned CUDA error 5"),
-        ("roctx", "roctxProfilerResume returned 5"),
-    ],
+    [("cuda-profiler", "cudaProfilerStart returned CUDA error 5"), ("roctx", "roctxProfilerResume returned 5")],
 )
 def test_an_error_of_the_profiler_is_one_warning(word: str, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(signals, "load", lambda *_: _Failing(5))

@@ -310,9 +310,7 @@ def test_torchs_own_ranges_are_taken_where_the_job_uses_cuda(
 
 
 @pytest.mark.slow
-def test_two_ranks_under_nsys_yield_the_same_steps_with_all_that_runs_in_them(
-    tmp_path: Path,
-) -> None:
+def test_two_ranks_under_nsys_yield_the_same_steps_with_all_that_runs_in_them(tmp_path: Path) -> None:
     if shutil.which("nsys") is None:
         pytest.skip("nsys is not installed")
     try:

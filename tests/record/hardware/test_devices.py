@@ -65,17 +65,13 @@ def test_a_device_is_found_by_its_uuid_or_its_address(monkeypatch: pytest.Monkey
     assert set(HOT) == set(MEASURES)
 
 
-def test_a_device_that_the_library_does_not_know_is_not_another_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_device_that_the_library_does_not_know_is_not_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
     other = Device(0, "NVIDIA A100", uuid="another", pci=(0, 0x5E, 0))
     assert read(monkeypatch, other, pynvml=nvml()) is None
     assert read(monkeypatch, Device(0, "NVIDIA A100"), pynvml=nvml()) is None
 
 
-def test_what_a_partitioned_device_does_not_tell_is_not_measured(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_a_partitioned_device_does_not_tell_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuses(*_: Any) -> Any:
         raise NVMLError("Not Supported")
 
@@ -139,9 +135,7 @@ def test_a_device_of_amd_is_read_through_its_own_library(monkeypatch: pytest.Mon
     }  # fmt: skip
 
 
-def test_a_device_that_tells_of_no_violation_is_not_known_to_run_freely(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_device_that_tells_of_no_violation_is_not_known_to_run_freely(monkeypatch: pytest.MonkeyPatch) -> None:
     _, found = read(monkeypatch, BY_PCI, amdsmi=amd())
     assert not [name for name in found if name.startswith("throttled")]
 

@@ -45,11 +45,7 @@ def test_it_measures_what_stepscope_plan_would_name(tmp_path: Path) -> None:
     } | (set(counts) & {"1.backward"})  # fmt: skip
     assert min(counts.values()) >= 4
     assert max(counts.values()) - min(counts.values()) <= 8
-    assert (profile["complete"], profile["mode"], profile["not_measured"]) == (
-        True,
-        "in_rounds",
-        [],
-    )
+    assert (profile["complete"], profile["mode"], profile["not_measured"]) == (True, "in_rounds", [])
 
 
 def test_a_short_job_gets_a_little_of_what_takes_most(tmp_path: Path) -> None:

@@ -89,11 +89,7 @@ def _turns_of(turns: list[Turn]) -> list[tuple[int | None, int]]:
 def _in_rounds(events: int, iterations: int, *, known: bool, order: list[int] | None = None) -> list[Turn]:
     ran = 0
     schedule = Schedule(
-        warmup=0,
-        repetitions=50,
-        unarmed_every=4,
-        in_rounds=True,
-        left=lambda: iterations - ran if known else None,
+        warmup=0, repetitions=50, unarmed_every=4, in_rounds=True, left=lambda: iterations - ran if known else None
     )
     turns = []
     while ran < iterations and schedule.turn.role != "done":

@@ -26,10 +26,7 @@ WAIT = "for _ in range(600): time.sleep(0.1)\n"
 def _terminated(tmp_path: Path, code: str) -> tuple[int, str, bool]:
     """Exit status, further output, and whether it was saved, of code that gets SIGTERM once it is ready."""
     process = subprocess.Popen(
-        [sys.executable, "-c", START + code, str(tmp_path)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
+        [sys.executable, "-c", START + code, str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
@@ -176,9 +173,7 @@ def test_a_job_that_leaves_past_its_exit_handlers_has_saved_before(tmp_path: Pat
     assert (tmp_path / "saved").exists()
 
 
-def test_a_report_comes_after_all_is_saved_and_not_before_the_process_leaves(
-    tmp_path: Path,
-) -> None:
+def test_a_report_comes_after_all_is_saved_and_not_before_the_process_leaves(tmp_path: Path) -> None:
     code = (
         "one = at_term.AtTerm(lambda: print((out / 'saved').exists(), flush=True), reports=True)\n"
         "gone = at_term.AtTerm(lambda: print('cancelled', flush=True), reports=True); gone.cancel()\n"

@@ -58,9 +58,7 @@ def test_a_model_compiled_in_place_is_found_by_what_the_optimizer_trains() -> No
 
 
 @pytest.mark.parametrize("reentrant", [True, False])
-def test_what_a_checkpoint_computes_again_within_backward_is_no_model_of_its_own(
-    reentrant: bool,
-) -> None:
+def test_what_a_checkpoint_computes_again_within_backward_is_no_model_of_its_own(reentrant: bool) -> None:
     import torch
     from torch.utils.checkpoint import checkpoint
 

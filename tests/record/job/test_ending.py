@@ -46,9 +46,7 @@ def test_an_exception_from_which_steps_went_on_ends_nothing() -> None:
             assert ending(survived) == {"exception": "ValueError"}
 
 
-def test_an_error_that_python_printed_and_went_on_from_ends_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_error_that_python_printed_and_went_on_from_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """As one of a callback that C called."""
     try:
         raise ValueError

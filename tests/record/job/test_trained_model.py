@@ -105,9 +105,7 @@ def test_what_the_next_model_does_not_have_is_one_warning(tmp_path: Path) -> Non
     assert 0 < len(event["samples"]) < 15
 
 
-def test_an_optimizer_that_the_job_lets_go_of_is_freed_and_the_next_one_followed(
-    tmp_path: Path,
-) -> None:
+def test_an_optimizer_that_the_job_lets_go_of_is_freed_and_the_next_one_followed(tmp_path: Path) -> None:
     """Its state may be twice as large as the model, and the next fold's comes beside it."""
     import torch
 

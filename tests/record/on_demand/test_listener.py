@@ -180,10 +180,7 @@ def test_a_second_request_is_another_file(tmp_path: Path) -> None:
         listener._look()
 
     train(model, listener.iterate(batches(20)), inside=inside)
-    assert [path.name for path in listener.stop()] == [
-        "job.step6-0-of-1.json.gz",
-        "job.step15-0-of-1.json.gz",
-    ]
+    assert [path.name for path in listener.stop()] == ["job.step6-0-of-1.json.gz", "job.step15-0-of-1.json.gz"]
 
 
 def _run_with(
@@ -228,10 +225,7 @@ def test_a_rank_that_is_past_the_step_skips_it_and_says_so(tmp_path: Path) -> No
     listener, said = _run_with(tmp_path, inside)
     assert listener.written == []
     (answer,) = read_answers(listener.directory, request).values()
-    assert (answer.state, answer.why) == (
-        "skipped",
-        "it was in step 9 already when step 5 was asked for",
-    )
+    assert (answer.state, answer.why) == ("skipped", "it was in step 9 already when step 5 was asked for")
     assert len(said) == 1
 
 

@@ -90,11 +90,7 @@ def test_ranks_are_chosen_by_the_place_that_they_answer(
     ],
 )
 def test_a_rank_that_cannot_tell_whether_it_is_meant_keeps_the_order_from_being_given(
-    ranks: str,
-    unsure: dict[str, Any],
-    said: str,
-    tmp_path: Path,
-    sleeps: Callable[[Callable[[float], None]], None],
+    ranks: str, unsure: dict[str, Any], said: str, tmp_path: Path, sleeps: Callable[[Callable[[float], None]], None]
 ) -> None:
     request = new_request(ranks=ranks)
     write_answer(tmp_path, _answer(request, 0, of=2, local_rank=0))
@@ -186,10 +182,7 @@ def test_when_nobody_answers_a_job_that_has_ended_is_named(tmp_path: Path, gone:
     assert told.value.hint == f"the job that listened here, process {gone}, has ended"
 
 
-@pytest.mark.parametrize(
-    ("ranks", "said"),
-    [((), "no rank has reported"), ((0,), "rank 1 did not report")],
-)
+@pytest.mark.parametrize(("ranks", "said"), [((), "no rank has reported"), ((0,), "rank 1 did not report")])
 def test_a_rank_that_says_no_more_is_no_success(
     ranks: tuple[int, ...],
     said: str,

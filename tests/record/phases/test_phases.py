@@ -140,14 +140,9 @@ def test_the_first_batch_of_an_epoch_is_not_that_of_the_validation_before_it() -
 
 @examples(50)
 @given(
-    st.lists(
-        st.tuples(st.sampled_from(["open", "close", "pass"]), st.integers(0, 4), st.integers(0, 9)),
-        max_size=60,
-    )
+    st.lists(st.tuples(st.sampled_from(["open", "close", "pass"]), st.integers(0, 4), st.integers(0, 9)), max_size=60)
 )
-def test_phases_and_residual_add_up_whatever_is_opened_and_closed(
-    actions: list[tuple[str, int, int]],
-) -> None:
+def test_phases_and_residual_add_up_whatever_is_opened_and_closed(actions: list[tuple[str, int, int]]) -> None:
     hours = Hours()
     phases = _phases(hours)
     phases.begin(0)

@@ -70,9 +70,7 @@ def test_the_jobs_random_numbers_are_left_alone() -> None:
     sampler.stop()  # once more, which does nothing
 
 
-def test_where_a_sample_takes_long_samples_are_further_apart(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_where_a_sample_takes_long_samples_are_further_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     sampler = StackSampler(Phases())
     waits: list[float] = []
 

@@ -92,9 +92,7 @@ def test_the_end_is_said_again_to_a_script_that_swallows_it() -> None:
     assert Enough(0).code == 0
 
 
-def test_all_ranks_end_at_the_same_iteration_also_one_whose_hooks_fail(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_all_ranks_end_at_the_same_iteration_also_one_whose_hooks_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     from stepscope.record.planning.surveyor import TimedWatch
 
     def broken(_self: Any, _label: str) -> None:

@@ -72,9 +72,7 @@ def test_copies_are_listened_to_where_there_is_a_device_and_only_meanwhile(
 
 
 @pytest.mark.torch
-def test_collectives_that_communicate_are_listed_and_others_are_not(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_collectives_that_communicate_are_listed_and_others_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     def all_reduce() -> None: ...
     def get_rank() -> None: ...
 

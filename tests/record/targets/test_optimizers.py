@@ -45,9 +45,7 @@ def test_a_step_is_heard_once_also_after_something_was_compiled(when: str) -> No
     assert done.returncode == 0, done.stderr
 
 
-def test_a_class_that_torch_calls_no_hooks_for_is_heard_and_put_back(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_class_that_torch_calls_no_hooks_for_is_heard_and_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
     class Plain(torch.optim.SGD):
@@ -65,8 +63,7 @@ def test_a_class_that_torch_calls_no_hooks_for_is_heard_and_put_back(
     above = Above([torch.ones(1)], lr=0.1)
     heard: list[tuple[str, Any]] = []
     steps = OptimizerSteps(
-        lambda one, args, _: heard.append(("before", one)),
-        lambda one, args, _: heard.append(("after", one)),
+        lambda one, args, _: heard.append(("before", one)), lambda one, args, _: heard.append(("after", one))
     )
     assert optimizer.step("given") == "given"
     for _ in range(2):

@@ -100,9 +100,7 @@ def test_an_older_torch_is_asked_in_its_own_way(tmp_path: Path, monkeypatch: pyt
     assert recorded == [True, None]
 
 
-def test_a_training_on_the_host_recorded_with_memory_has_the_peak_of_its_events(
-    tmp_path: Path,
-) -> None:
+def test_a_training_on_the_host_recorded_with_memory_has_the_peak_of_its_events(tmp_path: Path) -> None:
     import gzip
     import json
 
@@ -123,8 +121,7 @@ def test_a_training_on_the_host_recorded_with_memory_has_the_peak_of_its_events(
     events = [
         one["args"]
         for one in sorted(
-            json.loads(gzip.decompress(path.read_bytes()))["traceEvents"],
-            key=lambda one: float(one.get("ts", 0)),
+            json.loads(gzip.decompress(path.read_bytes()))["traceEvents"], key=lambda one: float(one.get("ts", 0))
         )
         if one.get("name") == "[memory]"
     ]

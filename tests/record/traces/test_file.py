@@ -134,7 +134,4 @@ def test_what_killed_processes_left_is_taken_away(tmp_path: Path, monkeypatch: p
         os.utime(out / name, (1000, 1000))
     write_trace(_text("{}"), out, "t-0-of-1", MANY)
     assert {path.name for path in temporary.iterdir()} == set(names.values()) - {names["dead"]}
-    assert sorted(path.name for path in out.iterdir()) == [
-        ".other-0-of-1.json.gz.1.part",
-        "t-0-of-1.json.gz",
-    ]
+    assert sorted(path.name for path in out.iterdir()) == [".other-0-of-1.json.gz.1.part", "t-0-of-1.json.gz"]

@@ -71,11 +71,7 @@ def _events(path: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("how", "names"),
-    [
-        ("all_reduce", ("gloo:all_reduce", "gloo:all_reduce")),
-        ("message", ("gloo:send", "gloo:recv")),
-    ],
+    ("how", "names"), [("all_reduce", ("gloo:all_reduce", "gloo:all_reduce")), ("message", ("gloo:send", "gloo:recv"))]
 )
 def test_what_ends_in_the_next_step_is_whole_and_nothing_else_of_it_is_recorded(
     how: str, names: tuple[str, str], job: Path, tmp_path: Path

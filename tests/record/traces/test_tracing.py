@@ -107,10 +107,7 @@ def test_a_wrapped_model_is_named_by_its_own_class_and_its_parts_by_their_own_pa
 
     for model in (Net(torch.nn.Linear(8, 4)), torch.nn.DataParallel(Wrapped())):
         classes = ModuleRanges(model).classes()
-        assert {path: name.rsplit(".", 1)[-1] for path, name in classes.items()} == {
-            "": "Net",
-            "0": "Linear",
-        }
+        assert {path: name.rsplit(".", 1)[-1] for path, name in classes.items()} == {"": "Net", "0": "Linear"}
 
 
 def test_a_range_of_the_model_is_not_taken_for_a_part_with_that_name(tmp_path: Path) -> None:

@@ -14,12 +14,7 @@ FROM (SELECT sum(dur_ns) AS total FROM device_event WHERE kind = 'computation' G
 """
 
 
-@rule(
-    "heavy-kernel",
-    "A kernel that takes most of the device's time.",
-    SHARE,
-    rests_on=("device-work", "device-times"),
-)
+@rule("heavy-kernel", "A kernel that takes most of the device's time.", SHARE, rests_on=("device-work", "device-times"))
 def heavy_kernel(facts: Facts) -> Iterator[Finding]:
     """The kernel with the largest summed duration, where its share is above the threshold. Nothing is
     said of what could be saved: that depends on how close it is to what the device can do.

@@ -11,17 +11,7 @@ import numpy as np
 from stepscope.analysis.dependencies.events import COPY, GRAPH, Events, places
 from stepscope.analysis.dependencies.graph import Graph
 from stepscope.analysis.dependencies.host import fetch_ns
-from stepscope.analysis.dependencies.net import (
-    ARRIVED,
-    HOST,
-    LAUNCHED,
-    LOADER,
-    OWN,
-    RETURNED,
-    THREAD,
-    TRANSFER,
-    WORK,
-)
+from stepscope.analysis.dependencies.net import ARRIVED, HOST, LAUNCHED, LOADER, OWN, RETURNED, THREAD, TRANSFER, WORK
 from stepscope.analysis.dependencies.rerun import Plan
 from stepscope.analysis.operators.work import classes_of_events
 from stepscope.analysis.ranks.lateness import find_lateness
@@ -188,8 +178,7 @@ class WhatIf:
             times.unpaced = True
         if "launch" in change.without:
             self._shorten_threads(
-                (times.lag, times.certain_lag),
-                [self._launches(events) for events in graph.recordings],
+                (times.lag, times.certain_lag), [self._launches(events) for events in graph.recordings]
             )
             launched = (graph.why == LAUNCHED) & (graph.time[graph.source] >= graph.stretch.since)
             for lag in (times.lag, times.certain_lag):

@@ -150,14 +150,7 @@ def _raw(graph: Graph) -> tuple[Array, Array, Array, Array, Array]:
     rest[worked] = run
     for reasons, sort in ((_OF_HOST, _THREAD), ((LOADER,), INPUT)):
         rows = np.flatnonzero(np.isin(why, reasons))
-        add(
-            rows,
-            rest[rows],
-            finish[rows],
-            sort,
-            target[rows],
-            _thread_of(graph, source[rows], target[rows]),
-        )
+        add(rows, rest[rows], finish[rows], sort, target[rows], _thread_of(graph, source[rows], target[rows]))
     rows = np.flatnonzero(why == LAUNCHED)
     called = np.minimum(_call_end(graph, target[rows]), finish[rows])
     add(rows, begin[rows], called, _THREAD, source[rows], graph.place[source[rows]])

@@ -184,18 +184,9 @@ def derived(values: Mapping[str, float], dur_ns: int | None = None) -> dict[str,
 
 
 DERIVED = {
-    "flops": (
-        "flop",
-        "operations of float16, float32, float64, and of tensor cores where their paths are counted",
-    ),
-    "shared_conflict_ratio": (
-        "ratio",
-        "passes over shared memory that conflicts of banks made necessary, of all",
-    ),
-    "excess_sector_ratio": (
-        "ratio",
-        "sectors of L2 that coalesced accesses would not need, of all",
-    ),
+    "flops": ("flop", "operations of float16, float32, float64, and of tensor cores where their paths are counted"),
+    "shared_conflict_ratio": ("ratio", "passes over shared memory that conflicts of banks made necessary, of all"),
+    "excess_sector_ratio": ("ratio", "sectors of L2 that coalesced accesses would not need, of all"),
 }
 """Figures that are only computed: unit and meaning. The others have those of their kind."""
 _OPERATIONS = (*(f"fp{bits}_operations" for bits in (16, 32, 64)), "tensor_operations")
@@ -239,12 +230,7 @@ def verdict(values: Mapping[str, float]) -> str | None:
     return "balanced" if abs(compute - memory) < BALANCED else more
 
 
-SOL = {
-    "compute": "compute_throughput",
-    "L1": "l1_throughput",
-    "L2": "l2_throughput",
-    "DRAM": "dram_throughput",
-}
+SOL = {"compute": "compute_throughput", "L1": "l1_throughput", "L2": "l2_throughput", "DRAM": "dram_throughput"}
 """The parts of a device whose use is measured against their peak, and the kinds that say it."""
 
 

@@ -199,8 +199,7 @@ def _join(scope: Scope, measurements: tuple[Measurement, ...]) -> Joined:
         kernels.append(_of_recording(one, measured, table, chosen, rule, measurements))
         parts.append((np.full(len(chosen), one.rank, np.int64), table["id"], chosen))
     order = sorted(
-        range(len(kernels)),
-        key=lambda at: (kernels[at].rule is None, -(kernels[at].device_ns or 0), kernels[at].name),
+        range(len(kernels)), key=lambda at: (kernels[at].rule is None, -(kernels[at].device_ns or 0), kernels[at].name)
     )
     rank, ids, chosen = (np.concatenate([parts[at][column] for at in order]) for column in range(3))
     return Joined(
@@ -313,10 +312,7 @@ def _launched(scope: Scope, classes: Sequence[_Class]) -> dict[tuple[int, str, s
 
 
 def _told(
-    table: dict[str, Any],
-    own: Array,
-    measurements: Sequence[Measurement],
-    events: dict[tuple[int, int], int],
+    table: dict[str, Any], own: Array, measurements: Sequence[Measurement], events: dict[tuple[int, int], int]
 ) -> tuple[Array, str]:
     """Which measurement each kernel has, -1 for the mean, and how that was told."""
     count = len(table["id"])

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from stepscope.costs import (
-    PRODUCTS,
-    fused_words,
-    kernel_class,
-    library,
-    our_model_of,
-    tensor_core_use,
-)
+from stepscope.costs import PRODUCTS, fused_words, kernel_class, library, our_model_of, tensor_core_use
 from stepscope.formats.communication import communicating
 
 if TYPE_CHECKING:

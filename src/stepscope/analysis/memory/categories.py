@@ -43,11 +43,7 @@ _KEPT_AS = {
 
 
 def categories(
-    start: Int64s,
-    end: Int64s,
-    role: NDArray[np.int8],
-    role_of_event: NDArray[np.int8],
-    step_ends: Int64s,
+    start: Int64s, end: Int64s, role: NDArray[np.int8], role_of_event: NDArray[np.int8], step_ends: Int64s
 ) -> NDArray[np.int8]:
     """The category of each allocation, as a place in `CATEGORIES`.
 

@@ -66,13 +66,7 @@ def lifetimes(address: Int64s, size: Int64s) -> Lifetimes:
     made = np.concatenate([taken, np.full(len(lone), NO_EVENT)])
     known = np.concatenate([taken, lone])
     by_event = np.argsort(known, kind="stable")
-    return Lifetimes(
-        first[by_event],
-        last[by_event],
-        np.abs(size[known])[by_event],
-        made[by_event],
-        given[by_event],
-    )
+    return Lifetimes(first[by_event], last[by_event], np.abs(size[known])[by_event], made[by_event], given[by_event])
 
 
 def alive_bytes(start: Int64s, end: Int64s, size: Int64s, states: int) -> Int64s:

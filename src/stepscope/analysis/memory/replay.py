@@ -351,8 +351,7 @@ def _texts(of_event: pa.ChunkedArray, taken: Int64s, of_block: pa.ChunkedArray) 
     number = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32)
     events = len(of_event)
     return Texts(
-        np.concatenate([_of_events(number[:events], taken, -1), number[events:]]),
-        encoded.dictionary.to_pylist(),
+        np.concatenate([_of_events(number[:events], taken, -1), number[events:]]), encoded.dictionary.to_pylist()
     )
 
 

@@ -148,8 +148,7 @@ def operators(scope: Scope, rank: int, *, every: bool = False) -> Calls:
     distinct, key = distinct_rows(code[chosen], spans[chosen], inputs[chosen])
     keys = [(names[name], span, given) for name, span, given in distinct]
     rows = scope.sql(
-        'SELECT span, input_id, dims, types, strides, "values" FROM operator_input WHERE rank = $rank',
-        {"rank": rank},
+        'SELECT span, input_id, dims, types, strides, "values" FROM operator_input WHERE rank = $rank', {"rank": rank}
     )
     listed = zip(*(rows.column(name).to_pylist() for name in rows.column_names), strict=True)
     texts: dict[tuple[int, int], _Texts] = {

@@ -26,14 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stepscope.analysis.attribution import LABELLED_WORK, NO_OPERATOR
-from stepscope.analysis.operators.calls import (
-    Codes,
-    coded,
-    distinct_calls,
-    distinct_rows,
-    numbered,
-    operators,
-)
+from stepscope.analysis.operators.calls import Codes, coded, distinct_calls, distinct_rows, numbered, operators
 from stepscope.analysis.recording import WORK, Array
 from stepscope.answers.rounding import shared_out
 from stepscope.answers.scope import Scope
@@ -306,12 +299,7 @@ def _doing(call: Array, thing: Array, things: list[Charged], product: Array, mov
 
 
 def _split(
-    call: Array,
-    thing: Array,
-    things: list[Charged],
-    kernel: Array,
-    gradients: list[str | None],
-    doing: Array,
+    call: Array, thing: Array, things: list[Charged], kernel: Array, gradients: list[str | None], doing: Array
 ) -> tuple[Array, Array, list[Charged]]:
     """Tells the parts of calls apart by the names of the kernels that did them.
 

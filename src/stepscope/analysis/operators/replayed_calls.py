@@ -40,7 +40,7 @@ ERRORS = {
         "`stepscope replay` found no call that a script can make again: the recording has no such operator "
         "or kernel, no operator of torch encloses it, or its inputs were not recorded. The message says "
         "which; with inputs, a recording is made by `record_shapes=True`."
-    ),
+    )
 }
 
 
@@ -305,11 +305,7 @@ def _tensor(tensor: Tensor, below: int | None) -> dict[str, Any] | str:
     strides = tensor.strides if tensor.strides is not None else _contiguous(tensor.shape)
     if any(stride < 0 for stride in strides):
         return "a tensor with strides that torch does not have"
-    literal: dict[str, Any] = {
-        "shape": list(tensor.shape),
-        "dtype": tensor.dtype,
-        "strides": list(strides),
-    }
+    literal: dict[str, Any] = {"shape": list(tensor.shape), "dtype": tensor.dtype, "strides": list(strides)}
     if below is not None and tensor.dtype.startswith(("int", "uint")):
         literal["below"] = below
     return literal

@@ -18,15 +18,7 @@ from stepscope.analysis.operators.calls import Codes, coded, distinct_rows
 from stepscope.analysis.operators.charging import DIRECTIONS, Charges, KeptWork, charges_of, kept_work
 from stepscope.analysis.recording import Array, every_step
 from stepscope.answers.scope import Scope
-from stepscope.costs import (
-    CLASSES,
-    NOT_RECORDED,
-    PRODUCTS,
-    Conventions,
-    Work,
-    class_of,
-    tensor_core_use,
-)
+from stepscope.costs import CLASSES, NOT_RECORDED, PRODUCTS, Conventions, Work, class_of, tensor_core_use
 from stepscope.floor.units import ratio_text
 from stepscope.formats.vocabulary import unknown_model
 from stepscope.link.columns import places
@@ -358,12 +350,7 @@ def classes_of_events(scope: Scope, rank: int) -> tuple[Array, Array]:
 
 
 def _classes(
-    thing: Array,
-    works: Sequence[Work | None],
-    kernel: Array,
-    kernels: Sequence[str],
-    direction: Array,
-    computes: Array,
+    thing: Array, works: Sequence[Work | None], kernel: Array, kernels: Sequence[str], direction: Array, computes: Array
 ) -> Array:
     place = {name: number for number, name in enumerate(CLASSES)}
     pairs, which = distinct_rows(thing, kernel)

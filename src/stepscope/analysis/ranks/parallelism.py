@@ -72,12 +72,7 @@ def described(description: str) -> str | None:
 
 
 def parallelism(
-    description: str | None,
-    within: str | None,
-    operation: str | None,
-    module_class: str | None,
-    *,
-    chain: bool = False,
+    description: str | None, within: str | None, operation: str | None, module_class: str | None, *, chain: bool = False
 ) -> Parallelism:
     """What a collective serves, by its group's description, else by where it was launched.
 

@@ -175,12 +175,7 @@ class _Compared:
         if longer[phase] < 0.25 * late_ns:
             phase = _MEETING
         return Straggler(
-            with_it,
-            late_ns,
-            late_ns / self.step_ns,
-            phase,
-            None if phase == _MEETING else longer[phase],
-            waits_ns,
+            with_it, late_ns, late_ns / self.step_ns, phase, None if phase == _MEETING else longer[phase], waits_ns
         )
 
 

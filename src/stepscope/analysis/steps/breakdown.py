@@ -41,16 +41,7 @@ from stepscope.answers.scope import Scope
 from stepscope.answers.sound import ranks_without_their_device
 from stepscope.link.intervals import Intervals, covered, split, union
 
-PARTS = (
-    "kernel",
-    "memcpy",
-    "memset",
-    "communication",
-    "runtime",
-    "dataloader",
-    "cpu_exec",
-    "other",
-)
+PARTS = ("kernel", "memcpy", "memset", "communication", "runtime", "dataloader", "cpu_exec", "other")
 """Activities, those that take precedence first."""
 
 IDLE_PARTS = ("communication", "runtime", "dataloader", "cpu_exec", "range", "other")
@@ -247,10 +238,7 @@ def _layers(device: Columns | None, host: Columns | None) -> list[Intervals]:
         on_device(COMPUTATION),
         on_device(COPY),
         on_device(FILL),
-        union(
-            np.concatenate([kernels.start, waiting.start]),
-            np.concatenate([kernels.end, waiting.end]),
-        ),
+        union(np.concatenate([kernels.start, waiting.start]), np.concatenate([kernels.end, waiting.end])),
         _on_host(host, _RUNTIME, _BLOCKED),
         _on_host(host, _DATALOADER),
         _on_host(host, _CPU_EXEC, _RANGE),

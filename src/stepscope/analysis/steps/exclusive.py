@@ -51,8 +51,7 @@ def exclusive_shares(work: Columns, window_start: Array, window_end: Array) -> S
         ns = high - low - covered(taken, low, high)
         found.append((rows[piece], window, ns))
         taken = union(
-            np.concatenate([taken.start, work["start_ns"][rows]]),
-            np.concatenate([taken.end, work["end_ns"][rows]]),
+            np.concatenate([taken.start, work["start_ns"][rows]]), np.concatenate([taken.end, work["end_ns"][rows]])
         )
     row, window, ns = (np.concatenate(parts) for parts in zip(*found, strict=True))
     return Shares(row, window, ns)

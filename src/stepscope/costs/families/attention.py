@@ -89,13 +89,7 @@ _BACKWARD: dict[str, _Layout] = {
 
 
 def visible_pairs(
-    queries: int,
-    keys: int,
-    *,
-    causal: bool,
-    corner: Corner = "top",
-    left: int | None = None,
-    right: int | None = None,
+    queries: int, keys: int, *, causal: bool, corner: Corner = "top", left: int | None = None, right: int | None = None
 ) -> int:
     """Count the query-key pairs that a causal mask and a window leave.
 
@@ -189,12 +183,7 @@ def _pairs(call: Call, layout: _Layout, extent: _Extent, conventions: Convention
         causal = True
         note = "whether it is causal is not recorded: counted as causal, a lower bound"
     pairs = visible_pairs(
-        extent.queries,
-        extent.keys,
-        causal=bool(causal),
-        corner=corner,
-        left=window[0],
-        right=window[1],
+        extent.queries, extent.keys, causal=bool(causal), corner=corner, left=window[0], right=window[1]
     )
     return pairs, note
 
@@ -204,10 +193,7 @@ def _window(call: Call, layout: _Layout) -> tuple[int | None, int | None]:
         return None, None
     shift = 3 if layout.window[0] == 11 and isinstance(call.argument(10), Tensor) else 0
     left, right = (call.integer(position + shift) for position in layout.window)
-    return (
-        left if left is not None and left >= 0 else None,
-        right if right is not None and right >= 0 else None,
-    )
+    return (left if left is not None and left >= 0 else None, right if right is not None and right >= 0 else None)
 
 
 def _mask(call: Call, layout: _Layout) -> Tensor | None:

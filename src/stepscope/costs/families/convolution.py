@@ -54,14 +54,8 @@ _LAYOUTS = by_name(
     ("cudnn_convolution_relu miopen_convolution_relu", _PLAIN),
     ("cudnn_convolution_add_relu miopen_convolution_add_relu", _Layout(4, 5, 6, 7, addend=2)),
     ("thnn_conv2d _slow_conv2d_forward slow_conv3d slow_conv3d_forward", _Layout(3, 4, 5, None)),
-    (
-        "slow_conv_dilated2d slow_conv_dilated3d _conv_depthwise2d thnn_conv_depthwise2d_forward conv_depthwise3d",
-        _SLOW,
-    ),
-    (
-        "slow_conv_transpose2d slow_conv_transpose3d",
-        _Layout(3, 4, 5, 7, output_padding=6, transposed=True),
-    ),
+    ("slow_conv_dilated2d slow_conv_dilated3d _conv_depthwise2d thnn_conv_depthwise2d_forward conv_depthwise3d", _SLOW),
+    ("slow_conv_transpose2d slow_conv_transpose3d", _Layout(3, 4, 5, 7, output_padding=6, transposed=True)),
 )
 _CUDNN = ("aten::cudnn_convolution", "aten::cudnn_convolution_transpose")
 
@@ -263,10 +257,7 @@ _INPUT_GRADIENT = by_name(
         "miopen_depthwise_convolution_backward_input mkldnn_convolution_backward_input",
         (1, 2),
     ),
-    (
-        "cudnn_convolution_transpose_backward_input miopen_convolution_transpose_backward_input",
-        (0, 1),
-    ),
+    ("cudnn_convolution_transpose_backward_input miopen_convolution_transpose_backward_input", (0, 1)),
 )
 """Positions of the output's gradient and the weight."""
 
@@ -277,7 +268,7 @@ _WEIGHT_GRADIENT = by_name(
         "cudnn_convolution_transpose_backward_weight "
         "miopen_convolution_transpose_backward_weight",
         (1, 2),
-    ),
+    )
 )
 """Positions of the output's gradient and the input; the weight's shape is argument 0."""
 
@@ -406,12 +397,7 @@ def input_gradient(call: Call, _: Conventions) -> Work | None:
     return _input_part(grad, w, shape, positions)
 
 
-@MODELS.add(
-    "convolution.weight_gradient",
-    tuple(_WEIGHT_GRADIENT),
-    aligned_sizes=_channels,
-    asks_related=True,
-)
+@MODELS.add("convolution.weight_gradient", tuple(_WEIGHT_GRADIENT), aligned_sizes=_channels, asks_related=True)
 def weight_gradient(call: Call, _: Conventions) -> Work | None:
     """Gradient of a convolution's weight from output gradient and input.
 
@@ -458,9 +444,7 @@ def _related_shape(
 
 
 @MODELS.add(
-    "convolution.bias_gradient",
-    "miopen_convolution_backward_bias cudnn_convolution_backward_bias",
-    tensor_cores=False,
+    "convolution.bias_gradient", "miopen_convolution_backward_bias cudnn_convolution_backward_bias", tensor_cores=False
 )
 def bias_gradient(call: Call, _: Conventions) -> Work | None:
     """Gradient of a convolution's bias: one addition for each element of the output gradient."""

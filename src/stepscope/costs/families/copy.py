@@ -133,10 +133,7 @@ def sequence(call: Call, _: Conventions) -> Work | None:
     return Work("fill.sequence", 0, 0, sized(count, out), out)
 
 
-@MODELS.add(
-    "random.in_place",
-    "normal_ uniform_ bernoulli_ random_ exponential_ geometric_ cauchy_ log_normal_",
-)
+@MODELS.add("random.in_place", "normal_ uniform_ bernoulli_ random_ exponential_ geometric_ cauchy_ log_normal_")
 def random_in_place(call: Call, _: Conventions) -> Work | None:
     """Random numbers in place, `normal_(x, ...)`: writes x. Making the numbers is not counted."""
     (x,) = call.given(0)

@@ -12,11 +12,7 @@ from stepscope.costs.work import Conventions, Models, Work, dense, stored, total
 MODELS = Models()
 
 
-@MODELS.add(
-    "dropout.forward",
-    "native_dropout _fused_dropout dropout dropout_",
-    composites="dropout dropout_",
-)
+@MODELS.add("dropout.forward", "native_dropout _fused_dropout dropout dropout_", composites="dropout dropout_")
 def forward(call: Call, _: Conventions) -> Work | None:
     """Dropout, `native_dropout(x, p, train)`: 2n; reads x, writes the result and a one-byte mask.
 

@@ -22,11 +22,7 @@ def lookup(call: Call, _: Conventions) -> Work | None:
     return Work("embedding.lookup", 0, total(stored(indices), rows), rows, table.dtype)
 
 
-@MODELS.add(
-    "embedding.gradient",
-    "embedding_dense_backward embedding_backward",
-    composites="embedding_backward",
-)
+@MODELS.add("embedding.gradient", "embedding_dense_backward embedding_backward", composites="embedding_backward")
 def gradient(call: Call, _: Conventions) -> Work | None:
     """Gradient of a table, `embedding_dense_backward(grad, indices, V)`: one addition an element.
 
@@ -45,11 +41,7 @@ def gradient(call: Call, _: Conventions) -> Work | None:
     )
 
 
-@MODELS.add(
-    "embedding.bag",
-    "embedding_bag _embedding_bag _embedding_bag_forward_only",
-    composites="embedding_bag",
-)
+@MODELS.add("embedding.bag", "embedding_bag _embedding_bag _embedding_bag_forward_only", composites="embedding_bag")
 def bag(call: Call, _: Conventions) -> Work | None:
     """Sums of bags of rows, `_embedding_bag(table, indices, offsets, ..., mode, ...)`.
 

@@ -18,13 +18,7 @@ MODELS = Models()
 
 
 def _product(
-    formula: str,
-    a: Tensor,
-    multiply_adds: int,
-    read: int | None,
-    out_elements: int,
-    out_dtype: str | None,
-    *notes: str,
+    formula: str, a: Tensor, multiply_adds: int, read: int | None, out_elements: int, out_dtype: str | None, *notes: str
 ) -> Work:
     return Work(
         formula,
@@ -188,11 +182,7 @@ def linear(call: Call, _: Conventions) -> Work | None:
 
 
 @MODELS.add(
-    "gemm.matmul",
-    "matmul linalg_matmul",
-    composites="matmul linalg_matmul",
-    aligned_sizes=_sizes_of(0, 1),
-    joins=True,
+    "gemm.matmul", "matmul linalg_matmul", composites="matmul linalg_matmul", aligned_sizes=_sizes_of(0, 1), joins=True
 )
 def matmul(call: Call, _: Conventions) -> Work | None:
     """Product of tensors of any rank, `matmul(a, b)`: 2·(product of batch sizes)·M·N·K.

@@ -137,11 +137,7 @@ def nonzero(call: Call, _: Conventions) -> Work | None:
     return Work("indexing.nonzero", 0, stored(x), None, x.dtype, notes=_DATA)
 
 
-@MODELS.add(
-    "indexing.join",
-    "cat _cat stack _stack concat concatenate",
-    composites="stack concat concatenate",
-)
+@MODELS.add("indexing.join", "cat _cat stack _stack concat concatenate", composites="stack concat concatenate")
 def join(call: Call, _: Conventions) -> Work | None:
     """Joining tensors, `cat(tensors)` and `stack(tensors)`: reads all, writes as much.
 

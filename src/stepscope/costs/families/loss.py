@@ -112,11 +112,7 @@ _ELEMENTWISE_BACKWARD = by_name(
 )
 
 
-@MODELS.add(
-    "loss.elementwise_backward",
-    tuple(_ELEMENTWISE_BACKWARD),
-    composites="soft_margin_loss_backward",
-)
+@MODELS.add("loss.elementwise_backward", tuple(_ELEMENTWISE_BACKWARD), composites="soft_margin_loss_backward")
 def elementwise_backward(call: Call, _: Conventions) -> Work | None:
     """Gradient of an element-wise loss to the prediction.
 

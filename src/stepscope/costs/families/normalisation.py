@@ -52,9 +52,7 @@ _BATCH_NORM = by_name(
 
 
 @MODELS.add(
-    "normalisation.batch_norm",
-    tuple(_BATCH_NORM),
-    composites="batch_norm _batch_norm_impl_index instance_norm",
+    "normalisation.batch_norm", tuple(_BATCH_NORM), composites="batch_norm _batch_norm_impl_index instance_norm"
 )
 def batch_norm(call: Call, _: Conventions) -> Work | None:
     """Batch norm's forward over x [N, C, ...]; channels share statistics.
@@ -82,10 +80,7 @@ def batch_norm(call: Call, _: Conventions) -> Work | None:
         written = total(written, _statistics(x, 2 * channels))
         if mean is not None and variance is not None:
             flops += 6 * mean.elements
-            read, written = (
-                total(read, stored(mean, variance)),
-                total(written, dense(mean, variance)),
-            )
+            read, written = (total(read, stored(mean, variance)), total(written, dense(mean, variance)))
     else:
         flops += 2 * channels
         read = total(read, stored(mean, variance))
@@ -107,9 +102,7 @@ _BATCH_NORM_BACKWARD: dict[str, tuple[int, int, int, int | None, int | None]] = 
 
 
 @MODELS.add(
-    "normalisation.batch_norm_backward",
-    tuple(_BATCH_NORM_BACKWARD),
-    composites="_batch_norm_impl_index_backward",
+    "normalisation.batch_norm_backward", tuple(_BATCH_NORM_BACKWARD), composites="_batch_norm_impl_index_backward"
 )
 def batch_norm_backward(call: Call, _: Conventions) -> Work | None:
     """Batch norm's backward: 9n for the input, whose two sums are the weight's and bias's gradients.
@@ -275,14 +268,7 @@ def rms_norm_backward(call: Call, _: Conventions) -> Work | None:
     flops = n * (6 + (weight is not None)) * mask[0] + (2 if mask[0] else 3) * n * mask[1]
     written = total(dense(x) if mask[0] else 0, dense(weight) if mask[1] else 0)
     read = stored(grad, x, weight, call.tensor(3))
-    return Work(
-        "normalisation.rms_norm_backward",
-        flops,
-        read,
-        written,
-        x.dtype,
-        notes=() if told else (_ALL,),
-    )
+    return Work("normalisation.rms_norm_backward", flops, read, written, x.dtype, notes=() if told else (_ALL,))
 
 
 @MODELS.add("normalisation.statistics", "batch_norm_stats")

@@ -48,8 +48,7 @@ def _binary(operations: int, names: str, result: Result = "same") -> dict[str, P
 POINTWISE: dict[str, Pointwise] = {
     **_unary(0, "bitwise_not"),
     **_unary(
-        1,
-        "ceil floor round trunc fix frac sign sgn relu hardshrink softshrink threshold deg2rad rad2deg nan_to_num",
+        1, "ceil floor round trunc fix frac sign sgn relu hardshrink softshrink threshold deg2rad rad2deg nan_to_num"
     ),
     **_unary(2, "relu6 hardtanh leaky_relu"),
     **_unary(3, "elu celu hardsigmoid rrelu_with_noise"),

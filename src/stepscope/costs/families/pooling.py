@@ -10,17 +10,7 @@ from __future__ import annotations
 import math
 
 from stepscope.costs.call import Call, Tensor, spread
-from stepscope.costs.work import (
-    Conventions,
-    Models,
-    Work,
-    aten,
-    by_name,
-    dense,
-    sized,
-    stored,
-    total,
-)
+from stepscope.costs.work import Conventions, Models, Work, aten, by_name, dense, sized, stored, total
 
 MODELS = Models()
 

@@ -121,9 +121,7 @@ def reduction(call: Call, _: Conventions) -> Work | None:
 
 
 @MODELS.add(
-    "reduction.norm",
-    "norm linalg_vector_norm linalg_norm frobenius_norm",
-    composites="norm linalg_norm frobenius_norm",
+    "reduction.norm", "norm linalg_vector_norm linalg_norm frobenius_norm", composites="norm linalg_norm frobenius_norm"
 )
 def norm(call: Call, _: Conventions) -> Work | None:
     """Norm of some order, `linalg_vector_norm(x, order, dim)`: 2n + m; 3n + m but for orders 1, 2, inf.

@@ -81,11 +81,7 @@ def peek(member: Member) -> Facts | None:
     if named is None:
         return None
     name = named.values.get("device__attribute_display_name", "")
-    return Facts(
-        tool=NCU,
-        devices=(name,) if name else None,
-        capabilities=capabilities_of([_capability(named)]),
-    )
+    return Facts(tool=NCU, devices=(name,) if name else None, capabilities=capabilities_of([_capability(named)]))
 
 
 def read(member: Member, _: ReadOptions | None = None) -> RankTables:

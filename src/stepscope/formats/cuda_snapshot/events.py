@@ -17,12 +17,7 @@ from stepscope.formats.consecutive import run_starts
 from stepscope.schema.arrays import Int64s
 
 ALLOCATED, RELEASED, COMPLETED = "alloc", "free_requested", "free_completed"
-RESERVES = {
-    "segment_alloc": True,
-    "segment_map": True,
-    "segment_free": False,
-    "segment_unmap": False,
-}
+RESERVES = {"segment_alloc": True, "segment_map": True, "segment_free": False, "segment_unmap": False}
 """Kinds of events that change what is reserved, and whether it grows."""
 _SPELLED = {"free": RELEASED}
 NOT_KNOWN = -1
@@ -154,12 +149,7 @@ def _summed(size: Int64s, adds: NDArray[np.bool_], takes: NDArray[np.bool_]) -> 
     return np.cumsum(change, out=change)
 
 
-def _before(
-    columns: Columns,
-    taken: NDArray[np.bool_],
-    given: NDArray[np.bool_],
-    blocks: tuple[Int64s, Int64s],
-) -> int:
+def _before(columns: Columns, taken: NDArray[np.bool_], given: NDArray[np.bool_], blocks: tuple[Int64s, Int64s]) -> int:
     """Bytes that were allocated before the first event: what is given back without having been taken, and
     the blocks at the end that were not taken either."""
     rows = np.flatnonzero(taken | given)

@@ -38,15 +38,7 @@ from stepscope.formats.cuda_snapshot.frames import BACKWARD, Stacks
 from stepscope.formats.cuda_snapshot.page import EmbeddedPickle, looks_like_page
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.plain_pickle import TAKEN, load
-from stepscope.formats.tables import (
-    EPOCH_NS,
-    READ,
-    Facts,
-    RankTables,
-    ReadReport,
-    canonical,
-    from_rows,
-)
+from stepscope.formats.tables import EPOCH_NS, READ, Facts, RankTables, ReadReport, canonical, from_rows
 
 _PICKLE = re.compile(rb"\x80[\x02-\x05]")
 _MARKS = (b"segments", b"device_traces", b"total_size")
@@ -178,20 +170,15 @@ class _Snapshot:
             facts,
             self.report,
             memory_event=_joined(
-                "memory_event",
-                [canonical(self._memory_rows(*part, origin), "memory_event") for part in parts],
+                "memory_event", [canonical(self._memory_rows(*part, origin), "memory_event") for part in parts]
             ),
             allocator_event=_joined(
-                "allocator_event",
-                [canonical(self._allocator_rows(*part, origin), "allocator_event") for part in parts],
+                "allocator_event", [canonical(self._allocator_rows(*part, origin), "allocator_event") for part in parts]
             ),
             memory_block=canonical(block, "memory_block"),
             instant=_annotations(marked, origin),
             device=_devices({device for device, one, _ in parts if len(one.kind)}, block),
-            call_stack=canonical(
-                pa.table({"stack_id": range(len(stacks.texts)), "frames": stacks.texts}),
-                "call_stack",
-            )
+            call_stack=canonical(pa.table({"stack_id": range(len(stacks.texts)), "frames": stacks.texts}), "call_stack")
             if stacks.texts and options.python_stack
             else READ["call_stack"].empty_table(),
         )

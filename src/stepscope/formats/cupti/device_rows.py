@@ -14,14 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stepscope.formats import vocabulary
-from stepscope.formats.cupti.columns import (
-    constant,
-    distinct_rows,
-    first_named,
-    in_time,
-    mapped,
-    small,
-)
+from stepscope.formats.cupti.columns import constant, distinct_rows, first_named, in_time, mapped, small
 from stepscope.formats.demangle import demangled
 from stepscope.formats.sqlite import Database, Only
 from stepscope.formats.tables import ReadReport, canonical, from_rows
@@ -100,8 +93,7 @@ class Recorded(NamedTuple):
         distinct, which = distinct_rows({name: rows[name] for name in columns[1:]})
         named = [
             copy_names(
-                kinds.get(one["copyKind"], "unknown"),
-                *(memories.get(one[end], "Unknown") for end in columns[2:]),
+                kinds.get(one["copyKind"], "unknown"), *(memories.get(one[end], "Unknown") for end in columns[2:])
             )
             for one in distinct
         ]
@@ -195,10 +187,7 @@ def _per_processor(made: Row, known: Mapping[int, Row]) -> dict[str, pa.Array]:
 
     blocks = product("grid_x", "grid_y", "grid_z") / of_device("sm_count")
     warps = blocks * np.ceil(product("block_x", "block_y", "block_z") / of_device("warp_size"))
-    return {
-        "blocks_per_sm": pa.array(blocks, from_pandas=True),
-        "warps_per_sm": pa.array(warps, from_pandas=True),
-    }
+    return {"blocks_per_sm": pa.array(blocks, from_pandas=True), "warps_per_sm": pa.array(warps, from_pandas=True)}
 
 
 # -- devices -----------------------------------------------------------------------------------------

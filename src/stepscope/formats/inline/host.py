@@ -164,10 +164,7 @@ def _over_time(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
         return
     told = device if isinstance(device, dict) else {}
     tool, index = told.get("tool"), str(whole(told.get("index")) or 0)
-    of_device: dict[str, str | None] = {
-        "track": tool if isinstance(tool, str) else "device",
-        "pid": index,
-    }
+    of_device: dict[str, str | None] = {"track": tool if isinstance(tool, str) else "device", "pid": index}
     series: dict[int, dict[str, str | None]] = {
         place: {"series": one.name, "unit": one.unit}
         | (of_device | {"kind": name} if one.of_device else {"track": _PROCESSES})

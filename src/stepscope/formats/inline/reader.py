@@ -126,10 +126,7 @@ def tables_of(loaded: Any, label: str) -> RankTables:
         else step_values(loaded.get("values") if isinstance(loaded, dict) else None, report, numbered="iteration")
     )
     return RankTables(
-        facts=_facts(loaded),
-        report=report,
-        step_value=values,
-        inline_timing=from_rows("inline_timing", found.rows),
+        facts=_facts(loaded), report=report, step_value=values, inline_timing=from_rows("inline_timing", found.rows)
     )
 
 
@@ -155,20 +152,14 @@ class _Rows:
             for stream_key, events in self._items(streams):
                 for event in self._objects(events):
                     self._event(
-                        event,
-                        label=event.get("label"),
-                        device=_number_in(device_key),
-                        stream=_number_in(stream_key),
+                        event, label=event.get("label"), device=_number_in(device_key), stream=_number_in(stream_key)
                     )
 
     def listed(self, events: Any) -> None:
         """HugeCTR's events."""
         for event in self._objects(events):
             self._event(
-                event,
-                label=label_of(event),
-                device=index(event.get("device_id")),
-                stream=_stream(event.get("stream")),
+                event, label=label_of(event), device=index(event.get("device_id")), stream=_stream(event.get("stream"))
             )
 
     def iterations(self, loaded: Row) -> None:

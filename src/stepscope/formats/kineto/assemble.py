@@ -25,15 +25,7 @@ from stepscope.formats.kineto.gathering import codes
 from stepscope.formats.kineto.pairs import pair
 from stepscope.formats.kineto.rows import EventRows
 from stepscope.formats.kineto.tracks import Threads
-from stepscope.formats.kineto.words import (
-    Columns,
-    Words,
-    as_table,
-    dictionary,
-    place_of,
-    recoded,
-    text,
-)
+from stepscope.formats.kineto.words import Columns, Words, as_table, dictionary, place_of, recoded, text
 from stepscope.formats.step_values import step_values
 from stepscope.formats.tables import EPOCH_NS, READ, RankTables, ReadReport, from_rows
 
@@ -173,8 +165,7 @@ def _host_table(
     _close_unfinished(start, duration, thread, end_ns)
     words = Words(columns)
     kind, role = words.each(
-        vocabulary.host_kind,
-        lambda kind, name: vocabulary.host_role(vocabulary.host_kind(kind, name), name),
+        vocabulary.host_kind, lambda kind, name: vocabulary.host_role(vocabulary.host_kind(kind, name), name)
     )
     columns.update(
         category=words.category(),
@@ -324,8 +315,7 @@ def _small_tables(tables: RankTables, rows: EventRows, threads: Threads, origin:
     tables.instant = from_rows("instant", instants)
     failed = [one for one in instants if one["name"] == vocabulary.OUT_OF_MEMORY_INSTANT]
     tables.allocator_event = from_rows(
-        "allocator_event",
-        [_out_of_memory(one["time_ns"], json.loads(one["args"])) for one in failed],
+        "allocator_event", [_out_of_memory(one["time_ns"], json.loads(one["args"])) for one in failed]
     )
     counters = [
         {
@@ -347,8 +337,7 @@ def _numbered(known: dict[int, tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
     if len(columns) == 1:
         return schema.empty_table()
     return pa.Table.from_arrays(
-        [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)],
-        schema=schema,
+        [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema=schema
     )
 
 

@@ -267,11 +267,7 @@ class _Mender:
         return rest in ("", ",", "]", "{", "}", "\x00")
 
     def _take(
-        self,
-        value: dict[str, Any],
-        index: int,
-        damage: Sequence[tuple[str, int]] = (),
-        twice: Iterable[str] = (),
+        self, value: dict[str, Any], index: int, damage: Sequence[tuple[str, int]] = (), twice: Iterable[str] = ()
     ) -> None:
         """Counts what was parsed at `index`, as an event if it is one."""
         mended = self._mended

@@ -13,14 +13,7 @@ from typing import Any
 from stepscope.floor.errors import SourceError
 from stepscope.formats.communication import listed_numbers
 from stepscope.formats.container import strip_bom
-from stepscope.formats.kineto.loose import (
-    Loose,
-    Refused,
-    may_have_half_pair,
-    not_measured,
-    read_value,
-    unescaped,
-)
+from stepscope.formats.kineto.loose import Loose, Refused, may_have_half_pair, not_measured, read_value, unescaped
 from stepscope.formats.tables import Facts, Group
 from stepscope.formats.vocabulary import unknown_model
 
@@ -29,7 +22,7 @@ ERRORS = {
         "The file is what `stepscope export` made of several ranks, for viewers. A trace is of one rank: read as one, "
         "the events of all would be taken for those of a single process. Ask the recording that it was made of, or "
         "export a file for each rank with `--rank`."
-    ),
+    )
 }
 
 MOST_KEYS = 10_000

@@ -225,7 +225,4 @@ def split_at_event(piece: Slice, boundary: re.Pattern[bytes]) -> tuple[Slice, Sl
 
 
 def _halves(piece: Slice, cut: int) -> tuple[Slice, Slice]:
-    return (
-        Slice(piece.text[:cut], piece.offset),
-        Slice(piece.text[cut:], piece.offset + cut, piece.last),
-    )
+    return (Slice(piece.text[:cut], piece.offset), Slice(piece.text[cut:], piece.offset + cut, piece.last))

@@ -53,12 +53,7 @@ class Stacks:
 
 def _chains(database: Database, table: str, ids: Int64s) -> tuple[np.ndarray[Any, np.dtype[np.int32]], list[str]]:
     """The number of each id's stack, -1 for none, and the stacks, innermost frame first."""
-    rows = database.columns(
-        table,
-        ("id", "stackDepth", "symbol", "module", "unresolved"),
-        symbol="name",
-        module="name",
-    )
+    rows = database.columns(table, ("id", "stackDepth", "symbol", "module", "unresolved"), symbol="name", module="name")
     stack = np.full(len(ids), -1, np.int32)
     if not rows.num_rows:
         return stack, []

@@ -71,11 +71,7 @@ def _sampled(database: Database, wanted: dict[int, int]) -> pa.Table:
     columns = ("typeId", "metricId", "metricName")
     listed = database.rows("TARGET_INFO_GPU_METRICS", columns, metricName="text")
     named = {(one, metric): name for one, metric, name in listed if name}
-    rows = database.columns(
-        METRICS,
-        ("timestamp", "rawTimestamp", "typeId", "metricId", "value"),
-        value="number",
-    )
+    rows = database.columns(METRICS, ("timestamp", "rawTimestamp", "typeId", "metricId", "value"), value="number")
     if not rows.num_rows or not wanted:
         return _empty()
     time = pc.coalesce(rows["timestamp"], rows["rawTimestamp"])
@@ -151,9 +147,7 @@ def _number(value: Any) -> float | None:
 def _network(database: Database) -> pa.Table:
     """What network cards counted; a value is of the time from its start to its end."""
     rows = database.columns(
-        CARDS,
-        ("start", "globalId", "portId", "metricsListId", "metricsIdx", "value"),
-        value="number",
+        CARDS, ("start", "globalId", "portId", "metricsListId", "metricsIdx", "value"), value="number"
     )
     if not rows.num_rows:
         return _empty()

@@ -8,13 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from stepscope.formats.cupti.columns import constant, distinct_rows, mapped, mapped_rows
-from stepscope.formats.cupti.device_rows import (
-    Recorded,
-    device_of_context,
-    device_row,
-    on_streams,
-    small_number,
-)
+from stepscope.formats.cupti.device_rows import Recorded, device_of_context, device_row, on_streams, small_number
 from stepscope.formats.nsys.export import (
     COPIES,
     FILLS,

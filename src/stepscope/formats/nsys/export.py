@@ -56,14 +56,7 @@ OF_THREADS = (*(table for table, _ in _ASKING), SYSTEM_CALLS)
 """Tables of what threads did."""
 _SYSTEM = ((SYSTEM_CALLS, "globalTid"),)
 
-_MARKS = (
-    b"StringIds",
-    b"TARGET_INFO_",
-    b"META_DATA_EXPORT",
-    b"EXPORT_META_DATA",
-    b"ENUM_NSYS_",
-    b"NVTX_EVENTS",
-)
+_MARKS = (b"StringIds", b"TARGET_INFO_", b"META_DATA_EXPORT", b"EXPORT_META_DATA", b"ENUM_NSYS_", b"NVTX_EVENTS")
 
 
 def looks_like_export(head: bytes) -> bool:

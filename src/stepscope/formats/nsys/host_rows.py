@@ -91,12 +91,7 @@ class Threads:
 
 
 def host_calls(
-    database: Database,
-    process: int | None,
-    threads: Threads,
-    stacks: Stacks,
-    messages: Messages,
-    report: ReadReport,
+    database: Database, process: int | None, threads: Threads, stacks: Stacks, messages: Messages, report: ReadReport
 ) -> list[pa.Table]:
     """Calls and overhead, with the times as recorded; their stacks go to `stacks`, what MPI sent to `messages`."""
     made = _HostCalls(database, process, threads, stacks)

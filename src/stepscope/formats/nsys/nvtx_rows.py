@@ -10,22 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stepscope.formats.cupti.columns import (
-    LATEST_NS,
-    constant,
-    distinct_rows,
-    mapped,
-    mapped_rows,
-    timed,
-)
-from stepscope.formats.nsys.export import (
-    CPU_PAGE_FAULTS,
-    NVTX,
-    enumeration,
-    of_process,
-    pid_of,
-    thread_ids,
-)
+from stepscope.formats.cupti.columns import LATEST_NS, constant, distinct_rows, mapped, mapped_rows, timed
+from stepscope.formats.nsys.export import CPU_PAGE_FAULTS, NVTX, enumeration, of_process, pid_of, thread_ids
 from stepscope.formats.nsys.host_rows import Threads
 from stepscope.formats.nsys.payloads import MOST, TYPES, Messages, Payloads
 from stepscope.formats.nvtx.ranges import NONE, Numbering, Ranges
@@ -65,14 +51,7 @@ def nvtx_ranges(
     own = of_process("globalTid", process)
     for table in NVTX:
         payloads = Payloads(database, table, own)
-        for rows in database.chunks(
-            table,
-            (*_COLUMNS, *payloads.columns),
-            own,
-            text="text",
-            textId="name",
-            **TYPES,
-        ):
+        for rows in database.chunks(table, (*_COLUMNS, *payloads.columns), own, text="text", textId="name", **TYPES):
             if (given := payloads.of(rows)) is not None:
                 rows = rows.append_column(_PAYLOAD, given)
             kind = rows["eventType"].combine_chunks()
@@ -244,10 +223,7 @@ class _Others:
         self.listed: list[dict[str, Any]] = []
         self.messages = Messages()
         self._pairs: Numbering[tuple[int | None, int | None, str | None]] = Numbering()
-        self._names: dict[str, dict[tuple[int | None, int | None], str]] = {
-            "domain": {},
-            "category": {},
-        }
+        self._names: dict[str, dict[tuple[int | None, int | None], str]] = {"domain": {}, "category": {}}
 
     def name(self, rows: pa.Table, of: str) -> None:
         """Takes the names that events give to domains or categories."""

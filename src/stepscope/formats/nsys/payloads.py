@@ -19,13 +19,7 @@ from stepscope.formats.tables import from_rows
 
 _NUMBERS = ("uint64Value", "int64Value", "uint32Value", "int32Value")
 COLUMNS = (*_NUMBERS, "doubleValue", "floatValue", "jsonText", "jsonTextId", "binaryData")
-TYPES = {
-    "doubleValue": "number",
-    "floatValue": "number",
-    "jsonText": "text",
-    "jsonTextId": "name",
-    "binaryData": "hex",
-}
+TYPES = {"doubleValue": "number", "floatValue": "number", "jsonText": "text", "jsonTextId": "name", "binaryData": "hex"}
 _HEADER = struct.Struct("<IIIIQQ")
 _LAYOUTS = {
     1: "b", 2: "B", 3: "h", 4: "H", 5: "i", 6: "I", 7: "q", 8: "Q", 9: "q", 10: "Q", 11: "b", 12: "B",
@@ -159,11 +153,7 @@ class Messages:
     def table(self) -> pa.Table:
         """The rows."""
         rows = (
-            {
-                "communicator": communicator,
-                "group_size": self._ranks.get(communicator),
-                "message_bytes": size,
-            }
+            {"communicator": communicator, "group_size": self._ranks.get(communicator), "message_bytes": size}
             for communicator, size in self._numbers
         )
         return from_rows("collective_args", rows)

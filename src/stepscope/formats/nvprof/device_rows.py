@@ -9,13 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from stepscope.formats.cupti.columns import LATEST_NS
-from stepscope.formats.cupti.device_rows import (
-    Recorded,
-    device_of_context,
-    device_row,
-    on_streams,
-    small_number,
-)
+from stepscope.formats.cupti.device_rows import Recorded, device_of_context, device_row, on_streams, small_number
 from stepscope.formats.sqlite import Database
 from stepscope.formats.tables import ReadReport, canonical
 

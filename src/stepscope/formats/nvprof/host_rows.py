@@ -10,14 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stepscope.formats.cupti.columns import (
-    LATEST_NS,
-    distinct_rows,
-    in_time,
-    mapped,
-    on_host,
-    on_track,
-)
+from stepscope.formats.cupti.columns import LATEST_NS, distinct_rows, in_time, mapped, on_host, on_track
 from stepscope.formats.nvprof.cupti_names import cupti_names
 from stepscope.formats.nvtx.ranges import NONE, Ranges
 from stepscope.formats.nvtx.rows import range_tables, role_of
@@ -34,12 +27,7 @@ CALLS = {"CUPTI_ACTIVITY_KIND_RUNTIME": "runtime", "CUPTI_ACTIVITY_KIND_DRIVER":
 """Tables of calls, each with their kind in `cupti_names`."""
 MARKERS = ("CUPTI_ACTIVITY_KIND_MARKER", "timestamp")
 OVERHEAD = "overhead"
-_OVERHEADS = {
-    1: "Driver Compiler",
-    1 << 16: "Buffer Flush",
-    2 << 16: "Instrumentation",
-    3 << 16: "Resource",
-}
+_OVERHEADS = {1: "Driver Compiler", 1 << 16: "Buffer Flush", 2 << 16: "Instrumentation", 3 << 16: "Resource"}
 
 
 @dataclass(slots=True)

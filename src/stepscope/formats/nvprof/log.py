@@ -68,7 +68,7 @@ ERRORS = {
         "A log of nvprof holds sums for each kernel and call, as nvprof prints them by default, and no "
         "kernel on its own: not when it ran, nor how long, nor who launched it. Print each with "
         "`nvprof --print-gpu-trace --print-api-trace --csv`, or keep everything with `nvprof -o FILE`."
-    ),
+    )
 }
 
 
@@ -274,11 +274,7 @@ class _Tables:
         copy = _COPY.match(name)
         source, target = (row.get(key, ("Unknown", ""))[0] for key in ("source", "target"))
         if copy:
-            made |= {
-                "category": "gpu_memcpy",
-                "kind": "copy",
-                **copy_names(copy[1], source, target),
-            }
+            made |= {"category": "gpu_memcpy", "kind": "copy", **copy_names(copy[1], source, target)}
         elif name == _FILL:
             # nvprof names the memory that a fill writes as its source.
             made |= {"category": "gpu_memset", "kind": "fill", "name": fill_name(source)}

@@ -72,13 +72,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         device=used_devices(known, device_event),
         **host.ranges,
         **measured,
-        **counted_from(
-            origin,
-            host_event=host_event,
-            device_event=device_event,
-            counter=counter,
-            instant=host.instant,
-        ),
+        **counted_from(origin, host_event=host_event, device_event=device_event, counter=counter, instant=host.instant),
     )
 
 

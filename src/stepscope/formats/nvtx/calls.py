@@ -33,16 +33,7 @@ _TYPES = {
     "complex128": "c10::complex<double>",
 }
 _CONVOLUTION = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
-_TRANSPOSED = (
-    "input",
-    "weight",
-    "bias",
-    "stride",
-    "padding",
-    "output_padding",
-    "groups",
-    "dilation",
-)
+_TRANSPOSED = ("input", "weight", "bias", "stride", "padding", "output_padding", "groups", "dilation")
 _POOLING = ("input", "kernel_size", "stride", "padding", "dilation", "ceil_mode")
 
 SIGNATURES: dict[str, tuple[str, ...]] = {
@@ -103,29 +94,10 @@ _INTEGER = re.compile(r"\d{1,9}\Z")
 _REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 _LISTED = frozenset({"cat", "stack"})
 _IN_PLACE = frozenset(
-    [
-        "add",
-        "sub",
-        "mul",
-        "truediv",
-        "floordiv",
-        "mod",
-        "pow",
-        "and",
-        "or",
-        "xor",
-        "matmul",
-        "lshift",
-        "rshift",
-    ]
+    ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "matmul", "lshift", "rshift"]
 )
 _SWAPPED = frozenset(["add", "mul", "and", "or", "xor", "matmul"])
-_SPELLED = {
-    "truediv": "div",
-    "floordiv": "floor_divide",
-    "mod": "remainder",
-    "invert": "bitwise_not",
-}
+_SPELLED = {"truediv": "div", "floordiv": "floor_divide", "mod": "remainder", "invert": "bitwise_not"}
 _NO_OPERATOR = frozenset(
     [
         "multi_head_attention_forward",

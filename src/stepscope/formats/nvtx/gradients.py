@@ -293,12 +293,7 @@ def _batched_products(known: Inputs, first: int = 0) -> Calls | None:
         return None
     batch, kind = math.prod(a[:-2]), tensor_type(known, first)
     m, k, n = a[-2], a[-1], b[-1]
-    return {
-        "bmm": [
-            _pair((batch, k, m), (batch, m, n), kind),
-            _pair((batch, m, n), (batch, n, k), kind),
-        ]
-    }
+    return {"bmm": [_pair((batch, k, m), (batch, m, n), kind), _pair((batch, m, n), (batch, n, k), kind)]}
 
 
 def _pair(left: Shape, right: Shape, kind: str) -> Inputs:

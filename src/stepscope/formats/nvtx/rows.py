@@ -52,12 +52,7 @@ def range_tables(ranges: Ranges, *, python_stack: bool = True) -> dict[str, pa.T
         made.nesting.inherit(stack)
     stack = kept(stack)
     # Ranges alike in all that is not their own: few, and made in Python.
-    alike_in: list[NDArray[Any]] = [
-        ranges.marker,
-        made.operator,
-        made.from_forward.astype(np.int8),
-        ranges.other,
-    ]
+    alike_in: list[NDArray[Any]] = [ranges.marker, made.operator, made.from_forward.astype(np.int8), ranges.other]
     given = made.given
     del made  # with millions of ranges, what nesting needed counts
     distinct, which = _distinct(alike_in)
@@ -103,8 +98,7 @@ def range_tables(ranges: Ranges, *, python_stack: bool = True) -> dict[str, pa.T
             ),
         ),
         "call_stack": from_rows(
-            "call_stack",
-            ({"stack_id": number, "frames": texts[code]} for number, code in enumerate(stacked)),
+            "call_stack", ({"stack_id": number, "frames": texts[code]} for number, code in enumerate(stacked))
         ),
     }
 

@@ -106,11 +106,7 @@ def _samples(member: Member, report: ReadReport) -> Iterator[_Sample]:
                 yield sample
             period = found["period"]
             sample = _Sample(
-                found["pid"] or "",
-                found["tid"],
-                found["comm"],
-                found["event"],
-                int(period) if period else None,
+                found["pid"] or "", found["tid"], found["comm"], found["event"], int(period) if period else None
             )
         else:
             report.drop("unreadable")

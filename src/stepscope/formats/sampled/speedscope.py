@@ -35,7 +35,7 @@ ERRORS = {
         "A profile in speedscope's format is not a complete JSON document, or has more than 512 MiB. It was cut in "
         "copying, or the profiler was killed while it wrote; a large one is smaller as collapsed stacks: "
         "`py-spy record -f raw`."
-    ),
+    )
 }
 
 

@@ -84,12 +84,7 @@ class Samples:
                 "cycles": cycles,
                 "phase": phase,
             }
-            for (thread, stack, phase, _), (
-                weight,
-                sampled_ns,
-                instructions,
-                cycles,
-            ) in self._rows.items()
+            for (thread, stack, phase, _), (weight, sampled_ns, instructions, cycles) in self._rows.items()
         ]
         threads = [
             {"thread": number, "pid": pid, "tid": tid, "thread_name": name, "kind": "thread"}

@@ -11,10 +11,7 @@ from stepscope.judge.declare import Finding, Threshold, rule
 from stepscope.judge.facts import Facts
 
 _ACTIVATIONS = Threshold(
-    "activations at the peak, of what is allocated then",
-    0.50,
-    "ratio",
-    "ours: more than all else together",
+    "activations at the peak, of what is allocated then", 0.50, "ratio", "ours: more than all else together"
 )
 _STATE = Threshold(
     "optimizer state at the peak, of what is allocated then",

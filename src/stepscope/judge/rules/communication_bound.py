@@ -10,9 +10,7 @@ from stepscope.judge.declare import Finding, of_step, rule, worth
 from stepscope.judge.facts import Facts, Row, first, ranks_text
 
 _SHARE = worth(
-    "exposed communication",
-    0.10,
-    "TensorBoard profiler plugin: communication > 10 % of the step (TraceLens: > 5 %)",
+    "exposed communication", 0.10, "TensorBoard profiler plugin: communication > 10 % of the step (TraceLens: > 5 %)"
 )
 _MUCH = 0.25
 """An operation with this part of all communication has a cure named."""

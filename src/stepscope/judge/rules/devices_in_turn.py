@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stepscope.analysis.recording import (
-    COMPUTATION,
-    device_work,
-    every_step,
-    groups,
-    rank_batches,
-    union_of,
-)
+from stepscope.analysis.recording import COMPUTATION, device_work, every_step, groups, rank_batches, union_of
 from stepscope.floor.units import ratio_text
 from stepscope.judge.declare import Finding, Threshold, of_step, rule, worth
 from stepscope.judge.facts import Facts, Row, first
@@ -87,12 +80,7 @@ def _by_device(facts: Facts) -> list[Row]:
                     for one in (work, *own.values())
                 )
                 taking = [
-                    {
-                        "rank": key[0],
-                        "device": device,
-                        "computes_ns": ns,
-                        "waits_ns": computing - ns,
-                    }
+                    {"rank": key[0], "device": device, "computes_ns": ns, "waits_ns": computing - ns}
                     for (device,), ns in zip(own, each, strict=True)
                     if ns > _TAKES_PART.value * max(each)
                 ]

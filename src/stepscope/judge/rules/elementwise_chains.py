@@ -13,10 +13,7 @@ from stepscope.judge.sequence import Piece, host_ns
 
 _SHARE = worth("what fusing would save", 0.02)
 _LENGTH = Threshold(
-    "kernels in a chain",
-    3,
-    "count",
-    "TraceLens calls three kernels that are no products a chain of element-wise work",
+    "kernels in a chain", 3, "count", "TraceLens calls three kernels that are no products a chain of element-wise work"
 )
 _LONGEST = Threshold(
     "kernels in a chain, at most",

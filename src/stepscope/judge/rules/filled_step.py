@@ -69,12 +69,7 @@ def device_bound(facts: Facts) -> Iterator[Finding]:
     )
 
 
-@rule(
-    "host-only",
-    "Recordings without a device, whose steps the host's operators fill.",
-    LEADING,
-    FILLED,
-)
+@rule("host-only", "Recordings without a device, whose steps the host's operators fill.", LEADING, FILLED)
 def host_only(facts: Facts) -> Iterator[Finding]:
     """The time in operators, ranges and Python, which stands for the device's where none is recorded,
     and the operator with the largest self time, where that leads as a loss would. Where none does, the next

@@ -30,13 +30,7 @@ _READ = """
 """
 
 
-@rule(
-    "growing-memory",
-    "Memory that grows on through the run, of a job's own phases.",
-    _GROWTH,
-    _SAMPLES,
-    _GOES_ON,
-)
+@rule("growing-memory", "Memory that grows on through the run, of a job's own phases.", _GROWTH, _SAMPLES, _GOES_ON)
 def growing_memory(facts: Facts) -> Iterator[Finding]:
     """Medians of the memory in use after a step, over the first, second and last third of the run, on
     the rank where it grows most. It saves no time, but the run will end out of memory.

@@ -20,10 +20,7 @@ _STEPS = Threshold(
     "ours: caches and state fill in the first step; two in a row may be chance",
 )
 _GROWTH = Threshold(
-    "growth a step, of the memory at the peak",
-    0.0005,
-    "ratio",
-    "ours: it would be doubled after some 2,000 steps",
+    "growth a step, of the memory at the peak", 0.0005, "ratio", "ours: it would be doubled after some 2,000 steps"
 )
 
 

@@ -9,10 +9,7 @@ from stepscope.judge.declare import Finding, Threshold, rule
 from stepscope.judge.facts import Facts
 
 _SHARE = Threshold(
-    "allocated memory at its peak, of the device's",
-    0.90,
-    "ratio",
-    "TensorBoard profiler plugin: peak memory > 90 %",
+    "allocated memory at its peak, of the device's", 0.90, "ratio", "TensorBoard profiler plugin: peak memory > 90 %"
 )
 
 _PEAK = """

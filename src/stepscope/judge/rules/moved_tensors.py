@@ -12,11 +12,7 @@ from stepscope.judge.of_kernels import of_kernels
 
 _LAYOUTS = worth("layout conversions", 0.02)
 _NAMES = re.compile(r"(?i)nchwToNhwc|nhwcToNchw|batched_transpose|nchw2nhwc|nhwc2nchw")
-_COPIES = worth(
-    "copies and casts on the device",
-    0.05,
-    "TraceLens: a direction of copies above 5 % of the total",
-)
+_COPIES = worth("copies and casts on the device", 0.05, "TraceLens: a direction of copies above 5 % of the total")
 
 
 @kernel_rule(

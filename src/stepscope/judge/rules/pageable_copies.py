@@ -10,9 +10,7 @@ from stepscope.judge.facts import Facts, first
 from stepscope.judge.rules.copy_bound import COPYING
 
 _SHARE = worth(
-    "exposed copies",
-    0.01,
-    "ours: below it there is little to win; TraceLens flags a direction of copies above 5 %",
+    "exposed copies", 0.01, "ours: below it there is little to win; TraceLens flags a direction of copies above 5 %"
 )
 _SIZE = Threshold(
     "size of a copy",

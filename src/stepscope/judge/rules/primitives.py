@@ -9,16 +9,10 @@ from stepscope.judge.declare import Finding, Threshold, rule
 from stepscope.judge.facts import Facts
 
 _REFERENCE = Threshold(
-    "reference implementations, of the time of all primitives",
-    0.10,
-    "ratio",
-    "ours: below it there is little to win",
+    "reference implementations, of the time of all primitives", 0.10, "ratio", "ours: below it there is little to win"
 )
 _REORDERS = Threshold(
-    "reorders, of the time of all primitives",
-    0.20,
-    "ratio",
-    "ours: some reorders are needed at the edges of a model",
+    "reorders, of the time of all primitives", 0.20, "ratio", "ours: some reorders are needed at the edges of a model"
 )
 _PART = """
     SELECT sum(total_ns) FILTER (WHERE {which}) / nullif(sum(total_ns), 0) AS part FROM primitive
@@ -51,11 +45,7 @@ def reference_primitives(facts: Facts) -> Iterator[Finding]:
     )
 
 
-@rule(
-    "layout-reorders",
-    "Primitives of oneDNN that only change the layout or type of tensors.",
-    _REORDERS,
-)
+@rule("layout-reorders", "Primitives of oneDNN that only change the layout or type of tensors.", _REORDERS)
 def layout_reorders(facts: Facts) -> Iterator[Finding]:
     """Time of `reorder`, of that of all primitives of the log. Some of it is needed where tensors enter and leave oneDNN's own
     layouts, so that nothing is said of a saving.

@@ -21,12 +21,7 @@ _FEW = Threshold(
     "ours: in recordings in which many launches make the wait they hold at most 0.36 of it, in those "
     "in which single gaps do at least 0.85; from half of it on, launching less saves the smaller part",
 )
-_EACH = Threshold(
-    "a single long wait, of its step's waits for the host",
-    EACH,
-    "ratio",
-    "ours: less is one of many",
-)
+_EACH = Threshold("a single long wait, of its step's waits for the host", EACH, "ratio", "ours: less is one of many")
 _LONG = Threshold(
     "a single long wait",
     LONG_NS,
@@ -133,13 +128,7 @@ def unrecorded_work(facts: Facts) -> Iterator[Finding]:
 
 
 def _found(
-    facts: Facts,
-    waits: list[Wait],
-    share: Threshold,
-    *,
-    title: str,
-    advice: str,
-    saves: bool,
+    facts: Facts, waits: list[Wait], share: Threshold, *, title: str, advice: str, saves: bool
 ) -> Iterator[Finding]:
     time_ns = facts.host_waits.mean_ns(waits)
     if facts.part_of_step(time_ns) <= share.value:

@@ -16,10 +16,7 @@ _SPEED = Threshold(
     "ours: large pinned copies that have the link to themselves reach three quarters of it and more",
 )
 _SIZE = Threshold(
-    "size of a copy",
-    1_000_000,
-    "bytes",
-    "ours: what starting a smaller one costs shows in its bandwidth",
+    "size of a copy", 1_000_000, "bytes", "ours: what starting a smaller one costs shows in its bandwidth"
 )
 
 _WHERE = f"""

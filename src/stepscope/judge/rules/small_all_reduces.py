@@ -17,12 +17,7 @@ _SIZE = Threshold(
     "bytes",
     "torch.nn.parallel.DistributedDataParallel: 1 MiB is the size of its first, smallest bucket",
 )
-_COUNT = Threshold(
-    "all-reduces below that size, a step",
-    50,
-    "count",
-    "ours: buckets of the largest models are fewer",
-)
+_COUNT = Threshold("all-reduces below that size, a step", 50, "count", "ours: buckets of the largest models are fewer")
 _SIZES = Threshold(
     "different sizes of them in a step",
     3,

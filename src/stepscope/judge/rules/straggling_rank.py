@@ -10,12 +10,7 @@ from stepscope.floor.units import ratio_text, time_text
 from stepscope.judge.declare import Finding, Threshold, of_step, rule
 from stepscope.judge.facts import Facts, first, ranks_text
 
-_SHARE = Threshold(
-    "what the others wait for it, of the step",
-    LATE_ABOVE,
-    "ratio",
-    "ours: as for waiting for input",
-)
+_SHARE = Threshold("what the others wait for it, of the step", LATE_ABOVE, "ratio", "ours: as for waiting for input")
 _WORK = "its share of the work (longer sequences, larger batches), its clocks, other processes on its node"
 _LOOK_AT = {
     "input_wait": "its DataLoader's workers, its storage, and its share of the data",

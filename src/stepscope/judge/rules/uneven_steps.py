@@ -48,10 +48,7 @@ _OF_PHASES = {
     "optimizer": "time in the optimizer",
     "residual": "time in none of the phases",
 }
-_WARM_UP = {
-    True: "Record with a longer warmup in torch.profiler.schedule",
-    False: "Start recording some steps later",
-}
+_WARM_UP = {True: "Record with a longer warmup in torch.profiler.schedule", False: "Start recording some steps later"}
 """By whether torch.profiler recorded it."""
 
 
@@ -92,10 +89,7 @@ def uneven_steps(facts: Facts) -> Iterator[Finding]:
                     "step": int(broken.steps["step"][row]),
                     "step_ns": int(parts.sum()),
                     **{f"{part}_ns": int(ns) for part, ns in zip(PARTS, parts, strict=True)},
-                    "window_ns": (
-                        int(broken.steps["start_ns"][row]),
-                        int(broken.steps["end_ns"][row]),
-                    ),
+                    "window_ns": (int(broken.steps["start_ns"][row]), int(broken.steps["end_ns"][row])),
                 }
             )
     if len(rows) < _STEPS.value:
@@ -205,13 +199,7 @@ def _of_phases(facts: Facts) -> Iterator[Finding]:
     )
 
 
-@rule(
-    "first-step",
-    "A first recorded step that would spoil means.",
-    _RATIO,
-    _AT_LEAST,
-    silent_without=("file",),
-)
+@rule("first-step", "A first recorded step that would spoil means.", _RATIO, _AT_LEAST, silent_without=("file",))
 def first_step(facts: Facts) -> Iterator[Finding]:
     """The first complete step of a recording, where it is its longest, against the median of the others. Means, intervals and
     `diff` leave it out, by this threshold, as means of the step in other findings do; nothing is saved

@@ -103,9 +103,7 @@ def unfused_attention(facts: Facts) -> Iterator[Finding]:
     products = [piece for piece in pieces if _is_product(piece)]
     between_ns = time_ns - sum(piece.dur_ns for piece in products)
     shapes = merged(
-        ({"scores": inputs.scores(one), "attentions": 1} for one in found),
-        "scores",
-        adding=("attentions",),
+        ({"scores": inputs.scores(one), "attentions": 1} for one in found), "scores", adding=("attentions",)
     )
     math = facts.scope.value(facts.to_repeat(_MATH)) / facts.steps
     calls = f"{len(found)} {plural(len(found), 'call')}"
@@ -225,12 +223,7 @@ def _backward(found: list[_Attention], sequence: Sequence) -> list[list[Piece]]:
 
 def _by_operator(pieces: Iterable[Piece]) -> list[Row]:
     rows = (
-        {
-            "operator": piece.operator,
-            "direction": piece.direction,
-            "kernels": 1,
-            "time_ns": piece.dur_ns,
-        }
+        {"operator": piece.operator, "direction": piece.direction, "kernels": 1, "time_ns": piece.dur_ns}
         for piece in pieces
     )
     alike = merged(rows, "operator", "direction", adding=("kernels", "time_ns"))

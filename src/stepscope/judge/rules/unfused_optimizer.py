@@ -22,10 +22,7 @@ _STEPPING = """
 """
 _SHARE = worth("the optimizer's time on the device", 0.02)
 _GAP = Threshold(
-    "a gap between two of its kernels that the loop makes",
-    200_000,
-    "ns",
-    "ours: longer ones have other causes",
+    "a gap between two of its kernels that the loop makes", 200_000, "ns", "ours: longer ones have other causes"
 )
 
 
@@ -73,10 +70,7 @@ def unfused_optimizer(facts: Facts) -> Iterator[Finding]:
         time_ns=kernel_ns + gaps_ns,
         hidden_ns=facts.hidden(often * _launching_ns(sequence), gaps_ns),
         confidence="high",
-        evidence=(
-            {"kernels_ns": kernel_ns, "gaps_ns": gaps_ns},
-            *first(by_kernel(facts.steps, single)),
-        ),
+        evidence=({"kernels_ns": kernel_ns, "gaps_ns": gaps_ns}, *first(by_kernel(facts.steps, single))),
         **sequence.place,
         advice="Give the optimizer fused=True (or foreach=True), and zero_grad(set_to_none=True).",
     )

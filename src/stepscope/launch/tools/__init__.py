@@ -15,20 +15,6 @@ from stepscope.launch.tools.rocprofv3 import ROCPROFV3
 from stepscope.launch.tools.vtune import VTUNE
 
 TOOLS: dict[str, Tool] = {
-    tool.name: tool
-    for tool in (
-        NSYS,
-        NCU,
-        NVPROF,
-        ROCPROFV3,
-        VTUNE,
-        APS,
-        PY_SPY,
-        PERF,
-        ONEDNN,
-        TORCH,
-        PHASES,
-        INLINE,
-    )
+    tool.name: tool for tool in (NSYS, NCU, NVPROF, ROCPROFV3, VTUNE, APS, PY_SPY, PERF, ONEDNN, TORCH, PHASES, INLINE)
 }
 """By name, in the order in which they are listed."""

@@ -57,10 +57,7 @@ def _expression(name: str) -> str:
 def _arguments(request: Request) -> list[str]:
     own = ["--target-processes=all", f"--launch-count={MOST_KERNELS}"]
     if request.kernels:
-        own += [
-            "--kernel-name-base=demangled",
-            f"--kernel-name=regex:{kernel_filter(request.kernels)}",
-        ]
+        own += ["--kernel-name-base=demangled", f"--kernel-name=regex:{kernel_filter(request.kernels)}"]
     else:
         own.append("--kernel-name=regex:^(?!nccl).*")
     if request.metrics:

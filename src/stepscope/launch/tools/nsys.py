@@ -39,10 +39,7 @@ def _arguments(request: Request) -> list[str]:
         by_nvtx = request.capture == "nvtx"
         own.append(f"--capture-range={'nvtx' if by_nvtx else 'cudaProfilerApi'}")
         if by_nvtx:
-            own += [
-                f"--nvtx-capture={CAPTURE_RANGE}",
-                "--env-var=NSYS_NVTX_PROFILER_REGISTER_ONLY=0",
-            ]
+            own += [f"--nvtx-capture={CAPTURE_RANGE}", "--env-var=NSYS_NVTX_PROFILER_REGISTER_ONLY=0"]
         own.append("--stop-on-range-end=true" if request.is_older(2021, 3) else "--capture-range-end=stop")
     if request.delay_s is not None:
         own.append(f"--delay={request.delay_s:g}")

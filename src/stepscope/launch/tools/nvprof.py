@@ -6,13 +6,7 @@ from pathlib import Path
 
 from stepscope.launch.tool import Request, Tool, Written
 
-_SHORT = {
-    "-o": "--export-profile",
-    "-f": "--force-overwrite",
-    "-m": "--metrics",
-    "-e": "--events",
-    "-t": "--timeout",
-}
+_SHORT = {"-o": "--export-profile", "-f": "--force-overwrite", "-m": "--metrics", "-e": "--events", "-t": "--timeout"}
 _SQLITE = b"SQLite format 3\x00"
 
 

@@ -11,13 +11,7 @@ from pathlib import Path
 from stepscope.launch.tool import Request, Tool, Written
 
 _ENDINGS = {"speedscope": "speedscope.json", "raw": "raw.txt"}
-_SHORT = {
-    "-f": "--format",
-    "-o": "--output",
-    "-d": "--duration",
-    "-r": "--rate",
-    "-s": "--subprocesses",
-}
+_SHORT = {"-f": "--format", "-o": "--output", "-d": "--duration", "-r": "--rate", "-s": "--subprocesses"}
 
 
 def _arguments(request: Request) -> list[str]:

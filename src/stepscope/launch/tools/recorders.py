@@ -43,11 +43,7 @@ TORCH = Tool(
     reads="kineto",
 )
 PHASES = Tool(
-    name="phases",
-    about="stepscope record: the phases of every step",
-    way="record",
-    arguments=_phases,
-    reads="inline",
+    name="phases", about="stepscope record: the phases of every step", way="record", arguments=_phases, reads="inline"
 )
 INLINE = Tool(
     name="inline",

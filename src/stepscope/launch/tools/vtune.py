@@ -14,11 +14,7 @@ from stepscope.launch.tool import Request, Tool, Written
 
 
 def _arguments(request: Request) -> list[str]:
-    own = [
-        f"-collect={request.wanted or 'hotspots'}",
-        "-finalization-mode=none",
-        "-strategy=ldconfig:notrace:notrace",
-    ]
+    own = [f"-collect={request.wanted or 'hotspots'}", "-finalization-mode=none", "-strategy=ldconfig:notrace:notrace"]
     if request.capture is not None or request.delay_s is not None:
         own.append("-start-paused")
     if request.delay_s is not None:
@@ -60,10 +56,7 @@ VTUNE = Tool(
     # Nothing says that the command goes on when its -duration is over.
     delays=("--delay",),
     needs=frozenset({"temporary-space", "ptrace-any"}),
-    set_needs={
-        "uarch-exploration": frozenset({"hardware-events"}),
-        "memory-access": frozenset({"hardware-events"}),
-    },
+    set_needs={"uarch-exploration": frozenset({"hardware-events"}), "memory-access": frozenset({"hardware-events"})},
     oldest=(2019,),
     finalize=_finalize,
 )

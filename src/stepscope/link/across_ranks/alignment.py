@@ -11,14 +11,7 @@ from numpy.typing import NDArray
 from stepscope.link.across_ranks.clocks import Clock, learn_clocks
 from stepscope.link.across_ranks.gather import Collectives, Known
 from stepscope.link.across_ranks.groups import POINT_TO_POINT, Groups, find_groups
-from stepscope.link.across_ranks.matching import (
-    ORDER,
-    TOGETHER,
-    Matches,
-    Times,
-    match_collectives,
-    numbered,
-)
+from stepscope.link.across_ranks.matching import ORDER, TOGETHER, Matches, Times, match_collectives, numbered
 from stepscope.link.across_ranks.waits import Waits, find_waits
 from stepscope.schema.arrays import Int32s
 

@@ -266,11 +266,7 @@ def _covering(residuals: Floats) -> float:
 
 
 def _with_residuals(
-    ends: _Ends,
-    corrected: Floats,
-    unit: NDArray[np.int64],
-    fits: dict[int, _Fit],
-    ranks: Sequence[Known],
+    ends: _Ends, corrected: Floats, unit: NDArray[np.int64], fits: dict[int, _Fit], ranks: Sequence[Known]
 ) -> list[Clock]:
     """The clock of each rank, with what its ends that were held back differ by from those of the others."""
     among = np.array([fits[one].among if one in fits else -1 for one in unit.tolist()])

@@ -171,11 +171,7 @@ def _kinds(found: Collectives) -> tuple[Int64s, Int64s]:
     for operation, dtype, size, _, _ in found.kinds:
         own_size = operation in _OWN_SIZE
         to_peer = operation in POINT_TO_POINT
-        what = (
-            None if to_peer else operation,
-            None if own_size else dtype,
-            None if own_size else size,
-        )
+        what = (None if to_peer else operation, None if own_size else dtype, None if own_size else size)
         numbers.append((operations.setdefault(operation, len(operations)), alike.setdefault(what, len(alike))))
     of_operation, of_alike = np.array(numbers, np.int64).reshape(-1, 2).T
     return of_operation, of_alike

@@ -25,12 +25,7 @@ class Waits:
 
 
 def find_waits(
-    matches: Matches,
-    rank: Int32s,
-    start: Int64s,
-    end: Int64s,
-    noise: NDArray[np.float64],
-    waits: NDArray[np.bool_],
+    matches: Matches, rank: Int32s, start: Int64s, end: Int64s, noise: NDArray[np.float64], waits: NDArray[np.bool_]
 ) -> Waits:
     """Sets the ranks' arrivals beside each other.
 

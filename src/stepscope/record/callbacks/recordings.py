@@ -82,13 +82,7 @@ class Recordings:
         self._micro: Any = None
         self._running = False
 
-    def begin(
-        self,
-        number: int,
-        model: Any = None,
-        optimizers: Any = None,
-        roots: Sequence[Any] | None = None,
-    ) -> None:
+    def begin(self, number: int, model: Any = None, optimizers: Any = None, roots: Sequence[Any] | None = None) -> None:
         """Training starts, with the step of this number; `roots` as for `Session`."""
         if self._running:
             return
@@ -157,13 +151,7 @@ class Recordings:
 
     def _start_trace(self, model: Any) -> None:
         if self._steps:
-            tracer = Tracer(
-                self.out,
-                name=self._name,
-                model=model,
-                start_step=self._number,
-                **self._trace_options,
-            )
+            tracer = Tracer(self.out, name=self._name, model=model, start_step=self._number, **self._trace_options)
             self._start("trace", tracer)
 
     def _start_listening(self, model: Any) -> None:

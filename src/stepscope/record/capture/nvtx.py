@@ -94,19 +94,12 @@ def _of_library(library: Any) -> Nvtx:
         if not handle:  # no tool listens, or one that takes no registered texts
             return int(library.nvtxRangeStartA(text))
         attributes = _Attributes(
-            version=_VERSION,
-            size=ctypes.sizeof(_Attributes),
-            message_type=_REGISTERED,
-            message=handle,
+            version=_VERSION, size=ctypes.sizeof(_Attributes), message_type=_REGISTERED, message=handle
         )
         return int(library.nvtxRangeStartEx(ctypes.byref(attributes)))
 
     return Nvtx(
-        library.nvtxRangePushA,
-        library.nvtxRangePop,
-        library.nvtxRangeStartA,
-        library.nvtxRangeEnd,
-        start_registered,
+        library.nvtxRangePushA, library.nvtxRangePop, library.nvtxRangeStartA, library.nvtxRangeEnd, start_registered
     )
 
 
@@ -121,10 +114,4 @@ def _of_torch() -> Nvtx:
     def start(text: bytes) -> int:
         return int(functions.rangeStartA(text.decode()))
 
-    return Nvtx(
-        lambda text: functions.rangePushA(text.decode()),
-        functions.rangePop,
-        start,
-        functions.rangeEnd,
-        start,
-    )
+    return Nvtx(lambda text: functions.rangePushA(text.decode()), functions.rangePop, start, functions.rangeEnd, start)

@@ -25,11 +25,7 @@ from stepscope.record.trouble import Guard, warn_once
 _LONGEST_LIST = 64
 _LONGEST_TEXT = 64
 _SILENT = Nvtx(
-    push=lambda _: None,
-    pop=lambda: None,
-    start=lambda _: 0,
-    end=lambda _: None,
-    start_registered=lambda _: 0,
+    push=lambda _: None, pop=lambda: None, start=lambda _: 0, end=lambda _: None, start_registered=lambda _: 0
 )
 _NOT_COUNTED = 1 << 62
 """Nodes that accumulate gradients have the highest number there is: none."""

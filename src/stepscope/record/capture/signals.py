@@ -115,12 +115,7 @@ class Roctx(Signal):
             raise RuntimeError(f"{name} returned {code}")
 
 
-_MAKE: dict[str, Callable[[], Signal]] = {
-    "cuda-profiler": CudaProfiler,
-    "nvtx": NvtxRange,
-    "itt": Itt,
-    "roctx": Roctx,
-}
+_MAKE: dict[str, Callable[[], Signal]] = {"cuda-profiler": CudaProfiler, "nvtx": NvtxRange, "itt": Itt, "roctx": Roctx}
 
 
 def signal_called(word: str) -> Signal:

@@ -35,12 +35,7 @@ class CapturedSteps(EveryStep):
     """
 
     def __init__(
-        self,
-        steps: StepRange | None,
-        signal: Signal | None,
-        *,
-        nvtx: bool = False,
-        start_step: int = 0,
+        self, steps: StepRange | None, signal: Signal | None, *, nvtx: bool = False, start_step: int = 0
     ) -> None:
         self.guard = Guard("the capture")
         self.takes_batches = nvtx

@@ -201,10 +201,7 @@ class AmdReader(DeviceReader):
 
 def open_reader(device: Device) -> DeviceReader | None:
     """What reads the device; None where its vendor's library is not installed or does not know it."""
-    for module, start, reader in (
-        ("pynvml", "nvmlInit", NvmlReader),
-        ("amdsmi", "amdsmi_init", AmdReader),
-    ):
+    for module, start, reader in (("pynvml", "nvmlInit", NvmlReader), ("amdsmi", "amdsmi_init", AmdReader)):
         with suppress(Exception):
             library = importlib.import_module(module)
             getattr(library, start)()

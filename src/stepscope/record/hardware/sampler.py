@@ -64,11 +64,7 @@ class HardwareSampler:
         if self._device is not None and self._reader is not None:
             device = asdict(self._device) | {"tool": self._reader.tool}
         found["peak_memory_of_all_bytes"] = self._most_resident_bytes or None
-        found["over_time"] = {
-            "columns": list(COLUMNS),
-            "rows": self._rows.copy(),
-            "device": device,
-        }
+        found["over_time"] = {"columns": list(COLUMNS), "rows": self._rows.copy(), "device": device}
         return found
 
     def _run(self) -> None:

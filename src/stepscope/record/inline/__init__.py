@@ -68,11 +68,7 @@ def start(
 
     try:
         session = begin(
-            None if plan is None else as_plan(plan),
-            model=model,
-            optimizer=optimizer,
-            out=out,
-            phases=phases,
+            None if plan is None else as_plan(plan), model=model, optimizer=optimizer, out=out, phases=phases
         )
         SCRIPTS_OWN.append(Path(out).absolute())
         session.start(lead_in=True)

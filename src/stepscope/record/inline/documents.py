@@ -254,11 +254,7 @@ def phases_document(
         },
         "phases": by_phase,
         "device": device,
-        "memory": {
-            "of": phases.memory.kind,
-            "peak_bytes": phases.peak_bytes,
-            "reserved_bytes": phases.reserved_bytes,
-        },
+        "memory": {"of": phases.memory.kind, "peak_bytes": phases.peak_bytes, "reserved_bytes": phases.reserved_bytes},
         "first_batch_ns": phases.first_batch_ns,
         "communication": communication,
         "copied": None if copied is None else asdict(copied),

@@ -85,13 +85,7 @@ class RankFiles:
             self._ddp = ddp_timing(model) or self._ddp
 
     def phases_document(
-        self,
-        phases: Phases,
-        model: Any,
-        copied: Copied | None,
-        stacks: dict[str, Any] | None,
-        *,
-        samples: bool,
+        self, phases: Phases, model: Any, copied: Copied | None, stacks: dict[str, Any] | None, *, samples: bool
     ) -> dict[str, Any]:
         """What `write_phases` writes; made where no step runs meanwhile.
 

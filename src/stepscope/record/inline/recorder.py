@@ -500,10 +500,7 @@ class Recorder:
             target.remove()
 
     def _close_targets(self) -> None:
-        for target in (
-            *self._targets,
-            *(target for target, _ in self._armed if target is not None),
-        ):
+        for target in (*self._targets, *(target for target, _ in self._armed if target is not None)):
             target.close()
         self._targets = []
 

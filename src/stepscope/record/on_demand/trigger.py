@@ -32,7 +32,7 @@ ERRORS = {
         "them answered in time, or the step that was asked for would have been over before the "
         "order came. Nothing was recorded. The directory must be the one the job listens to, on a "
         "file system that all ranks see."
-    ),
+    )
 }
 
 

@@ -22,11 +22,7 @@ _COMMENTS_AT = 48
 
 
 def measurable(
-    step: Callable[[], object],
-    model: Any,
-    optimizers: Sequence[Any] = (),
-    *,
-    operators: bool = False,
+    step: Callable[[], object], model: Any, optimizers: Sequence[Any] = (), *, operators: bool = False
 ) -> list[Listed]:
     """Runs one training step and returns what a plan could name, in the order it runs.
 
@@ -61,11 +57,7 @@ def measurable(
 
 
 def plan_text(
-    found: Iterable[Listed],
-    *,
-    repetitions: int = 50,
-    header: Iterable[str] = (),
-    all_operators: bool = False,
+    found: Iterable[Listed], *, repetitions: int = 50, header: Iterable[str] = (), all_operators: bool = False
 ) -> str:
     """A plan in TOML that names these labels, one per line, to cut down.
 

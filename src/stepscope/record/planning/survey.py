@@ -71,12 +71,7 @@ class Survey(Recording):
         # speed reach both alike.
         timed: tuple[Stage, ...] = ("plain", "all", "forwards")
         operators: tuple[Stage, ...] = ("operators",)
-        self._stages = (
-            *("untouched", "discover"),
-            *(timed * iterations),
-            "plain",
-            *(operators * iterations),
-        )
+        self._stages = (*("untouched", "discover"), *(timed * iterations), "plain", *(operators * iterations))
         self._finished = finished
         self._swallowed = swallowed
         self._pid = os.getpid()

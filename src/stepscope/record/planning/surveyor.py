@@ -206,10 +206,7 @@ def _plan(kind: Kind, modules: Iterable[str]) -> Plan:
             prefix = f"{path}." if path else ""
             wanted += [f"{prefix}forward.*::*", f"{prefix}backward.*::*"]
     else:
-        wanted += [
-            *_STEP,
-            *(f"collective.{name}" for name in collectives() if name in _COLLECTIVES),
-        ]
+        wanted += [*_STEP, *(f"collective.{name}" for name in collectives() if name in _COLLECTIVES)]
         if kind == "all":
             wanted.append("**.backward")
     return plan_from({"events": wanted}, source="everything")

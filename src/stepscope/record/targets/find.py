@@ -17,25 +17,10 @@ from stepscope.record.targets.around import is_compiled
 from stepscope.record.targets.backward import ModuleBackward, NodeBackward
 from stepscope.record.targets.copies import Copies, HostToDevice
 from stepscope.record.targets.modules import ModuleForward
-from stepscope.record.targets.operators import (
-    OperatorsInBackward,
-    OperatorsInForward,
-    compiles_beside_modes,
-)
-from stepscope.record.targets.steps import (
-    OptimizerStep,
-    collective,
-    collectives,
-    whole_backward,
-    zero_grad,
-)
+from stepscope.record.targets.operators import OperatorsInBackward, OperatorsInForward, compiles_beside_modes
+from stepscope.record.targets.steps import OptimizerStep, collective, collectives, whole_backward, zero_grad
 
-_WRAPPERS = (
-    "_orig_mod",
-    "_fsdp_wrapped_module",
-    "_checkpoint_wrapped_module",
-    "_flat_param_wrapped_module",
-)
+_WRAPPERS = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module", "_flat_param_wrapped_module")
 _HOST_BESIDE_DEVICE = Clock(stream=-1)
 _PARALLEL = ("DistributedDataParallel", "DataParallel", "DeepSpeedEngine")
 

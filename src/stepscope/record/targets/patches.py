@@ -118,10 +118,7 @@ class Calls(Target):
     """
 
     def __init__(
-        self,
-        label: str,
-        places: list[tuple[Any, str]],
-        finished: Callable[[Any], bool] = lambda _: True,
+        self, label: str, places: list[tuple[Any, str]], finished: Callable[[Any], bool] = lambda _: True
     ) -> None:
         self._label = label
         self._finished = finished

@@ -128,9 +128,7 @@ class ArmedWatch:
     """
 
     def __init__(
-        self,
-        keys: Mapping[tuple[str, int], tuple[int, Clock]],
-        recaptures: Callable[[], bool] = never,
+        self, keys: Mapping[tuple[str, int], tuple[int, Clock]], recaptures: Callable[[], bool] = never
     ) -> None:
         self.in_graph: dict[int, list[Marked]] = {}
         """By the clock's id, the marks in a captured graph, which every replay makes again."""

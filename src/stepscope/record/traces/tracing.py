@@ -102,11 +102,7 @@ class Tracer(EveryStep):
         self._ranks = ranks
         self._asked_rank = False
         self._who = Who()
-        self._options = {
-            "record_shapes": shapes,
-            "profile_memory": memory,
-            "with_stack": stack,
-        }
+        self._options = {"record_shapes": shapes, "profile_memory": memory, "with_stack": stack}
         self._one: OneProfiler | None = None
         self._captures: GraphCaptures | None = None
         self._profiling: Profiling | None = None
@@ -282,11 +278,7 @@ class Tracer(EveryStep):
         if not profiling.recording:
             profiling.begin(None if self._search is None else self._search.model, self._about())
             if self._history is not None:
-                oom = trace_name(
-                    f"{self.name}.oom",
-                    self._who.named(),
-                    self._number if self._step_in_name else None,
-                )
+                oom = trace_name(f"{self.name}.oom", self._who.named(), self._number if self._step_in_name else None)
                 self._history.begin(self.out, oom)
         profiling.begin_step(self._number)
 
@@ -300,11 +292,7 @@ class Tracer(EveryStep):
 
             def export() -> None:
                 path = write_trace(
-                    profiler.export_chrome_trace,
-                    self.out,
-                    name,
-                    self._max_bytes,
-                    since_epoch_s=self._started_epoch_s,
+                    profiler.export_chrome_trace, self.out, name, self._max_bytes, since_epoch_s=self._started_epoch_s
                 )
                 self._keep(path)
 
