@@ -19,7 +19,7 @@ from pathlib import Path
 from playwright.sync_api import CDPSession, Page, sync_playwright
 
 COMPLETE = ".timeline[data-complete=yes]"
-OVERVIEW = "main:not(:has(.waiting)) .overview"
+OVERVIEW = "main[aria-busy=false] .overview"
 MOVES = ("d", "d", "w", "w", "a", "s", "s", "s", "d", "w", "w", "w", "0", "w", "w", "d", "s")
 ROUNDS = 6
 PAINTED = """() => new Promise((done) =>

@@ -286,7 +286,7 @@ def taken(page: Page, address: str, path: Path) -> None:
     link, _, view = address.partition("#")
     page.goto(link)  # a server's link: the token leaves it
     page.goto(f"{page.url}#{view}")
-    page.wait_for_selector(f"main[data-shows='#{view}']:not(:has(.waiting))")
+    page.wait_for_selector(f"main[data-shows='#{view}'][aria-busy=false]")
     page.wait_for_selector("main:not(:has([data-complete=no]))")
     page.evaluate("document.activeElement.blur()")
     if page.locator("main table, main canvas, main svg").count() == 0:

@@ -43,7 +43,7 @@ WALK = """async ([views, most]) => {
         location.hash = '#/' + view;
         const since = performance.now();
         const main = () => document.querySelector('main');
-        while (main()?.dataset.shows !== '#/' + view || main().querySelector('.waiting')) {
+        while (main()?.dataset.shows !== '#/' + view || main().ariaBusy !== 'false') {
             if (performance.now() - since > most) throw new Error(view + ' never has its answers');
             await new Promise((again) => setTimeout(again, 1));
         }
@@ -76,7 +76,7 @@ class Opened:
     def show(self, view: str) -> Any:
         """Goes to a view and waits until it has its answers."""
         self.page.goto(f"{self.address}#/{view}")
-        self.page.wait_for_selector(f"main[data-shows='#/{view}']:not(:has(.waiting))")
+        self.page.wait_for_selector(f"main[data-shows='#/{view}'][aria-busy=false]")
         return self.page
 
     def walk(self, views: list[str], look: str) -> dict[str, Any]:

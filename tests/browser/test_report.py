@@ -182,7 +182,7 @@ def test_a_server_is_asked_with_any_parameter(show: Any) -> None:
     name.fill("1")
     name.press("Enter")
     page.wait_for_url(re.compile(r"\?"))
-    page.wait_for_selector("main:not(:has(.waiting))")
+    page.wait_for_selector("main[aria-busy=false]")
     assert page.locator(".empty[role=alert]").count() == 0
 
 
@@ -210,7 +210,7 @@ def test_a_part_of_the_recording_is_asked_for(show: Any) -> None:
     page.locator(".parts").get_by_label("step").fill("2")
     page.keyboard.press("Enter")
     page.wait_for_url(re.compile("step=2"))
-    page.wait_for_selector("main:not(:has(.waiting))")
+    page.wait_for_selector("main[aria-busy=false]")
     count = page.locator("thead th").all_inner_texts().index("count")
     cells = page.locator(f".answer-table tbody tr td:nth-child({count + 1})")
     assert set(cells.all_inner_texts()) == {"1"}

@@ -51,7 +51,7 @@ def test_what_is_alive_at_a_moment_and_in_a_stretch_is_listed(show: Any) -> None
     assert "130 B" in page.locator(".u-legend").inner_text()
     page.keyboard.press("Enter")
     page.wait_for_selector("text=the rows below are of what is alive then")
-    page.wait_for_selector("main:not(:has(.waiting))")
+    page.wait_for_selector("main[aria-busy=false]")
     rows = page.locator(".answer-table tbody tr")
     assert rows.count() == 2
     assert "question=allocations" in page.url
@@ -64,7 +64,7 @@ def test_what_is_alive_at_a_moment_and_in_a_stretch_is_listed(show: Any) -> None
     page.mouse.up()
     page.wait_for_url(re.compile("window="))
     page.wait_for_selector("text=peak of this stretch")
-    page.wait_for_selector("main:not(:has(.waiting))")
+    page.wait_for_selector("main[aria-busy=false]")
     assert rows.count() == 2
     page.goto(re.sub("window=[^&]*", "window=700ns:900ns", page.url))
     page.wait_for_selector("text=No curve of this stretch. No event or sample lies in 700 ns to 900 ns")
@@ -99,7 +99,7 @@ def test_what_a_view_asks_ends_when_it_is_left(show: Any) -> None:
         with page.expect_request(f"**/{asks}?*"):
             page.evaluate(f"location.hash = '#/{view}'")
         page.evaluate("location.hash = '#/steps'")
-        page.wait_for_selector("main[data-shows='#/steps']:not(:has(.waiting))")
+        page.wait_for_selector("main[data-shows='#/steps'][aria-busy=false]")
         assert [url for url in ended if asks in url], asks
         page.unroute(f"**/{asks}?*")
     assert "Stopped" not in page.locator("main").inner_text()

@@ -1,12 +1,20 @@
 /** The frame: the list of views, the choice of the recording, and the view that the address names. */
 import { Component, type ComponentChildren } from "preact";
-import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Missing } from "./parts/missing";
 import type { Declaration, Recording, Source } from "./source/source";
 import { NoAnswer } from "./source/source";
 import { addressText } from "./state/address";
 import { useLive } from "./state/live";
-import { PageContext, useAddress, useChange, useLink, usePage, useRecording } from "./state/page";
+import {
+  PageContext,
+  useAddress,
+  useChange,
+  useLink,
+  usePage,
+  useRecording,
+  WaitContext,
+} from "./state/page";
 import { QuestionView } from "./views/generic";
 import { GroupView } from "./views/group";
 import { emptyOf, emptyQuestion, otherQuestions, VIEWS } from "./views/list";
@@ -40,6 +48,12 @@ function Frame() {
   const { address } = usePage();
   const main = useRef<HTMLElement>(null);
   const first = useRef(true);
+  const waiting = useRef(0);
+  // Set by hand: as a state it would draw every view again for each of its answers.
+  const wait = useCallback((by: 1 | -1) => {
+    waiting.current += by;
+    main.current?.setAttribute("aria-busy", String(waiting.current > 0));
+  }, []);
   useEffect(() => {
     main.current?.scrollTo(0, 0);
     if (!first.current) main.current?.focus({ preventScroll: true });
@@ -51,10 +65,12 @@ function Frame() {
         Skip to the view
       </button>
       <Side />
-      <main ref={main} tabIndex={-1} data-shows={addressText(address)}>
-        <Guard key={address.view}>
-          <CurrentView />
-        </Guard>
+      <main ref={main} tabIndex={-1} data-shows={addressText(address)} aria-busy="false">
+        <WaitContext.Provider value={wait}>
+          <Guard key={address.view}>
+            <CurrentView />
+          </Guard>
+        </WaitContext.Provider>
       </main>
     </div>
   );

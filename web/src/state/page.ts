@@ -16,6 +16,9 @@ export interface Page {
 
 export const PageContext = createContext<Page | null>(null);
 
+/** Told +1 by what begins to wait for an answer, and -1 when that has come or nobody waits any more. */
+export const WaitContext = createContext<(by: 1 | -1) => void>(() => {});
+
 export function usePage(): Page {
   const page = useContext(PageContext);
   if (page === null) throw new Error("a view outside of the page");
@@ -99,7 +102,19 @@ export function useAnswer<Q extends string>(
     );
     return () => ends.abort();
   }, [key, source, live.version]);
-  return asked?.key === key ? asked.value : { state: "waiting" };
+  const waits = asked?.key !== key;
+  useWait(waits);
+  return waits ? { state: "waiting" } : asked.value;
+}
+
+/** Tells the page, and so screen readers, that something of it is still to come. */
+export function useWait(waits: boolean): void {
+  const wait = useContext(WaitContext);
+  useLayoutEffect(() => {
+    if (!waits) return undefined;
+    wait(1);
+    return () => wait(-1);
+  }, [waits, wait]);
 }
 
 function asNoAnswer(reason: unknown): NoAnswer {

@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { Answered } from "../parts/answered";
 import { AnswerTable } from "../parts/table";
 import { NoAnswer, type Reply, type SchemaTable, type SqlSource } from "../source/source";
-import { type Asked, useChange, usePage, useRecording } from "../state/page";
+import { type Asked, useChange, usePage, useRecording, useWait } from "../state/page";
 import { matcher } from "../table/rows";
 
 const LISTED = ["kernel_metric", "stack_sample", "phase_step", "allocator_event", "memory_event"];
@@ -48,6 +48,7 @@ function Asking({ sql }: { readonly sql: SqlSource }) {
   const [typed, setTyped] = useState(asked === "" ? example(holds) : asked);
   const [turn, setTurn] = useState(0);
   const [outcome, setOutcome] = useState<Outcome>({ state: asked === "" ? "none" : "waiting" });
+  useWait(outcome.state === "waiting");
   const running = useRef<AbortController | null>(null);
   const field = useRef<HTMLTextAreaElement>(null);
   useEffect(() => {

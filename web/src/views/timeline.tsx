@@ -4,7 +4,7 @@ import { Missing } from "../parts/missing";
 import { NoAnswer } from "../source/source";
 import type { Layout } from "../source/timeline";
 import { changed } from "../state/address";
-import { usePage, useRecording } from "../state/page";
+import { usePage, useRecording, useWait } from "../state/page";
 import { Board } from "../timeline/board";
 
 export function TimelineView() {
@@ -12,6 +12,7 @@ export function TimelineView() {
   const recording = useRecording();
   const [layout, setLayout] = useState<Layout | NoAnswer | null>(null);
   const [tries, again] = useReducer((count: number) => count + 1, 0);
+  useWait(layout === null);
   useLayoutEffect(() => {
     setLayout(null);
     const ends = new AbortController();
