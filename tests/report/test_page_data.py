@@ -107,6 +107,12 @@ def test_a_full_report_with_its_page_is_below_15_mb(monkeypatch):
     assert len(nothing.encode()) + made.MOST_BYTES < 15_000_000 - 100_000  # keys, and what is left out
 
 
+def with_room(monkeypatch, data, size):
+    """Beside the timeline, that answers may take so many bytes."""
+    timeline = made._taken(data["timelines"]["1"], data["timeline_events"]["1"])
+    monkeypatch.setattr(made, "MOST_BYTES", timeline + size)
+
+
 def test_what_there_is_no_room_for_is_named_with_its_reason(few, shown, monkeypatch):
     monkeypatch.setattr(made, "MOST_BYTES", 500)
     data = page_data([shown])
@@ -114,6 +120,30 @@ def test_what_there_is_no_room_for_is_named_with_its_reason(few, shown, monkeypa
     left = {one["question"]: one["why"] for one in data["left_out"]}
     assert "more than this report has room for" in left["kernels"]
     assert len(data["replies"]) + len(data["left_out"]) == 4  # and no two to compare
+
+
+def test_the_largest_answers_keep_their_first_rows_where_all_are_too_many(few, shown, monkeypatch):
+    full = page_data([shown])
+    sizes = sorted(map(len, full["replies"].values()))
+    room = sum(sizes) - sizes[-1] // 4
+    with_room(monkeypatch, full, room)
+    monkeypatch.setattr(made, "_LEAST_SHARE", 0)
+    data = page_data([shown])
+    assert data["replies"].keys() == full["replies"].keys()
+    assert sum(map(len, data["replies"].values())) <= room
+    kernels, before = unpacked(data, "kernels"), unpacked(full, "kernels")
+    rows = kernels["answer"]["rows"]
+    assert 0 < len(rows) < kernels["rows_total"] == 20
+    assert rows == before["answer"]["rows"][: len(rows)]
+    assert [name for name, _ in kernels["labels"]["name"]] == [row["name"] for row in rows]
+
+
+def test_what_is_asked_first_is_kept_where_there_is_room_for_little(few, shown, monkeypatch):
+    full = page_data([shown])
+    first, *others = full["replies"].values()
+    assert others
+    with_room(monkeypatch, full, len(first))
+    assert list(page_data([shown])["replies"].values()) == [first]
 
 
 def test_a_timeline_whose_names_leave_no_room_is_left_out_in_words(few, monkeypatch):

@@ -1,4 +1,4 @@
-"""What a report holds: which answers, in what order, and what is left out where they are too many.
+"""What a report holds: which answers, in what order, and which rows where they are too many.
 
 One list decides it, made of the declarations (`forms`): every question as it is asked by default, then
 each of its forms (`Parameter.form`). A plug-in's question is on it like ours.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import zlib
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -47,6 +48,8 @@ MOST_BYTES = 14_000_000
 below 15 MB."""
 MOST_TIMELINE_BYTES = 5_000_000
 """Of the timelines of all recordings, with the names of their tracks."""
+_LEAST_SHARE = 50_000
+"""Of one answer, where all are too many: what is asked first is rather kept than a few rows of everything."""
 _FEWEST_EVENTS = 100
 """Of a timeline: one that has no room for so many is left out."""
 _HELD = ("held", "left_out")
@@ -263,16 +266,18 @@ def _taken(layout: Mapping[str, Any], events: str) -> int:
 
 
 def _fitting(report: Report, given: Mapping[int, Any], room: int) -> tuple[dict[str, str], list[dict[str, Any]]]:
-    """The answers by their keys; and what there is no answer to, or no room for, with why."""
+    """The answers by their keys, of the largest as many rows as there is room for; and what there is no answer to, or no
+    room for, with why."""
     replies: dict[str, str] = {}
     left_out: list[dict[str, Any]] = []
+    share = max(_share([len(one) for one in given.values() if isinstance(one, str)], room), _LEAST_SHARE)
     for place, (recordings, form, _) in enumerate(report.asked):
         packed = given[place]
         if isinstance(packed, StepScopeError):
             why, hint = packed.message, packed.hint
-        elif len(packed) <= room:
-            room -= len(packed)
-            replies[key(recordings, form)] = packed
+        elif fits := _first_rows(packed, min(share, room)):
+            room -= len(fits)
+            replies[key(recordings, form)] = fits
             continue
         else:
             why, hint = f"its {bytes_text(len(packed))} are more than this report has room for", ""
@@ -286,6 +291,37 @@ def _fitting(report: Report, given: Mapping[int, Any], room: int) -> tuple[dict[
             }
         )
     return replies, left_out
+
+
+def _share(sizes: Sequence[int], room: int) -> int:
+    """What each may take at most so that all together take no more than there is room for.
+
+    >>> _share([10, 30, 80], 60)
+    25
+    """
+    for place, size in enumerate(sorted(sizes)):
+        share = max(room, 0) // (len(sizes) - place)
+        if size > share:
+            return share
+        room -= size
+    return max(sizes, default=0)
+
+
+def _first_rows(packed: str, room: int) -> str | None:
+    """A packed reply with as many of its first rows as there is room for; None where there is room for none."""
+    if len(packed) <= room:
+        return packed
+    held = json.loads(zlib.decompress(base64.b64decode(packed)))
+    rows = held["answer"]["rows"]
+
+    def first(most: int) -> str:
+        kept = rows[:most]
+        named = {column: {row[column] for row in kept} for column in held["labels"]}
+        labels = {column: [one for one in pairs if one[0] in named[column]] for column, pairs in held["labels"].items()}
+        return _packed(held | {"answer": held["answer"] | {"rows": kept}, "labels": labels})
+
+    most = bisect_right(range(1, len(rows)), room, key=lambda most: len(first(most)))
+    return first(most) if most else None
 
 
 def reply(table: Table, *, most: int | None = None) -> dict[str, Any]:
