@@ -41,9 +41,9 @@ def test_the_overview_asks_only_for_what_it_shows(show: Any) -> None:
     assert set(page.evaluate(asked)) == {"summary", "steps", "kernels"}
 
 
-@pytest.mark.parametrize("show", ["server"], indirect=True)
 def test_what_is_alive_at_a_moment_and_in_a_stretch_is_listed(show: Any) -> None:
-    page = show("allocating", allocating()).show("memory")
+    report = show("allocating", allocating())
+    page = report.show("memory")
     plot = page.locator("main .uplot-place")
     plot.focus()
     for _ in range(3):
@@ -57,6 +57,9 @@ def test_what_is_alive_at_a_moment_and_in_a_stretch_is_listed(show: Any) -> None
     assert "question=allocations" in page.url
     plot.press("Escape")
     page.wait_for_selector("text=The dotted line is the peak")
+    if report.address.startswith("file:"):
+        assert "What lives in a stretch: stepscope view SRC" in page.locator("main").inner_text()
+        return
     box = plot.locator(".u-over").bounding_box()
     page.mouse.move(box["x"] + box["width"] * 0.03, box["y"] + 20)
     page.mouse.down()

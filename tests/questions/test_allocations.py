@@ -1,6 +1,9 @@
 """Each allocation, with its lifetime."""
 
 from stepscope.answers.part import Part
+from stepscope.api.trace import Trace
+from stepscope.questions import find
+from stepscope.store.open import Store
 
 
 def event(time, address, size, **more):
@@ -46,6 +49,20 @@ def test_what_is_alive_at_a_moment_at_the_peak_or_in_a_stretch(diff):
     diff("allocations", ROWS, "bytes\n60\n40\n30", at_peak=True)
     diff("allocations", ROWS, "bytes\n60\n5", part=Part(window=(45, 99)))
     diff("allocations", ROWS, "bytes\n60\n30\n5", steps=[8])
+
+
+def test_a_report_may_pick_what_is_alive_at_a_moment():
+    (moment,) = (one for one in find("allocations").parameters if one.name == "at_ns")
+    since, until = moment.during
+    with Store.from_rows(ROWS) as store:
+        trace = Trace(store)
+        for at in range(0, 100, 5):
+            lasting = [
+                row
+                for row in trace.allocations().to_dict()["rows"]
+                if (row[since] or 0) <= at and (row[until] is None or at < row[until])
+            ]
+            assert trace.allocations(at_ns=at).to_dict()["rows"] == lasting, at
 
 
 def test_those_of_an_operator_or_a_category(diff):

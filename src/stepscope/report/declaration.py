@@ -44,7 +44,7 @@ def page_declaration(question: Question) -> dict[str, Any]:
     for column, shown in zip(question.columns, declared["columns"], strict=True):
         shown |= _as_data(column, "shown", "sums", "advises", "moment", "kernels")
     for parameter, taken in zip(question.parameters, declared["parameters"], strict=True):
-        taken["form"] = parameter.form
+        taken |= _as_data(parameter, "form", "during")
     filters = filters_of(question)
     return declared | {
         "explanation": inspect.cleandoc(question.explanation),

@@ -2,6 +2,7 @@
 import { EmbeddedTimeline, type TimelineEvents } from "./embedded-timeline";
 import {
   type Declaration,
+  type DeclaredParameter,
   NoAnswer,
   type Parameters,
   type Recording,
@@ -73,7 +74,15 @@ export class EmbeddedSource implements Source {
     const asked = withoutDefaults(declared, parameters);
     const key = replyKey(recording, question, asked);
     const packed = this.#block.replies[key];
-    if (packed === undefined) throw this.#absent(question, declared, asked, this.#left.get(key));
+    if (packed === undefined) {
+      const moment = declared?.parameters.find((one) => one.during && one.name in asked);
+      if (moment === undefined) throw this.#absent(question, declared, asked, this.#left.get(key));
+      const { [moment.name]: at, ...others } = asked;
+      const lasting = during(await this.ask(recording, question, others), moment, Number(at), () =>
+        this.#command(question, declared, asked),
+      );
+      return lasting as Reply<RowOf<Q>>;
+    }
     let reply = this.#asked.get(key);
     if (reply === undefined) {
       reply = inflate(packed).then((text) => JSON.parse(text));
@@ -108,12 +117,34 @@ export class EmbeddedSource implements Source {
     left: LeftOut | undefined,
   ): NoAnswer {
     if (left?.hint) return new NoAnswer(left.why, left.hint);
-    const options = Object.entries(asked).map(([name, value]) => ` --${name.replaceAll("_", "-")} ${value}`);
-    const command = `Ask the recording: stepscope ${question} ${SOURCES[declared?.recordings ?? "one"]}${options.join("")}`;
+    const command = `Ask the recording: ${this.#command(question, declared, asked)}`;
     return left === undefined
       ? new NoAnswer("This answer is not in this report.", command)
       : new NoAnswer(`This answer is not in this report: ${left.why}`, command);
   }
+
+  #command(question: string, declared: Declaration | undefined, asked: Parameters): string {
+    const options = Object.entries(asked).map(([name, value]) => ` --${name.replaceAll("_", "-")} ${value}`);
+    return `stepscope ${question} ${SOURCES[declared?.recordings ?? "one"]}${options.join("")}`;
+  }
+}
+
+/** Of the rows that a report holds those that last over a moment; where it does not hold all, it says so. */
+function during(reply: Reply, moment: DeclaredParameter, at: number, command: () => string): Reply {
+  const { answer, rows_total: total } = reply;
+  const [since, until] = moment.during ?? ["", ""];
+  const rows = answer.rows.filter(
+    (row) => Number(row[since] ?? -Infinity) <= at && at < Number(row[until] ?? Infinity),
+  );
+  const held = answer.rows.length;
+  const missing = `These are among the first ${held.toLocaleString("en")} of ${total.toLocaleString("en")} rows, which are in this report. All of then: \`${command()}\``;
+  const note = held < total ? [answer.note, missing].filter(Boolean).join(" ") : answer.note;
+  return {
+    ...reply,
+    answer: { ...answer, rows, ...(note === undefined ? {} : { note }) },
+    said: [],
+    rows_total: rows.length,
+  };
 }
 
 /** What a command names, by how many recordings its question is asked of. */

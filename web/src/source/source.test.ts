@@ -44,6 +44,36 @@ describe("a report's data", () => {
     expect((error as NoAnswer).hint).toBe("Ask the recording: stepscope kernels SRC --by stack");
   });
 
+  it("picks the rows that last over a moment, and says where it does not hold all", async () => {
+    const parameter = { name: "at_ns", default: null, during: ["made_ns", "released_ns"] };
+    const rows = [
+      { bytes: 4, made_ns: null, released_ns: 20 },
+      { bytes: 3, made_ns: 10, released_ns: null },
+      { bytes: 2, made_ns: 20, released_ns: 30 },
+      { bytes: 1, made_ns: 0, released_ns: 10 },
+    ];
+    const at = async (moment: number, total: number) => {
+      const reply = { answer: { rows }, said: ["All."], rows_total: total, labels: {} };
+      const source = new EmbeddedSource(
+        await block({
+          declarations: [{ name: "allocations", parameters: [parameter] }],
+          replies: { '[["1"],"allocations",[]]': await deflated(JSON.stringify(reply)) },
+        }),
+      );
+      return source.ask("1", "allocations", { at_ns: moment });
+    };
+    const bytes = async (moment: number) => (await at(moment, 4)).answer.rows.map((row) => row.bytes);
+    expect(await bytes(9)).toEqual([4, 1]);
+    expect(await bytes(10)).toEqual([4, 3]);
+    expect(await bytes(20)).toEqual([3, 2]);
+    expect(await bytes(30)).toEqual([3]);
+    expect(await at(10, 4)).toMatchObject({ said: [], rows_total: 2 });
+    expect((await at(10, 4)).answer.note).toBeUndefined();
+    expect((await at(10, 5)).answer.note).toBe(
+      "These are among the first 4 of 5 rows, which are in this report. All of then: `stepscope allocations SRC --at-ns 10`",
+    );
+  });
+
   it("tells errors as a server's are told, with commands as they are typed", async () => {
     const why = "the recording has no kernels";
     const left = { recordings: ["1"], question: "kernels", parameters: { by: "stack" }, why };

@@ -64,6 +64,8 @@ export interface DeclaredParameter {
   readonly choices: readonly string[];
   /** Whether its choices are different answers, each of which a report holds. */
   readonly form: boolean;
+  /** Of a moment that picks the rows which last over it: the columns that say from when and until when one lasts. */
+  readonly during: readonly [string, string] | null;
 }
 
 export interface Declaration {

@@ -22,5 +22,6 @@ export function partsOf(declared: Declaration, by: string): DeclaredParameter[] 
       default: null,
       choices: [],
       form: false,
+      during: null,
     }));
 }

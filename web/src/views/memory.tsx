@@ -82,9 +82,7 @@ export function Curves() {
             <CurvePlot
               curve={chosen}
               moment={typeof moment === "number" ? moment : null}
-              onMoment={
-                source.kind === "server" ? (ns) => choose({ at_ns: String(Math.round(ns)) }) : undefined
-              }
+              onMoment={(ns) => choose({ at_ns: String(Math.round(ns)) })}
               onStretch={
                 source.kind === "server"
                   ? (from, to) => choose({ window: `${Math.round(from)}ns:${Math.round(to)}ns`, at_ns: null })
@@ -100,7 +98,7 @@ export function Curves() {
                 text={
                   source.kind === "server"
                     ? "Press a moment to list what is alive then; drag over a stretch to list what lives in it."
-                    : "What is alive at a moment, or in a stretch: `stepscope view SRC`."
+                    : "Press a moment to list what is alive then. What lives in a stretch: `stepscope view SRC`."
                 }
               />{" "}
               {(stretch !== undefined || isChosen) && all}
