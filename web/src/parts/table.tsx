@@ -15,6 +15,8 @@ import { Words } from "./words";
 const PAGE_ROWS = 100;
 /** Of a table, in pixels: both sides' lines, and what a scrollbar beside its rows takes. */
 const BORDER = 18;
+/** Letters of a head that stand on one line; answers.css has its width. */
+const LONG_HEAD = 15;
 
 interface Props {
   readonly reply: Reply;
@@ -108,7 +110,7 @@ export function AnswerTable({ reply, prefix = "" }: Props) {
                       set("sort", next === null ? null : sortText(next));
                     }}
                   >
-                    <span class="head">
+                    <span class={title.length > LONG_HEAD ? "head long" : "head"}>
                       {title}
                       {sort?.column === column.name && (
                         <span aria-hidden="true" class="arrow">
