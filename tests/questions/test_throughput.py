@@ -60,7 +60,7 @@ def test_steps_that_all_take_the_same_have_an_interval_of_nothing_and_one_step_h
 
 def test_an_interval_that_reaches_below_zero_is_not_told_as_one(answer, make_scope):
     assert throughput_words(make_scope(phases(10, 10_000, samples=1))) == (
-        "Throughput: 199\u202f800 (too few steps for an interval) samples/s (1 in a step)."
+        "Throughput: 199\u202f800 samples/s (1 in a step; too few steps for an interval)."
     )
     (row,) = answer("throughput", phases(10, 10_000, samples=1)).rows()
     assert (row["ci95_low_per_second"], row["ci95_high_per_second"] > 199_800) == (0.0, True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from stepscope.analysis.job.throughput import Rate, rate_text, together
+from stepscope.analysis.job.throughput import NO_INTERVAL, Rate, rate_text, together
 from stepscope.floor.statistics import bounds
 from stepscope.floor.units import count_text, ratio_text, time_text
 
@@ -48,7 +48,7 @@ def _change(own: Rate, other: Rate, change: float) -> str:
         math.inf if None in errors or len(errors) < 2 else math.hypot(*(error for error in errors if error is not None))
     )
     if not bounds(error, 1.0):
-        return f"{signed}, too few steps for an interval"
+        return f"{signed}, {NO_INTERVAL}"
     # In logarithms, so that a rate and the time of a sample, its inverse, are judged alike.
     unclear = error >= abs(math.log1p(change))
     half = ratio_text((1 + change) * error)

@@ -15,6 +15,8 @@ from stepscope.answers.sound import damaged_ranks, without_ranks
 from stepscope.floor.statistics import bounds, student_t
 from stepscope.floor.units import count_text
 
+NO_INTERVAL = "too few steps for an interval"
+
 _TIMED = f"""
     WITH unarmed AS (
         SELECT * FROM inline_timing WHERE kind = 'iteration' AND (
@@ -131,7 +133,7 @@ def throughput_words(scope: Scope) -> str:
         found = together(rates(own))
     if not found:
         return ""
-    told = [f"{rate_text(rate)} {rate.name}/s ({count_text(_rounded(rate.per_step))} in a step)" for rate in found]
+    told = [_rate_words(rate) for rate in found]
     ranks = max(len(rate.ranks) for rate in found)
     whose = "" if ranks == 1 else f" of {ranks} ranks together"
     if beside_trace(scope):
@@ -141,11 +143,24 @@ def throughput_words(scope: Scope) -> str:
 
 def rate_text(rate: Rate) -> str:
     """A rate and its interval, without its unit: `1 234 ± 12`."""
-    half = rate.half_per_second
+    return f"{_value_text(rate)}{f' ({NO_INTERVAL})' if _is_unsure(rate) else ''}"
+
+
+def _rate_words(rate: Rate) -> str:
+    in_a_step = f"{count_text(_rounded(rate.per_step))} in a step"
+    unsure = f"; {NO_INTERVAL}" if _is_unsure(rate) else ""
+    return f"{_value_text(rate)} {rate.name}/s ({in_a_step}{unsure})"
+
+
+def _value_text(rate: Rate) -> str:
+    half = None if _is_unsure(rate) else rate.half_per_second
     around = "" if half is None else f" ± {count_text(_rounded(half))}"
-    if half is not None and not bounds(half, rate.per_second):
-        around = " (too few steps for an interval)"
     return f"{count_text(_rounded(rate.per_second))}{around}"
+
+
+def _is_unsure(rate: Rate) -> bool:
+    """Whether its steps differ too much for an interval that would say anything."""
+    return rate.half_per_second is not None and not bounds(rate.half_per_second, rate.per_second)
 
 
 def _rounded(value: float) -> float:
