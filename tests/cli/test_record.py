@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -17,6 +18,7 @@ import pytest
 
 import stepscope
 from stepscope.cli import recorded_files
+from stepscope.cli.streams import reporting
 
 pytestmark = pytest.mark.torch
 pytest.importorskip("torch")
@@ -171,6 +173,15 @@ def test_a_script_that_closes_its_streams_keeps_its_exit_code_and_its_recording(
     # On stderr where that is all there is, and nowhere where nothing is.
     assert (f"wrote {phases}" in done.err) is ("stderr" not in closing)
     assert "bug" not in done.err
+
+
+def test_a_report_that_may_open_no_file_does_not_fail_the_job(monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(os, "open", refuse)
+    with reporting():
+        raise OSError
 
 
 def test_streams_that_were_closed_before_are_what_python_makes_of_them(job):

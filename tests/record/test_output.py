@@ -45,6 +45,18 @@ def test_a_directory_that_cannot_be_written_costs_a_warning_not_the_data(tmp_pat
     assert json.loads(path.read_text()) == {"x": 1}
 
 
+def test_a_file_in_the_place_of_a_folder_is_not_taken_for_another_processes(tmp_path: Path) -> None:
+    place = tmp_path / "file"
+    place.write_text("")
+    with pytest.warns(RecordingWarning, match="could not be written") as caught:
+        path = keep(
+            place, "a.json", lambda file: file.write(b"{}"), what="the trace", since_epoch_s=0, other_name="b.json"
+        )
+    assert len(caught) == 1
+    assert path is not None
+    assert path.name == "a.json"
+
+
 def test_a_full_disk_costs_one_warning(tmp_path: Path) -> None:
     def full(file: BinaryIO) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")

@@ -1,11 +1,13 @@
 """Plans as people write them, and what they are told when one is wrong."""
 
 import json
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
+from stepscope.record.inline.events import NotMeasured, not_measured_words
 from stepscope.record.plan import PlanError, as_plan, generate_schedule, plan_from, read_plan
 
 TOML = """\
@@ -143,3 +145,27 @@ def test_hugectrs_schedule_becomes_a_file_that_is_a_plan(tmp_path: Path) -> None
     assert (plan.repetitions, plan.warmup, plan.mode) == (20, 10, "one_at_a_time")
     with pytest.raises(PlanError, match="names no events"):
         generate_schedule({}, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["plan.json", "plan.toml"])
+def test_a_number_of_thousands_of_digits_is_refused(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_text('{"warmup": 1%s}' % ("0" * 5000) if name.endswith("json") else "warmup = 1" + "0" * 5000)
+    with pytest.raises(PlanError, match="thousands of digits"):
+        read_plan(path)
+
+
+def test_a_job_does_not_wait_for_a_pipe_nor_read_without_end(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "plan.toml")
+    with pytest.raises(PlanError, match="it is no file"):
+        read_plan(tmp_path / "plan.toml")
+    with (tmp_path / "large.toml").open("wb") as file:
+        file.truncate(1 << 34)
+    with pytest.raises(PlanError, match="more than 4 MiB"):
+        read_plan(tmp_path / "large.toml")
+
+
+def test_of_many_events_that_do_not_run_the_first_are_said() -> None:
+    plan = plan_from({"events": [f"region {number}" for number in range(1000)]})
+    said = not_measured_words(plan, [NotMeasured(entry, "it did not run") for entry in plan.entries])
+    assert said.endswith('"region 19" is not measured: it did not run; and 980 more are not measured')

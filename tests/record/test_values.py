@@ -66,6 +66,74 @@ def test_what_is_no_number_never_reaches_the_job(number: object, taken: list[Any
     assert taken == []
 
 
+class _Hostile:
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+    __repr__ = __str__
+
+    def __hash__(self) -> int:
+        raise RuntimeError("no hash")
+
+
+NAMES: list[Any] = ["", "x" * 10**6, "a\nb", "a\0b", "\ud800", "\udc80", "</script>", 5, None, ["l"], _Hostile()]
+
+
+@pytest.fixture
+def few_are_said(monkeypatch: pytest.MonkeyPatch):
+    """What is warned of, which is little and short."""
+    monkeypatch.setattr(annotate, "_warned", set())
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        yield
+    assert len(said) <= annotate._MOST_WARNINGS
+    assert all(len(str(one.message)) < 400 for one in said)
+
+
+@pytest.mark.usefixtures("few_are_said")
+@pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
+def test_numbers_and_names_of_any_kind_never_reach_the_job_nor_exceed_json(name: Any, taken: list[Any]) -> None:
+    for number in (_Hostile(), float("inf"), 10**400, 10**5000, 1e308, True, [1]):
+        stepscope.value(name, number)
+    for number in range(3):
+        stepscope.value(name, number)
+    assert [number for _, number in taken] == ([] if isinstance(name, _Hostile) else [0, 1, 2])
+    assert all(label and label.isprintable() and len(label) <= 1000 for label, _ in taken)
+
+
+@pytest.mark.usefixtures("few_are_said", "taken")
+def test_thousands_of_names_do_not_flood_the_jobs_output() -> None:
+    for number in range(10_000):
+        stepscope.value(f"no number {number}", None)
+
+
+@pytest.mark.usefixtures("few_are_said")
+def test_a_region_of_any_name_entered_and_left_in_any_way_is_never_felt(tmp_path: Path) -> None:
+    model = make_model()
+
+    def regions(_: int) -> None:
+        for name in NAMES:
+            with stepscope.region(name):
+                pass
+        first, second = stepscope.region("first"), stepscope.region("second")
+        for one in (first, first, second):
+            one.__enter__()
+        for one in (first, first, second, second):
+            one.__exit__(None, None, None)
+        with pytest.raises(KeyError), stepscope.region("raises"):
+            raise KeyError
+
+    expected = train(make_model(), batches(8))
+    inline.start({"warmup": 0, "repetitions": 1, "events": ["**"]}, model=model, out=tmp_path)
+    with trace(tmp_path, wait=0, warmup=0, active=2) as tracer:
+        losses = train(model, tracer.iterate(inline.iterate(batches(8))), inside=regions)
+    inline.stop()
+    assert losses == expected
+    (recorded,) = tmp_path.glob("*.json.gz")
+    names = [event.get("name") for event in json.loads(gzip.decompress(recorded.read_bytes()))["traceEvents"]]
+    assert {"unnamed", "first", "second", "raises", "</script>"} <= {*names}
+
+
 def test_samples_are_the_first_dimension_that_tensors_share() -> None:
     import torch
 

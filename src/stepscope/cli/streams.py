@@ -42,7 +42,8 @@ def reporting() -> Iterator[None]:
     to stderr; what cannot be written is left out.
     """
     before = sys.stdout, sys.stderr
-    _occupy_numbers()
+    with contextlib.suppress(OSError):  # the script may have used up all numbers
+        _occupy_numbers()
     sys.stderr = _first_open(sys.stderr, sys.__stderr__) or io.StringIO()
     sys.stdout = _first_open(sys.stdout, sys.__stdout__) or sys.stderr
     try:

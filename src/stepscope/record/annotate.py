@@ -22,10 +22,11 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ParamSpec, TypeVar
 
+from stepscope.floor.quoting import printable
 from stepscope.record.after_import import AfterImport
 from stepscope.record.compiling import compiling_check, never
 from stepscope.record.cpp import define_mark
-from stepscope.record.trouble import warn_once
+from stepscope.record.trouble import described, warn_once
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -37,21 +38,36 @@ NOTHING: AbstractContextManager[None] = nullcontext()
 Opener = Callable[[str], "AbstractContextManager[Any] | None"]
 
 
-class _Several:
-    """One region for several listeners."""
+_MOST_CHARACTERS = 1000
+_MOST_NUMBER = 1e100
+"""Numbers of an iteration are added up and squared, and have to stay finite."""
+_MOST_WARNINGS = 20
 
-    __slots__ = ("_regions",)
 
-    def __init__(self, regions: list[AbstractContextManager[Any]]) -> None:
-        self._regions = regions
+class _Region:
+    """A region for all who listen. What goes wrong in theirs stays here, and an end without a start does nothing."""
+
+    __slots__ = ("_entered", "_opened")
+
+    def __init__(self, opened: list[AbstractContextManager[Any]]) -> None:
+        self._opened = opened
+        self._entered: list[AbstractContextManager[Any]] = []
 
     def __enter__(self) -> None:
-        for region in self._regions:
-            region.__enter__()
+        for region in self._opened:
+            try:
+                region.__enter__()
+            except Exception as error:
+                _warn("region", f"a region is left out: {described(error)}")
+            else:
+                self._entered.append(region)
 
     def __exit__(self, *exception: Any) -> None:
-        for region in reversed(self._regions):
-            region.__exit__(*exception)
+        while self._entered:
+            try:
+                self._entered.pop().__exit__(*exception)
+            except Exception as error:
+                _warn("region", f"the end of a region is left out: {described(error)}")
 
 
 Taker = Callable[[str, float], object]
@@ -59,7 +75,7 @@ Taker = Callable[[str, float], object]
 _openers: tuple[Opener, ...] = ()
 _takers: tuple[Taker, ...] = ()
 _warned: set[str] = set()
-"""Names of values that were left out: said once."""
+"""Names of values that were left out, and regions: each said once, and only the first of many."""
 _is_compiling = never
 
 
@@ -83,10 +99,13 @@ def region(name: str) -> AbstractContextManager[Any]:
     # First of all: compiled code that looked at the openers would be compiled again for each change.
     if _is_compiling() or not _openers:
         return NOTHING
-    regions = [opened for opener in _openers if (opened := opener(name)) is not None]
-    if not regions:
+    try:
+        text = _text(name)
+        regions = [opened for opener in _openers if (opened := opener(text)) is not None]
+    except Exception as error:
+        _warn("region", f"a region is left out: {described(error)}")
         return NOTHING
-    return regions[0] if len(regions) == 1 else _Several(regions)
+    return _Region(regions) if regions else NOTHING
 
 
 def traced(function: Callable[P, R]) -> Callable[P, R]:
@@ -122,14 +141,21 @@ def value(name: str, number: Any) -> None:
     """
     if _is_compiling() or not _takers:
         return
+    text = "..."
     try:
-        known = _known(name, number)
+        text = _text(name)
+        known = _known(text, number)
+        if known is not None:
+            for taker in _takers:
+                taker(text, known)
     except Exception as error:
-        _warn_of(name, f"{type(error).__name__}: {error}")
-        return
-    if known is not None:
-        for taker in _takers:
-            taker(str(name), known)
+        _warn_of(text, described(error))
+
+
+def _text(name: Any) -> str:
+    """A name that all who listen can take: torch's profiler wants UTF-8, and a label is not empty."""
+    text = str(name)
+    return printable(text[:_MOST_CHARACTERS]) if text else "unnamed"
 
 
 def _known(name: str, number: Any) -> float | None:
@@ -143,16 +169,24 @@ def _known(name: str, number: Any) -> float | None:
             )
             return None
         number = number.item()
-    if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
-        _warn_of(name, f"{number!r} is not a number")
+    if isinstance(number, bool) or not isinstance(number, int | float) or math.isnan(number):
+        _warn_of(name, f"{number!r:.100} is not a number")
+        return None
+    if abs(number) > _MOST_NUMBER:
+        _warn_of(name, f"it is beyond {_MOST_NUMBER:g}")
         return None
     return number
 
 
 def _warn_of(name: str, reason: str) -> None:
-    if name not in _warned:
-        _warned.add(name)
-        warn_once(f"value({name!r}, ...) is left out: {reason}")
+    _warn(name, f"value({name[:100]!r}, ...) is left out: {reason}")
+
+
+def _warn(what: str, message: str) -> None:
+    if what in _warned or len(_warned) == _MOST_WARNINGS:
+        return
+    _warned.add(what)
+    warn_once(message if len(_warned) < _MOST_WARNINGS else f"{message}; what else is left out is not said")
 
 
 def take_values(taker: Taker) -> None:

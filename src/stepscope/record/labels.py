@@ -79,6 +79,8 @@ class Label:
         """
         if self.occurrence is not None and occurrence != self.occurrence:
             return False
+        if not self.has_wildcard:
+            return self.text == label
         return pattern(self.text).fullmatch(label) is not None
 
 

@@ -6,6 +6,7 @@ then goes to the system's temporary directory, and the warning says where.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import tempfile
@@ -26,7 +27,10 @@ def write_complete(path: Path, write: Callable[[BinaryIO], object], *, since_epo
         FileExistsError: there is a file that is younger than `since_epoch_s`.
         OSError: the directory cannot be written; nothing is left behind.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path.parent)) from None
     with complete_file(path, since_epoch_s=since_epoch_s) as unfinished, unfinished.open("xb") as file:
         write(file)
 

@@ -40,6 +40,8 @@ _QUOTED = re.compile(r'"([^"]*)"|\'([^\']*)\'')
 _KEY = re.compile(r"^\s*\[?(?:layers\.)?([\w.-]+)()\s*[\]=]")
 
 _OWN_WARMUP = 3
+_MOST_BYTES = 1 << 22
+_TOO_LARGE = "not a plan: a number has thousands of digits"
 
 ERRORS = {"bad-plan": "The plan of an inline measurement cannot be used; the message names the line."}
 
@@ -209,6 +211,22 @@ def plan_from(mapping: Mapping[str, object], *, source: str = "plan", text: str 
     return _Reader(source, text.splitlines()).read(mapping)
 
 
+def _text_of(path: Path) -> str:
+    """The text of a file; a job never waits for a pipe, and a device may have no end.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is no text that may be a plan.
+    """
+    if not path.is_file() and path.exists() and not path.is_dir():
+        raise ValueError("it is no file")
+    with path.open("rb") as file:
+        data = file.read(_MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES:
+        raise ValueError(f"it has more than {_MOST_BYTES >> 20} MiB")
+    return data.decode("utf-8-sig")  # some editors put a mark first
+
+
 def read_plan(path: str | Path) -> Plan:
     """A plan from a `.toml` or `.json` file.
 
@@ -218,8 +236,8 @@ def read_plan(path: str | Path) -> Plan:
     path = Path(path)
     source = path.name
     try:
-        text = path.read_text(encoding="utf-8-sig")  # some editors put a mark first
-    except (OSError, UnicodeDecodeError) as error:
+        text = _text_of(path)
+    except (OSError, ValueError) as error:
         raise PlanError(
             f"cannot read the plan {path}: {getattr(error, 'strerror', None) or error}", hint="give a TOML or JSON file"
         ) from None
@@ -242,6 +260,8 @@ def read_plan(path: str | Path) -> Plan:
             raise PlanError(f"{source}, line {error.lineno}: not JSON: {error.msg}") from None
         except RecursionError:
             raise PlanError(f"{source}: not a plan: nested too deep") from None
+        except ValueError:
+            raise PlanError(f"{source}: {_TOO_LARGE}") from None
     else:
         mapping = _read_toml(text, source)
     if not isinstance(mapping, dict):
@@ -295,6 +315,8 @@ def _read_toml(text: str, source: str) -> dict[str, Any]:
         raise PlanError(f"{source}{line}: not TOML: {what}") from None
     except RecursionError:
         raise PlanError(f"{source}: not a plan: nested too deep") from None
+    except ValueError:
+        raise PlanError(f"{source}: {_TOO_LARGE}") from None
     return mapping
 
 

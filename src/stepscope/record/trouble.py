@@ -31,6 +31,14 @@ def warn_once(message: str) -> None:
             sys.stderr.write(f"stepscope: {message}\n")
 
 
+def described(error: BaseException) -> str:
+    """Its type and what it says, of one that cannot be asked its type alone."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:
+        return type(error).__name__
+
+
 class Guard:
     """Keeps the recorder's own exceptions out of the job.
 
@@ -54,7 +62,7 @@ class Guard:
         self.error = error
         warn_once(
             f"{self.what} stopped, training goes on without it: "
-            f"{type(error).__name__}: {error}. What was measured until now is kept."
+            f"{described(error)}. What was measured until now is kept."
         )
 
     def ask(self, function: Callable[..., Any], *args: Any) -> Any:

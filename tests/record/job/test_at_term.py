@@ -160,6 +160,28 @@ def test_nothing_of_ours_stays_when_the_recording_is_over(tmp_path: Path, handle
     assert _left(tmp_path, code) == (0, "True -1 1\n", "")
 
 
+def test_numbers_of_ours_that_a_job_has_closed_are_the_jobs_own(tmp_path: Path) -> None:
+    """As daemons do, which close all numbers that they may have inherited."""
+    code = (
+        "one = at_term.AtTerm(save)\n"
+        "os.closerange(3, 64)\n"
+        "files = [open(os.devnull) for _ in range(32)]\n"
+        "one.cancel()\n"
+        "time.sleep(0.2)\n"
+        "print([os.fstat(file.fileno()).st_size for file in files] == [0] * 32)\n"
+    )
+    assert _left(tmp_path, code) == (0, "True\n", "")
+
+
+def test_a_signal_ends_a_job_that_can_start_no_thread(tmp_path: Path) -> None:
+    code = (
+        "at_term.AtTerm(save)\n"
+        'def start(_): raise RuntimeError("can\'t start new thread")\n'
+        "threading.Thread.start = start\n"
+    )
+    assert _terminated(tmp_path, code + READY + WAIT) == (-signal.SIGTERM, "", False)
+
+
 def test_a_job_that_leaves_past_its_exit_handlers_has_saved_before(tmp_path: Path) -> None:
     """As jobs do whose communication threads would hang; from any thread, and once."""
     code = (

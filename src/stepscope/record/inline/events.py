@@ -8,6 +8,8 @@ from stepscope.record.inline.kept import Iterations, Samples
 from stepscope.record.plan import Entry, Plan
 from stepscope.record.targets.watch import Observed
 
+_MOST_SAID = 20
+
 
 @dataclass(slots=True)
 class Event:
@@ -71,9 +73,10 @@ class Measured:
 
 
 def not_measured_words(plan: Plan, not_measured: list[NotMeasured]) -> str:
-    """One line for the warning: each entry with the plan's line, where it is known."""
+    """One line for the warning: the first entries with the plan's line, where it is known."""
     words = []
-    for one in not_measured:
+    for one in not_measured[:_MOST_SAID]:
         line = f", line {one.entry.line}" if one.entry.line is not None else ""
         words.append(f'{plan.source}{line}: "{one.entry.text}" is not measured: {one.reason}')
-    return "; ".join(words)
+    more = len(not_measured) - _MOST_SAID
+    return "; ".join([*words, f"and {more} more are not measured"] if more > 0 else words)

@@ -41,6 +41,35 @@ _CREDENTIALS = struct.Struct("3i")  # process, user, group: unix(7)
 Save = Callable[[], object]
 
 
+class _Socket:
+    """A socket that is closed only while its number is its own: a job may close all numbers, as daemons do, and its own
+    files then get them.
+    """
+
+    def __init__(self, one: socket.socket) -> None:
+        self.socket = one
+        self._file = self._file_there()
+
+    def _file_there(self) -> tuple[int, int]:
+        found = os.fstat(self.socket.fileno())
+        return found.st_dev, found.st_ino
+
+    @property
+    def is_there(self) -> bool:
+        """Whether its number is still its own."""
+        try:
+            return self._file_there() == self._file
+        except OSError:
+            return False
+
+    def close(self) -> None:
+        """Closes it, or leaves its number to the job."""
+        if self.is_there:
+            self.socket.close()
+        else:
+            self.socket.detach()
+
+
 class _Termination:
     """The handler of this process; the system knows one for each signal."""
 
@@ -50,7 +79,7 @@ class _Termination:
         self._before_leaving: dict[Save, Save] = {}
         self._previous: Any = None
         self._installed = False
-        self._sockets: tuple[socket.socket, socket.socket] | None = None
+        self._sockets: tuple[_Socket, _Socket] | None = None
         self._handled = threading.Event()
         self._knows_forks = self._forked = False
         self._masks = threading.local()
@@ -94,10 +123,12 @@ class _Termination:
     def handle(self, number: int, frame: FrameType | None) -> None:
         self._handled.set()
         ends = self._ends_the_process()
-        if ends:
-            tell(signal="SIGTERM")
-            self._leave_in_time()
-        self._save_in_time(report=ends)
+        # Where no thread can be started, nothing is saved.
+        with contextlib.suppress(Exception):
+            if ends:
+                tell(signal="SIGTERM")
+                self._leave_in_time()
+            self._save_in_time(report=ends)
         if callable(self._previous):
             self._previous(number, frame)
         elif ends:
@@ -161,22 +192,22 @@ class _Termination:
         if before != -1:
             signal.set_wakeup_fd(before)
             return
-        self._sockets = reading, writing = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        reading, writing = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._sockets = _Socket(reading), _Socket(writing)
         reading.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         writing.setblocking(False)
         signal.set_wakeup_fd(writing.fileno(), warn_on_full_buffer=False)
-        thread = threading.Thread(target=self._notice, args=(reading,), name="stepscope-signals", daemon=True)
+        thread = threading.Thread(target=self._notice, args=self._sockets[:1], name="stepscope-signals", daemon=True)
         thread.start()
 
-    def _notice(self, reading: socket.socket) -> None:
-        while True:
+    def _notice(self, reading: _Socket) -> None:
+        while reading.is_there:
             try:
-                numbers, senders, _, _ = reading.recvmsg(64, socket.CMSG_SPACE(_CREDENTIALS.size))
+                numbers, senders, _, _ = reading.socket.recvmsg(64, socket.CMSG_SPACE(_CREDENTIALS.size))
             except OSError:
-                return
+                break
             if not numbers:
-                reading.close()
-                return
+                break
             # Linux's own word on who sent it: a child has the same socket until it has left.
             own = [_CREDENTIALS.unpack(data)[0] == os.getpid() for _, _, data in senders]
             if signal.SIGTERM not in numbers or own != [True]:
@@ -187,6 +218,7 @@ class _Termination:
                 tell(signal="SIGTERM")
                 self._save()
                 _end_by_signal()
+        reading.close()
 
     def _uninstall(self) -> None:
         if not self._installed:
@@ -203,12 +235,12 @@ class _Termination:
         reading, writing = self._sockets
         self._sockets = None
         own = signal.set_wakeup_fd(-1)
-        if own not in (-1, writing.fileno()):
+        if own not in (-1, writing.socket.fileno()):
             signal.set_wakeup_fd(own)
         if self._forked:
             reading.close()  # the thread is the parent's
-        else:
-            writing.shutdown(socket.SHUT_RDWR)  # which ends the thread
+        elif writing.is_there:
+            writing.socket.shutdown(socket.SHUT_RDWR)  # which ends the thread
         writing.close()
 
     def _hold(self) -> None:
