@@ -84,6 +84,10 @@ def test_a_range_is_measured_with_the_pointer(show: Any) -> None:
     table.wait_for()
     rows = table.locator("tbody tr", has_text=HOSTILE).all_inner_texts()
     assert [row.split("\t")[2:4] for row in rows] == [["3", "120.0 µs"], ["3", "90.00 µs"]]
+    page.get_by_role("button", name="All").click()
+    before = page.url
+    page.keyboard.press("f")  # the buttons leave the keys to the timeline, and what is measured is zoomed to
+    page.wait_for_function("before => location.href !== before", arg=before)
 
 
 def test_names_of_a_file_stay_text_of_any_length(show: Any) -> None:

@@ -384,7 +384,8 @@ export function Board({ layout, recording, onWrite }: Props) {
     previous: () => beside(false),
     up: () => across(-1),
     down: () => across(1),
-    fit: () => chosen !== null && show(chosen, true),
+    fit: () =>
+      chosen !== null ? show(chosen, true) : measured !== null && go(around(...measured.range, bounds)),
     all: () => go({ from: bounds.from, to: bounds.to }),
     measure: () => measure(chosen === null ? [range.from, range.to] : [chosen.from, chosen.to], tracksSeen()),
     search: () => searchBox.current?.focus(),
@@ -492,7 +493,7 @@ export function Board({ layout, recording, onWrite }: Props) {
         find={find}
         found={found}
         hidesWarmUp={hidesWarmUp}
-        hasChosen={chosen !== null}
+        hasSelection={chosen !== null || measured !== null}
         onFind={(text) => {
           setFind(text);
           setFound(null);

@@ -48,7 +48,7 @@ export const KEYS: readonly { readonly keys: string; readonly does: string }[] =
   { keys: "A  D", does: "move in time; so do dragging, and Shift with the wheel" },
   { keys: "←  →  or  ,  .", does: "the event before and after on the lane" },
   { keys: "↑  ↓", does: "the lane above and below" },
-  { keys: "F  or Enter", does: "zoom to what is chosen; so does a double click on it" },
+  { keys: "F  or Enter", does: "zoom to what is chosen or measured; so does a double click" },
   { keys: "0  or Home", does: "all of the recording" },
   { keys: "M", does: "measure what is chosen, or what is seen; so does dragging with Shift" },
   { keys: "/", does: "search; Enter and Shift Enter go on from there" },

@@ -86,11 +86,17 @@ export function groupsOf(layout: Layout): ReadonlyMap<string, string> {
   );
 }
 
-/** Keys are its own from the start, unless someone is at something else. */
+/** Keys are its own from the start, unless someone is at something else, and stay so when a button is pressed with the pointer. */
 export function useFocus(canvas: RefObject<HTMLElement | null>) {
   useEffect(() => {
     const { activeElement, body } = document;
     if (activeElement === body || activeElement?.matches("main"))
       canvas.current?.focus({ preventScroll: true });
+    const keep = (event: Event) => {
+      if (event.target instanceof Element && event.target.closest("button") !== null) event.preventDefault();
+    };
+    const timeline = canvas.current?.closest(".timeline");
+    timeline?.addEventListener("mousedown", keep);
+    return () => timeline?.removeEventListener("mousedown", keep);
   }, []);
 }

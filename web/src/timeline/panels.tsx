@@ -5,6 +5,7 @@ import { useLink } from "../state/page";
 import { searchFor } from "./address";
 import { colourOfKind } from "./colours";
 import type { Mark } from "./hit";
+import { momentText } from "./scale";
 
 const KIND_WORDS: Readonly<Record<string, string>> = {
   computation: "computation on a device",
@@ -117,8 +118,13 @@ export function EventPanel({ mark, pointed, details, layout, onGo, onFit }: Even
   );
 }
 
+/** When something starts, to the microsecond, in the unit that the axis has. */
+function startText(at: number): string {
+  return momentText(at, 1000);
+}
+
 function words(mark: Mark): string {
-  const moment = valueText(mark.from, { unit: "ns", moment: true });
+  const moment = startText(mark.from);
   if (mark.count > 1) {
     return `${countText(mark.count)} events, ${timeText(mark.busy)} together, from ${moment}; the longest: ${mark.name}`;
   }
@@ -164,7 +170,7 @@ export function MeasuredPanel({ range, tracks, sums, layout, onZoom, onClear, on
       <h2>
         {timeText(length)}{" "}
         <span class="plain">
-          from {valueText(Math.round(range[0]), { unit: "ns", moment: true })}, {countText(tracks.length)}{" "}
+          from {startText(Math.round(range[0]))}, {countText(tracks.length)}{" "}
           {tracks.length === 1 ? "track" : "tracks"}
         </span>
       </h2>

@@ -10,7 +10,7 @@ interface Props {
   readonly find: string;
   readonly found: Found | null;
   readonly hidesWarmUp: boolean;
-  readonly hasChosen: boolean;
+  readonly hasSelection: boolean;
   readonly onFind: (text: string) => void;
   /** To the next or the previous event of the searched name. */
   readonly onSeek: (by: 1 | -1) => void;
@@ -26,7 +26,7 @@ export function Tools({
   find,
   found,
   hidesWarmUp,
-  hasChosen,
+  hasSelection,
   onFind,
   onSeek,
   onHide,
@@ -80,7 +80,7 @@ export function Tools({
       <button type="button" onClick={moves.all}>
         All
       </button>
-      <button type="button" disabled={!hasChosen} onClick={moves.fit}>
+      <button type="button" disabled={!hasSelection} onClick={moves.fit}>
         Zoom to selection
       </button>
       <button type="button" onClick={moves.measure}>
