@@ -89,6 +89,8 @@ def test_ranks_that_were_not_recorded_may_be_the_late_ones(runs, tmp_path):
     table = scaling([runs[1][0], tmp_path])
     assert "imbalance" not in {row["label"] for row in table.rows()}
     assert "includes waiting for late ranks" in table.note
+    assert f"Figures are over 1 of the 2 ranks of {tmp_path.name}." in table.note
+    assert "Figures are over" not in scaling(runs[1]).note
 
 
 def test_in_words_the_loss_is_told_part_by_part_and_the_next_doubling_with_its_interval(runs):

@@ -113,13 +113,17 @@ def test_what_a_rank_is_charged_with_is_what_the_others_steps_lose(tmp_path: Pat
 def test_where_the_late_rank_was_not_recorded_no_wait_is_told_and_no_transfer_is_certain(tmp_path: Path) -> None:
     simulate(Job(ranks=4, steps=4, delays=(Delay(rank=2, ns=3 * MS),))).write(tmp_path / "job", [0, 1, 3])
     with stepscope.open(tmp_path / "job") as trace:
+        (moved,) = (table := trace.ask("communication")).rows()
         note = trace.ask("stragglers").note
         (_, row) = (what_if := trace.ask("what-if", without="communication")).rows()
         (finding,) = trace.ask("findings", id="communication-bound").rows()
     assert "some lack a rank of their group, which may be the one that the others waited for" in note
     assert "No recorded rank is a straggler" in note
-    assert row["saved_ns"] > 2 * MS
+    assert (moved["wait_ns"], moved["transfer_ns"], moved["bandwidth_over"]) == (None, None, "duration")
+    assert "bandwidths over them are lower bounds" in table.note
+    assert (row["step_ns"], row["saved_ns"]) == (None, None)
     assert row["at_least_ns"] == 0
+    assert row["at_most_ns"] > 2 * MS
     assert "12 collectives lack a rank that was not recorded, and may have come last" in what_if.note
     assert "waiting for the last rank" not in finding["title"]
 

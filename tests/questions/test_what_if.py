@@ -166,10 +166,13 @@ def test_alone_a_rank_does_not_tell_what_was_transfer(diff: Any) -> None:
         "what-if",
         rows,
         """
-        change,saved_ns,at_least_ns
-        as recorded,,
-        without transfers between ranks,80000.0,20000.0
+        change,step_ns,saved_ns,saved_ratio,at_least_ns
+        as recorded,110000.0,,,
+        ncclAllReduce 2 × as fast,,,,10000.0
+        without transfers between ranks,,,,20000.0
+        all of these,,,,20000.0
         """,
+        faster="ncclAllReduce=2",
         without="communication",
         ranks=[0],
     )

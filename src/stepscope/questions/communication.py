@@ -42,7 +42,7 @@ _SUMS = (
     Column("moved_bytes", "int", "their messages together", shown=False),
     Column("algorithm_bytes_per_s", "float", "size over time", shown=False),
     Column("bus_bytes_per_s", "float", "what the busiest link carried over time"),
-    Column("bandwidth_over", "text", "the time that bandwidths are over: transfer, or duration", shown=False),
+    Column("bandwidth_over", "text", "the time that bandwidths are over: transfer; or duration, and they are lower bounds"),
 )  # fmt: skip
 _COLUMNS = (*_KEYS, *_SUMS)
 _FORMS = {
@@ -76,8 +76,8 @@ def communication(scope: Scope, by: str = "operation") -> pa.Table:
     up to the exposed communication of `device-time`. Of a rank without a device it is not known.
 
     **Wait** lasts from a rank's arrival until the last rank's, **transfer** is the rest. Both need the
-    collective to be matched over ranks and the clocks to be aligned; else they are not known, and a
-    duration holds both. `measured` counts the calls of which they are known.
+    collective to be matched over all ranks of its group and the clocks to be aligned; else they are not
+    known (a rank that was not recorded may have come last), and a duration holds both. `measured` counts the calls of which they are known.
 
     **Bandwidth** is defined as by nccl-tests (PERFORMANCE.md), in decimal GB/s. The size of a message is
     the buffer of a rank for all-reduce, broadcast, reduce and point-to-point, the entire output for
@@ -138,7 +138,7 @@ def _note(scope: Scope, found: list[Alike]) -> str:
     calls = sum(one.row["calls"] for one in found)
     measured = sum(one.row["calls"] for one in found if one.row["measured"])
     if calls and not measured:
-        why = "one rank" if len(scope.ranks) == 1 else "no collective is matched over ranks"
+        why = "one rank" if len(scope.ranks) == 1 else "no collective is matched over all ranks of its group"
         told.append(
             f"Wait and transfer are not measured ({why}): durations hold both, and bandwidths over them are lower bounds."
         )

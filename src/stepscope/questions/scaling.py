@@ -158,6 +158,7 @@ def _compared(
     table = answer_dicts(_COLUMNS, ({**row, "mode": chosen} for row in rows))
     of_scaling = len(set(sizes)) > 1
     lines = [words, _base(read), _devices(runs), _linear(batches)] if of_scaling else [_base(read)]
+    lines.append(_of_fewer(read))
     if kind == "class" and not any(row["label"] == IMBALANCE for row in rows):
         lines.append(
             "Exposed communication includes waiting for late ranks: telling them apart takes every rank of each run, "
@@ -176,6 +177,13 @@ def _base(runs: Sequence[Run]) -> str:
         return f"All runs are on {of}: they show how runs differ, but nothing about scaling. `stepscope diff` compares two."
     base = min(runs, key=lambda run: run.ranks)
     return f"Efficiencies are against {base.name}, on {of}."
+
+
+def _of_fewer(runs: Sequence[Run]) -> str:
+    """Of which runs not all ranks are in the figures; empty where all are."""
+    there = [(run, len({rank for label in run.labels.values() for rank in label.ranks})) for run in runs]
+    told = [f"{own} of the {run.ranks} ranks of {run.name}" for run, own in there if own < run.ranks]
+    return f"Figures are over {', '.join(told)}." if told else ""
 
 
 def _devices(runs: Sequence[Recording]) -> str:

@@ -20,7 +20,7 @@ _COLUMNS = (
     Column("span", "int", "which of the ranks' recordings, from 0", shown="varying"),
     Column("change", "text", "what would be otherwise"),
     Column("step_ns", "float", "mean time of a rank's step that would follow", sums=True),
-    Column("saved_ns", "float", "how much less that is than recorded"),
+    Column("saved_ns", "float", "how much less that is than recorded; empty where only bounds are known"),
     Column("saved_ratio", "float", "the part of the recorded step", sums=True),
     Column("at_least_ns", "float", "what it saves a step even where unexplained waits stay"),
     Column("at_most_ns", "float", "what it saves a step at most"),
@@ -40,6 +40,7 @@ _WORDS = {
 }
 
 _OF_SEVERAL = "Without transfers, ranks still wait for one another; exposed communication in `findings` holds both."
+_OF_BOUNDS = "What makes their transfers faster has bounds, and no estimate."
 
 ERRORS = {
     "unknown-change": (
@@ -89,8 +90,9 @@ def what_if(scope: Scope, faster: str = "", without: str = "") -> pa.Table:
     for in every step still sets the pace, and the host still waits where it waited. What is not in a recording cannot be
     kept: the machine's limits (kernels that no longer share the device or its memory would run faster, those that newly
     do, slower), and waits that nothing tells. A wait of 30 µs or more without a recorded reason moves along with what was
-    before it; for `at_least` it ends when it did. Of communication that was not matched over ranks it is not known how
-    much was waiting: all of it vanishes, and for `at_least` only what the fastest kernel of its name took. `at_most`
+    before it; for `at_least` it ends when it did. Of communication that was not matched over all ranks of its group it is
+    not known how much was waiting: what depends on it has no estimate, and for `at_least` no more vanishes than the fastest
+    kernel of its name took, or nothing where a rank of those that were matched is missing. `at_most`
     is what becomes shorter on the rank and in the step where that is most, as long as one thread or stream still has the
     time for all that it does: no order of work can save more. It is left out where nothing of the step remains.
 
@@ -105,7 +107,7 @@ def what_if(scope: Scope, faster: str = "", without: str = "") -> pa.Table:
     asked = [*_faster(faster), *_without(without)]
     rows: list[list[Any]] = []
     graphs = graphs_of(scope)
-    late = False
+    late = guessed = False
     with every_step(scope) as whole:
         for number, graph in enumerate(graphs):
             stretch = graph.stretch
@@ -131,14 +133,16 @@ def what_if(scope: Scope, faster: str = "", without: str = "") -> pa.Table:
                 label = _label(model, change)
                 if place and place == len(changes) - 1:
                     label = _TOGETHER
-                saved = found.saved / steps
-                rows.append(
-                    [stretch.span, label, recorded - saved, saved, saved / recorded if recorded else None,
-                     found.at_least / steps, None if found.at_most is None else found.at_most / steps]
-                )  # fmt: skip
-    note = lacks(
-        graphs, "a wait for other ranks in them stays as long as it was, and goes where they have no transfers"
-    )
+                guessed |= found.saved is None
+                saved = None if found.saved is None else found.saved / steps
+                followed = (
+                    [None] * 3 if saved is None else [recorded - saved, saved, saved / recorded if recorded else None]
+                )
+                most = None if found.at_most is None else found.at_most / steps
+                rows.append([stretch.span, label, *followed, found.at_least / steps, most])
+    note = lacks(graphs, "a wait for other ranks in them stays as long as it was")
+    if guessed:
+        note = f"{note} {_OF_BOUNDS}"
     if any(len(graph.stretch.ranks) > 1 for graph in graphs):
         note = f"{_OF_SEVERAL} {note}"
     if not asked and graphs and len(rows) == len(graphs):

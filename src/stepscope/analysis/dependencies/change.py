@@ -42,14 +42,15 @@ class Outcome:
 
     Args:
         saved: of what the steps took, in the mean over the ranks that stay. The step before changes, too, so that what it
-            hands on is that of a job that always ran so.
+            hands on is that of a job that always ran so. None where transfers change of which it is not known how much of
+            them was a wait for a rank that was not recorded, or not matched.
         at_least: as much even where a wait that nothing recorded explains ends when it did, and of a collective that
             was not matched no more was transfer than the fastest of its name took.
         at_most: all that becomes shorter, on the rank where that is most, step by step: none of it was hidden. Nor less
             than leaves what one thread or stream still does, one thing after the other. None where nothing bounds it.
     """
 
-    saved: int
+    saved: int | None
     at_least: int
     at_most: int | None
 
@@ -65,6 +66,7 @@ class _Times:
     dropped: Array
     away: int = -1
     unpaced: bool = False
+    guessed: bool = False
 
     @property
     def assumes(self) -> bool:
@@ -107,7 +109,8 @@ class WhatIf:
             freed = self.run(duration, lag, times.dropped)
             most = min(most, _mean(before - self._takes(freed, duration)[stay]))
         most = max(most, saved)
-        return Outcome(saved, min(sure, saved), most if most < _mean(before) else None)
+        told = None if times.guessed else saved
+        return Outcome(told, min(sure, saved), most if most < _mean(before) else None)
 
     @property
     def recorded(self) -> int:
@@ -236,10 +239,12 @@ class WhatIf:
     def _faster(self, times: _Times, chosen: Array, factor: float) -> None:
         """Multiplies what chosen work takes; of matched collectives the transfer."""
         graph = self.graph
-        work, transfers, _ = self._work()
+        work, transfers, talks = self._work()
         work = work[chosen[work]]
+        alone, work = work[talks[work]], work[~talks[work]]
         for duration in (times.duration, times.certain_duration):
             duration[work] = np.rint(duration[work] * factor).astype(np.int64)
+        self._shorten_alone(times, alone, factor)
         transfers = transfers[chosen[graph.target[transfers]]]
         self._shorten_transfers(times, transfers, factor)
 
@@ -249,6 +254,7 @@ class WhatIf:
         after_all = graph.why[edges] == TRANSFER
         lacking = np.zeros(len(graph.time), bool)
         lacking[graph.target[edges[after_all]]] = graph.place[graph.source[edges[after_all]]] > 0
+        times.guessed |= bool(lacking.any())
         for lag, of in ((times.lag, edges), (times.certain_lag, edges[~lacking[graph.target[edges]]])):
             self._shorten(lag, of, factor)
 
@@ -261,12 +267,17 @@ class WhatIf:
         lag[edges] -= less[graph.target[edges]]
 
     def _without_communication(self, times: _Times) -> None:
-        """Transfers take no time. Of a collective that was not matched it is not known what was transfer and what a
-        wait for others: at least the fastest of those alike was."""
+        """Transfers take no time."""
         work, transfers, talks = self._work()
         self._shorten_transfers(times, transfers, 0.0)
-        alone = work[talks[work]]
+        self._shorten_alone(times, work[talks[work]], 0.0)
+
+    def _shorten_alone(self, times: _Times, alone: Array, factor: float) -> None:
+        """Of a collective that was not matched it is not known what was transfer and what a wait for others: at least the
+        fastest of those alike was."""
         graph = self.graph
+        alone = alone[graph.duration[alone] > 0]
+        times.guessed |= bool(len(alone))
         for number, events in enumerate(graph.recordings):
             own = alone[graph.recording[alone] == number]
             if not len(own):
@@ -275,8 +286,9 @@ class WhatIf:
             _, alike = np.unique(names.astype(str), return_inverse=True)
             least = np.full(alike.max() + 1, np.iinfo(np.int64).max)
             np.minimum.at(least, alike, graph.duration[own])
-            times.certain_duration[own] -= np.minimum(least[alike], times.certain_duration[own])
-            times.duration[own] = 0
+            less = np.rint(least[alike] * (1 - factor)).astype(np.int64)
+            times.certain_duration[own] = np.minimum(times.certain_duration[own], graph.duration[own] - less)
+            times.duration[own] = np.rint(times.duration[own] * factor).astype(np.int64)
 
     def _loads(self, events: Events) -> tuple[Array, Array, Array]:
         loader = events.loader

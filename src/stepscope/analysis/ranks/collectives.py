@@ -75,7 +75,7 @@ _ALIKE = f"""
         coalesce(c.group_size, CASE WHEN c.matched_ranks = own.world_size THEN c.matched_ranks END)
             AS group_size,
         c.dtype, c.bytes, module.path AS module, module.class AS module_class, caller.within,
-        c.wait_ns IS NOT NULL AS measured,
+        c.wait_ns IS NOT NULL AND NOT {LACKS_RANKS} AS measured,
         count(*) AS calls,
         sum(event.dur_ns)::BIGINT AS total_ns,
         sum({_kept("exposed_ns")})::BIGINT AS exposed_ns,
