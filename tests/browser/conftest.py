@@ -10,18 +10,23 @@ import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from inspect import signature
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import pytest
 from tests.serve.conftest import served  # noqa: F401  # a fixture
 
 from stepscope.answers.ask import ask_within
+from stepscope.answers.scope import Scope
 from stepscope.api.trace import Trace, open_trace
 from stepscope.floor.errors import StepScopeError
+from stepscope.questions import find, of_one_recording
 from stepscope.report import page_data
 from stepscope.report.page import page
 from stepscope.report.page_data import Shown
+from stepscope.schema.tables import TABLES
 from stepscope.store.interrupt import StoppedError
 from stepscope.store.open import Store
 
@@ -35,6 +40,9 @@ QUIET = (
     "--disable-sync",
 )
 CHROMIUM = shutil.which("chromium")
+
+NARROWED = signature(Trace.ask).parameters.keys() - {"self", "question", "parameters"}
+"""Arguments that choose events, or rows and columns of the answer: the others are the question's own parameters."""
 
 
 WALK = """async ([views, most]) => {
@@ -112,6 +120,8 @@ class Answers:
 
     def __init__(self) -> None:
         self._known: dict[Any, Any] = {}
+        self._scopes: dict[Store, Scope] = {}
+        self._one_at_a_time = Lock()
 
     def asked(self, ask: Callable[..., Any], name: str, key: Any, **asked: Any) -> Any:
         """The answer to a question, or the error that it is."""
@@ -137,9 +147,24 @@ class Answers:
         return self.asked(work, question.name, scope.store, **asked)
 
     def of(self, trace: Trace, question: str, **asked: Any) -> Any:
-        """As a server asks."""
+        """As a server asks; what is of all events is asked of one scope, which computes once what questions share."""
+        asked = {name: value for name, value in asked.items() if value is not None}
         work = partial(Trace.ask, trace, question, **asked)
+        if not asked.keys() & NARROWED:
+            work = partial(self._within_one_scope, trace, question, **asked)
         return self.asked(work, question, trace.store, **asked)
+
+    def _within_one_scope(self, trace: Trace, question: str, **asked: Any) -> Any:
+        with self._one_at_a_time:  # a server asks in several threads
+            if trace.store not in self._scopes:
+                self._scopes[trace.store] = trace.scope()
+                self._scopes[trace.store].hold(TABLES)
+            return ask_within(of_one_recording(find(question)), self._scopes[trace.store], **asked)
+
+    def close(self) -> None:
+        """Closes what was opened to ask."""
+        for scope in self._scopes.values():
+            scope.close()
 
 
 @dataclass
@@ -201,6 +226,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Makes]:
     """Opens recordings and makes reports of them."""
     makes = Makes(tmp_path_factory.mktemp("reports"))
     yield makes
+    makes.answers.close()
     for one in makes.known.values():
         for shown in one.shown:
             shown.trace.close()

@@ -5,9 +5,10 @@ import pytest
 from tests.conftest import SHARED_TRACES
 
 import stepscope
-from stepscope.answers.ask import ask
+from stepscope.answers.ask import ask, ask_within
 from stepscope.questions import every
 from stepscope.questions.invariants import INVARIANTS, SUMS, _sums_broken, invariants
+from stepscope.schema.tables import TABLES
 from stepscope.store.open import Store
 
 OF_OTHERS = [
@@ -131,8 +132,9 @@ def test_parts_that_miss_their_total_are_found():
 @pytest.mark.traces
 @pytest.mark.parametrize("source", OF_OTHERS, ids=lambda source: source.name)
 def test_every_shared_trace_keeps_them_and_answers_every_question(source):
-    with stepscope.open(source) as trace:
-        answer = ask(invariants, trace.store)
+    with stepscope.open(source) as trace, trace.scope() as scope:
+        scope.hold(TABLES)
+        answer = ask_within(invariants, scope)
         assert [r["check"] for r in answer.rows() if r["rank"] is None and r["count"]] == []
         for question in filter(lambda question: question.recordings == "one", every()):
-            json.loads(trace.ask(question.name).to_json())
+            json.loads(ask_within(question, scope).to_json())
