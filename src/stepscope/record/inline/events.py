@@ -8,7 +8,8 @@ from stepscope.record.inline.kept import Iterations, Samples
 from stepscope.record.plan import Entry, Plan
 from stepscope.record.targets.watch import Observed
 
-_MOST_SAID = 20
+MOST_SAID = 20
+"""Of the entries of a plan that are not measured: a plan may have thousands."""
 
 
 @dataclass(slots=True)
@@ -75,8 +76,8 @@ class Measured:
 def not_measured_words(plan: Plan, not_measured: list[NotMeasured]) -> str:
     """One line for the warning: the first entries with the plan's line, where it is known."""
     words = []
-    for one in not_measured[:_MOST_SAID]:
+    for one in not_measured[:MOST_SAID]:
         line = f", line {one.entry.line}" if one.entry.line is not None else ""
         words.append(f'{plan.source}{line}: "{one.entry.text}" is not measured: {one.reason}')
-    more = len(not_measured) - _MOST_SAID
+    more = len(not_measured) - MOST_SAID
     return "; ".join([*words, f"and {more} more are not measured"] if more > 0 else words)

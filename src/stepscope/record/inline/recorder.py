@@ -19,7 +19,7 @@ from stepscope.record import annotate
 from stepscope.record.between import Between
 from stepscope.record.budget import OF_STEPS, Budget, next_timed
 from stepscope.record.clock import Clock
-from stepscope.record.inline.events import Event, Measured, NotMeasured, not_measured_words
+from stepscope.record.inline.events import MOST_SAID, Event, Measured, NotMeasured, not_measured_words
 from stepscope.record.inline.kept import Iterations
 from stepscope.record.inline.own_plan import OwnPlan
 from stepscope.record.inline.schedule import Schedule, Turn
@@ -395,7 +395,9 @@ class Recorder:
             elif any(entry.label.matches(label, entry.label.occurrence or 0) for label in watch.elsewhere):
                 reason = "it runs in another thread than the training loop's"
             else:
-                reason = why_not_seen(entry, finder, watch.seen)
+                # The nearest name takes a millisecond to find, in the job's own time, and few are ever shown.
+                near = watch.seen if len(self.not_measured) < MOST_SAID else ()
+                reason = why_not_seen(entry, finder, near)
             self.not_measured.append(NotMeasured(entry, reason))
         self._let_go()
         if self.not_measured:
