@@ -7,6 +7,7 @@ import ctypes
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +46,11 @@ def process(pid: int) -> Found | None:
         return Found(pid, int(rest[_AFTER_NAME["ppid"]]), int(rest[_AFTER_NAME["started"]]))
     except (OSError, ValueError, IndexError):
         return None
+
+
+def now_in_ticks() -> int:
+    """Now, as `Found.started` counts."""
+    return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
 
 
 def below(*roots: int) -> list[Found]:

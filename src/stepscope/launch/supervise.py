@@ -75,8 +75,8 @@ class Supervisor:
         self._deadline = float("inf")
         self._hurried: signal.Signals | None = None
         """Told the job to end after the command had."""
-        self._early: list[signal.Signals] = []
-        """What came before the command was there to get it."""
+        self._early: list[tuple[signal.Signals, int | None]] = []
+        """What came before we knew the command; and what was typed, when: a command that was there then has it."""
 
     def starter(self, command: Sequence[str]) -> list[str]:
         """What the tool is to start in place of the command."""
@@ -163,8 +163,10 @@ class Supervisor:
 
     def _wait_for_command(self) -> None:
         warned = False
-        for what in self._early:
-            self._pass_on(what)
+        for what, typed in self._early:
+            command = processes.process(self._command)
+            if typed is None or (command is not None and command.started > typed):
+                self._pass_on(what)
         while self._status is None:
             if self._tool_status and not warned:
                 warned = True
@@ -231,7 +233,7 @@ class Supervisor:
                 self._deadline = min(self._deadline, time.monotonic() + left_s)
                 self._hurried = what
         if not self._command:
-            self._early.append(what)
+            self._early.append((what, processes.now_in_ticks() if started.is_typed(one) else None))
         # What is typed reaches the command too, in our group or through the tool that moved it to another.
         elif not started.is_typed(one):
             self._pass_on(what)
