@@ -137,7 +137,7 @@ function during(reply: Reply, moment: DeclaredParameter, at: number, command: ()
     (row) => Number(row[since] ?? -Infinity) <= at && at < Number(row[until] ?? Infinity),
   );
   const held = answer.rows.length;
-  const missing = `These are among the first ${held.toLocaleString("en")} of ${total.toLocaleString("en")} rows, which are in this report. All of then: \`${command()}\``;
+  const missing = `These are among the first ${held.toLocaleString("en")} of ${total.toLocaleString("en")} rows, which are in this report. All that were alive then: \`${command()}\``;
   const note = held < total ? [answer.note, missing].filter(Boolean).join(" ") : answer.note;
   return {
     ...reply,

@@ -70,7 +70,7 @@ describe("a report's data", () => {
     expect(await at(10, 4)).toMatchObject({ said: [], rows_total: 2 });
     expect((await at(10, 4)).answer.note).toBeUndefined();
     expect((await at(10, 5)).answer.note).toBe(
-      "These are among the first 4 of 5 rows, which are in this report. All of then: `stepscope allocations SRC --at-ns 10`",
+      "These are among the first 4 of 5 rows, which are in this report. All that were alive then: `stepscope allocations SRC --at-ns 10`",
     );
   });
 
