@@ -93,7 +93,7 @@ export const VIEWS: readonly View[] = [
     title: "Roofline",
     shows: "how far each operator is from what the device can do",
     questions: ["roofline"],
-    from: ["device_event"],
+    from: ["device_event", "measured_kernel"],
   },
   {
     id: "hotspots",
