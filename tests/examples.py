@@ -9,7 +9,7 @@ _TIMES = float(os.environ.get("TEST_EXAMPLES", "0.5"))
 
 
 def how_many(number: int) -> int:
-    """As many as there is time for: half of `number` in `make test`, twenty times as many in `make test-long`."""
+    """As many as there is time for: half of `number` in `make test`, twenty times `number` in `make test-long`."""
     return max(FEWEST, round(number * _TIMES))
 
 
