@@ -53,6 +53,16 @@ def test_of_events_that_repeat_few_are_looked_at():
     assert 0 < len(KnownKeys(BOUNDARY).read(text).sample) < 400
 
 
+def test_a_key_that_follows_the_same_one_inside_and_outside_of_arguments_is_sampled_in_both():
+    outside = {"ph": "X", "ts": 1, "t": 1, "rare": 1, "args": {}}
+    inside = {"ph": "X", "ts": 1, "args": {"t": "\\", "rare": '"{'}}
+    without = {"ph": "X", "ts": 1, "args": {"t": "{"}}
+    for events in ((outside, without, without, inside), (inside, outside, without, without, outside)):
+        sample = json.loads(b"[%b]" % KnownKeys(BOUNDARY).read(text_of(*events)).sample)
+        assert any("rare" in one for one in sample)
+        assert any("rare" in one.get("args", ()) for one in sample)
+
+
 @given(st.lists(st.tuples(st.sets(keys), st.sets(keys)), min_size=1, max_size=30), st.booleans())
 @examples(60)
 def test_some_events_have_all_keys_inside_and_outside_of_arguments(events, pretty):

@@ -38,8 +38,9 @@ _MOST_SAMPLES = 1 << 10
 """Events of different keys that are looked at alone; where there are more, all are."""
 _KEPT_SAMPLES = 8
 """Samples that are kept for later files: those of a job's ranks have the same keys, one behind the other."""
-_CLOSING = ord("}")
-_QUOTE, _COLON = 34, 58
+_QUOTE, _COLON, _BACKSLASH, _OPENS, _CLOSES = b'":\\{}'
+_DEPTHS = 4
+"""Depths of objects that are told apart: an event's own keys, its arguments', and two more."""
 _NUMBERS = (n for n, kind in (fields.EVENT | fields.ARGS).items() if kind in ("BIGINT", "DOUBLE"))
 _NUMBER_KEY = re.compile(rb'"(?:%b)"\s*:\s*\Z' % "|".join(map(re.escape, _NUMBERS)).encode(), re.IGNORECASE)
 _BETWEEN = b" \t\r\n,"
@@ -205,8 +206,8 @@ class KnownKeys:
     # -- events that have all keys -------------------------------------------------------------------
 
     def _sample(self, text: bytes, letters: Letters, ends: Places) -> bytes:
-        """Events in which each key follows each other one that it ever follows, inside and outside of objects; all
-        events where too many differ. The events of an earlier file serve, where all is as in it.
+        """Events in which each key follows each other one that it ever follows, at each depth of objects; all events
+        where too many differ. The events of an earlier file serve, where all is as in it.
         """
         if len(letters) < 32 or not len(ends):
             return text
@@ -214,11 +215,8 @@ class KnownKeys:
         there = np.zeros(_MOST_KEYS, dtype=np.int64)
         there[keys] = 1
         number = np.cumsum(there) - 1
-        lengths = np.zeros(_MOST_KEYS, dtype=np.int64)
-        lengths[: len(self._contexts.names)] = [*map(len, self._contexts.names)]
-        own, quotes = number[keys], ends - 2 - lengths[keys]
-        braces = sum((letters[quotes - back] == _CLOSING).view(np.int8) for back in range(1, 5))
-        pairs = (np.append(0, own[:-1]) * 5 + braces) * (number[-1] + 1) + own
+        own, depths = number[keys], _depths(letters, ends)
+        pairs = (np.append(0, own[:-1]) * _DEPTHS + depths) * (number[-1] + 1) + own
         first = np.full(int(pairs.max()) + 1, -1)
         first[pairs[::-1]] = np.arange(len(pairs) - 1, -1, -1)
         found, samples = np.flatnonzero(first >= 0), self._contexts.samples
@@ -278,6 +276,16 @@ def _words(letters: Letters) -> Words:
     return np.lib.stride_tricks.as_strided(
         letters[: len(letters) // 8 * 8].view(np.uint64), shape=(len(letters) - 7,), strides=(1,)
     )
+
+
+def _depths(letters: Letters, places: Places) -> Places:
+    """How many objects are open at some places, modulo `_DEPTHS`; braces within strings open and close none."""
+    quotes = np.flatnonzero(letters == _QUOTE)
+    quotes = quotes[(letters[quotes - 1] != _BACKSLASH) | (letters[quotes - 2] == _BACKSLASH)]
+    braces = np.flatnonzero((letters == _OPENS) | (letters == _CLOSES))
+    braces = braces[np.searchsorted(quotes, braces) % 2 == 0]
+    depths = np.append(0, np.cumsum(np.where(letters[braces] == _OPENS, 1, -1)))
+    return depths[np.searchsorted(braces, places)] % _DEPTHS
 
 
 def _may_have_booleans(letters: Letters, colons: Places) -> bool:
