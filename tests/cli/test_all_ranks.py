@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from stepscope.answers.ask import ask
-from stepscope.cli.all_ranks import MOST_BYTES, MOST_RANKS, of_one_rank, soon_read, wrote_phases
+from stepscope.cli.script.all_ranks import MOST_BYTES, MOST_RANKS, of_one_rank, soon_read, wrote_phases
 from stepscope.questions import find
 from stepscope.store.open import Store
 
@@ -31,7 +31,7 @@ def wrote(monkeypatch):
             now[0] += seconds
 
         fake = SimpleNamespace(monotonic=lambda: now[0], sleep=sleep)
-        monkeypatch.setattr("stepscope.cli.all_ranks.time", fake)
+        monkeypatch.setattr("stepscope.cli.script.all_ranks.time", fake)
         return wrote_phases(files, before or {}, ranks), len(seen)
 
     return found

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.small_traces import H100, MI300, write_trace
 
-from stepscope.cli.typed_name import typed_name
+from stepscope.cli.terminal.typed_name import typed_name
 
 
 @pytest.fixture(autouse=True)

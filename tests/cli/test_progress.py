@@ -2,7 +2,7 @@ import io
 
 import pytest
 
-from stepscope.cli.progress import TerminalProgress, progress_on
+from stepscope.cli.terminal.progress import TerminalProgress, progress_on
 from stepscope.store.progress import Progress
 
 

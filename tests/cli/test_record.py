@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 import stepscope
-from stepscope.cli import recorded_files
-from stepscope.cli.streams import reporting
+from stepscope.cli.script import files
+from stepscope.cli.terminal.streams import reporting
 
 pytestmark = pytest.mark.torch
 pytest.importorskip("torch")
@@ -518,6 +518,6 @@ def test_what_to_ask_next_names_every_folder_that_has_a_file_of_the_run(tmp_path
     """A full disk takes the phases, and not the trace."""
     full, spare = tmp_path / "on a full disk", tmp_path / "spare"
     both = [full / "vm.0.phases.json", spare / "train-0-of-1.json.gz"]
-    assert recorded_files._where(both) == f"'{full}' {spare}"
-    assert recorded_files._where(both[1:]) == str(both[1])
-    assert recorded_files._where(both[1:], alone=False) == str(spare)
+    assert files._where(both) == f"'{full}' {spare}"
+    assert files._where(both[1:]) == str(both[1])
+    assert files._where(both[1:], alone=False) == str(spare)

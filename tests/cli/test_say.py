@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from stepscope.cli.main import main
-from stepscope.cli.progress import TerminalProgress
-from stepscope.cli.say import put, say
+from stepscope.cli.terminal.progress import TerminalProgress
+from stepscope.cli.terminal.say import put, say
 
 EVIL = "a\x1b]0;owned\x07\x1b[2Jb\x9b31mc\u202egpj.\u2066d\u200fe\u061cf"
 STEERING = "\x1b\x07\x9b\u202e\u2066\u200f\u061c"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.cli.typed_name import typed_name
+from stepscope.cli.terminal.typed_name import typed_name
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stepscope.cli.say import put
+from stepscope.cli.terminal.say import put
 from stepscope.floor.units import bandwidth_text, flops_text, ratio_text
 
 if TYPE_CHECKING:

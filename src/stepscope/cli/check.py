@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from stepscope.cli.choices import form_options, reading_options, sources_argument, typed_sources
-from stepscope.cli.output import chosen_form, put_answer
-from stepscope.cli.progress import open_watched
-from stepscope.cli.typed_name import typed_name
+from stepscope.cli.terminal.output import chosen_form, put_answer
+from stepscope.cli.terminal.progress import open_watched
+from stepscope.cli.terminal.typed_name import typed_name
 from stepscope.floor.errors import CheckFailedError
 
 ERRORS = {

@@ -13,10 +13,10 @@ from pathlib import Path
 import click
 
 from stepscope.cli.choices import typed_sources
-from stepscope.cli.output import put_answer
-from stepscope.cli.progress import open_watched
-from stepscope.cli.say import put, say
-from stepscope.cli.typed_name import typed_name
+from stepscope.cli.terminal.output import put_answer
+from stepscope.cli.terminal.progress import open_watched
+from stepscope.cli.terminal.say import put, say
+from stepscope.cli.terminal.typed_name import typed_name
 from stepscope.floor.errors import StepScopeError, UsageError
 from stepscope.report.page_data import Shown
 from stepscope.report.report_file import write_report

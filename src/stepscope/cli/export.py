@@ -15,9 +15,9 @@ from stepscope.cli.choices import (
     typed_sources,
     window_option,
 )
-from stepscope.cli.progress import open_watched, progress_on
-from stepscope.cli.say import say
-from stepscope.cli.typed_name import typed_name
+from stepscope.cli.terminal.progress import open_watched, progress_on
+from stepscope.cli.terminal.say import say
+from stepscope.cli.terminal.typed_name import typed_name
 
 
 @click.command(

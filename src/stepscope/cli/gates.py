@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from stepscope.cli.say import say
+from stepscope.cli.terminal.say import say
 from stepscope.compare.gates import Gate, Judged, judge
 from stepscope.floor.errors import CheckFailedError
 from stepscope.report.diff_text import gate_text

@@ -15,10 +15,10 @@ from stepscope.cli.choices import (
     sources_argument,
     typed_sources,
 )
-from stepscope.cli.output import chosen_form, put_answer
-from stepscope.cli.progress import progress_on
-from stepscope.cli.say import say
-from stepscope.cli.typed_name import typed_name
+from stepscope.cli.terminal.output import chosen_form, put_answer
+from stepscope.cli.terminal.progress import progress_on
+from stepscope.cli.terminal.say import say
+from stepscope.cli.terminal.typed_name import typed_name
 from stepscope.floor.errors import UsageError
 from stepscope.floor.units import bytes_text
 

@@ -12,7 +12,7 @@ import click
 
 from stepscope.cli.launch import apart
 from stepscope.cli.launch import command as launch
-from stepscope.cli.say import put, say
+from stepscope.cli.terminal.say import put, say
 from stepscope.floor.complete_file import complete_output, descriptor_of
 from stepscope.floor.errors import UsageError
 from stepscope.launch.job_preset import SCHEDULERS, find_preset, preset_names

@@ -11,9 +11,9 @@ from pathlib import Path
 import click
 
 from stepscope.cli.choices import Seconds, out_option, recorded_ranks_option, typed_sources
-from stepscope.cli.say import put, say
-from stepscope.cli.streams import reporting
-from stepscope.cli.typed_name import typed_name
+from stepscope.cli.terminal.say import put, say
+from stepscope.cli.terminal.streams import reporting
+from stepscope.cli.terminal.typed_name import typed_name
 from stepscope.floor.captured_steps import SIGNALS, StepRange, parse_steps
 from stepscope.floor.chosen_ranks import may_be_chosen
 from stepscope.floor.errors import StepScopeError, UsageError
@@ -212,7 +212,7 @@ def _report(asked: Asked, launched: Launched, *, stats: bool) -> None:
 def show(files: Sequence[Path], question: str) -> None:
     """The first answer from this rank's own files; in place of a summary the table of device work."""
     from stepscope.api.trace import open_trace
-    from stepscope.cli.output import put_answer
+    from stepscope.cli.terminal.output import put_answer
     from stepscope.report.text import MOST_ROWS
 
     sources = [str(path) for path in files]

@@ -7,7 +7,7 @@ import json
 import click
 
 from stepscope.answers.declare import Question
-from stepscope.cli.say import put
+from stepscope.cli.terminal.say import put
 from stepscope.questions import every, find
 
 

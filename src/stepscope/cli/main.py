@@ -18,10 +18,10 @@ from typing import TextIO
 import click
 
 from stepscope import __version__
-from stepscope.cli.say import put, say
-from stepscope.cli.streams import flush, open_closed_streams, write_no_more
-from stepscope.cli.told_to_end import end_by, unwind_when_told_to_end
-from stepscope.cli.typed_name import typed_name
+from stepscope.cli.terminal.say import put, say
+from stepscope.cli.terminal.streams import flush, open_closed_streams, write_no_more
+from stepscope.cli.terminal.told_to_end import end_by, unwind_when_told_to_end
+from stepscope.cli.terminal.typed_name import typed_name
 from stepscope.floor.errors import StepScopeError
 from stepscope.floor.known_names import nearest
 from stepscope.questions import OURS

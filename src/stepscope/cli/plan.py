@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stepscope.cli.say import put, say
+from stepscope.cli.terminal.say import put, say
 from stepscope.floor.complete_file import check_output, complete_output, descriptor_of
 from stepscope.floor.errors import StepScopeError, UsageError
 
@@ -113,7 +113,7 @@ def command(
         )
     # With arguments it can be nothing but a script.
     if len(source) > 1 or source[0].endswith(".py") or source[0] == "-m":
-        from stepscope.cli.script_plan import ScriptPlan, stdout_apart
+        from stepscope.cli.script.planned import ScriptPlan, stdout_apart
 
         _check_writable(output)
         stdout = stdout_apart()
@@ -138,7 +138,7 @@ def _put(text: str, output: Path | None, stdout: int | None) -> None:
         with complete_output(output) as unfinished:
             unfinished.write_text(text, encoding="utf-8")
     elif stdout is not None:
-        from stepscope.cli.script_plan import write_all
+        from stepscope.cli.script.planned import write_all
 
         write_all(stdout, text)
     else:

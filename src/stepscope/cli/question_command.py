@@ -24,9 +24,9 @@ from stepscope.cli.choices import (
     together,
     typed_sources,
 )
-from stepscope.cli.output import FORMS, chosen_form, put_answer
-from stepscope.cli.progress import open_watched, progress_on
-from stepscope.cli.say import say
+from stepscope.cli.terminal.output import FORMS, chosen_form, put_answer
+from stepscope.cli.terminal.progress import open_watched, progress_on
+from stepscope.cli.terminal.say import say
 from stepscope.floor.complete_file import check_output
 from stepscope.report.pictures import PICTURES
 

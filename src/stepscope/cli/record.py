@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stepscope.cli.choices import out_option, recorded_ranks_option
-from stepscope.cli.script_end import Interrupted
+from stepscope.cli.script.end import Interrupted
 from stepscope.floor.captured_steps import SIGNALS, parse_steps
 from stepscope.floor.errors import UsageError
 from stepscope.floor.units import parse_time
@@ -136,8 +136,8 @@ def command(
     script's own.
     """
     interrupted = Interrupted()
-    from stepscope.cli.recorded_files import RecordedFiles
-    from stepscope.cli.recorded_script import RecordedScript
+    from stepscope.cli.script.files import RecordedFiles
+    from stepscope.cli.script.recorded import RecordedScript
 
     given = {name: value for name, value in options.items() if value is not None}
     chosen = _ways(

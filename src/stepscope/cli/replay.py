@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from stepscope.cli.choices import reading_options, sources_argument, typed_sources
-from stepscope.cli.progress import open_watched
-from stepscope.cli.say import say
+from stepscope.cli.terminal.progress import open_watched
+from stepscope.cli.terminal.say import say
 from stepscope.floor.complete_file import check_output, complete_output
 from stepscope.floor.units import plural
 

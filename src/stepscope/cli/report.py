@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from stepscope.cli.choices import reading_options, sources_argument
-from stepscope.cli.progress import progress_on
-from stepscope.cli.say import say
 from stepscope.cli.shown import compare_option, opened_recordings
+from stepscope.cli.terminal.progress import progress_on
+from stepscope.cli.terminal.say import say
 
 
 @click.command(name="report", short_help="Writes one HTML file with all answers, to open and pass on.")

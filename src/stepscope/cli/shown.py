@@ -45,7 +45,7 @@ def opened_recordings(
     `silent`.
     """
     from stepscope.api.trace import open_trace
-    from stepscope.cli.progress import open_watched
+    from stepscope.cli.terminal.progress import open_watched
     from stepscope.floor.path_names import path_names
     from stepscope.report.page_data import Shown
     from stepscope.store.cache import kept_used

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from stepscope.cli.choices import source_argument
-from stepscope.cli.say import say
+from stepscope.cli.terminal.say import say
 
 
 @click.command(name="timeline-chart", short_help="Draws the measured events of an iteration in the order they run.")

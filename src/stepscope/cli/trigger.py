@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from stepscope.cli.choices import Seconds, recorded_ranks_option
-from stepscope.cli.say import put, say
+from stepscope.cli.terminal.say import put, say
 from stepscope.floor.errors import StepScopeError
 
 ERRORS = {

@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepscope.cli.all_ranks import of_one_rank, soon_read, wrote_phases
 from stepscope.cli.choices import typed_sources
-from stepscope.cli.recorded_notes import TRACE, has_no_step, note_others, note_unfinished
-from stepscope.cli.say import put, say
-from stepscope.cli.typed_name import typed_name
+from stepscope.cli.script.all_ranks import of_one_rank, soon_read, wrote_phases
+from stepscope.cli.script.notes import TRACE, has_no_step, note_others, note_unfinished
+from stepscope.cli.terminal.say import put, say
+from stepscope.cli.terminal.typed_name import typed_name
 from stepscope.floor.errors import StepScopeError
 from stepscope.floor.ranks import this_process
 
@@ -159,7 +159,7 @@ def _show(question: str, sources: list[Path], *, typed: list[Path] | None = None
         one_rank: in as few rows as of one rank, of a folder of several.
     """
     from stepscope.api.trace import open_trace
-    from stepscope.cli.output import put_answer
+    from stepscope.cli.terminal.output import put_answer
     from stepscope.report.text import MOST_ROWS
 
     try:

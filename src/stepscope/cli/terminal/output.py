@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from stepscope.cli.say import put, say
-from stepscope.cli.typed_name import typed_name
+from stepscope.cli.terminal.say import put, say
+from stepscope.cli.terminal.typed_name import typed_name
 from stepscope.floor.complete_file import check_output
 from stepscope.floor.errors import UsageError
 

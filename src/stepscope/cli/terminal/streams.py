@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
-from stepscope.cli.say import say
+from stepscope.cli.terminal.say import say
 from stepscope.floor.errors import StepScopeError
 
 _LAST_STANDARD = 2

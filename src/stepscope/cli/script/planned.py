@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from stepscope.cli.say import say
-from stepscope.cli.script_end import exit_code, show_traceback
+from stepscope.cli.script.end import exit_code, show_traceback
+from stepscope.cli.terminal.say import say
 from stepscope.floor.errors import StepScopeError
 from stepscope.floor.ranks import this_process
 from stepscope.floor.units import time_text

@@ -1,0 +1,1 @@
+"""What the command line does with its terminal: words, streams, progress, signals."""
