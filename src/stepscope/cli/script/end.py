@@ -30,7 +30,7 @@ def show_traceback(error: BaseException) -> None:
 
     The frames that run the script are not in it.
     """
-    ours = (str(Path(__file__).parents[1]), "<frozen runpy>")
+    ours = (str(Path(__file__).parents[2]), "<frozen runpy>")
     place: TracebackType | None = error.__traceback__
     while place is not None and place.tb_next is not None:
         name = place.tb_frame.f_code.co_filename
