@@ -71,6 +71,16 @@ def test_a_label_stops_where_its_efficiency_is_first_too_low(run):
     assert stopped(scaling(runs, below=0.95).rows()) == {"fc": 8, "reduce": 2}
 
 
+def test_a_label_that_recovers_on_more_ranks_does_not_stop(run):
+    runs = [run({"fc": [[time]] * ranks}) for time, ranks in ((100, 1), (200, 2), (101, 4), (150, 8), (160, 16))]
+    assert stopped(scaling(runs).rows()) == {"fc": 8}
+    recovered = scaling(runs[:3])
+    assert stopped(recovered.rows()) == {}
+    words = [line.text for line in scaling_lines(recovered, width=100)]
+    assert "Below 80.0 %, and on more ranks above it again: fc at 2 ranks." in words
+    assert not any("Undecided" in line for line in words)
+
+
 def test_strong_scaling_asks_for_shorter_times_on_more_ranks(run):
     runs = [run({"halved": [[100]], "same": [[100]]}), run({"halved": [[50]] * 2, "same": [[100]] * 2})]
     assert stopped(scaling(runs, mode="strong").rows()) == {"same": 2}

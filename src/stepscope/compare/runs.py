@@ -135,8 +135,11 @@ def compare(runs: Iterable[Run], *, mode: str, below: float) -> list[Row]:
                     row |= _serial(row, run.ranks / base.ranks, mode)
                 # Noise alone stops no label: the upper end of the interval counts.
                 best = row.get("efficiency_high_ratio", row["efficiency_ratio"])
-                if best is not None and stops_at is None and run.ranks > base.ranks:
-                    stops_at = run.ranks if best < below else None
+                if best is not None and run.ranks > base.ranks:
+                    if best < below:
+                        stops_at = stops_at or run.ranks
+                    elif row["efficiency_ratio"] >= below:
+                        stops_at = None  # it recovers on more ranks
             of_label.append(row)
         following = _next(key, ordered, mode)
         rows += [{**row, "stops_at_ranks": stops_at, **following} for row in of_label]

@@ -50,10 +50,12 @@ def _stops(rows: list[Row], below: float) -> list[str]:
     limit = f"{rows[0]['mode']}-scaling efficiency"
     found = stopped(rows)
     small = small_labels(rows)
+    others = [row for row in rows if row["label"] not in small and row["label"] not in found and _least(row) < below]
+    lost = [row for row in others if _most(row) < below]
     undecided = {
         row["label"]: f"{one_line(row['label'])} {_with_ends(row, 'efficiency', ratio_text)}"
-        for row in rows
-        if row["label"] not in small and row["label"] not in found and _least(row) < below
+        for row in others
+        if row not in lost
     }
     told = []
     if found:
@@ -61,6 +63,9 @@ def _stops(rows: list[Row], below: float) -> list[str]:
         told.append(f"Stop scaling ({limit} below {ratio_text(below)}): {labels}.")
     elif not undecided:
         told.append(f"No label stops scaling ({limit} below {ratio_text(below)}).")
+    if lost:
+        labels = ", ".join(f"{one_line(row['label'])} at {row['ranks']} ranks" for row in lost)
+        told.append(f"Below {ratio_text(below)}, and on more ranks above it again: {labels}.")
     if undecided:
         within = f"{limit}, {ratio_text(below)} lies within its interval"
         told.append(f"Undecided ({within}): {', '.join(undecided.values())}.")
@@ -71,6 +76,12 @@ def _least(row: Row) -> float:
     """The efficiency that a label has at least; of one without, nothing is known that could be too little."""
     known = [row[name] for name in ("efficiency_low_ratio", "efficiency_ratio") if row[name] is not None]
     return float(known[0]) if known else 1.0
+
+
+def _most(row: Row) -> float:
+    """The efficiency that a label has at most."""
+    known = [row[name] for name in ("efficiency_high_ratio", "efficiency_ratio") if row[name] is not None]
+    return float(known[0]) if known else math.inf
 
 
 def _lost(rows: list[Row]) -> str:
