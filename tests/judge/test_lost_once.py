@@ -39,9 +39,10 @@ def test_one_checkpoint_is_one_loss_whichever_findings_count_it(tmp_path: Path) 
     assert "3.001 ms of this time is counted in `single-gaps`, too: it is lost once." in found["uneven-steps"]["advice"]
     assert "2.730 ms of this time is counted in `single-gaps`, too" in found["synchronization"]["advice"]
     assert found["synchronization"]["value"] == pytest.approx(2.756e6, rel=1e-3)
+    assert found["synchronization"]["title"].endswith("of the step (2.756 ms), 99.0 % of it after a single call")
 
 
 def test_waits_that_no_other_finding_counts_are_told_without_a_word_more(tmp_path: Path) -> None:
     found = findings(tmp_path, checkpoint_us=0, late_us=90)
-    assert "synchronization" in found
+    assert "single call" not in found["synchronization"]["title"]
     assert not any("lost once" in row["advice"] for row in found.values())

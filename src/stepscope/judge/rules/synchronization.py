@@ -8,7 +8,7 @@ import numpy as np
 
 from stepscope.analysis.recording import Array, recordings
 from stepscope.analysis.steps.gaps import WAITS_FOR_DEVICE
-from stepscope.floor.units import mean_count_text, plural
+from stepscope.floor.units import mean_count_text, plural, ratio_text
 from stepscope.judge.declare import Finding, Threshold, of_time, rule, worth
 from stepscope.judge.facts import Facts, Row, first
 from stepscope.judge.host_waits import LONG_NS, waiting_parts
@@ -44,6 +44,8 @@ _CALLS = f"""
     WHERE coalesce(above.kind, '') <> 'overhead'
     ORDER BY event.rank, event.span, end_ns
 """
+_ONCE = 0.5
+"""A gap that makes more than this part of what all steps lose is said to be one."""
 _OF_PROFILER = ["cudaDeviceSynchronize", "hipDeviceSynchronize"]
 """The recorder calls these itself where it starts and ends; outside of an operator they are not blamed."""
 
@@ -101,13 +103,23 @@ def synchronization(facts: Facts) -> Iterator[Finding]:
         return
     yield of_time(
         title=f"After {_calls(count)} a {facts.per}, most in "
-        f"{rows[0]['caller']}, the device is idle for {facts.amount(idle_ns)}",
+        f"{rows[0]['caller']}, the device is idle for {facts.amount(idle_ns)}{_after_one(gaps, idle_ns)}",
         metric="time the device is idle when synchronising calls return, per step",
         time_ns=idle_ns,
         hidden_ns=facts.hidden(called_ns / facts.steps, idle_ns),
         evidence=first(rows),
         gaps=gaps,
         advice=_wait_less(facts),
+    )
+
+
+def _after_one(gaps: dict[tuple[int, int, int], float], idle_ns: float) -> str:
+    """What of a mean one call makes, as before a checkpoint: other steps then lose much less than the mean."""
+    longest = max(gaps.values())
+    return (
+        f", {ratio_text(longest / idle_ns)} of it after a single call"
+        if len(gaps) > 1 and longest > _ONCE * idle_ns
+        else ""
     )
 
 
