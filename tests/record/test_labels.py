@@ -1,8 +1,13 @@
 """What a label in a plan asks for."""
 
-import pytest
+import re
 
-from stepscope.record.labels import label_in_layer, parse_label
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.examples import examples
+
+from stepscope.record.labels import label_in_layer, parse_label, pattern
 
 
 @pytest.mark.parametrize(
@@ -68,3 +73,19 @@ def test_dots_and_brackets_in_a_label_are_themselves() -> None:
 )
 def test_events_of_a_layer_get_its_name(direction: str, event: str, label: str) -> None:
     assert label_in_layer("fc1", direction, event) == label  # type: ignore[arg-type]
+
+
+@given(st.lists(st.sampled_from(["a", "b", ".", "*", "**"]), min_size=1, max_size=9), st.text("ab.", max_size=10))
+@examples(600)
+def test_wildcards_stand_for_names_and_paths(parts, label):
+    """As of an expression that tries every place."""
+    wild = {"*": "[^.]*", "**": ".*"}
+    text = "".join(parts)
+    every_place = "".join(wild.get(part, re.escape(part)) for part in re.split(r"(\*\*|\*)", text))
+    assert bool(pattern(text).fullmatch(label)) == bool(re.fullmatch(every_place, label))
+
+
+@pytest.mark.parametrize("part", ["a*", "**a", "**a*b."])
+def test_many_wildcards_take_no_longer(part):
+    """Trying every place took 18 s for sixty."""
+    assert pattern(part * 60 + "x").fullmatch("a.ab" * 100) is None

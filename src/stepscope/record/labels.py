@@ -21,6 +21,7 @@ occurrence is an event of its own. `*` stands for any characters but a dot, `**`
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from dataclasses import dataclass
 from typing import Literal
@@ -86,10 +87,30 @@ class Label:
 
 @functools.cache
 def pattern(text: str) -> re.Pattern[str]:
-    """A label with wildcards as a regular expression (kept: the same few are asked over and over)."""
-    wild = {"**": ".*", "*": "[^.]*"}
-    parts = re.split(r"(\*\*|\*)", text)
-    return re.compile("".join(wild.get(part) or re.escape(part) for part in parts))
+    """A label with wildcards as a regular expression (kept: the same few are asked over and over).
+
+    What follows a wildcard is taken where it first occurs, which is enough: whatever may stand behind a later place may
+    stand behind the first, too. So the search never goes back, and a label of many wildcards takes no longer.
+    """
+    first, *others = re.split(r"\*\*+", text)
+    numbers = itertools.count()
+
+    def once(expression: str) -> str:
+        # Python 3.10 has no atomic groups.
+        name = f"found{next(numbers)}"
+        return f"(?=(?P<{name}>{expression}))(?P={name})"
+
+    def within(part: str, last: bool) -> str:
+        begins, *parts = map(re.escape, part.split("*"))
+        ends = "[^.]*" + parts.pop() if last and parts else ""
+        return begins + "".join(once("[^.]*?" + one) for one in parts) + ends
+
+    if not others:
+        return re.compile(within(first, True))
+    *between, last = others
+    return re.compile(
+        within(first, False) + "".join(once(".*?" + within(one, False)) for one in between) + ".*" + within(last, True)
+    )
 
 
 def parse_label(text: str) -> Label:
