@@ -173,6 +173,20 @@ def test_numbers_of_ours_that_a_job_has_closed_are_the_jobs_own(tmp_path: Path) 
     assert _left(tmp_path, code) == (0, "True\n", "")
 
 
+def test_a_signal_writes_nothing_into_a_file_that_has_a_number_of_ours(tmp_path: Path) -> None:
+    code = (
+        "at_term.AtTerm(save)\n"
+        "signal.signal(signal.SIGUSR1, lambda *_: None)\n"
+        "os.closerange(3, 64)\n"
+        "files = [open(out / str(number), 'w') for number in range(64)]\n"
+        "signal.raise_signal(signal.SIGUSR1)\n"
+        "time.sleep(0.1)\n"
+        "print(sum(os.fstat(file.fileno()).st_size for file in files), flush=True)\n"
+        "os._exit(0)\n"
+    )
+    assert _left(tmp_path, code) == (0, "0\n", "")
+
+
 def test_a_signal_ends_a_job_that_can_start_no_thread(tmp_path: Path) -> None:
     code = (
         "at_term.AtTerm(save)\n"

@@ -21,8 +21,10 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import functools
 import os
+import resource
 import signal
 import socket
 import struct
@@ -36,6 +38,8 @@ from stepscope.record.job.ending import tell
 from stepscope.record.targets.patches import Patch
 
 PATIENCE_SECONDS = 5.0
+_MOST_FILES = 8192
+"""Of a process that may have more open, no table of files is made longer than for so many."""
 _CREDENTIALS = struct.Struct("3i")  # process, user, group: unix(7)
 
 Save = Callable[[], object]
@@ -68,6 +72,20 @@ class _Socket:
             self.socket.close()
         else:
             self.socket.detach()
+
+
+def _out_of_the_way(one: socket.socket) -> socket.socket:
+    """The same socket under a number that no file of the job gets, which take the lowest ones that are free: Python
+    writes to this number when a signal comes, whatever the job has made of it.
+    """
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    most = min(soft, _MOST_FILES) if soft != resource.RLIM_INFINITY else _MOST_FILES
+    try:
+        number = fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, most // 2)
+    except OSError:
+        return one
+    one.close()
+    return socket.socket(fileno=number)
 
 
 class _Termination:
@@ -193,6 +211,7 @@ class _Termination:
             signal.set_wakeup_fd(before)
             return
         reading, writing = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        writing = _out_of_the_way(writing)
         self._sockets = _Socket(reading), _Socket(writing)
         reading.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         writing.setblocking(False)
