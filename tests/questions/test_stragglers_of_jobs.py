@@ -82,8 +82,15 @@ AHEAD = Job(
             ),
             "computation_ns",
         ),
+        (
+            Job(ranks=16, hosts=2, layers=2, steps=4, tensor_parallel=4, delays=(Delay(rank=5, ns=1500 * US, phase="backward"),)),
+            "host_ns",
+        ),
     ],
-    ids=["paced by a late loader", "ahead of slow kernels", "buckets behind a late host", "one late step", "shared layers"],
+    ids=[
+        "paced by a late loader", "ahead of slow kernels", "buckets behind a late host", "one late step", "shared layers",
+        "layers shared by those who catch up",
+    ],
 )  # fmt: skip
 def test_what_a_rank_is_charged_with_is_what_the_others_steps_lose(tmp_path: Path, job: Job, cause: str | None) -> None:
     """By the same job without the delay: the steps that count, from when the one before was done."""
@@ -102,7 +109,7 @@ def test_what_a_rank_is_charged_with_is_what_the_others_steps_lose(tmp_path: Pat
     step_ns = mean_ns(ran)
     lost_ns = step_ns - mean_ns(even)
     assert rows[late]["late_ns"] == pytest.approx(lost_ns, abs=0.03 * step_ns)
-    assert all(rows[rank]["late_ns"] < 0.03 * step_ns for rank in others)
+    assert all(-0.01 * step_ns < rows[rank]["late_ns"] < 0.03 * step_ns for rank in others)
     if cause is not None:
         assert rows[late][cause] > 0.8 * rows[late]["charged_ns"]
     for row in what_if:

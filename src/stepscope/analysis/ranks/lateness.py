@@ -12,9 +12,10 @@ stands still in the end. So a wait has the weight of what it cost (`held_up`), o
 A part may be a wait again: for a third rank, in a collective of another group. Then the third one is the
 cause, and what it did. A linear chain of such waits is followed back by weights: a wait
 hands a part of its weight to each wait that it is made of, and takes it from each wait of the early rank, which
-would have waited longer without it. So the charges of all ranks add up to all that waits cost. Where what
-they hang on was not matched, as between the stages of a pipeline on nodes whose clocks nothing compares,
-weights given and taken no longer cancel: then each wait stays with the rank that arrived last.
+would have waited longer without it, and no more than it is long: what a late rank catches up of its own waits costs
+nobody. So the charges of all ranks add up to all that waits cost. Where what they hang on was not matched, as between
+the stages of a pipeline on nodes whose clocks nothing compares, weights given and taken no longer cancel: then each wait
+stays with the rank that arrived last.
 """
 
 from __future__ import annotations
@@ -428,6 +429,7 @@ class _Waits:
         if not followed:
             weight, taken = part, np.zeros_like(taken)
         causes[:, CAUSES.index("communication")] += longer[:, _WAIT] - taken
+        causes[taken >= wait_ns] = 0
         counted = self.in_asked & self.matched
         one = np.unique(self.match[counted], return_index=True)[1]
         told = counted & (rows["last_rank"] >= 0)
@@ -462,7 +464,11 @@ class _Waits:
             How much of each wait is such waits (ns).
         """
         wait, of, part = self._made_of()
-        taken = np.bincount(wait, part * self.rows["wait_ns"][self.wait[of]], minlength=len(self.wait))
+        wait_ns = self.rows["wait_ns"][self.wait]
+        taken = np.bincount(wait, part * wait_ns[of], minlength=len(wait_ns))
+        # No more is passed on than the wait: what the late rank has caught up of its own waits cost nobody.
+        part *= (wait_ns / np.maximum(taken, wait_ns))[wait]
+        taken = np.minimum(taken, wait_ns)
         match = self.match[self.wait]
         edges = np.flatnonzero(run_starts(match[wait]))
         ends = np.append(edges, len(wait))[1:]
