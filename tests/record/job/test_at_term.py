@@ -187,6 +187,17 @@ def test_a_signal_writes_nothing_into_a_file_that_has_a_number_of_ours(tmp_path:
     assert _left(tmp_path, code) == (0, "0\n", "")
 
 
+def test_a_job_that_has_few_numbers_for_files_keeps_them_and_its_signals(tmp_path: Path) -> None:
+    code = (
+        "import fcntl\n"
+        "def refused(*_): raise OSError(24, 'Too many open files')\n"
+        "fcntl.fcntl = refused\n"
+        "at_term.AtTerm(save)\n"
+        "assert signal.set_wakeup_fd(-1) == -1\n"
+    )
+    assert _terminated(tmp_path, code + READY + WAIT) == (-signal.SIGTERM, "", True)
+
+
 def test_a_signal_ends_a_job_that_can_start_no_thread(tmp_path: Path) -> None:
     code = (
         "at_term.AtTerm(save)\n"

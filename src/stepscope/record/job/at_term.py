@@ -76,16 +76,16 @@ class _Socket:
 
 def _out_of_the_way(one: socket.socket) -> socket.socket:
     """The same socket under a number that no file of the job gets, which take the lowest ones that are free: Python
-    writes to this number when a signal comes, whatever the job has made of it.
+    writes to one of the two when a signal comes, whatever the job has made of it, and says so where nobody reads the
+    other.
+
+    Raises:
+        OSError: no such number is to be had.
     """
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     most = min(soft, _MOST_FILES) if soft != resource.RLIM_INFINITY else _MOST_FILES
-    try:
-        number = fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, most // 2)
-    except OSError:
-        return one
-    one.close()
-    return socket.socket(fileno=number)
+    with one:
+        return socket.socket(fileno=fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, most // 2))
 
 
 class _Termination:
@@ -210,8 +210,10 @@ class _Termination:
         if before != -1:
             signal.set_wakeup_fd(before)
             return
-        reading, writing = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        writing = _out_of_the_way(writing)
+        try:
+            reading, writing = map(_out_of_the_way, socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+        except OSError:
+            return
         self._sockets = _Socket(reading), _Socket(writing)
         reading.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         writing.setblocking(False)
