@@ -27,6 +27,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
+    # Hundreds of processes that tests start import the same files: these are compiled once.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     # Jobs of tests are small, and several run at once: torch's threads would wait for processors that they have not.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     # A shell starts what runs in its background with Ctrl-C ignored, and children inherit that; tests send it.

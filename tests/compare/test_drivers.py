@@ -49,3 +49,14 @@ def test_without_a_whole_on_both_sides_every_clear_change_is_told():
     gone = row("iteration", 10, None, verdict="only before")
     assert named(gone, small) == (None, ["fc"])
     assert named() == (None, [])
+
+
+@pytest.mark.parametrize(
+    ("other", "expected"),
+    [(None, "new"), (row("fc", 60, 60, "same"), "new"), (row("fc", 60, 0, "removed"), "Net")],
+)
+def test_an_added_part_stands_for_its_node_unless_another_was_removed(other, expected):
+    rows = [row("step", 500, 600, share=1.0), row("Net", 500, 600, share=1.0), row("new", 0, 100, "added", share=1.0)]
+    tree = zip([*rows, *filter(None, [other])], (0, 1, 2, 2), strict=False)
+    (found,) = drivers_of([one | {"depth": depth, "kind": "module"} for one, depth in tree]).parts
+    assert found["name"] == expected

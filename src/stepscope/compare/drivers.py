@@ -19,6 +19,8 @@ _MATTERS = 0.01
 """Part of the whole below which a change within an unchanged whole is left to the table: of hundreds
 of rows some always seem to have changed."""
 
+_ONE_SIDED = ("added", "removed")
+
 
 @dataclass(frozen=True, slots=True)
 class Drivers:
@@ -75,10 +77,13 @@ def _stands_for(rows: Sequence[Row], place: int) -> Row:
     inside = place + 1
     if inside < len(rows) and rows[inside]["depth"] > row["depth"]:
         part = rows[inside]
+        stands = part["kind"] != "kernel" and part["change_ns"] / row["change_ns"] >= _IS_IT
+        if part["verdict"] not in _ONE_SIDED:
+            return _stands_for(rows, inside) if stands else row
         # What is only on one side may have something else in its place on the other.
-        there = part["kind"] != "kernel" and part["verdict"] not in ("added", "removed")
-        if there and part["change_ns"] / row["change_ns"] >= _IS_IT:
-            return _stands_for(rows, inside)
+        beside = {one["verdict"] for one in rows[inside : _after(rows, place)] if one["depth"] == part["depth"]}
+        if stands and not beside.issuperset(_ONE_SIDED):
+            return part
     return row
 
 
