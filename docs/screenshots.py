@@ -71,10 +71,11 @@ timeline, and the command that gives its number again.""",
 A moment belongs to the first part that goes on, so that the parts of a step add up to it. Steps that no mean counts are
 pale: those that the recording cut off, and a slow first one. By mean, ranks stand beside each other.""",
     "operators": """\
-A bar filters the table to its row; the name of a row opens all its values, and the way to the timeline. As every table, it is
+A bar filters the table to its row; the name of a row opens how long its single calls took, all its values, and the way to the timeline. As every table, it is
 sorted by its heads, filtered, grouped, and copied as CSV or Markdown.""",
     "kernels": """\
-Names are shortened so that they stay apart; an open row has them in full.""",
+Names are shortened so that they stay apart; an open row has them in full, and a histogram of how long each run took, whose
+bars lead to their longest.""",
     "modules": """\
 By device or host time. Press a frame to see it alone, Escape goes back; arrow keys walk over the frames. A search makes the
 others pale and opens the tree where it finds something.""",

@@ -107,6 +107,8 @@ def test_each_question_says_what_it_is_about():
     for question in every():
         if isinstance(question.about, str):
             assert question.about == listed.get(question.name, question.about), question.name
+    forms = find("durations").parameters[0].choices
+    assert find("durations").about == dict.fromkeys(forms, "events") | {"step": "recording"}
     assert find("efficiency").about == {"step": "time", "module": "events"}
     assert set(find("diff").about) == {None, *find("diff").parameters[0].choices}
 

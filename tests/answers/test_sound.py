@@ -112,7 +112,7 @@ def test_sql_and_python_are_told_the_same(store: Store) -> None:
     [
         ("operators", {}),
         ("communication", {"by": "step"}),
-        ("drift", {"by": "histogram"}),
+        ("durations", {"by": "device"}),
         ("critical-path", {"by": "rank"}),
         ("critical-path", {"by": "piece"}),
         ("what-if", {}),

@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 import pytest
-from tests.browser.recordings import LONG, allocating, collectives, training
+from tests.browser.recordings import LONG, allocating, collectives, on_cpu, training
 
 FOCUSED = """() => {
     const shown = [...document.querySelectorAll(
@@ -144,6 +144,34 @@ def test_names_under_columns_are_complete_however_wide_the_page_is(show: Any) ->
             if (cut_names := names.evaluate_all(cut)) == 0:
                 break
         assert cut_names == 0, width
+
+
+def test_an_open_row_shows_how_its_single_calls_are_spread(show: Any) -> None:
+    rows = training()
+    slow = next(one for one in rows["device_event"] if one["name"] == "ops::\U0001f525émoji")
+    slow["dur_ns"] = 400_000
+    page = show("a slow kernel", rows).show("kernels")
+    page.locator(".open-row", has_text="émoji").click()
+    chart = page.locator("tr.values .histogram")
+    chart.wait_for()
+    assert "3 runs by duration; the line is this row's mean, 154.7 µs" in chart.inner_text()
+    titles = chart.locator("title").all_text_contents()
+    assert [re.search(r": (\d+) \((.*)\)", one).groups() for one in titles] == [("2", "66.7 %"), ("1", "33.3 %")]
+    chart.locator(".walk [tabindex]").focus()
+    page.keyboard.press("End")
+    assert "the longest, 400.0 µs: on the timeline" in chart.locator(".told").inner_text()
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile("#/timeline"))
+    start = slow["start_ns"]
+    assert f"from={start - 20_000}&to={start + 420_000}" in page.url
+
+
+def test_a_row_that_ran_once_has_no_histogram(show: Any) -> None:
+    page = show("cpu", on_cpu()).show("operators")
+    page.locator(".open-row").first.click()
+    page.locator("tr.values dl").wait_for()
+    page.wait_for_selector("main[aria-busy=false]")
+    assert page.locator(".histogram, tr.values .note").count() == 0
 
 
 @pytest.mark.parametrize("show", ["report"], indirect=True)

@@ -53,7 +53,7 @@ def test_what_is_alive_at_a_moment_at_the_peak_or_in_a_stretch(diff):
 
 def test_a_report_may_pick_what_is_alive_at_a_moment():
     (moment,) = (one for one in find("allocations").parameters if one.name == "at_ns")
-    since, until = moment.during
+    since, until = moment.picks
     with Store.from_rows(ROWS) as store:
         trace = Trace(store)
         for at in (5, 10, 30, 35, 55, 60):

@@ -103,13 +103,3 @@ def test_steps_and_operators_are_looked_at_alike(diff: Any) -> None:
     }
     diff("drift", rows, "name,trend,events,first_ns,last_ns\nstep,slower,12,505.0,605.0", of="step")
     diff("drift", rows, "name,trend,events\naten::mm,steady,12", of="operator")
-
-
-def test_a_histogram_has_a_last_bin_for_what_is_far_out(diff: Any) -> None:
-    rows = {
-        "device_event": [{"name": "gemm", "start_ns": n * 100, "dur_ns": 10 + n % 20} for n in range(1_000)]
-        + [{"name": "gemm", "start_ns": 0, "dur_ns": 5_000}]
-    }
-    expected = "name,from_ns,to_ns,events\n"
-    expected += "".join(f"gemm,{10 + n},{11 + n},50\n" for n in range(20)) + "gemm,30,5001,1"
-    diff("drift", rows, expected, by="histogram")

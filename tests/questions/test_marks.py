@@ -31,7 +31,7 @@ RESTS_ON = {
     "utilization": "devices device-work device-times steps",
     "rank-overview rank-map": "devices device-work device-times kernel-names clocks steps across-ranks",
     "stragglers": "host-times devices device-work device-times kernel-names clocks steps across-ranks",
-    "drift": "host-times devices device-work device-times steps",
+    "drift durations": "host-times devices device-work device-times steps",
     "communication": "devices device-work device-times kernel-names clocks across-ranks",
     "all-to-all": "device-work kernel-names",
     "efficiency": f"{SUMS} launches replayed-operators clocks steps",

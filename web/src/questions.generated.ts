@@ -60,6 +60,11 @@ export type Rows = {
     tensor_core_eligible_ratio: number; tensor_core_used: boolean; library: string; fused_operators: string;
     fused_communication: boolean;
   }>;
+  /** How long do the single calls, kernels or steps of a name take: how many take how long? */
+  "durations": Row<{
+    name: string; from_ns: number; to_ns: number; count: number; count_share_ratio: number; total_ns: number;
+    share_ratio: number; rank: number; start_ns: number; dur_ns: number;
+  }>;
   /** Which kernels run for a few microseconds only, how many are there, and how long do they take? */
   "short-kernels": Row<{
     name: string; operator: string; from_ns: number; to_ns: number; count: number; count_ratio: number;
@@ -152,10 +157,9 @@ export type Rows = {
   }>;
   /** Do kernels, operators or steps take longer and longer over the recording? */
   "drift": Row<{
-    rank: number; name: string; from_ns: number; to_ns: number; trend: string; change_ratio: number;
-    low_ratio: number; high_ratio: number; median_ns: number; p95_ns: number; first_ns: number;
-    last_ns: number; events: number; outliers: number; total_ns: number; steps: number; share_ratio: number;
-    bar: string;
+    rank: number; name: string; trend: string; change_ratio: number; low_ratio: number; high_ratio: number;
+    median_ns: number; p95_ns: number; first_ns: number; last_ns: number; events: number; outliers: number;
+    total_ns: number; steps: number;
   }>;
   /** What do the ranks communicate, how long do they wait for it, and how fast is it? */
   "communication": Row<{

@@ -130,8 +130,9 @@ class Parameter:
         within: the smallest and the largest number that it can be.
         form: whether its choices are different answers, so that a report holds each; of what is rather a
             convention, a limit or a filter it holds the default alone.
-        during: of a moment that picks those rows which last over it, the columns that say from when and until when
-            one lasts (empty: always did, ever will), so that a report picks them from the rows that it holds.
+        picks: of a value that picks some of the rows as they are, so that a report picks them from those that it holds:
+            the column that has it, or, of a moment, the two that say from when and until when a row lasts (empty:
+            always did, ever will).
     """
 
     name: str
@@ -141,7 +142,7 @@ class Parameter:
     choices: tuple[str, ...] = ()
     within: tuple[float, float] = (0, MOST)
     form: bool = False
-    during: tuple[str, str] | None = None
+    picks: tuple[str] | tuple[str, str] | None = None
 
 
 def by_form(meaning: str, *forms: str) -> Parameter:

@@ -80,6 +80,24 @@ class EventQuestions(Asks):
         """
         return self.ask("kernels", by=by, **asked)
 
+    def durations(
+        self,
+        *,
+        by: Literal["operator", "annotation", "runtime", "device", "step"] = "operator",
+        called: str | None = None,
+        **asked: Unpack[AskedOfEvents],
+    ) -> Table:
+        """How long do the single calls, kernels or steps of a name take: how many take how long?
+
+        Args:
+            by: of what: operators on the host; named ranges; calls to the device's runtime and driver; kernels, copies
+                and fills; or steps.
+            called: only what is called exactly this.
+
+        Columns: name, from_ns, to_ns, count, count_share_ratio, total_ns, share_ratio, rank, start_ns, dur_ns.
+        """
+        return self.ask("durations", by=by, called=called, **asked)
+
     def short_kernels(
         self,
         *,
@@ -159,23 +177,16 @@ class EventQuestions(Asks):
         """
         return self.ask("synchronizations", **asked)
 
-    def drift(
-        self,
-        *,
-        by: Literal["trend", "histogram"] = "trend",
-        of: Literal["kernel", "operator", "step"] = "kernel",
-        **asked: Unpack[AskedOfEvents],
-    ) -> Table:
+    def drift(self, *, of: Literal["kernel", "operator", "step"] = "kernel", **asked: Unpack[AskedOfEvents]) -> Table:
         """Do kernels, operators or steps take longer and longer over the recording?
 
         Args:
-            by: `trend` for a row a rank and name, `histogram` for durations in 20 bins.
             of: what is looked at.
 
-        Columns: rank, name, from_ns, to_ns, trend, change_ratio, low_ratio, high_ratio, median_ns, p95_ns, first_ns,
-        last_ns, events, outliers, total_ns, steps, share_ratio, bar.
+        Columns: rank, name, trend, change_ratio, low_ratio, high_ratio, median_ns, p95_ns, first_ns, last_ns, events,
+        outliers, total_ns, steps.
         """
-        return self.ask("drift", by=by, of=of, **asked)
+        return self.ask("drift", of=of, **asked)
 
     def communication(
         self,

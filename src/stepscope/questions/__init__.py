@@ -25,6 +25,7 @@ ALL = (
     "gpu_trace",
     "operators",
     "kernels",
+    "durations",
     "short_kernels",
     "modules",
     "call_tree",

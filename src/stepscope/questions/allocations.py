@@ -43,7 +43,7 @@ _COLUMNS = (
             "int",
             "only what is alive at this moment (ns since the run's start); by default all that is alive "
             "at some moment of what is asked for",
-            during=("made_ns", "released_ns"),
+            picks=("made_ns", "released_ns"),
         ),
         Parameter("at_peak", "bool", "only what is alive when most is allocated", default=False),
         Parameter("operator", "text", "only those that this operator made"),

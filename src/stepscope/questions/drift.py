@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.declare import RANK, Column, Parameter, by_form, question
+from stepscope.answers.declare import RANK, Column, Parameter, question
 from stepscope.answers.rows import answer_dicts, noted
 from stepscope.floor.grouping import grouped
 from stepscope.floor.units import plural
@@ -22,8 +22,6 @@ Row = dict[str, Any]
 _COLUMNS = (
     RANK,
     Column("name", "text", "name of the kernel or operator; `all kernels` for all that compute", kernels=True),
-    Column("from_ns", "int", "durations from here on"),
-    Column("to_ns", "int", "and below"),
     Column("trend", "text", "slower, faster, or steady", sums=True),
     Column("change_ratio", "float", "how much longer at the end than at the start", sums=True),
     Column("low_ratio", "float", "lower end of its 95 % interval"),
@@ -36,11 +34,7 @@ _COLUMNS = (
     Column("outliers", "int", "events more than twice as long as the median of those alike", "count"),
     Column("total_ns", "int", "summed duration", shown=False),
     Column("steps", "int", "steps that the trend is drawn through", "count", shown=False),
-    Column("share_ratio", "float", "the part of the events of the name"),
-    Column("bar", "text", "the same as a bar"),
 )
-_OF_BINS = ("name", "from_ns", "to_ns", "events", "share_ratio", "bar")
-_OF_TREND = tuple(c.name for c in _COLUMNS if c.name not in ("from_ns", "to_ns", "share_ratio", "bar"))
 _EVENTS = {
     "kernel": """
         SELECT rank, step, name, start_ns, dur_ns, kind = 'computation' AS computes,
@@ -59,7 +53,6 @@ _EVENTS = {
 }
 _ENOUGH_RATIO = 0.02
 """What is below this part of the median is no drift worth a word."""
-_BINS = 20
 _ALL = "all kernels"
 
 _VALUES = """
@@ -80,25 +73,6 @@ _NAMES = """
         median(dur_ns)::DOUBLE AS median_ns, quantile_cont(dur_ns, 0.95)::DOUBLE AS p95_ns
     FROM event GROUP BY rank, name
 """
-_HISTOGRAM = """
-    WITH counted_step AS ({counted}), event AS ({events}),
-    bounds AS (
-        SELECT name, min(dur_ns) AS low, greatest(1, ceil((quantile_cont(dur_ns, 0.99) - min(dur_ns) + 1)
-            / {bins})::BIGINT) AS width, max(dur_ns) AS high, sum(dur_ns) AS total_ns, count(*) AS of
-        FROM event GROUP BY name
-    )
-    SELECT name, low + bin * width AS from_ns,
-        CASE WHEN bin < {bins} THEN low + (bin + 1) * width ELSE high + 1 END AS to_ns, events,
-        events / of AS share_ratio, repeat('█', round(40 * events / max(events) OVER (PARTITION BY name))::INTEGER)
-            AS bar
-    FROM (
-        SELECT name, least({bins}, (dur_ns - low) // width) AS bin, any_value(low) AS low,
-            any_value(width) AS width, any_value(high) AS high, any_value(total_ns) AS total_ns,
-            any_value(of) AS of, count(*) AS events
-        FROM event JOIN bounds USING (name) GROUP BY ALL
-    )
-    ORDER BY total_ns DESC, name, bin
-"""
 
 
 @question(
@@ -107,13 +81,10 @@ _HISTOGRAM = """
     _COLUMNS,
     rests_on=("host-times", "devices", "device-work", "device-times", "steps"),
     about="events",
-    parameters=(
-        by_form("`trend` for a row a rank and name, `histogram` for durations in 20 bins", "trend", "histogram"),
-        Parameter("of", "text", "what is looked at", "kernel", tuple(_EVENTS)),
-    ),
+    parameters=(Parameter("of", "text", "what is looked at", "kernel", tuple(_EVENTS)),),
     fills="Record more steps.",
 )
-def drift(scope: Scope, by: str = "trend", of: str = "kernel") -> pa.Table:
+def drift(scope: Scope, of: str = "kernel") -> pa.Table:
     """Whether durations change over the recording, as they do when a device lowers its clocks, a cache
     fills or a list grows. Rows that change most time come first. `--name` asks about some kernels or
     operators.
@@ -133,19 +104,14 @@ def drift(scope: Scope, by: str = "trend", of: str = "kernel") -> pa.Table:
     one that changes most, the cause may be common to them, such as clocks, power or temperature (`stepscope counters` shows
     them where they were recorded). One kernel alone may have grown with its input. Communication kernels also wait, and
     are not in it.
-
-    **Histogram.** Durations of all asked ranks in 20 bins of equal width up to their 99th percentile, and
-    one bin for what is beyond.
     """
     from stepscope.analysis.counted import COUNTED_STEPS
 
     asked = {"counted": COUNTED_STEPS, "events": _EVENTS[of]}
-    if by == "histogram":
-        return scope.sql(f"SELECT {', '.join(_OF_BINS)} FROM ({_HISTOGRAM.format(**asked, bins=_BINS)})")
     rows = list(_rows(scope, asked))
     rows.sort(key=_importance)
     told = (row for row in rows if row["trend"] is not None)
-    return noted(answer_dicts(_COLUMNS, told, _OF_TREND), _note(rows, of))
+    return noted(answer_dicts(_COLUMNS, told), _note(rows, of))
 
 
 def _importance(row: Row) -> tuple[bool, float, int, str]:

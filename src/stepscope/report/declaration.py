@@ -44,7 +44,7 @@ def page_declaration(question: Question) -> dict[str, Any]:
     for column, shown in zip(question.columns, declared["columns"], strict=True):
         shown |= _as_data(column, "shown", "sums", "advises", "moment", "kernels")
     for parameter, taken in zip(question.parameters, declared["parameters"], strict=True):
-        taken |= _as_data(parameter, "form", "during")
+        taken |= _as_data(parameter, "form", "picks")
     filters = filters_of(question)
     return declared | {
         "explanation": inspect.cleandoc(question.explanation),

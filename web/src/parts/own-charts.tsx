@@ -6,6 +6,7 @@ import { bytesText, countText, NOT_MEASURED, numberText, tickText } from "../for
 import type { Reply, Row, Value } from "../source/source";
 import { type Columns, intervals } from "../table/intervals";
 import { ColumnsChart } from "./columns-chart";
+import { Durations } from "./durations";
 import { IntervalChart } from "./interval-chart";
 import { axes, LINE_COLOURS, Plot } from "./plot";
 
@@ -165,6 +166,7 @@ const SPREADS: Readonly<Record<string, readonly Spread[]>> = {
 export function ownChart(reply: Reply) {
   const { question, columns, rows } = reply.answer;
   const has = (column: string) => columns.some((one) => one.name === column);
+  if (question === "durations") return <Durations reply={reply} />;
   const stack = STACKS[question];
   if (stack !== undefined && has(stack.needs) && rows.some((row) => isStacked(stack, row)))
     return <StackedRows stack={stack} rows={rows} />;

@@ -8,6 +8,7 @@ import { type Fit, fitted } from "../table/fit";
 import { type Group, grouped, shareColumn } from "../table/groups";
 import { filtered, matcher, nextSort, parseSort, sorted, sortText } from "../table/rows";
 import { spotOf, spotState } from "../timeline/address";
+import { RowDurations } from "./durations";
 import { TableTools } from "./table-tools";
 import { useWidth } from "./width";
 import { Words } from "./words";
@@ -165,6 +166,7 @@ export function AnswerTable({ reply, prefix = "" }: Props) {
                 open === line && (
                   <tr key={`${line} values`} class="values">
                     <td colSpan={visible.length}>
+                      <RowDurations question={answer.question} row={row} />
                       <RowValues question={answer.question} columns={columns} titles={titles} row={row} />
                     </td>
                   </tr>

@@ -10,6 +10,7 @@ import {
   type RowOf,
   replyKey,
   type Source,
+  type Value,
   withoutDefaults,
 } from "./source";
 import type { Layout, TimelineAnswers } from "./timeline";
@@ -75,13 +76,13 @@ export class EmbeddedSource implements Source {
     const key = replyKey(recording, question, asked);
     const packed = this.#block.replies[key];
     if (packed === undefined) {
-      const moment = declared?.parameters.find((one) => one.during && one.name in asked);
-      if (moment === undefined) throw this.#absent(question, declared, asked, this.#left.get(key));
-      const { [moment.name]: at, ...others } = asked;
-      const lasting = during(await this.ask(recording, question, others), moment, Number(at), () =>
+      const picking = declared?.parameters.find((one) => one.picks && one.name in asked);
+      if (picking === undefined) throw this.#absent(question, declared, asked, this.#left.get(key));
+      const { [picking.name]: value, ...others } = asked;
+      const some = picked(await this.ask(recording, question, others), picking, value, () =>
         this.#command(question, declared, asked),
       );
-      return lasting as Reply<RowOf<Q>>;
+      return some as Reply<RowOf<Q>>;
     }
     let reply = this.#asked.get(key);
     if (reply === undefined) {
@@ -129,15 +130,23 @@ export class EmbeddedSource implements Source {
   }
 }
 
-/** Of the rows that a report holds those that last over a moment; where it does not hold all, it says so. */
-function during(reply: Reply, moment: DeclaredParameter, at: number, command: () => string): Reply {
+/** Of the rows that a report holds those that a value picks; where it does not hold all, it says so. */
+function picked(
+  reply: Reply,
+  { picks }: DeclaredParameter,
+  value: Value | undefined,
+  command: () => string,
+): Reply {
   const { answer, rows_total: total } = reply;
-  const [since, until] = moment.during ?? ["", ""];
-  const rows = answer.rows.filter(
-    (row) => Number(row[since] ?? -Infinity) <= at && at < Number(row[until] ?? Infinity),
+  const [since = "", until] = picks ?? [];
+  const rows = answer.rows.filter((row) =>
+    until === undefined
+      ? row[since] === value
+      : Number(row[since] ?? -Infinity) <= Number(value) && Number(value) < Number(row[until] ?? Infinity),
   );
   const held = answer.rows.length;
-  const missing = `These are among the first ${held.toLocaleString("en")} of ${total.toLocaleString("en")} rows, which are in this report. All that were alive then: \`${command()}\``;
+  const all = until === undefined ? `All of ${value}` : "All that were alive then";
+  const missing = `These are among the first ${held.toLocaleString("en")} of ${total.toLocaleString("en")} rows, which are in this report. ${all}: \`${command()}\``;
   const note = held < total ? [answer.note, missing].filter(Boolean).join(" ") : answer.note;
   return {
     ...reply,

@@ -45,7 +45,7 @@ describe("a report's data", () => {
   });
 
   it("picks the rows that last over a moment, and says where it does not hold all", async () => {
-    const parameter = { name: "at_ns", default: null, during: ["made_ns", "released_ns"] };
+    const parameter = { name: "at_ns", default: null, picks: ["made_ns", "released_ns"] };
     const rows = [
       { bytes: 4, made_ns: null, released_ns: 20 },
       { bytes: 3, made_ns: 10, released_ns: null },
@@ -71,6 +71,23 @@ describe("a report's data", () => {
     expect((await at(10, 4)).answer.note).toBeUndefined();
     expect((await at(10, 5)).answer.note).toBe(
       "These are among the first 4 of 5 rows, which are in this report. All that were alive then: `stepscope allocations SRC --at-ns 10`",
+    );
+  });
+
+  it("picks the rows that have a value", async () => {
+    const rows = [{ name: "aten::mm" }, { name: "aten::mm " }, { name: null }];
+    const reply = { answer: { rows }, said: [], rows_total: 4, labels: {} };
+    const parameters = [{ name: "called", default: null, picks: ["name"] }];
+    const source = new EmbeddedSource(
+      await block({
+        declarations: [{ name: "durations", parameters }],
+        replies: { '[["1"],"durations",[]]': await deflated(JSON.stringify(reply)) },
+      }),
+    );
+    const { answer } = await source.ask("1", "durations", { called: "aten::mm" });
+    expect(answer.rows).toEqual([{ name: "aten::mm" }]);
+    expect(answer.note).toBe(
+      "These are among the first 3 of 4 rows, which are in this report. All of aten::mm: `stepscope durations SRC --called aten::mm`",
     );
   });
 

@@ -64,8 +64,11 @@ export interface DeclaredParameter {
   readonly choices: readonly string[];
   /** Whether its choices are different answers, each of which a report holds. */
   readonly form: boolean;
-  /** Of a moment that picks the rows which last over it: the columns that say from when and until when one lasts. */
-  readonly during: readonly [string, string] | null;
+  /**
+   * Of a value that picks some of the rows as they are: the column that has it, or, of a moment, those that say from when
+   * and until when a row lasts.
+   */
+  readonly picks: readonly [string] | readonly [string, string] | null;
 }
 
 export interface Declaration {

@@ -22,6 +22,6 @@ export function partsOf(declared: Declaration, by: string): DeclaredParameter[] 
       default: null,
       choices: [],
       form: false,
-      during: null,
+      picks: null,
     }));
 }

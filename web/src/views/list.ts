@@ -185,6 +185,7 @@ const MADE_FROM: Readonly<Record<string, readonly string[]>> = {
   ...from(DEVICE, "priorities prof queue short-kernels tensor-cores utilization"),
   ...from(CALLS, "api-summary synchronizations"),
   ...from(EVENTS, "annotations what-if"),
+  ...from([...EVENTS, "step"], "durations"),
   ...from(["counter", "kernel_metric"], "counters"),
   ...from(["counter kind"], "device-metrics"),
   ...from(["host_metric"], "host-metrics snapshot"),

@@ -1,0 +1,106 @@
+"""`durations`: how the durations of the single events of a name are spread."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepscope.analysis.counted import COUNTED_STEPS
+from stepscope.analysis.recording import WORK
+from stepscope.answers.declare import Column, Parameter, by_form, question
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stepscope.answers.scope import Scope
+
+_BINS = 20
+"""At most; of few events the rule of Rice makes fewer."""
+_EVENTS = {
+    "operator": ("host_event", "kind = 'operator'"),
+    "annotation": ("host_event", "kind = 'annotation' AND role IS DISTINCT FROM 'step'"),
+    "runtime": ("host_event", "kind = 'runtime'"),
+    "device": ("device_event", WORK),
+}
+"""By form, the table of its events and which of them."""
+_CUT = "SELECT * FROM {every} AS event SEMI JOIN {table} USING (rank, id)"
+"""Of what a window keeps, the durations that were recorded: to be cut does not make an event short."""
+_STEPS = f"""
+    SELECT rank, 'step' AS name, start_ns, end_ns - start_ns AS dur_ns
+    FROM step SEMI JOIN ({COUNTED_STEPS}) USING (rank, span, step)
+"""
+_HISTOGRAM = f"""
+    WITH event AS ({{events}}),
+    timed AS (
+        SELECT name, dur_ns, count(*) AS alike, min((start_ns, rank)) AS first
+        FROM event WHERE name = $called OR $called IS NULL GROUP BY name, dur_ns
+    ),
+    named AS (
+        SELECT name, min(dur_ns) AS shortest, max(dur_ns) + 1 AS end_ns, greatest(min(dur_ns), 1) AS unit,
+            least({_BINS}, ceil(2 * cbrt(sum(alike))))::BIGINT AS bins, sum(alike) AS everyone, sum(dur_ns * alike) AS all_ns
+        FROM timed GROUP BY name
+    ),
+    edged AS (
+        SELECT name, everyone, all_ns, list_sort(list_distinct(list_concat([shortest, end_ns], list_transform(
+            range(1, bins),
+            lambda edge: greatest(shortest, least(end_ns, floor(unit * pow(end_ns / unit, edge / bins))::BIGINT))
+        )))) AS edges
+        FROM named
+    ),
+    bin AS (SELECT name, everyone, all_ns, unnest(edges[:-2]) AS from_ns, unnest(edges[2:]) AS to_ns FROM edged)
+    SELECT timed.name, from_ns, to_ns, sum(alike)::BIGINT AS count, sum(alike) / everyone AS count_share_ratio,
+        sum(dur_ns * alike)::BIGINT AS total_ns, sum(dur_ns * alike) / nullif(all_ns, 0) AS share_ratio,
+        arg_max(first[2], dur_ns) AS rank, arg_max(first[1], dur_ns) AS start_ns, max(dur_ns) AS dur_ns
+    FROM timed ASOF JOIN bin ON timed.name = bin.name AND timed.dur_ns >= bin.from_ns
+    GROUP BY timed.name, from_ns, to_ns, everyone, all_ns ORDER BY all_ns DESC, timed.name, from_ns
+"""
+
+
+@question(
+    "durations",
+    "How long do the single calls, kernels or steps of a name take: how many take how long?",
+    (
+        Column("name", "text", "name of the operator, range, call, kernel, copy or fill", kernels=True),
+        Column("from_ns", "int", "durations from here on", sums=True),
+        Column("to_ns", "int", "and below", sums=True),
+        Column("count", "int", "how many lasted so long", "count", sums=True),
+        Column("count_share_ratio", "float", "their part of all of the name"),
+        Column("total_ns", "int", "summed duration"),
+        Column("share_ratio", "float", "its part of the summed duration of all of the name"),
+        Column("rank", "int", "rank of the longest of them, of several the first to start", shown=False),
+        Column("start_ns", "int", "when that one starts, since the start of the run", shown=False, moment=True),
+        Column("dur_ns", "int", "how long it lasts", shown=False),
+    ),
+    rests_on=("host-times", "devices", "device-work", "device-times", "steps"),
+    about={"operator": "events", "annotation": "events", "runtime": "events", "device": "events", "step": "recording"},
+    across_ranks=True,
+    parameters=(
+        by_form(
+            "of what: operators on the host; named ranges; calls to the device's runtime and driver; kernels, copies and "
+            "fills; or steps",
+            *_EVENTS,
+            "step",
+        ),
+        Parameter("called", "text", "only what is called exactly this", picks=("name",)),
+    ),
+    fills="Record with torch.profiler.ProfilerActivity.CPU and CUDA (or XPU, ...).",
+)
+def durations(scope: Scope, by: str = "operator", called: str | None = None) -> pa.Table:
+    """A histogram a name, of all asked ranks together, the names with the largest summed duration first. `kernels` and
+    `operators` have their means; whether these stand for a single call, or for two kinds of calls and a slow first one, is
+    seen here.
+
+    From the shortest to the longest duration of a name go 2∛n bins for n events (the rule of Rice), 20 at most, each by the
+    same factor wider than the one before, so that a call that took a thousand times as long leaves the others apart. Edges
+    are whole nanoseconds: from `from_ns` on, and below `to_ns`. Bins without any are left out. With `--json`, or by
+    `--columns`, each bin names its longest event, by rank, start and duration.
+
+    An operator's duration is that on the host, with all that ran inside it; one inside another of its name is a call of its
+    own. What a CUDA graph replays was not called again, and counts among kernels alone. Steps are those that count in
+    means. With `--window` an event that reaches out of it counts in full: to be cut does not make it short.
+    """
+    events = _STEPS
+    if by != "step":
+        table, kind = _EVENTS[by]
+        kept = table if scope.part.window is None else f"({_CUT.format(every=scope.every(table), table=table)})"
+        events = f"SELECT rank, name, start_ns, dur_ns FROM {kept} WHERE {kind}"
+    return scope.sql(_HISTOGRAM.format(events=events), {"called": called})
