@@ -332,7 +332,7 @@ def test_pip_installs_the_same(example, tmp_path):
 
     def files(folder: Path) -> set[str]:
         package = folder / "stepscope_example"
-        return {path.relative_to(package).as_posix() for path in package.rglob("*.*")}
+        return {path.relative_to(package).as_posix() for path in package.rglob("*.*") if path.suffix != ".pyc"}
 
     def entries(folder: Path) -> list[str]:
         (path,) = folder.glob("stepscope_example-*.dist-info/entry_points.txt")
