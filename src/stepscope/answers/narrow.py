@@ -105,9 +105,9 @@ def kept_tables(scope: Complete, part: Part) -> dict[str, pa.Table]:
     }
 
 
-def narrowing_views(part: Part) -> dict[str, str]:
-    """The rows of each table that a part narrows, as SQL over `every_NAME`, its complete rows, and over
-    the temporary tables. In the order in which they can be made: later ones use earlier ones.
+def narrowing_views(scope: Complete, part: Part) -> dict[str, str]:
+    """The rows of each table that a part narrows, as SQL over its complete rows and over the temporary tables. In the
+    order in which they can be made: later ones use earlier ones.
 
     The bytes of what the window cuts are shared out by time. A module is kept for what is kept of it
     or of its parts.
@@ -118,25 +118,25 @@ def narrowing_views(part: Part) -> dict[str, str]:
             SELECT e.* REPLACE ({times}, kept.self_ns AS self_ns, kept.parent_id AS parent_id,
                 kept.depth AS depth, kept.recursive AS recursive, kept.device_ns AS device_ns,
                 kept.device_self_ns AS device_self_ns)
-            FROM every_host_event AS e JOIN {HOST} AS kept ON (kept.rank, kept.id) = (e.rank, e.id)
+            FROM {scope.every("host_event")} AS e JOIN {HOST} AS kept ON (kept.rank, kept.id) = (e.rank, e.id)
         """,
         "device_event": f"""
             SELECT e.* REPLACE ({times}, CASE WHEN kept.dur_ns = e.dur_ns THEN e.bytes
                 ELSE (e.bytes::HUGEINT * kept.dur_ns // e.dur_ns)::BIGINT END AS bytes)
-            FROM every_device_event AS e JOIN {DEVICE} AS kept ON (kept.rank, kept.id) = (e.rank, e.id)
+            FROM {scope.every("device_event")} AS e JOIN {DEVICE} AS kept ON (kept.rank, kept.id) = (e.rank, e.id)
         """,
-        "module": """
+        "module": f"""
             WITH RECURSIVE kept AS (
                 SELECT rank, span, module_id FROM host_event WHERE module_id IS NOT NULL
                 UNION SELECT rank, span, module_id FROM device_event WHERE module_id IS NOT NULL
-                UNION SELECT rank, span, parent_id FROM every_module JOIN kept
+                UNION SELECT rank, span, parent_id FROM {scope.every("module")} JOIN kept
                     USING (rank, span, module_id) WHERE parent_id IS NOT NULL
             )
-            SELECT every_module.* FROM every_module SEMI JOIN kept USING (rank, span, module_id)
+            FROM {scope.every("module")} SEMI JOIN kept USING (rank, span, module_id)
         """,
     }
-    for name, table in TABLES.items():
-        conditions = []
+    for name in scope.store.filled():
+        table, conditions = TABLES[name], []
         if table.describes:
             conditions.append(table.describing("SELECT (rank, id) FROM {events}"))
         if part.window is not None and "time_ns" in table.column_names:
@@ -144,9 +144,9 @@ def narrowing_views(part: Part) -> dict[str, str]:
         if name == "memory_event" and (part.name is not None or part.under is not None):
             conditions.append(f"(rank, operator_id) IN (SELECT (rank, id) FROM {HOST})")
         if conditions:
-            views[name] = f"FROM every_{name} WHERE {' AND '.join(conditions)}"
+            views[name] = f"FROM {scope.every(name)} WHERE {' AND '.join(conditions)}"
     if part.window is not None:
-        views |= _steps_in(*part.window)
+        views |= _steps_in(scope, *part.window)
     return views
 
 
@@ -210,7 +210,7 @@ def why_nothing(scope: Complete) -> str:
     )
 
 
-def _steps_in(start: int, end: int) -> dict[str, str]:
+def _steps_in(scope: Complete, start: int, end: int) -> dict[str, str]:
     """Steps cut to a window, and a note to the answers that rest on them where one is."""
     cut = ", ".join(
         f"greatest(least({edge}, {end}), {start}) AS {edge}"
@@ -221,16 +221,16 @@ def _steps_in(start: int, end: int) -> dict[str, str]:
     return {
         "step": f"""
             SELECT * REPLACE ({cut}, complete AND NOT {is_cut} AS complete)
-            FROM every_step WHERE {inside}
+            FROM {scope.every("step")} WHERE {inside}
         """,
         "data_check": f"""
-            FROM every_data_check UNION ALL BY NAME
+            FROM {scope.every("data_check")} UNION ALL BY NAME
             SELECT rank, span, '{CUT_BY_WINDOW}' AS "check", 'note' AS severity, count(*) AS count,
                 'steps' AS affects, 'the window cuts step '
                 || string_agg(step::VARCHAR, ' and ' ORDER BY start_ns)
                 || ': times are those of the part inside, and means leave it out where another step is '
                 || 'complete' AS explanation
-            FROM every_step WHERE {inside} AND {is_cut} AND rule <> 'whole recording'
+            FROM {scope.every("step")} WHERE {inside} AND {is_cut} AND rule <> 'whole recording'
             GROUP BY rank, span
         """,
     }

@@ -94,6 +94,7 @@ class Scope:
         self._conditions: dict[str, str] = {}
         self._once: dict[Hashable, Any] = {}
         self._held: dict[str, bool] = {}
+        self._complete: set[str] = set()
         self._found: dict[Hashable, Any] | None = None
         self._found_bytes = 0
         self._kept: Kept | None = None
@@ -151,7 +152,13 @@ class Scope:
         """The name under which SQL finds the rows of a table that the asked ranks and steps have,
         whatever part of them is asked for: what a kept event leads to need not be kept itself.
         """
-        return f"every_{table}" if self.part else table
+        if not self.part:
+            return table
+        name = f"every_{table}"
+        if name not in self._complete:
+            self._cursor.execute(f"CREATE TEMP VIEW {name} AS {self.complete_rows(table, self.ranks)}")
+            self._complete.add(name)
+        return name
 
     def complete_rows(self, table: str, ranks: Iterable[int]) -> str:
         """The SELECT that reads what the asked steps have of a table on these ranks, from their files
@@ -161,12 +168,10 @@ class Scope:
         return f"SELECT * FROM ({rows}) WHERE {self._conditions.get(table, 'true')}"
 
     def _narrow(self, part: Part) -> None:
-        """Puts what is kept of the events before the tables, whose rows stay there as `every_NAME`."""
+        """Puts what is kept of the events before the tables, whose complete rows `every` names."""
         # Imported here: most questions are asked of everything, and need none of link.
         from stepscope.answers.narrow import kept_tables, named_nothing, narrowing_views
 
-        for name in TABLES:
-            self._cursor.execute(f"CREATE TEMP VIEW every_{name} AS {self.complete_rows(name, self.ranks)}")
         tables = kept_tables(self, part)
         if not any(kept.num_rows for kept in tables.values()):
             self.lacks = named_nothing(self)
@@ -174,7 +179,7 @@ class Scope:
             self._cursor.register("kept_rows", kept)
             self._cursor.execute(f"CREATE TEMP TABLE {name} AS FROM kept_rows")
             self._cursor.unregister("kept_rows")
-        for name, rows in narrowing_views(part).items():
+        for name, rows in narrowing_views(self, part).items():
             self._cursor.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS {rows}")
 
     def _shadow(self, filters: dict[str, str]) -> None:

@@ -11,7 +11,7 @@ import os
 import re
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
@@ -77,6 +77,7 @@ class Store:
         self._beside = threading.Lock()
         self._showing = threading.Lock()
         self._shown: set[str] = set()
+        self._filled: Collection[str] = ()
         self._files: dict[str, dict[int, list[StoredFile]]] = {}
         self._compared: set[tuple[str, int]] = set()
         self._renew: Callable[[], None] | None = None
@@ -121,7 +122,7 @@ class Store:
         check_directory_name(path)
         facts = read_store_file(path)
         store = cls(directory=path, facts=facts)
-        store._files = _by_table(listed_files(path, facts))
+        store._filled = store._files = _by_table(listed_files(path, facts))
         if "rank" not in store._files:
             raise damaged_store(path, "it has no rank")
         store.ranks = tuple(sorted(store._files["rank"]))
@@ -184,7 +185,8 @@ class Store:
         connection = _connect(None)
         store = cls(connection)
         try:
-            connection.execute("".join(table.create_statement() for table in TABLES.values()))
+            store._filled = complete.keys()
+            store.show_tables(complete)
             for name, table in complete.items():
                 connection.register("literal_rows", table)
                 connection.execute(f"INSERT INTO {name} SELECT * FROM literal_rows")
@@ -205,23 +207,28 @@ class Store:
         return fetch_arrow(self._connection, text, params)
 
     def show_tables(self, names: Iterable[str] = TABLES) -> None:
-        """Makes views of tables (of all by default), which takes a millisecond for each.
+        """Makes tables known to queries (all by default), which takes up to a millisecond for each: views of files, or
+        tables in memory.
 
         Raises:
             StoreError: the files of one cannot be read.
         """
-        if self.directory is None:
-            return
-        import duckdb
-
         with self._showing:
-            new = [name for name in names if name not in self._shown]
+            new = [TABLES[name] for name in names if name not in self._shown]
+            if not new:
+                return
+            import duckdb
+
             try:
                 with self._connection.cursor() as cursor:
-                    for name in new:
-                        cursor.execute(f"CREATE VIEW {name} AS {self.select_text(TABLES[name])}")
-                        self._shown.add(name)
+                    for table in new:
+                        in_memory = self.directory is None
+                        view = f"CREATE VIEW {table.name} AS {self.select_text(table)}"
+                        cursor.execute(table.create_statement() if in_memory else view)
+                        self._shown.add(table.name)
             except (duckdb.Error, *_UNREADABLE) as error:
+                if self.directory is None:
+                    raise
                 raise self._unreadable(self.directory, error) from None
 
     def _unreadable(self, path: Path, error: Exception) -> StoreError:
@@ -317,8 +324,8 @@ class Store:
             raise damaged_store(self.directory, f"its skipped files: {error}") from None
 
     def may_have(self, table: str) -> bool:
-        """Whether a table may have rows; of rows in memory any may."""
-        return self.directory is None or table in self._files
+        """Whether a table has rows, perhaps of other ranks."""
+        return table in self._filled
 
     def stored_bytes(self, table: str) -> int:
         """What the files of a table take; 0 for none, and for rows in memory."""
@@ -327,10 +334,7 @@ class Store:
 
     def filled(self) -> tuple[str, ...]:
         """The tables that have rows."""
-        if self.directory is not None:
-            return tuple(name for name in TABLES if self._files.get(name))
-        with self.cursor() as cursor:
-            return tuple(name for name in TABLES if cursor.execute(f"FROM {name} LIMIT 1").fetchall())
+        return tuple(filter(self.may_have, TABLES))
 
     @cached_property
     def kept(self) -> Kept | None:
@@ -380,7 +384,7 @@ class Store:
     def select_text(self, table: SchemaTable, ranks: Iterable[int] | None = None) -> str:
         """The SELECT that reads a table of chosen ranks (all by default) with its times moved."""
         chosen = self.ranks if ranks is None else tuple(ranks)
-        if self.directory is None:
+        if self.directory is None and table.name in self._filled:
             listed = ", ".join(map(str, chosen)) or "NULL"
             return f"SELECT * FROM memory.main.{table.name} WHERE rank IN ({listed})"
         by_rank = self._files.get(table.name, {})
