@@ -244,7 +244,10 @@ def test_what_counters_do_not_tell_of_a_kernel_is_said_and_nothing_is_compared(a
     assert (row["bound"], row["attainable_ratio"]) == (None, None)
 
 
-def test_counters_without_a_recording_have_no_operators(answer):
-    empty = answer("roofline", _report(("k", 10_000, REPORT)))
-    assert empty.rows() == []
-    assert "`stepscope roofline --by kernel` has what was counted of each kernel" in empty.note
+@pytest.mark.parametrize("by", ["operator", "module"])
+def test_of_counters_without_a_recording_rows_are_kernels_and_the_note_says_so(answer, by):
+    recorded = _report(("k", 10_000, REPORT))
+    given, of_kernels = answer("roofline", recorded, by=by), answer("roofline", recorded, by="kernel")
+    assert given.rows() == of_kernels.rows() != []
+    assert "A row is a kernel" in given.note
+    assert "A row is a kernel" not in of_kernels.note

@@ -58,10 +58,7 @@ _MEASURED = (
     "flops_of_model", "bytes_of_model",
 )  # fmt: skip
 """Columns of what counters counted, in the order of `Counted`."""
-_COUNTERS_ALONE = (
-    "Kernels were measured by counters and no recording lies beside them: there are no operators with their shapes. "
-    "`stepscope roofline --by kernel` has what was counted of each kernel, `stepscope metrics` what limits it."
-)
+_OF_KERNELS = "A row is a kernel: counters know of no operators and modules."
 _COUNTED_ALONE = (
     "No recording lies beside the counters: operations and bytes of device memory are those that they counted, times "
     "those of the measurement, peaks those of its clocks."
@@ -131,7 +128,7 @@ def roofline(
     `bytes_of_model` set them beside the formula; the note explains them where they are far apart: more bytes
     are read again or left unused in their sectors, fewer stayed in a cache. The picture draws a kernel's intensities at the three memories.
     A kernel was measured alone, with empty caches unless the profiler was told otherwise. Of such a report without a
-    trace beside it, `--by kernel` has what was counted alone, under the peaks of the clocks at which it was measured.
+    trace beside it, the rows are kernels, with what was counted alone, under the peaks of the clocks at which it was measured.
 
     TraceLens, for the same trace, adds one operation for each element of a biased product, leaves
     out the logarithms that attention stores for backward, counts 8 operations for each element of
@@ -143,14 +140,16 @@ def roofline(
     from stepscope.analysis.operators.work import device_work_of
 
     asked = conventions(causal)
+    if alone := _has_counters_alone(scope):
+        note = _COUNTED_ALONE if by == "kernel" else f"{_COUNTED_ALONE} {_OF_KERNELS}"
+        by = "kernel"
     names = [
         c.name
         for c in _COLUMNS
         if (by == "operator" or not c.name.startswith("input_")) and (measured or c.name not in _MEASURED)
     ]
-    if _has_counters_alone(scope):
-        counted = _rows_of_counters(scope) if by == "kernel" else []
-        return noted(answer_dicts(_COLUMNS, counted, names), _COUNTED_ALONE if counted else _COUNTERS_ALONE)
+    if alone:
+        return noted(answer_dicts(_COLUMNS, _rows_of_counters(scope), names), note)
     found = device_work_of(scope, asked)
     roofs = roofs_of(found.variants, limits, asked)
     rows = sorted(
