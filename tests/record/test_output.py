@@ -5,6 +5,7 @@ import json
 import signal
 import subprocess
 import sys
+import tempfile
 import warnings
 from pathlib import Path
 from typing import BinaryIO
@@ -127,3 +128,19 @@ def test_a_directory_that_cannot_be_is_known_before_the_job_runs(tmp_path: Path)
         warn_unusable(tmp_path / "to be made" / "out")
     [warning] = told
     assert f"{tmp_path / 'file'} is not a directory" in str(warning.message)
+
+
+def test_looking_for_a_place_raises_nothing_where_none_can_be_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_usable() -> str:
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
+
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(tempfile, "gettempdir", none_usable)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        warn_unusable(tmp_path / ("long" * 2000) / "out")  # a Path raises: the name is too long to be looked at
+        warn_unusable(tmp_path / "file" / "out")
+    [warning] = told
+    assert "nor is there a temporary directory" in str(warning.message)

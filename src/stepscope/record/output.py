@@ -38,14 +38,17 @@ def write_complete(path: Path, write: Callable[[BinaryIO], object], *, since_epo
 @cache
 def warn_unusable(directory: Path) -> None:
     """Warns, before a job runs for hours, where its files cannot go into `directory`."""
-    place = next((place for place in (directory, *directory.parents) if place.exists()), directory)
-    if place.is_dir() and os.access(place, os.W_OK | os.X_OK):
+    # Of os.path, which takes what cannot be looked at for absent, where a Path raises.
+    place = next((place for place in (directory, *directory.parents) if os.path.exists(place)), directory)  # noqa: PTH110
+    is_directory = os.path.isdir(place)  # noqa: PTH112
+    if is_directory and os.access(place, os.W_OK | os.X_OK):
         return
-    why = "cannot be written to" if place.is_dir() else "is not a directory"
-    warn_once(
-        f"nothing can be written to {directory}: {place} {why}; "
-        f"what is recorded goes to a new directory in {tempfile.gettempdir()}"
-    )
+    why = "cannot be written to" if is_directory else "is not a directory"
+    try:
+        instead = f"what is recorded goes to a new directory in {tempfile.gettempdir()}"
+    except OSError:
+        instead = "nor is there a temporary directory, so that what is recorded would be lost"
+    warn_once(f"nothing can be written to {directory}: {place} {why}; {instead}")
 
 
 def keep(
