@@ -161,6 +161,15 @@ def test_kernels_that_come_and_go_are_added_and_removed(opened):
     ]
 
 
+def test_that_the_step_stayed_the_same_is_said_where_its_kernels_changed(opened):
+    before, after = (opened(kernels([{"k": dur}, {"k": dur}])) for dur in (300, 400))  # in steps of 1000 ns each
+    table = diff(before, after, by="kernel")
+    assert of(table, "name", "verdict") == [("device work", "slower"), ("k", "slower")]
+    assert "The step itself, where work may hide other work: 1.000 µs → 1.000 µs, same (--by category)." in table.note
+    assert "The step itself" not in diff(before, after, by="category").note
+    assert "The step itself" not in diff(before, after, by="kernel", name="k").note
+
+
 def test_a_kernel_of_every_second_step_counts_half_per_step(opened):
     steps = [{"gemm": 100}, {"gemm": 100, "log": 40}]
     table = diff(opened(kernels(steps)), opened(kernels([{"gemm": 100}] * 2)), by="kernel")

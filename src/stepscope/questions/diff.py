@@ -12,7 +12,7 @@ from stepscope.analysis.recording import marks_steps
 from stepscope.answers.declare import Parameter, question
 from stepscope.answers.rows import noted
 from stepscope.answers.sound import sound_recordings
-from stepscope.compare.rows import COLUMNS, COUNTED_CALLS, PROFILED_STEP, set_beside
+from stepscope.compare.rows import COLUMNS, COUNTED_CALLS, PROFILED_STEP, finish, row_of, set_beside
 from stepscope.compare.settings import differing, settings_of
 from stepscope.compare.sides import ANSWERED_LIKE, Side, offered, read_side
 from stepscope.compare.throughput import throughput_compared
@@ -194,6 +194,7 @@ def _note(before: Side | Tree, after: Side | Tree, recordings: Sequence[Recordin
             for recording in recordings
             if (left_out := left_out_of_means(recording.scope))
         ]
+        words.append(_step_itself(recordings) if before.of == "device work" else "")
     if by == "phase":
         words.append(_measured_in_one(recordings))
         if all("category" in offered(recording.scope) for recording in recordings):
@@ -214,6 +215,19 @@ def _note(before: Side | Tree, after: Side | Tree, recordings: Sequence[Recordin
             else "No device was recorded: times are the host's self times."
         )
     return " ".join(filter(None, words))
+
+
+def _step_itself(recordings: Sequence[Recording]) -> str:
+    """What became of the step, in which work may hide other work; empty where the recordings have none, or of a part."""
+    if any(recording.scope.part or not marks_steps(recording.scope) for recording in recordings):
+        return ""
+    before, after = (read_side(recording.scope, "category").total for recording in recordings)
+    if before is None or after is None:
+        return ""
+    step = row_of("step", before, after)
+    finish(step, adds_up=True)
+    took = f"{time_text(step['before_ns'])} → {time_text(step['after_ns'])}"
+    return f"The step itself, where work may hide other work: {took}, {step['verdict']} (--by category)."
 
 
 def _without_profiler(recordings: Sequence[Recording]) -> str:
