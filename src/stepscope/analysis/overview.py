@@ -147,7 +147,7 @@ def _measure(scope: Scope) -> Times:
     times = Times(marked=marks_steps(scope))
     rank_steps: dict[int, list[int]] = {}
     with every_step(scope) as whole:
-        for ranks in rank_batches(scope.ranks):
+        for ranks in rank_batches(scope):
             steps, work = steps_of(scope, ranks), device_work(whole, ranks)
             for key, (begin, end) in recorded_times(whole, work, ranks).items():
                 if not times.marked and key in steps:

@@ -38,8 +38,10 @@ LAUNCH_NS = f"""
 """SQL: when the launch of a row of `device_event` started and ended. The end of a call that copies says
 nothing of when it was launched: such calls wait for the copy."""
 
-RANKS_AT_ONCE = 16
-"""Ranks whose events are held in memory together."""
+RANKS_AT_ONCE, EVENTS_AT_ONCE = 64, 4_000_000
+"""The most ranks whose events are held in memory together, and the most events, unless one rank has more."""
+
+_EVENTS = "SELECT rank, coalesce(sum(events_kept), 0)::BIGINT AS events FROM source GROUP BY rank"
 
 
 @contextmanager
@@ -88,10 +90,25 @@ def asked_times(scope: Scope, whole: Scope, device: Recordings, ranks: str) -> R
     return {key: {"start_ns": ends[:1], "end_ns": ends[1:]} for key, ends in clipped.items() if ends[0] < ends[1]}
 
 
-def rank_batches(ranks: Sequence[int]) -> Iterator[str]:
-    """SQL conditions that let every rank through once, a few ranks at a time."""
-    for first in range(0, len(ranks), RANKS_AT_ONCE):
-        yield f"rank IN ({', '.join(map(str, ranks[first : first + RANKS_AT_ONCE]))})"
+def rank_batches(scope: Scope, ranks: Sequence[int] | None = None) -> Iterator[str]:
+    """SQL conditions that let each of some ranks (all in scope by default) through once, a few ranks at a time: each
+    query costs as much as reading some thousand events."""
+    events = scope.once(_EVENTS, lambda: {row["rank"]: row["events"] for row in scope.sql(_EVENTS).to_pylist()})
+    batch: list[int] = []
+    held = 0
+    for rank in scope.ranks if ranks is None else ranks:
+        own = events.get(rank, 0)
+        if batch and (len(batch) == RANKS_AT_ONCE or held + own > EVENTS_AT_ONCE):
+            yield _among(batch)
+            batch, held = [], 0
+        batch.append(rank)
+        held += own
+    if batch:
+        yield _among(batch)
+
+
+def _among(ranks: Sequence[int]) -> str:
+    return f"rank IN ({', '.join(map(str, ranks))})"
 
 
 def groups(columns: Columns, *keys: str) -> dict[tuple[int, ...], Columns]:

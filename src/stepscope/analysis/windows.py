@@ -61,7 +61,7 @@ def devices_in_windows(
         work_of: reads the device events of some ranks, by rank and span.
     """
     everything = scope.steps is None and not scope.part
-    for ranks in rank_batches(scope.ranks):
+    for ranks in rank_batches(scope):
         chosen = steps_of(scope, ranks)
         device = work_of(whole, ranks)
         recorded = recorded_times(whole, device, ranks) if by == "time" and everything else {}
@@ -80,7 +80,7 @@ def devices_looked_at(scope: Scope, whole: Scope, *, each_step: bool) -> Iterato
         whole: its ranks with everything (`every_step`).
         each_step: whether each step is a window; else the asked ones, or all that the device did.
     """
-    for ranks in rank_batches(scope.ranks):
+    for ranks in rank_batches(scope):
         device = device_work(whole, ranks)
         asked = steps_of(scope, ranks) if each_step else asked_times(scope, whole, device, ranks)
         for key, work in device.items():

@@ -102,7 +102,7 @@ def slowed(scope: Scope) -> Slowing:
     if window is not None:
         inside = f"start_ns >= {window[0]} AND start_ns + dur_ns <= {window[1]}"
     with every_step(scope) as whole:
-        for ranks in rank_batches(scope.ranks):
+        for ranks in rank_batches(scope):
             work = device_work(whole, ranks)
             if not any((own["work"] == COMMUNICATION).any() for own in work.values()):
                 continue

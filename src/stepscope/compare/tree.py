@@ -124,11 +124,11 @@ def read_tree(scope: Scope) -> Tree:
     with every_step(scope) as whole:
         if whole.value(f"SELECT EXISTS (SELECT 1 FROM device_event WHERE {WORK})"):
             root = Node("step", "step")
-            for ranks in rank_batches(scope.ranks):
+            for ranks in rank_batches(scope):
                 _add_steps(root, scope, whole, ranks)
             return Tree("step", root, steps)
     root = Node("step", "host work")
-    for ranks in rank_batches(scope.ranks):
+    for ranks in rank_batches(scope):
         _add_rows(root, scope, _HOST_LEAVES, ranks)
     _apart(root)
     return Tree("host work", root, steps)

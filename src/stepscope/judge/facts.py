@@ -377,7 +377,7 @@ class Facts(Recorded):
         found = {}
         steps = {(b.rank, b.span): b.counted_windows for b in self.times.broken}
         with every_step(self.scope) as whole:
-            for ranks in rank_batches(self.scope.ranks):
+            for ranks in rank_batches(self.scope):
                 for key, own in launched_work(whole, ranks).items():
                     windows = steps.get(key) if self.has_steps else None
                     found[key] = find_gaps(own, KERNEL_WAIT_NS, windows)

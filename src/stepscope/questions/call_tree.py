@@ -170,7 +170,7 @@ def _tree(scope: Scope, threads: dict[tuple[int, int, int], int], waiting: set[T
     """The calls of all asked ranks, from the top, less those of `waiting`; below their threads where some are given."""
     those = ", ".join(str(tuple(one)) for one in sorted(waiting))
     but = f"AND (rank, span, thread) NOT IN ({those})" if waiting else ""
-    queries = (_CALLS.format(ranks=ranks, but=but) for ranks in rank_batches(scope.ranks))
+    queries = (_CALLS.format(ranks=ranks, but=but) for ranks in rank_batches(scope))
     return _together([_tree_of(scope.numpy(query), threads) for query in queries])
 
 

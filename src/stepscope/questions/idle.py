@@ -94,7 +94,7 @@ def idle(scope: Scope, kernel_wait_ns: int = 30_000) -> pa.Table:
     from stepscope.analysis.steps.gaps import find_gaps, frames_in, host_activity, launched_work
 
     def rows(whole: Scope) -> Iterator[tuple[Row, Gap | None]]:
-        for ranks in rank_batches(scope.ranks):
+        for ranks in rank_batches(scope):
             host, device = host_activity(whole, ranks), launched_work(whole, ranks)
             asked = asked_times(scope, whole, device, ranks)
             for key, work in device.items():

@@ -333,7 +333,7 @@ class _Waits:
         involved = np.unique(self.rows["rank"][np.concatenate([self.late, self.wait])]).tolist()
         began: dict[tuple[int, int], tuple[int, int]] = {}
         layers: dict[int, list[Intervals]] = {}
-        for ranks in rank_batches(involved):
+        for ranks in rank_batches(scope, involved):
             device = device_work(scope, ranks)
             depth = outer_depth(scope, ranks)
             host = recordings(scope.numpy(_HOST.format(ranks=ranks, depth=depth)))

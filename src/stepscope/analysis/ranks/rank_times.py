@@ -88,7 +88,7 @@ def rank_steps(scope: Scope) -> list[RankSteps]:
 def _rank_steps(scope: Scope) -> Iterator[RankSteps]:
     with every_step(scope) as whole:
         of_stages = pipelines(whole)
-        for ranks in rank_batches(scope.ranks):
+        for ranks in rank_batches(scope):
             steps, device = steps_of(scope, ranks), device_work(whole, ranks)
             marked, waits = marks_steps(scope), recordings(whole.numpy(_WAITS.format(ranks=ranks)))
             stages: Recordings = {}

@@ -135,7 +135,7 @@ def break_down_all(scope: Scope) -> list[Breakdown]:
         with every_step(scope) as whole:
             return [
                 broken
-                for ranks in rank_batches(scope.ranks)
+                for ranks in rank_batches(scope)
                 for broken in break_down(whole, steps_of(scope, ranks), device_work(whole, ranks), ranks)
             ]
 

@@ -68,7 +68,7 @@ def _by_device(facts: Facts) -> list[Row]:
     steps = {(broken.rank, broken.span): broken.counted_windows for broken in facts.times.broken}
     rows: list[Row] = []
     with every_step(facts.scope) as whole:
-        for ranks in rank_batches(facts.scope.ranks):
+        for ranks in rank_batches(facts.scope):
             for key, work in device_work(whole, ranks).items():
                 own = groups(work, "device")
                 windows = steps.get(key)
