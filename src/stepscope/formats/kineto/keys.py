@@ -24,6 +24,8 @@ Places = np.ndarray[Any, np.dtype[np.intp]]
 _BLOCK = 1 << 20
 """Bytes that are looked at at a time, so that what is made of them stays in the processor's caches."""
 
+_CONTEXT = 17
+"""Bytes before which no key is looked at: those of a context, and the quote behind them."""
 _CONTEXT_BITS = 22
 _MIX_NEAR = np.uint64(0xC2B2AE3D27D4EB4F)
 _MIX_FAR = np.uint64(0x9E3779B97F4A7C15)
@@ -40,7 +42,7 @@ _KEPT_SAMPLES = 8
 """Samples that are kept for later files: those of a job's ranks have the same keys, one behind the other."""
 _QUOTE, _COLON, _BACKSLASH, _OPENS, _CLOSES = b'":\\{}'
 _DEPTHS = 4
-"""Depths of objects that are told apart: an event's own keys, its arguments', and two more."""
+"""Depths of objects that are told apart, a power of two: an event's own keys, its arguments', and two more."""
 _NUMBERS = (n for n, kind in (fields.EVENT | fields.ARGS).items() if kind in ("BIGINT", "DOUBLE"))
 _NUMBER_KEY = re.compile(rb'"(?:%b)"\s*:\s*\Z' % "|".join(map(re.escape, _NUMBERS)).encode(), re.IGNORECASE)
 _BETWEEN = b" \t\r\n,"
@@ -136,7 +138,7 @@ class KnownKeys:
             spaced = spaced or bool(_BLANK_OR_QUOTE[letters[blank - 2]].any())
             ends = colons[before == _QUOTE]
             booleans = booleans or _may_have_booleans(letters, ends) or _may_have_booleans(letters, blank)
-            of_blocks.append(ends[np.searchsorted(ends, 17) :])
+            of_blocks.append(ends[np.searchsorted(ends, _CONTEXT) :])
             new |= self._has_new(text, letters, of_blocks[-1])
         sample = self._sample(text, letters, np.concatenate(of_blocks)) if new and text else b""
         return Keys(new, booleans and _has_booleans(text), sample, spaced)
@@ -215,7 +217,7 @@ class KnownKeys:
         there = np.zeros(_MOST_KEYS, dtype=np.int64)
         there[keys] = 1
         number = np.cumsum(there) - 1
-        own, depths = number[keys], _depths(letters, ends)
+        own, depths = number[keys], _depths(letters)
         pairs = (np.append(0, own[:-1]) * _DEPTHS + depths) * (number[-1] + 1) + own
         first = np.full(int(pairs.max()) + 1, -1)
         first[pairs[::-1]] = np.arange(len(pairs) - 1, -1, -1)
@@ -278,14 +280,28 @@ def _words(letters: Letters) -> Words:
     )
 
 
-def _depths(letters: Letters, places: Places) -> Places:
-    """How many objects are open at some places, modulo `_DEPTHS`; braces within strings open and close none."""
-    quotes = np.flatnonzero(letters == _QUOTE)
-    quotes = quotes[(letters[quotes - 1] != _BACKSLASH) | (letters[quotes - 2] == _BACKSLASH)]
-    braces = np.flatnonzero((letters == _OPENS) | (letters == _CLOSES))
-    braces = braces[np.searchsorted(quotes, braces) % 2 == 0]
-    depths = np.append(0, np.cumsum(np.where(letters[braces] == _OPENS, 1, -1)))
-    return depths[np.searchsorted(braces, places)] % _DEPTHS
+def _depths(letters: Letters) -> Places:
+    """How many objects are open, modulo `_DEPTHS`, at each `":` from the 17th byte on; braces within strings open and
+    close none.
+    """
+    of_blocks = []
+    within, depth = False, np.int8(0)
+    for low in range(0, len(letters), _BLOCK):
+        block = letters[low : low + _BLOCK]
+        found = np.flatnonzero((block == _QUOTE) | (block == _OPENS) | (block == _CLOSES)) + low
+        if not len(found):
+            continue
+        kind = letters[found]
+        quotes = kind == _QUOTE
+        key_ends = quotes & (letters.take(found + 1, mode="clip") == _COLON) & (found >= _CONTEXT - 1)
+        quotes &= (letters[found - 1] != _BACKSLASH) | (letters[found - 2] == _BACKSLASH)
+        in_string = np.logical_xor.accumulate(quotes) ^ within
+        opened = ((kind == _OPENS).astype(np.int8) - (kind == _CLOSES)) * ~in_string
+        # A byte that runs over loses a multiple of `_DEPTHS`.
+        depths = np.cumsum(opened, dtype=np.int8) + depth
+        of_blocks.append(depths[key_ends] & (_DEPTHS - 1))
+        within, depth = in_string[-1], depths[-1]
+    return np.concatenate(of_blocks).astype(np.intp)
 
 
 def _may_have_booleans(letters: Letters, colons: Places) -> bool:
