@@ -34,8 +34,7 @@ WIDTH = 1_100
 """Pixels: what a window of 1 440 leaves the timeline."""
 ASKED = 200
 SOURCE = {
-    "path": "generated", "format": "kineto", "bytes": 0, "events_kept": 0, "events_repaired": 0,
-    "events_dropped": 0, "truncated": False,
+    "path": "generated", "format": "kineto", "bytes": 0, "events_repaired": 0, "events_dropped": 0, "truncated": False,
 }  # fmt: skip
 
 
@@ -70,7 +69,7 @@ def write_store(directory: Path, events: int) -> Path:
     work = {name: np.concatenate(parts) for name, parts in device.items()}
     tables = {
         "rank": pa.Table.from_pylist([{"resolution_ns": 1, "rank_rule": "single"}]),
-        "source": pa.Table.from_pylist([SOURCE]),
+        "source": pa.Table.from_pylist([SOURCE | {"events_kept": count + device_rows * STREAMS}]),
         "thread": pa.Table.from_pylist(
             [{"thread": n, "pid": "1", "tid": str(n + 1), "kind": "thread"} for n in range(THREADS)]
         ),
