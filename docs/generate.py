@@ -196,9 +196,9 @@ def schema_page() -> str:
         'bytes, NULL means “not measured”. `stepscope sql SRC "SELECT ..."` queries them, and '
         "the answer to every [question](index.md) as `answer.NAME` (`answer.kernels`, "
         "`answer.device_time`), with the question's default parameters.\n",
-        "A store has a folder for each rank and in it a Parquet file for each table and span; of more than eight ranks, those with "
-        "little recorded are together in the folder of the first of them (`joined` in `store.json`). Its `store.json` lists "
-        "them with sizes and CRC-32s, and has a CRC-32 of itself; a file that it does not list is not read.\n",
+        "A store has a folder for each rank, with a Parquet file for each table and span. If there are more than eight "
+        "ranks, those with little recorded share the folder of the first of them (`joined` in `store.json`). "
+        "`store.json` lists the files with sizes and CRC-32s, and has a CRC-32 of itself. Other files are not read.\n",
     ]
     for found in TABLES.values():
         rows = [[f"`{c.name}`", c.sql_type, "" if c.nullable else "always", c.meaning] for c in found.columns]
@@ -262,8 +262,8 @@ def errors_page(source: Path = SOURCE) -> str:
         raise SystemExit("ERRORS: " + "; ".join(wrong))
     parts = [
         "# Errors\n",
-        "An error is one line that says what happened and one that says what to do. The word in brackets "
-        "at the end of the first line is its name on this page.\n",
+        "An error has a line that says what happened and a line that says what to do. The word in brackets "
+        "at the end of the first line is its heading on this page.\n",
     ]
     for slug, words in sorted(explained.items()):
         parts += [f"## {slug}\n", f"{words}\n"]
@@ -285,30 +285,30 @@ def check_paragraphs(check: Check) -> list[str]:
 def checks_page() -> str:
     parts = [
         "# Checks\n",
-        "Every import runs named checks of the recording's quality. Each has a severity (ok, note, "
-        "warning, error), a count and the kinds of evidence that it found damaged. Answers that rest "
-        "on one of these are shown with a mark and the reason. `stepscope checks SRC` lists what "
-        "they found, with the questions. Below an answer what a check found on several ranks is one line: "
-        "the worst rank's figures, and the ranks on which they are others (`--json` has all).\n",
+        "Every import checks the quality of the recording. A check reports a severity (ok, note, warning, error), a "
+        "count, and the kinds of evidence that it found damaged. Answers that rest on damaged evidence are marked, with "
+        "the reason. `stepscope checks SRC` lists the results and the affected questions. Below an answer, a check that "
+        "found something on several ranks has one line, with the figures of the worst rank and the ranks with other "
+        "figures (`--json` has all).\n",
         "## Evidence\n",
-        "What questions rest on, and what checks may find damaged.\n",
+        "Questions rest on these kinds of evidence, and checks may find them damaged.\n",
         markdown_table(["kind", "what it is"], [[f"*{kind}*", words] for kind, words in MEANINGS.items()]),
         markdown_table(
-            ["question", "what its answer rests on, beside *file* and *run*"],
+            ["question", "what its answer rests on, besides *file* and *run*"],
             [evidence_row(question) for question in every() if question.rests_on],
         ),
         *(text for check in CHECKS for text in check_paragraphs(check)),
     ]
     parts += [
         "## Classes of damage\n",
-        "What readers count while they read a file; `stepscope sources SRC` lists them per file. "
-        "With `--strict`, those that lost something or had to be repaired are an error.\n",
+        "Readers count these while they read a file; `stepscope sources SRC` lists them per file. "
+        "With `--strict`, those that lost or repaired something are an error.\n",
         markdown_table(
             ["class", "what it is", "strict"],
             [[f"`{name}`", damage.line, "ignored" if damage.harmless else "error"] for name, damage in CLASSES.items()],
         ),
         "## Invariants\n",
-        "What `stepscope check` requires of the tables of every store; a violation is a bug in "
+        "`stepscope check` verifies these in the tables of every store. A violation is a bug in "
         "StepScope, and the exit code is 3.\n",
         markdown_table(
             ["invariant", "what must hold"], [[f"`{name}`", words] for name, words, *_ in (*INVARIANTS, *SUMS)]
