@@ -14,9 +14,9 @@ WORDS = {"ns": time_text, "ratio": ratio_text, "count": count_text, "bytes": byt
 def findings_page() -> str:
     parts = [
         "# Rules\n",
-        "What [`findings`](questions/findings.md) looks for: one rule each, with the thresholds that it "
-        "goes by and where they come from. `stepscope findings SRC --id RULE` asks for one. A "
-        "source of `ours` is a choice of StepScope's, with its reason.\n",
+        "These are the rules of [`findings`](questions/findings.md), with their thresholds and the sources of those. "
+        "`stepscope findings SRC --id RULE` shows one rule. The source `ours` is a choice of StepScope, with its "
+        "reason.\n",
     ]
     for rule in every():
         parts += section(rule)
@@ -29,8 +29,8 @@ def section(rule: Rule) -> list[str]:
         lines.append(f"Trade-off: {rule.trade_off}\n")
     lines += [f"* {threshold_line(threshold)}" for threshold in rule.thresholds]
     for words, kinds in (
-        ("Silent where a check finds damage to", rule.silent_without),
-        ("Of low confidence where a check finds damage to", rule.rests_on),
+        ("Silent if a check finds damage to", rule.silent_without),
+        ("Of low confidence if a check finds damage to", rule.rests_on),
     ):
         if kinds:
             lines.append(f"* {words}: {', '.join(f'`{kind}`' for kind in kinds)}.")

@@ -92,28 +92,27 @@ def index_page(questions: tuple[Question, ...]) -> str:
         "Where a training step's time goes, and how far that is from the hardware's limit.\n\n"
         "## What do you want to do?\n\n"
         "* Look at a trace: `stepscope summary traces/`, then any of the questions below\n"
-        "* [Record a training job](recording.md): a trace, the phases of every step, single events, or a "
-        "trace while it runs; [single events by a plan](inline.md), or "
-        "[another profiler around some steps](capture.md)\n"
+        "* [Record a training job](recording.md): a trace, the phases of every step, or a trace while it runs; "
+        "[single events](inline.md); [some steps with another profiler](capture.md)\n"
         "* [Launch another profiler](launch.md) on some ranks: [the tools](tools.md), and complete "
         "[job scripts](jobscripts.md)\n"
-        "* [See into CUDA graphs and compiled code](cuda-graphs.md)\n"
-        "* [See what is in memory, and why it ran out](memory.md)\n"
+        "* [Understand CUDA graphs and compiled code](cuda-graphs.md)\n"
+        "* [See what is in memory, and why it ran out](memory.md), and [what the host does](host.md)\n"
         "* [Run a recorded operator alone](replay.md): a script for `ncu`, a colleague or another GPU\n"
         "* [Compare two recordings](diff.md): what got slower or faster, gates for CI\n"
-        "* [Look at all answers in a browser, and pass them on](report.md): one file; [its views](views.md)\n"
-        "* [Ask in a browser, here or on another machine](view.md): a server with a token\n"
+        "* [Write all answers into one file for a browser](report.md), and [its views](views.md)\n"
+        "* [Explore a recording in a browser, here or on another machine](view.md)\n"
         "* [See what ran when](timeline.md): a timeline of any size\n"
         "* [Let an agent ask](agents.md), over the Model Context Protocol\n"
-        "* [See whether it scales](scaling.md): read, draw and compare inline measurements\n\n"
+        "* [See whether a job scales](scaling.md): read, draw and compare its own measurements\n\n"
         "## Questions\n\n" + markdown_table(["question", "asks"], rows) + "\n"
         "## Reference\n\n"
         "* [The command line](cli.md)\n"
         "* [Python](python.md)\n"
-        "* [Filters](filters.md): any question of some events, a module or a stretch of time\n"
-        "* [Export](export.md): a recording, all ranks on one line, for Perfetto and chrome://tracing; a part of it as a store\n"
-        "* [Import on a Dask cluster](clusters.md): hundreds of ranks, read where there are processors for them\n"
-        "* [The tables](schema.md), for SQL of your own\n"
+        "* [Filters](filters.md): any question about some events, a module or a time window\n"
+        "* [Export](export.md): a trace of all ranks for Perfetto and chrome://tracing, or a part as a store\n"
+        "* [Import on a Dask cluster](clusters.md), for hundreds of ranks\n"
+        "* [The tables](schema.md), for your own SQL\n"
         "* [Data-quality checks and invariants](checks.md)\n"
         "* [Rules behind the findings](findings.md)\n"
         "* [Nsight Systems](nsight-systems.md): which of its tables are read\n"
@@ -167,7 +166,7 @@ def command_section(name: str, command: click.Command, shared: list[list[str]]) 
     words = inspect.cleandoc(command.help or "")
     if name in question_names():
         words = (
-            f"{command.short_help} [More](questions/{name}.md). Beside the "
+            f"{command.short_help} [More](questions/{name}.md). Besides the "
             "[options of every question](#options-of-every-question):"
         )
     return [
@@ -197,9 +196,9 @@ def schema_page() -> str:
         'bytes, NULL means “not measured”. `stepscope sql SRC "SELECT ..."` queries them, and '
         "the answer to every [question](index.md) as `answer.NAME` (`answer.kernels`, "
         "`answer.device_time`), with the question's default parameters.\n",
-        "A store has a folder for each rank and in it a Parquet file for each table and span; of more than eight ranks, those with "
-        "little recorded are together in the folder of the first of them (`joined` in `store.json`). Its `store.json` lists "
-        "them with sizes and CRC-32s, and has a CRC-32 of itself; a file that it does not list is not read.\n",
+        "A store has a folder for each rank, with a Parquet file for each table and span. If there are more than eight "
+        "ranks, those with little recorded share the folder of the first of them (`joined` in `store.json`). "
+        "`store.json` lists the files with sizes and CRC-32s, and has a CRC-32 of itself. Other files are not read.\n",
     ]
     for found in TABLES.values():
         rows = [[f"`{c.name}`", c.sql_type, "" if c.nullable else "always", c.meaning] for c in found.columns]
@@ -263,8 +262,8 @@ def errors_page(source: Path = SOURCE) -> str:
         raise SystemExit("ERRORS: " + "; ".join(wrong))
     parts = [
         "# Errors\n",
-        "An error is one line that says what happened and one that says what to do. The word in brackets "
-        "at the end of the first line is its name on this page.\n",
+        "An error has a line that says what happened and a line that says what to do. The word in brackets "
+        "at the end of the first line is its heading on this page.\n",
     ]
     for slug, words in sorted(explained.items()):
         parts += [f"## {slug}\n", f"{words}\n"]
@@ -286,30 +285,30 @@ def check_paragraphs(check: Check) -> list[str]:
 def checks_page() -> str:
     parts = [
         "# Checks\n",
-        "Every import runs named checks of the recording's quality. Each has a severity (ok, note, "
-        "warning, error), a count and the kinds of evidence that it found damaged. Answers that rest "
-        "on one of these are shown with a mark and the reason. `stepscope checks SRC` lists what "
-        "they found, with the questions. Below an answer what a check found on several ranks is one line: "
-        "the worst rank's figures, and the ranks on which they are others (`--json` has all).\n",
+        "Every import checks the quality of the recording. A check reports a severity (ok, note, warning, error), a "
+        "count, and the kinds of evidence that it found damaged. Answers that rest on damaged evidence are marked, with "
+        "the reason. `stepscope checks SRC` lists the results and the affected questions. Below an answer, a check that "
+        "found something on several ranks has one line, with the figures of the worst rank and the ranks with other "
+        "figures (`--json` has all).\n",
         "## Evidence\n",
-        "What questions rest on, and what checks may find damaged.\n",
+        "Questions rest on these kinds of evidence, and checks may find them damaged.\n",
         markdown_table(["kind", "what it is"], [[f"*{kind}*", words] for kind, words in MEANINGS.items()]),
         markdown_table(
-            ["question", "what its answer rests on, beside *file* and *run*"],
+            ["question", "what its answer rests on, besides *file* and *run*"],
             [evidence_row(question) for question in every() if question.rests_on],
         ),
         *(text for check in CHECKS for text in check_paragraphs(check)),
     ]
     parts += [
         "## Classes of damage\n",
-        "What readers count while they read a file; `stepscope sources SRC` lists them per file. "
-        "With `--strict`, those that lost something or had to be repaired are an error.\n",
+        "Readers count these while they read a file; `stepscope sources SRC` lists them per file. "
+        "With `--strict`, those that lost or repaired something are an error.\n",
         markdown_table(
             ["class", "what it is", "strict"],
             [[f"`{name}`", damage.line, "ignored" if damage.harmless else "error"] for name, damage in CLASSES.items()],
         ),
         "## Invariants\n",
-        "What `stepscope check` requires of the tables of every store; a violation is a bug in "
+        "`stepscope check` verifies these in the tables of every store. A violation is a bug in "
         "StepScope, and the exit code is 3.\n",
         markdown_table(
             ["invariant", "what must hold"], [[f"`{name}`", words] for name, words, *_ in (*INVARIANTS, *SUMS)]

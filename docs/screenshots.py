@@ -60,58 +60,61 @@ SIZE = {"width": 1280, "height": 800}
 COLOURS = 224
 USE = {
     "overview": """\
-On top stands the largest loss; the edge's colour is its severity, **Next** what to do about it. Below: the mean step as
-parts that add up, each step as a column, what the device did meanwhile, further findings with what each saves at most,
-what the checks found, and what takes most time. Headings and bars lead to their views, a column to its step on the
+At the top is the largest loss: the colour of its edge shows the severity, **Next** says what to do. Below are the parts
+of the mean step, a column for each step, the device's use, further findings with the most that each saves, the result
+of the checks, and what takes the most time. Headings and bars lead to their views, a column to its step on the
 timeline.""",
     "findings": """\
-Each says what a cure saves, what to do, and what that costs elsewhere. Its evidence has the rows, the place on the
-timeline, and the command that gives its number again.""",
+Each finding says what a cure saves, what to do, and what that costs elsewhere. Its evidence has the rows, the place on
+the timeline, and the command that gives its number again.""",
     "steps": """\
-A moment belongs to the first part that goes on, so that the parts of a step add up to it. Steps that no mean counts are
-pale: those that the recording cut off, and a slow first one. By mean, ranks stand beside each other.""",
+Each moment counts for the first part that is active, so the parts of a step add up to it. Pale steps are in no mean:
+those that the recording cut off, and a slow first one. With `by` set to `mean`, the ranks stand side by side.""",
     "operators": """\
-A bar filters the table to its row; the name of a row opens how long its single calls took, all its values, and the way to the timeline. As every table, it is
-sorted by its heads, filtered, grouped, and copied as CSV or Markdown.""",
+A bar filters the table to its row. The name of a row opens the durations of its single calls, all its values, and a
+link to the timeline. Like every table it can be sorted, filtered, grouped, and copied as CSV or Markdown.""",
     "kernels": """\
-Names are shortened so that they stay apart; an open row has them in full, and a histogram of how long each run took, whose
-bars lead to their longest.""",
+Names are shortened so that they stay distinct. An open row has the full name and a histogram of durations, whose bars
+lead to their longest call.""",
     "modules": """\
-By device or host time. Press a frame to see it alone, Escape goes back; arrow keys walk over the frames. A search makes the
-others pale and opens the tree where it finds something.""",
+By device or host time. Press a frame to see it alone, Escape to go back; arrow keys move over the frames. A search
+fades the other frames and opens the tree at its hits.""",
     "call-tree": """\
-Top-down from the first call, bottom-up from functions themselves to their callers, or a tree for each
-thread; by host or device time.""",
+Top-down from the first call, bottom-up from functions to their callers, or a tree for each thread, by host or device
+time.""",
     "timeline": """\
-Drag, turn the wheel with Ctrl, or use the keys, which `?` lists; [what it shows](timeline.md).""",
+Drag, turn the wheel with Ctrl, or use the keys that `?` lists. [What it shows](timeline.md).""",
     "communication": """\
-Each rank's step, collectives with their wait, transfer and bandwidth, what computation hides of them, stragglers and what they
-did longer, a map of ranks and steps, what takes longer and longer, the critical path over all ranks, and who sends how
-much to whom.""",
+Each rank's step; collectives with wait, transfer and bandwidth; how much computation hides of them; stragglers and what
+they did longer; a map of ranks and steps; what becomes slower; the critical path over all ranks; and who sends how much
+to whom.""",
     "memory": """\
-With [`stepscope view`](view.md) a press on the curve lists what is alive at that moment, a drag what lives in that stretch;
-with the keyboard, arrow keys and Enter, with Shift for a stretch.""",
+A press on the curve lists what is alive at that moment. With [`stepscope view`](view.md), dragging lists what lives in
+that stretch; on the keyboard use arrow keys and Enter, with Shift for a stretch. A report holds the 2 000 largest
+allocations and shows the command that lists the others.""",
     "roofline": """\
-Only roofs that limit something are drawn. A hollow circle is what counters counted.""",
+Only roofs that limit something are drawn. A hollow circle is a measurement by counters.""",
     "hotspots": """\
-Of py-spy, VTune, perf, Nsight Systems with its call chains, and of traced Python frames. Threads that only waited while
+From py-spy, VTune, perf, Nsight Systems with its call chains, and traced Python frames. Threads that only waited while
 others worked are left out, and counted.""",
     "metrics": """\
-Of Nsight Compute, nvprof and Kineto. Of several recordings another can be chosen as the baseline, a mark in each bar.""",
+From Nsight Compute, nvprof and Kineto. With several recordings, one can be the baseline: a mark in each bar.""",
     "measured": """\
-Bars are means, whiskers their 95 % intervals or percentiles, as the title says.""",
+Bars are means; whiskers are 95 % intervals or percentiles, as the title says.""",
     "compare": """\
-For `stepscope report BEFORE --compare AFTER`. Words say how sure a change is: “unclear” where its 95 % interval contains 0.""",
+For `stepscope report BEFORE --compare AFTER`. Words say how certain a change is: “unclear” if its 95 % interval
+contains 0.""",
     "sql": """\
-Only with `stepscope view`: a report holds answers and no tables. A name in the schema is put where the cursor is.""",
+Only with `stepscope view`, because a report holds answers and no tables. A press on a name in the schema inserts it at
+the cursor.""",
 }
 """What can be done with a view."""
 HEAD = """\
 # The views of the page
 
-What `stepscope report` writes and `stepscope view` shows. Each view's numbers are those of `stepscope QUESTION --json`; what has
-no view of its own has a table, and a chart where the answer has one, under "All other questions". The pictures show
-recordings of others, and of our examples.
+These are the views of `stepscope report` and `stepscope view`. Their numbers are those of `stepscope QUESTION --json`. A
+question without a view of its own is under "All other questions", as a table, and a chart if the answer has one. The
+pictures show recordings by others and of our examples.
 """
 
 

@@ -15,7 +15,7 @@ def work_page() -> str:
         "# What work is counted, and what devices can do\n",
         "`roofline`, `efficiency` and `priorities` compare the work of operators with the limits of "
         "devices. Both are data: formulas over an operator's recorded inputs, and rows of data "
-        "sheets. What has no formula, or too little recorded, has no number.\n",
+        "sheets. An operator without a formula, or with too little recorded, has no number.\n",
         inspect.cleandoc(import_module("stepscope.costs.work").__doc__ or "") + "\n",
         "## Formulas\n",
     ]
@@ -32,9 +32,9 @@ def work_page() -> str:
             parts.append(f"**{formula.formula}**: {text}" + (f" For {shown}." if shown else "") + "\n")
     parts += [
         "## Devices\n",
-        "Peaks are dense. `stepscope calibrate` measures a machine's own, `--limits measured` compares "
-        "with them. Rows of your own go to `hardware.toml` in the folder `stepscope` of your "
-        "configuration (`~/.config`), in the form of `costs/hardware.toml`.\n",
+        "Peaks are dense. `stepscope calibrate` measures a machine's own limits, and `--limits measured` uses "
+        "them. Put your own rows into `hardware.toml` in the folder `stepscope` of your configuration "
+        "(`~/.config`), in the form of `costs/hardware.toml`.\n",
         "| device | matrix | vector | memory | source |\n| --- | --- | --- | --- | --- |",
     ]
     for device in (one for one in builtin().devices if one.is_known):

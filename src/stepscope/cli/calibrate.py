@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     type=click.Choice(["auto", "cpu", "cuda"]),
     default="auto",
     show_default=True,
-    help="What to measure; auto takes a GPU where there is one.",
+    help="What to measure; auto takes a GPU if there is one.",
 )
 @click.option(
     "--seconds",
     type=click.FloatRange(0.0, 60.0),
     default=0.5,
     show_default=True,
-    help="Time to spend on each limit, about.",
+    help="Approximate time for each limit.",
 )
-@click.option("--dry-run", is_flag=True, help="Show what is measured and keep nothing.")
+@click.option("--dry-run", is_flag=True, help="Show the measurements and keep nothing.")
 def command(device: str, seconds: float, dry_run: bool) -> None:
     """Measures what this machine's GPU or CPU can do, and keeps it.
 
-    Times products of matrices in each element type, vector arithmetic and copies with torch, and
-    writes the best of several runs to measured.toml in the folder stepscope of your configuration.
-    `--limits measured` compares with these instead of data sheets. Measure on an idle machine.
+    Times matrix products in each element type, vector arithmetic and copies with torch, and writes the best
+    of several runs to measured.toml in the folder stepscope of your configuration. `--limits measured` uses
+    these instead of data sheets. Measure on an idle machine.
     """
     from stepscope.cli.calibrate_device import measure
     from stepscope.costs import known_devices

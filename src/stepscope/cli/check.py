@@ -25,10 +25,10 @@ ERRORS = {
 @reading_options
 @form_options
 def command(sources: tuple[str, ...], job: str | None, reading: dict[str, Any], **given: Any) -> None:
-    """Runs the data-quality checks of a recording and the invariants of its tables, after it has
-    compared every file of the store with what was written.
+    """Verifies the checksum of every file of the store, then runs the data-quality checks of the recording
+    and the invariants of its tables.
 
-    Exit code 3 when an invariant is violated or a check of severity error found something.
+    Exit code 3 if an invariant is violated or a check of severity error found something.
     """
     from stepscope.answers.ask import ask
     from stepscope.questions.invariants import invariants

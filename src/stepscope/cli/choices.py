@@ -141,7 +141,7 @@ def together(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
 
 sources_argument = together(
     sources_alone,
-    click.option("--job", metavar="NAME", help="Only this job, where the files are of several; answers name them."),
+    click.option("--job", metavar="NAME", help="Only this job, if the files are of several; answers name the jobs."),
 )
 """Files and folders that are read together, and the job of theirs."""
 
@@ -162,8 +162,8 @@ capture_option = click.option(
     multiple=True,
     metavar="FILE",
     type=click.Path(),
-    help="A trace in which the job's CUDA graphs were captured: what they replay gets its operators and "
-    "modules from it. May be repeated.",
+    help="A trace of the capture of the job's CUDA graphs: their replays get operators and modules from it. "
+    "May be repeated.",
 )
 
 
@@ -179,7 +179,7 @@ def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     return together(
         capture_option,
-        click.option("--no-cache", is_flag=True, help="Read the files again and keep nothing."),
+        click.option("--no-cache", is_flag=True, help="Read the files again and cache nothing."),
         click.option("--strict", is_flag=True, help="Treat any damage in a file as an error."),
     )(run)
 
@@ -191,8 +191,8 @@ def window_option(*, hidden: bool = False) -> Callable[[Command], Command]:
         metavar="START:END",
         callback=read_window,
         hidden=hidden,
-        help="Only this stretch of time, as in 1.5:2, 10ms:20ms or 1.5s: from the run's start; events that "
-        "reach out of it are cut.",
+        help="Only this time window, counted from the run's start, as in 1.5:2, 10ms:20ms or 1.5s:. Events that "
+        "cross its edges are cut.",
     )
 
 
@@ -203,14 +203,14 @@ def filter_options(*taken: Filter) -> Callable[[Command], Command]:
             "--name",
             metavar="GLOB|/REGEX/",
             hidden="name" not in taken,
-            help="Only operators, ranges, kernels and calls of this name, and what such operators "
+            help="Only operators, ranges, kernels and calls of this name, and the kernels that such operators "
             "launched themselves: aten::mm, '*gemm*', '/sgemm|hgemm/'.",
         ),
         click.option(
             "--under",
             metavar="MODULE|OPERATOR|RANGE",
             hidden="under" not in taken,
-            help="Only what ran in this module (its backward too), or inside this operator or range. "
+            help="Only what ran in this module (with its backward), or inside this operator or range. "
             "Takes * and ?, or /REGEX/.",
         ),
         window_option(hidden="window" not in taken),

@@ -49,22 +49,21 @@ ERRORS = {
     "--output",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Keep the recordings in this folder. By default they go to a new temporary one.",
+    help="Keep the recordings in this folder (default: a new temporary one).",
 )
 @click.option(
     "--device",
     type=click.Choice(["auto", "cpu", "cuda"]),
     default="auto",
     show_default=True,
-    help="Where to train; auto takes a GPU where there is one.",
+    help="Where to train; auto takes a GPU if there is one.",
 )
 def command(steps: int, output: Path | None, device: str) -> None:
     """Records a small training run here and shows where its time went.
 
-    Runs the example `gpt.py` twice, as it is: first with a few of its events measured inline, one per
-    iteration, so that the job runs as it does alone; then with a trace of a few steps. Prints both, and
-    writes all answers into a page.
-    Takes about half a minute on two CPU cores, longer where they are busy, and needs torch.
+    Runs the unchanged example `gpt.py` twice: first with a few events measured inline, one per iteration,
+    which hardly disturbs it; then with a trace of a few steps. Prints both, and writes all answers into a
+    page. Takes about half a minute on two CPU cores, longer if they are busy, and needs torch.
     """
     _check_device(device)
     folder = Path(tempfile.mkdtemp(prefix="stepscope-demo-")) if output is None else output

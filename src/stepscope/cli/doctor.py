@@ -18,14 +18,14 @@ _WIDTH = 100
 _INDENT = 12
 
 
-@click.command(name="doctor", short_help="Looks whether this node lets profilers record.")
+@click.command(name="doctor", short_help="Checks whether this node lets profilers record.")
 @click.option("--tool", "names", type=click.Choice(list(TOOLS)), multiple=True, help="Only this profiler.")
 @out_option("Folder where the files would go")
 def command(names: tuple[str, ...], out: Path) -> None:
-    """Looks whether this node lets profilers record, and names the cure where it does not.
+    """Checks whether this node lets profilers record, and says what to do if it does not.
 
-    Run it where the job runs, inside the same container and batch step: the PATH, the disks and what is
-    allowed may be others there. Exit code 1 when a profiler that was found, or that --tool names, would
+    Run it where the job runs, inside the same container and batch step, because the PATH, disks and
+    permissions may differ there. Exit code 1 if a profiler that was found, or that --tool names, would
     record nothing.
     """
     is_well = True

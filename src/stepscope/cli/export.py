@@ -30,18 +30,18 @@ from stepscope.cli.terminal.typed_name import typed_name
     "chrome",
     metavar="FILE",
     type=click.Path(),
-    help="The .json file to write, in the Trace Event format, which both read; compressed if its name ends in .gz.",
+    help="The .json file to write, in the Trace Event format; compressed if its name ends in .gz.",
 )
 @click.option(
     "--store",
     "directory",
     metavar="DIR",
     type=click.Path(file_okay=False),
-    help="The directory to make a store in, as import does.",
+    help="The directory to make a store in, as `stepscope import` does.",
 )
 @together(
     numbers_option("--rank", "ranks", "Only these ranks, as in 0,2-5."),
-    numbers_option("--step", "steps", "Only what these steps did, as in 3 or 3-5."),
+    numbers_option("--step", "steps", "Only what ran in these steps, as in 3 or 3-5."),
     window_option(),
     reading_options,
 )
@@ -55,14 +55,14 @@ def command(
     window: tuple[int, int] | None,
     reading: dict[str, Any],
 ) -> None:
-    """Writes a recording, all its ranks on one time line, as a trace that Perfetto (ui.perfetto.dev) and
-    chrome://tracing open (--chrome), or a part of it as a store (--store).
+    """Writes a recording as a trace for Perfetto (ui.perfetto.dev) and chrome://tracing (--chrome), or a part
+    of it as a store (--store).
 
-    Beside the recorded events the trace has tracks of steps, of the modules that the device works for, of
-    the work that is queued on each stream, of the critical path, of the bandwidth of copies and of memory in use. Recordings of
-    every format can be exported: exports of Nsight Systems and databases of nvprof too.
+    The trace has all ranks on one time line, and tracks for steps, modules of device work, work queued on each
+    stream, the critical path, the bandwidth of copies and memory in use. Recordings of every format can be
+    exported, such as exports of Nsight Systems and databases of nvprof.
 
-    The store answers as one that was imported with these ranks and steps. It takes no --window.
+    The store answers like one that was imported with these ranks and steps. --window is only for --chrome.
     """
     if (chrome is None) == (directory is None):
         raise click.UsageError("give one of --chrome FILE and --store DIR")

@@ -46,13 +46,13 @@ ERRORS = {
     "--window",
     metavar="FROM:TO",
     callback=read_window,
-    help="Keep only events that start in this stretch, as in 500ms:2s after the recording's start.",
+    help="Keep only events that start in this window, as in 500ms:2s after the recording's start.",
 )
 @click.option(
     "--as-rank",
     type=click.IntRange(min=0),
     metavar="N",
-    help="The rank of a single recording, where the file does not say it or is wrong.",
+    help="The rank of a single recording, if the file does not state it or states a wrong one.",
 )
 @capture_option
 @click.option("--no-python-stack", is_flag=True, help="Leave out the frames of Python functions.")
@@ -65,7 +65,7 @@ ERRORS = {
     "--memory",
     metavar="SIZE",
     callback=read_size,
-    help="Take about this much memory in all processes, as in 2GB; 512MiB at least; else a quarter of the machine's, 1 GiB for one rank, 512 MiB each for several.",
+    help="Use about this much memory in all processes, as in 2GB; at least 512MiB. Default: a quarter of the machine's, 1 GiB for one rank, 512 MiB each for several.",
 )
 @click.option("--strict", is_flag=True, help="Treat any damage in a file as an error.")
 @form_options
@@ -84,12 +84,12 @@ def command(
     strict: bool,
     **given: Any,
 ) -> None:
-    """Reads trace files, or folders of them, into a store: a directory to keep and ask again.
+    """Reads recordings into a store, a directory that answers all questions without the original files.
 
-    Files of several jobs become a store each, in folders of DIR that are named after the jobs.
+    If the files are of several jobs, each job gets a store in a folder of DIR with the job's name.
 
     Lists for each file how many events were kept, repaired or dropped, where damage starts, and how
-    its rank was found; files that are left out are listed with the reason.
+    its rank was found. Files that are left out are listed with the reason.
     """
     from stepscope.api.trace import open_trace
     from stepscope.store.build import import_source

@@ -41,7 +41,9 @@ _LAUNCH = [_as_typed(one) for one in launch.params if isinstance(one, click.Opti
 
 
 @click.command(
-    name="jobscript", short_help="Writes the script of a batch job whose ranks run under a profiler.", params=[*_LAUNCH]
+    name="jobscript",
+    short_help="Writes the script of a batch job that runs its ranks under a profiler.",
+    params=[*_LAUNCH],
 )
 @click.argument("scheduler", type=click.Choice(list(SCHEDULERS)))
 @click.argument("words", metavar="-- [TOOL OPTIONS --] COMMAND...", nargs=-1, type=click.UNPROCESSED)
@@ -52,17 +54,16 @@ _LAUNCH = [_as_typed(one) for one in launch.params if isinstance(one, click.Opti
 @click.option(
     "--preset",
     metavar="NAME",
-    help=f"How jobs are submitted here: {', '.join(preset_names())}, or a TOML file of your own "
-    "(default: as the scheduler).",
+    help=f"The cluster: {', '.join(preset_names())}, or a TOML file of your own (default: the scheduler's name).",
 )
-@click.option("-A", "--account", metavar="NAME", help="What the job is charged to.")
+@click.option("-A", "--account", metavar="NAME", help="The account or project of the job.")
 @click.option("-q", "--queue", "--partition", metavar="NAME", help="Queue of PBS, partition of Slurm.")
-@click.option("--walltime", metavar="TIME", help="How long the job may take (30 minutes).")
+@click.option("--walltime", metavar="TIME", help="Time limit of the job (default: 30 minutes).")
 @click.option(
     "--gpus-per-node",
     type=click.IntRange(0),
     metavar="N",
-    help="GPUs of each node, 0 to ask for none (default: the preset's, else one for each rank).",
+    help="GPUs of each node, 0 for none (default: the preset's, otherwise one per rank).",
 )
 @click.option("--cpus-per-rank", type=click.IntRange(1), metavar="N", help="Cores for each rank.")
 @click.option(
@@ -89,7 +90,7 @@ _LAUNCH = [_as_typed(one) for one in launch.params if isinstance(one, click.Opti
 )
 @click.option("--tmpdir", metavar="DIR", help="Folder for temporary files, which nsys needs.")
 @click.option(
-    "--profiles", default="profiles", metavar="DIR", help="Folder for what the profiler writes (default profiles)."
+    "--profiles", default="profiles", metavar="DIR", help="Folder for the profiler's files (default profiles)."
 )
 @click.option(
     "-o",
@@ -98,15 +99,15 @@ _LAUNCH = [_as_typed(one) for one in launch.params if isinstance(one, click.Opti
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write the script to this file (default: print it).",
 )
-@click.option("--force", is_flag=True, help="Replace a file that is there.")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
 def command(
     scheduler: str, words: tuple[str, ...], preset: str | None, output: Path | None, force: bool, **given: Any
 ) -> None:
-    """Writes a complete script for PBS or Slurm: COMMAND in every rank, through `stepscope launch`.
+    """Writes a complete script for PBS or Slurm that runs COMMAND on every rank with `stepscope launch`.
 
-    Options of `stepscope launch` are passed on to it: stepscope jobscript slurm --nodes 2 --ranks-per-node 4
-    --tool nsys --ranks local:0 -- python train.py. Before the run, one process where the ranks run, in the
-    container too, looks for the profiler, so that a job without it ends in seconds.
+    Options of `stepscope launch` are passed on: stepscope jobscript slurm --nodes 2 --ranks-per-node 4
+    --tool nsys --ranks local:0 -- python train.py. Before the run the script checks for the profiler on a
+    node of the job, so that a job without it ends in seconds.
     """
     passed_on = _passed_on(given)
     ctx = click.get_current_context()

@@ -39,59 +39,63 @@ def _names(_ctx: click.Context, _param: click.Parameter, text: str | None) -> tu
 
 @click.command(
     name="launch",
-    short_help="Puts a profiler before a command, on some ranks of a job.",
+    short_help="Runs a command under a profiler, on some ranks of a job.",
     context_settings={"allow_interspersed_args": False},
 )
 @click.argument("words", metavar="-- [TOOL OPTIONS --] COMMAND...", nargs=-1, type=click.UNPROCESSED)
 @click.option("--tool", "name", type=click.Choice(list(TOOLS)), help="The profiler.")
 @recorded_ranks_option("Profile only these ranks")
 @out_option("Folder for the files")
-@click.option("--set", "wanted", metavar="SET", help="What to record: a set of the tool's.")
+@click.option("--set", "wanted", metavar="SET", help="What to record: one of the tool's sets.")
 @click.option(
     "--metrics",
     metavar="LIST",
     callback=_names,
-    help="Record these metrics of kernels, under nvprof's names or ncu's: ipc,dram__bytes_read.sum (ncu, nvprof).",
+    help="Record these metrics of kernels, by nvprof's or ncu's names: ipc,dram__bytes_read.sum (ncu, nvprof).",
 )
 @click.option(
     "--kernels-from",
     "earlier",
     metavar="SRC",
-    help="Record only the kernels that take most device time in this recording (ncu).",
+    help="Record only the kernels with the most device time in this recording (ncu).",
 )
 @click.option(
-    "--top", type=click.IntRange(1), default=3, metavar="N", help="With --kernels-from: so many kernels (default 3)."
+    "--top",
+    type=click.IntRange(1),
+    default=3,
+    metavar="N",
+    help="With --kernels-from: the number of kernels (default 3).",
 )
 @click.option("--steps", metavar="A-B", callback=_steps, help="Record only these steps of a Python script.")
 @click.option(
     "--capture",
     type=click.Choice(["auto", *SIGNALS]),
-    help="The signal by which --steps, or stepscope.capture() in COMMAND, starts and stops the profiler.",
+    help="The signal with which --steps, or stepscope.capture() in COMMAND, starts and stops the profiler.",
 )
 @click.option("--nvtx", is_flag=True, help="Mark steps, modules and operators as NVTX ranges.")
-@click.option("--delay", type=Seconds(min=0), metavar="SECONDS", help="Start so long after the command.")
-@click.option("--duration", type=Seconds(min=0, min_open=True), metavar="SECONDS", help="Record for so long.")
+@click.option("--delay", type=Seconds(min=0), metavar="SECONDS", help="Start recording this long after the command.")
+@click.option("--duration", type=Seconds(min=0, min_open=True), metavar="SECONDS", help="Record for this long.")
 @click.option(
     "--wait",
     type=Seconds(min=0),
     default=LONGEST_END_S,
     show_default=True,
     metavar="SECONDS",
-    help="How long the profiler may take to write its files after COMMAND has ended.",
+    help="Time that the profiler may take to write its files after COMMAND has ended.",
 )
-@click.option("--stats", is_flag=True, help="Show what took the time, on the lowest of these ranks.")
+@click.option("--stats", is_flag=True, help="Show what took the time, on the lowest of the ranks.")
 @click.option("--dry-run", is_flag=True, help="Print what this process would run, and run nothing.")
 @click.option("--print-rank", is_flag=True, help="Print which process this is and whether it is profiled.")
 @click.option(
     "--query-metrics",
     is_flag=True,
-    help="Have the tool list the metrics that it can record; what stands behind -- are its options.",
+    help="Let the tool list the metrics that it can record; options of the tool follow --.",
 )
 @click.option(
     "--finalize",
     metavar="DIR",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Finish the raw results in this folder (vtune), on a login node say, and run nothing else.",
+    help="Finish the raw results in this folder (vtune), for example on a login node, and run nothing else.",
 )
 def command(
     words: tuple[str, ...],
@@ -114,11 +118,10 @@ def command(
     query_metrics: bool,
     finalize: Path | None,
 ) -> None:
-    """Runs COMMAND under a profiler, in the processes of a job that --ranks chooses; in the others it becomes
-    COMMAND, untouched.
+    """Runs COMMAND under a profiler on the ranks that --ranks chooses. On the other ranks it becomes COMMAND.
 
-    It stands between the job's launcher and the program: mpiexec -n 8 stepscope launch --tool nsys --ranks
-    local:0 -- python train.py. Options of the profiler itself stand between two --. The exit code is the
+    Put it between the job's launcher and the program: mpiexec -n 8 stepscope launch --tool nsys --ranks
+    local:0 -- python train.py. Put options of the profiler itself between two --. The exit code is the
     command's own.
     """
     if finalize is not None:

@@ -11,14 +11,14 @@ from stepscope.cli.terminal.say import put
 from stepscope.questions import every, find
 
 
-@click.command(name="questions", short_help="Lists what can be asked, with every column.")
+@click.command(name="questions", short_help="Lists the questions, with every column.")
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @click.option("--json", "as_json", is_flag=True, help="Answer as one JSON object.")
 def command(names: tuple[str, ...], as_json: bool) -> None:
-    """Lists the questions: what each asks, its parameters and its columns.
+    """Lists the questions with their parameters and columns.
 
-    With names, prints their pages of the documentation: definitions, parameters, columns, and the
-    checks that make the answer unreliable.
+    With names, prints their documentation: definitions, parameters, columns, and the checks that make the
+    answer unreliable.
     """
     asked = [find(name) for name in names] if names else every()
     if as_json:

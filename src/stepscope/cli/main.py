@@ -120,11 +120,11 @@ class Commands(click.Group):
 def commands(ctx: click.Context) -> None:
     """Where a training step's time goes, and how far that is from the hardware's limit.
 
-    SRC is a recording: a trace of torch.profiler, a database of nvprof, what `stepscope record` wrote,
+    SRC is a recording: a trace of torch.profiler, a file of another profiler, what `stepscope record` wrote,
     a folder of these, a store that `stepscope import` made, a URL (`s3://bucket/run/`,
-    `https://host/trace.json.gz`), or `-` for standard input. Several SRC are read together; files of
-    several jobs are answered apart, and --job picks one. Every question answers as text, or as data with
-    --json, --csv or --parquet.
+    `https://host/trace.json.gz`), or `-` for standard input. Several SRC are read together. If they are of
+    several jobs, each job gets its own answer, and --job chooses one. Answers are text, or data with --json,
+    --csv or --parquet.
     """
     if ctx.invoked_subcommand is None:
         put(ctx.get_help() + "\n")

@@ -25,7 +25,7 @@ _AT_ONCE_SECONDS = 3.0
 """What is open by then, or cannot be opened, is known before an agent is answered."""
 
 
-@click.command(name="mcp", short_help="Lets an agent ask, over the Model Context Protocol.")
+@click.command(name="mcp", short_help="Answers an agent over the Model Context Protocol.")
 @sources_argument
 @compare_option
 @time_limit_option
@@ -33,12 +33,12 @@ _AT_ONCE_SECONDS = 3.0
 def command(
     sources: tuple[str, ...], job: str | None, compare: tuple[str, ...], time_limit: float, reading: dict[str, Any]
 ) -> None:
-    """Answers an agent over standard input and output, by the Model Context Protocol. An agent's program
-    starts it: name this command in its settings.
+    """Answers an agent over standard input and output, with the Model Context Protocol. The agent's program
+    starts it: put this command into its settings.
 
     It has nine tools: every question, findings with their evidence, checks, the tables, read-only SQL. It
-    reads nothing but SRC and writes nothing but what every question keeps: imported recordings in the cache, and
-    answers in a store's kept.bin. Names in a recording are marked as data.
+    reads only SRC, and writes only what every question keeps: imported recordings in the cache, and answers
+    in a store's kept.bin. Names in a recording are marked as data.
     """
     try:
         from stepscope.serve.agent_server import serve_agent

@@ -44,7 +44,7 @@ class _Plan(click.Command):
             ) from None
 
 
-@click.command(name="plan", cls=_Plan, short_help="Writes a plan of what can be measured, to cut down.")
+@click.command(name="plan", cls=_Plan, short_help="Writes a plan of the events that can be measured.")
 @click.argument("source", metavar="SRC | MODEL | -- SCRIPT [ARGS]...", nargs=-1, type=click.UNPROCESSED)
 @click.option(
     "-o",
@@ -58,7 +58,7 @@ class _Plan(click.Command):
     type=click.IntRange(1),
     default=20,
     metavar="N",
-    help="List this many modules, the heaviest ones (default 20).",
+    help="List the N heaviest modules (default 20).",
 )
 @click.option(
     "--repetitions", type=click.IntRange(1), default=50, metavar="N", help="Measurements per event (default 50)."
@@ -70,23 +70,23 @@ class _Plan(click.Command):
     metavar="N",
     help="For a script: watch each event in this many iterations (default 3).",
 )
-@click.option("--operators", is_flag=True, help="For a script: list all operators of a module, not only the 4 longest.")
+@click.option("--operators", is_flag=True, help="For a script: list all operators of a module, not just the 4 longest.")
 def command(
     source: tuple[str, ...], output: Path | None, top: int, repetitions: int, iterations: int, operators: bool
 ) -> None:
-    """Writes a plan for `stepscope record --inline`: labels to cut down, one per line.
+    """Writes a plan for `stepscope record --inline`: one event per line, to cut down.
 
-    It is made from one of three:
+    It can be made from three things:
 
-    A script, with its arguments: `stepscope plan -- train.py ARGS`, or `-- -m MODULE ARGS`, under
-    torchrun, mpiexec or srun as well. It is run as `stepscope record` runs it, some of its iterations are
-    watched (about 15 run in all), and then it is ended. The plan names what they ran, in that order, with rough times.
-    What the script prints goes to stderr.
+    A script with its arguments: `stepscope plan -- train.py ARGS`, or `-- -m MODULE ARGS`, also under
+    torchrun, mpiexec or srun. The script runs as under `stepscope record` and is ended after about 15
+    iterations, most of them watched. The plan names what they ran, in that order, with rough times. The
+    script's output goes to stderr.
 
-    A recording with modules (a trace file, a folder, a store), whose modules come heaviest first.
+    A recording with modules (a trace file, a folder, a store). The heaviest modules come first.
 
-    A model as FILE.py:NAME or PACKAGE.MODULE:NAME, whose modules come in the order of their definition.
-    NAME is a module, or something that makes one when it is called.
+    A model as FILE.py:NAME or PACKAGE.MODULE:NAME, with modules in the order of their definition. NAME is a
+    module, or a callable that returns one.
     """
     from stepscope.record.planning.listing import plan_json, plan_text
     from stepscope.record.planning.rounds import Listed

@@ -162,8 +162,8 @@ def _with_options(run: Any, question: Question) -> Any:
         click.option(
             "--sort",
             metavar="COLUMN",
-            help="Order the rows by this column: numbers largest first, texts from a to z. COLUMN:asc and "
-            "COLUMN:desc say which way.",
+            help="Sort the rows by this column: numbers largest first, texts from a to z. COLUMN:asc and "
+            "COLUMN:desc set the direction.",
             shell_complete=offered,
         ),
         click.option(
@@ -208,7 +208,7 @@ _JOB_OF_EACH = click.option(
     "jobs",
     metavar="NAME",
     multiple=True,
-    help="Only this job, where a recording's files are of several: once for all recordings, or once for each in order.",
+    help="Only this job, if a recording's files are of several: once for all recordings, or once for each, in order.",
 )
 _GATES = click.option(
     "--fail-if",
@@ -216,8 +216,8 @@ _GATES = click.option(
     multiple=True,
     metavar="GATE",
     help="Exit with code 3 if this holds: 'step_time > +3%', 'forward > +2ms', "
-    "'kernel:NAME < -5%'. A change whose 95 % interval contains 0 counts as no change; without an "
-    "interval, nobody can tell. May be given several times. --json has the outcomes.",
+    "'kernel:NAME < -5%'. A change whose 95 % interval contains 0 counts as no change; a change without an "
+    "interval never fails. May be repeated. --json has the outcomes.",
 )
 _OF = {
     "one": together(sources_argument, narrowing_options),

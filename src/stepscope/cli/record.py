@@ -40,7 +40,7 @@ ERRORS = {
 
 @click.command(
     name="record",
-    short_help="Runs a script, recorded: the phases of every step and a trace of a few.",
+    short_help="Runs a script and records it: the phases of every step and a trace of a few.",
     context_settings={"allow_interspersed_args": False},
 )
 @click.argument("script", metavar="-- SCRIPT [ARGS]...", nargs=-1, type=click.UNPROCESSED)
@@ -50,14 +50,14 @@ ERRORS = {
     metavar="PLAN",
     is_flag=False,
     flag_value=OWN,
-    help="Measure this plan's events, one per iteration, and the phases of every step; without PLAN what "
-    "the script turns out to run, the heaviest first, round after round.",
+    help="Measure the events of this plan, one per iteration, and the phases of every step. Without PLAN, "
+    "measure what the script runs, the longest first, round after round.",
 )
 @click.option(
     "--for",
     "seconds",
     metavar="TIME",
-    help="With --inline: fit the measurements into this time (90s, 10m, 2h), and then leave the script alone.",
+    help="With --inline: fit the measurements into this time (90s, 10m, 2h), and then measure only phases.",
 )
 @click.option(
     "--iterations",
@@ -81,12 +81,12 @@ ERRORS = {
     "--capture",
     metavar=f"[{'|'.join(SIGNALS)}]",
     type=click.Choice(SIGNALS),
-    help="Have the profiler that this runs under record --steps, by this signal to it.",
+    help="Let the profiler around this command record --steps, using this signal.",
 )
 @click.option(
     "--nvtx",
     is_flag=True,
-    help="Write NVTX ranges of steps, phases, modules and operators, for the profiler that this runs under.",
+    help="Write NVTX ranges of steps, phases, modules and operators, for the profiler around this command.",
 )
 @click.option("--steps", metavar="STEPS", help="Steps to capture, or with ranges: 100 or 100-102.")
 @out_option("Folder for the files")
@@ -102,7 +102,7 @@ ERRORS = {
     "--snapshot",
     is_flag=True,
     default=None,
-    help="Also save the CUDA allocator's history, and again where memory runs out.",
+    help="Also save the CUDA allocator's history, and again if memory runs out.",
 )
 @click.option(
     "--max-mb", type=click.IntRange(1), help="Stop recording when the trace reaches this many MiB (default 2048)."
@@ -125,13 +125,13 @@ def command(
     no_summary: bool,
     **options: Any,
 ) -> None:
-    """Runs a script as `python SCRIPT ARGS` would, recorded, and then shows what was recorded.
+    """Runs a script as `python SCRIPT ARGS` would, records it, and then shows what was recorded.
 
-    Without an option the phases of every step are measured, and a few steps are traced; the traced
-    ones stay out of the phases' means. --phases or --inline and --trace or --on-demand go together too.
+    Without options it measures the phases of every step and traces a few steps, which are left out of the
+    phases' means. --phases and --inline can be combined with --trace and --on-demand.
 
     `-- -m MODULE ARGS` runs a module. Under torchrun, mpiexec or srun each process records itself
-    and writes files of its own; rank 0 shows the result. Iterations are found from the optimizer's step, the
+    and writes its own files; rank 0 shows the result. Iterations are found from the optimizer's step, the
     model from the outermost module called, batches from the DataLoader. The exit code is the
     script's own.
     """

@@ -26,7 +26,7 @@ from stepscope.floor.units import plural
     type=click.IntRange(1),
     default=3,
     metavar="N",
-    help="The N calls with the most time that differ in inputs (default 3).",
+    help="The N calls with the most time, of those with different inputs (default 3).",
 )
 @click.option(
     "-o", "--output", required=True, metavar="FILE", type=click.Path(path_type=Path), help="The script to write."
@@ -42,10 +42,11 @@ def command(
     reading: dict[str, Any],
 ) -> None:
     """Writes a short script that runs recorded operators alone, with the recorded shapes, types, strides and
-    numbers, and times them. It needs torch and no StepScope: for a colleague, another GPU, or ncu.
+    numbers, and times them. The script needs only torch: for a colleague, another GPU, or ncu.
 
-    It makes the outermost public operator: of aten::addmm in a linear layer, aten::linear. Calls are
-    chosen by their time on the device, else on the host. What cannot be made again is said.
+    It calls the outermost public operator: for aten::addmm in a linear layer, aten::linear. The calls with
+    the most time on the device are chosen, or on the host without a device. The script reports what it
+    cannot repeat.
     """
     from stepscope.analysis.operators.replayed_calls import heaviest_calls
     from stepscope.api.several import check_one_job

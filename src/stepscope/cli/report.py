@@ -28,7 +28,7 @@ from stepscope.cli.terminal.say import say
 @click.option(
     "--with-paths",
     is_flag=True,
-    help="Keep the names of hosts and the paths of files, which a report otherwise leaves out.",
+    help="Keep the names of hosts and the paths of files.",
 )
 @reading_options
 def command(
@@ -39,11 +39,11 @@ def command(
     with_paths: bool,
     reading: dict[str, Any],
 ) -> None:
-    """Writes a page with the answers to all questions into one HTML file of at most 15 MB. It opens from
-    disk in any browser, without a network, and can be passed on: the names of hosts and the paths of files
-    are left out unless --with-paths is given; what recorded events are called stays.
+    """Writes the answers to all questions into one HTML file of at most 15 MB. It opens from disk in any
+    browser, without a network. It can be passed on: names of hosts and paths of files are left out unless
+    --with-paths is given. Names of events stay.
 
-    Of an answer with very many rows the first are in the file, and the page says how many there are.
+    The file has the first rows of very long answers, and says how many there are.
     """
     from stepscope.floor.complete_file import check_output
     from stepscope.floor.units import bytes_text

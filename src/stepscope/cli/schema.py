@@ -21,9 +21,9 @@ ANSWERS = (
 @click.argument("tables", metavar="[TABLE]...", nargs=-1)
 @click.option("--json", "as_json", is_flag=True, help="Answer as one JSON object.")
 def command(tables: tuple[str, ...], as_json: bool) -> None:
-    """Lists the tables of a store, or those named, every column with its type and meaning.
+    """Lists all tables of a store, or the named ones, with the type and meaning of every column.
 
-    SQL can also use the answer to any question, as a table `answer.NAME`.
+    SQL can also use the answer to any question as a table `answer.NAME`.
     """
     chosen = [TABLES[check_name(name, tuple(TABLES), "table")] for name in tables or TABLES]
     if as_json:

@@ -18,7 +18,7 @@ compare_option = click.option(
     metavar="SRC",
     multiple=True,
     type=click.Path(),
-    help="A further recording, to compare with SRC, which is the one before it. May be given several times.",
+    help="A further recording, to compare with SRC, the earlier one. May be repeated.",
 )
 
 time_limit_option = click.option(
@@ -26,7 +26,7 @@ time_limit_option = click.option(
     type=Seconds(min=0, min_open=True),
     default=60,
     metavar="SECONDS",
-    help="How long one answer may take (default 60).",
+    help="Time limit of one answer (default 60).",
 )
 
 

@@ -33,9 +33,9 @@ def command(
 ) -> None:
     """Runs one read-only SQL statement over the tables of a recording.
 
-    The tables and their columns are listed by `stepscope schema`. The dialect is DuckDB's.
+    `stepscope schema` lists the tables and their columns. The dialect is DuckDB's.
 
-    The answer to each question is a table too, as in `answer.kernels` or `answer.device_time`, for the
+    The answer to each question is a table too, such as `answer.kernels` or `answer.device_time`, for the
     chosen ranks, steps and events and with the question's default parameters. Only answers that the SQL names
     are computed.
     """

@@ -22,7 +22,7 @@ from stepscope.cli.terminal.say import say
 )
 @click.option("--title", metavar="TEXT", help="A title above the chart.")
 def command(source: str, output: str, title: str | None) -> None:
-    """Draws the measured events of an iteration, one line each, in the order they run.
+    """Draws the measured events of an iteration, one line each, in the order in which they run.
 
     SRC is what `stepscope record --inline` wrote.
     """

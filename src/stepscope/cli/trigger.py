@@ -19,7 +19,7 @@ ERRORS = {
 }
 
 
-@click.command(name="trigger", short_help="Has a running job record a trace of a few steps.")
+@click.command(name="trigger", short_help="Makes a running job record a trace of a few steps.")
 @click.argument("job_dir", type=click.Path(path_type=Path))
 @click.option("--steps", type=click.IntRange(1, 100), default=5, show_default=True, help="Steps to record.")
 @click.option(
@@ -37,7 +37,7 @@ ERRORS = {
     default=3.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long the request may take to reach the slowest rank; give more on a slow file system.",
+    help="How long the request may take to reach the slowest rank; use more on a slow file system.",
 )
 @click.option(
     "--timeout",
@@ -66,11 +66,10 @@ def command(
     timeout: float,
     wait: float,
 ) -> None:
-    """Has a running job record a trace of a few steps, the same on all ranks.
+    """Makes a running job record a trace of a few steps, the same on all ranks.
 
-    JOB_DIR is the directory that the job listens to, given to it by `stepscope record --on-demand` or
-    `stepscope.on_demand`. Prints the files that were written. Exit code 1 when a rank did not answer,
-    or did not record.
+    JOB_DIR is the directory that was given to `stepscope record --on-demand` or `stepscope.on_demand` in the
+    job. Prints the files that were written. Exit code 1 if a rank did not answer, or did not record.
     """
     from stepscope.record.on_demand.request import new_request
     from stepscope.record.on_demand.trigger import agree, wait_until_done

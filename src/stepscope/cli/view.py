@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from stepscope.serve.policy import Policy
 
 
-@click.command(name="view", short_help="Shows a recording in the browser, answered live.")
+@click.command(name="view", short_help="Shows a recording in the browser, from a server.")
 @sources_argument
 @compare_option
 @click.option(
@@ -33,10 +33,12 @@ if TYPE_CHECKING:
     type=click.IntRange(0, 65535),
     default=0,
     metavar="N",
-    help="The port on 127.0.0.1 to listen on; by default one that is free.",
+    help="The port on 127.0.0.1 (default: a free one).",
 )
 @click.option(
-    "--behind", metavar="URL", help="Where a proxy shows the page, as in https://hub.example.org/user/ann/proxy/8765/."
+    "--behind",
+    metavar="URL",
+    help="The page's address behind a proxy, as in https://hub.example.org/user/ann/proxy/8765/.",
 )
 @click.option("--no-browser", is_flag=True, help="Only print the link.")
 @time_limit_option
@@ -51,11 +53,11 @@ def command(
     time_limit: float,
     reading: dict[str, Any],
 ) -> None:
-    """Shows the page of `stepscope report` from a server on this machine: more rows of an answer, and
-    every parameter of a question. Programs can ask it too, in SQL as well. Ctrl-C ends it.
+    """Serves the page of `stepscope report` from this machine, with more rows, every parameter of a question,
+    and SQL. Programs can use the same addresses. Ctrl-C ends it.
 
-    It listens on 127.0.0.1 alone. Each request needs the token in the printed link, which a new start
-    makes new. From another machine the printed `ssh -L` line leads there; --behind is for a proxy such as
+    It listens only on 127.0.0.1. Each request needs the token in the printed link; every start makes a new
+    one. From another machine, use the printed `ssh -L` line; --behind is for a proxy such as
     jupyter-server-proxy.
     """
     # Imported here: no other command needs a server.
