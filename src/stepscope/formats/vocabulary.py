@@ -207,7 +207,7 @@ def is_compiled_code(name: str) -> bool:
 
 
 def phase_name(name: str) -> str | None:
-    """The phase of a step that a range of this name marks; a loss belongs to the forward, as in the job's own timing."""
+    """The phase of a step that a range of this name marks; a loss counts as forward, as in the job's own timing."""
     found = _PHASE.match(name)
     return found and {"loss": "forward"}.get(found.group(1), found.group(1))
 
