@@ -1,4 +1,4 @@
-"""The tables that the timeline is drawn from where there are too many events to lay them out when it is opened."""
+"""The tables that the timeline is drawn from if there are too many events to lay them out when it is opened."""
 
 from __future__ import annotations
 

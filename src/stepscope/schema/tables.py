@@ -1,11 +1,10 @@
 """Every table, declared once: what one row is, and for each column its role and its meaning.
 
-Times are integer nanoseconds since the run's start; `rank.start_epoch_ns` says when that was. What
-readers and link hand over counts from the recording's start instead, and an event's id is its row
-there. Sizes are bytes. NULL means "not measured", never 0. `rank` is the process's rank in the job
-and never the index of a device. `span` counts the recordings of one rank (a profiler that runs
-several cycles writes several files). The number of an event is unique within its rank; the number of
-any other row only within rank and span, so that a query joins it over all three.
+Times are integer nanoseconds since the run's start; `rank.start_epoch_ns` says when that was. Readers and link return
+times since the recording's start, and an event's id there is its row. Sizes are bytes. NULL means "not measured", never
+0. `rank` is the process's rank in the job and never the index of a device. `span` counts the recordings of one rank (a
+profiler that runs several cycles writes several files). The number of an event is unique within its rank; the number of
+any other row only within rank and span, so a query joins on all three.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from stepscope.schema.lanes import LANE_TABLES
 from stepscope.schema.memory import MEMORY_TABLES
 
 STORE_VERSION = 18
-"""Version of the tables. A store of another version is made anew from its source."""
+"""Version of the tables. A store of another version is made again from its source."""
 
 EVENT, ROW, KEY, STEP, NUMBER = Role.EVENT, Role.ROW, Role.KEY, Role.STEP, Role.NUMBER
 MOMENT, EPOCH, DURATION = Role.MOMENT, Role.EPOCH, Role.DURATION
@@ -572,4 +571,4 @@ DECLARED = (
 # fmt: on
 
 TABLES = {one.name: one for one in DECLARED if one.columns}
-"""The tables of a store, by name. What is declared beside them goes from readers to link alone."""
+"""The tables of a store, by name. Other declared tables pass only from readers to link."""
