@@ -23,7 +23,7 @@ class Role(Enum):
 
     EVENT = "number of an event, unique within its rank over all spans and both event tables"
     ROW = "number of a row of a table, unique within its rank and span"
-    KEY = "number with few distinct values, by which rows are told apart or grouped"
+    KEY = "number with few distinct values, by which rows are distinguished or grouped"
     STEP = "number of a training step"
     NUMBER = "number that only names something"
     MOMENT = "point in time (ns since the start of the run); it moves with the clock of its rank"
@@ -33,7 +33,7 @@ class Role(Enum):
     COUNT = "how many"
     VALUE = "measured or computed number of any other kind"
     FLAG = "true or false"
-    WORD = "text that many rows of a long table share: readers hand it over as a dictionary"
+    WORD = "text that many rows of a long table share: readers return it as a dictionary"
     TEXT = "any other text"
 
 
