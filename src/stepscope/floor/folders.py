@@ -1,4 +1,4 @@
-"""Walks a folder, through links to folders too: ranks often write to disks of their own, which a run's folder links to."""
+"""Walks a folder, following links to folders: ranks often write to their own disks, to which a run's folder links."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from pathlib import Path
 
 
 def walked(folder: Path, refused: Callable[[OSError], object] = lambda _: None) -> Iterator[tuple[Path, list[str]]]:
-    """Each folder below one, with the names of its files in no order. Hidden folders are passed over.
+    """Each folder below one, with the names of its files in no order. Hidden folders are skipped.
 
-    Links to folders come after all that lies there itself; a folder that several of them lead to comes once, so that a
-    link to what it lies in ends.
+    Links to folders come after everything else there. A folder that several links lead to comes once, so that a link to
+    an outer folder ends.
 
     Args:
         folder: where to start; it is the first.
-        refused: told of each folder that cannot be read (`filename` is its path).
+        refused: called for each folder that cannot be read (`filename` is its path).
     """
     seen: set[str] = set()
     places = [os.fspath(folder)]
-    for place in places:  # links that are found are further ones
+    for place in places:  # links that are found are appended
         for here, folders, names in os.walk(place, onerror=refused):
             real = os.path.realpath(here)
             if real in seen:
