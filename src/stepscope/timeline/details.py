@@ -1,4 +1,4 @@
-"""What the store has about one event, and which others belong to it."""
+"""What the store has about one event, and which other events belong to it."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ _UNITS = {Role.MOMENT: "moment", Role.DURATION: "ns", Role.BYTES: "bytes"}
 
 
 def details_query(table: str) -> str:
-    """SQL: all that the store has about events of a table, `host_event` or `device_event`, as `e`.
+    """SQL: everything that the store has about events of a table, `host_event` or `device_event`, as `e`.
 
-    The names of columns are `table.column`.
+    Columns are named `table.column`.
     """
     own = [f'e.{one.quoted} AS "{table}.{one.name}"' for one in TABLES[table].columns]
     joins = []
@@ -58,7 +58,7 @@ def details_query(table: str) -> str:
 
 
 def described(table: str) -> list[dict[str, Any]]:
-    """The columns of `details_query` that are shown as fields: `name`, `title`, `unit` and `meaning`."""
+    """The columns of `details_query` that become fields: `name`, `title`, `unit` and `meaning`."""
     hidden = _HIDDEN | {key for key, _ in _JOINED.values()}
     parts = [(table, [one.name for one in TABLES[table].columns if one.name not in hidden])]
     parts += [
@@ -98,15 +98,15 @@ _TITLES = {"operator_input": "input", "call_stack": "call stack", "kernel_source
 
 
 def details(timeline: Timeline, track: Track, event: int) -> dict[str, Any]:
-    """What is known of an event.
+    """Returns the details of an event.
 
     Args:
         track: a track that it is on.
         event: its number, as tiles have it.
 
     Returns:
-        `name` in full, its `place`, `table`, `fields` (`title`, `value`, `unit`, `meaning`) but for those that were not
-        measured, and `links`: `relation`, `total`, and up to `MOST_LINKS` `places`.
+        `name` in full, its `place`, `table`, `fields` (`title`, `value`, `unit`, `meaning`) without those not measured,
+        and `links`: `relation`, `total`, and up to `MOST_LINKS` `places`.
 
     Raises:
         UsageError: there is no such event.
@@ -179,7 +179,7 @@ def _metrics(scope: Scope, rank: int, event: int) -> list[dict[str, Any]]:
 
 
 def _related(scope: Scope, table: str, rank: int, row: dict[str, Any]) -> list[tuple[str, list[int]]]:
-    """How events belong to this one, and their numbers in order of time."""
+    """How other events belong to this one, with their numbers by time."""
     event = row[f"{table}.id"]
 
     def named(column: str) -> list[int]:
