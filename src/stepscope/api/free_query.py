@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ANSWERS = "answer"
-"""The schema in which SQL finds the answers to questions."""
+"""The schema of the questions' answers in SQL."""
 
 
 _PLACE = ("rank", "span", "check")
-"""What tells a check from the others of an answer."""
+"""The columns that identify a check of an answer."""
 
 
 def answer_query(scope: Scope, text: str, *, top: int | None = None) -> Table:

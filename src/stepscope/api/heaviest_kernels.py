@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _WITH_PEERS = re.compile(
     r"nccl|nvshmem|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|cross_device_reduce", re.IGNORECASE
 )
-"""Kernels that wait for those of other devices: run again alone, they wait for ever."""
+"""Kernels that wait for those of other devices: alone they would wait forever."""
 
 ERRORS = {
     "no-kernels": (

@@ -45,10 +45,10 @@ ERRORS = {
 
 
 _NOT_KEPT = ("cache-not-writable", "disk-full", "not-writable")
-"""Errors of a cache that cannot be used; a question is answered without it."""
+"""Errors of an unusable cache; the question is then answered without it."""
 
 _LACKING = ("unknown-rank", "unknown-step", "named-nothing", "nothing-in-window")
-"""Errors of a job that does not have what another may have."""
+"""Errors of a job without ranks, steps or events that another job may have."""
 
 
 class Trace(EventQuestions, TimeQuestions, RecordingQuestions):

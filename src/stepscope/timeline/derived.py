@@ -42,8 +42,8 @@ MODULE_RUNS = f"""
     FROM runs JOIN module ON module.rank = $rank
         AND (module.span, module.module_id) = (runs.span, runs.above_id)
 """
-"""A row for each run of work of a module, and of its parts below it, as long as the stream has no other
-work between. Each piece of work ends where the next one of its stream starts, at the latest."""
+"""A row for each run of work of a module and its submodules, as long as the stream has no other work in between. Work
+ends at the latest where the next work of its stream starts."""
 
 _RUNS = f"""
     SELECT CASE direction WHEN '' THEN name ELSE name || ' (' || direction || ')' END AS name,

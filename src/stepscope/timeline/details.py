@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 ERRORS = {"no-such-event": "The timeline was asked about an event that the recording does not have."}
 
 MOST_LINKS = 50
-"""Events of one relation that are named; of more it is told how many there are."""
+"""Events of one relation that are listed; for more, only their number is given."""
 
 _JOINED = {
     "module": ("module_id", ("path", "class")),
@@ -26,14 +26,14 @@ _JOINED = {
     "call_stack": ("stack_id", ("frames",)),
     "kernel_source": ("kernel_source_id", ("file", "backend", "options")),
 }
-"""Tables whose rows events name by number, and what of them is shown in its place."""
+"""Tables that events refer to by number, and the columns shown instead of the number."""
 _COLLECTIVE = (
     "operation", "group_name", "group_description", "group_ranks", "group_size", "sequence", "asynchronous",
     "dtype", "elements_in", "elements_out", "bytes", "source_rank", "destination_rank", "library",
     "exposed_ns", "reach", "match_id", "matched_ranks", "last_rank", "wait_ns", "transfer_ns",
 )  # fmt: skip
 _HIDDEN = {"rank", "span", "id", "name", "parent_id", "launch_id", "operator_id", "forward_id", "captured_id"}
-"""What an event's title or its links show."""
+"""Columns that an event's title or links already show."""
 _UNITS = {Role.MOMENT: "moment", Role.DURATION: "ns", Role.BYTES: "bytes"}
 
 

@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 ERRORS = {"bad-tile": "The timeline was asked for a zoom, a tile or a stretch of time that there cannot be."}
 
 MOST_KEPT = 60_000_000
-"""Rows of lanes that are kept at a time: some 1.7 GB."""
+"""Rows of lanes kept in memory: some 1.7 GB."""
 MOST_WARM_UPS = 200
 MOST_SUMS = 500
-"""Names of which a measured range tells sums; of the others it tells one together."""
+"""Names for which a measured range has sums of their own; the others share one."""
 
 Loaded = dict[str, Lanes | Curve]
 Part = str
-"""What is loaded at once: `host`, `device`, or another track's id."""
+"""The unit of loading: `host`, `device`, or another track's id."""
 _WARM_UP = """
     SELECT start_ns, end_ns FROM step WHERE slow_first
     UNION ALL SELECT start_ns, start_ns + dur_ns FROM host_event WHERE role = 'compile'

@@ -33,13 +33,13 @@ KINDS = (
     "computation", "communication", "copy", "fill", "sync", "operator", "annotation", "runtime",
     "python", "dataloader", "overhead", "step", "module", "other",
 )  # fmt: skip
-"""What an event is, by number: the kinds of the tables, and the roles that a step's parts are made of."""
+"""Kinds of events by number: those of the tables, and the roles that parts of a step are made of."""
 
 ROLES = ("dataloader", "communication")
-"""Roles of host events that are a kind of their own here."""
+"""Roles of host events that count as kinds here."""
 
 MOST_READ = 4_000_000
-"""Events of row groups that are kept decoded: some 130 MB."""
+"""Events of row groups that stay decoded: some 130 MB."""
 
 _KIND_CODES = {word: code for code, word in enumerate(KINDS)}
 _OTHER = KINDS.index("other")
@@ -151,7 +151,7 @@ class Side:
             if (spans == span).any()
         }
         self.level = max((one.bit_length() - 1 for one in self._bins.values()), default=-1)
-        """Up to this zoom blocks are too coarse; -1 where there are none."""
+        """Up to this zoom level blocks are too coarse; -1 without blocks."""
         self._places: dict[tuple[int, ...], int] = {}
         self._lanes, self._counts = self._laid_out(blocks, bins)
         self._groups = self._row_groups()

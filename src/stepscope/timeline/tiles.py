@@ -25,7 +25,7 @@ BINS = 512
 MOST_LEVEL = 50
 """Tiles of 2^59 ns: eighteen years."""
 LONGEST_NAME = 160
-"""Characters of a name in a tile; what an event is called in full is among its details."""
+"""Characters of a name in a tile; the event's details have the full name."""
 
 
 @dataclass
