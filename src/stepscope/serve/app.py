@@ -1,12 +1,12 @@
 """The server's addresses. All answers are JSON, including errors, except the page.
 
-        GET  /                        the page; `?token=` is moved from the address into a cookie
-        GET  /api/recordings          ids, names and contents
+    GET  /                        the page; `?token=` is moved from the address into a cookie
+    GET  /api/recordings          ids, names and contents
     GET  /api/questions           the declarations
     GET  /api/answers/QUESTION    an answer (`reply`), of `recording=1`, with the question's parameters
-        GET  /api/state               how often the recordings were reopened because their files grew
-        GET  /api/schema              the tables of SQL and their columns
-        GET  /api/timeline/WHAT       layout, tile, event, find or range of the timeline of `recording=1`
+    GET  /api/state               how often the recordings were reopened because their files grew
+    GET  /api/schema              the tables of SQL and their columns
+    GET  /api/timeline/WHAT       layout, tile, event, find or range of the timeline of `recording=1`
     POST /api/sql                 the answer to {"recording": "1", "sql": "SELECT ..."}
 
 An error is {"message", "hint", "slug"}, as the command line would print it.
