@@ -150,7 +150,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort) as error:
         say("stepscope: interrupted")
         end_by(error)
-        exec("")  # an interrupted `exec`, as in a dataclass, makes Python kill itself unless a later one completed
+        exec("")  # noqa: S102 - Python kills itself after an interrupted `exec`, unless one completed since
         return INTERRUPTED
     except BrokenPipeError:
         write_no_more(sys.stdout)
