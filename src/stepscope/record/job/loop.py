@@ -1,13 +1,12 @@
-"""Finding the iterations of a loop that knows nothing of us: from its optimizer and its DataLoader.
+"""Finds the iterations of a loop without our calls, from its optimizer and DataLoader.
 
-An iteration ends where `optimizer.step()` returns. With gradient accumulation that is one iteration
-for several batches, which the phases tell apart by counting backwards. Where a DataLoader starts
-over, an epoch started or a validation ran, so that iteration does not count; unless one starts over in
-every iteration (`next(iter(loader))`), which is then how the job works.
+An iteration ends where `optimizer.step()` returns. With gradient accumulation that is one iteration for several
+batches, which the phases tell apart by counting backwards. If a DataLoader starts over, an epoch started or a
+validation ran, so that iteration does not count, unless one starts over in every iteration (`next(iter(loader))`),
+which is then normal for the job.
 
-With several optimizers the first that steps is the one. When it has stopped while another goes on,
-as after a pretraining or a warm-up with its own optimizer, the other takes its place; at once where the job
-has freed the first.
+Of several optimizers, the first that steps counts. If it stops while another continues, as after a pretraining or a
+warm-up with its own optimizer, the other one takes its place, immediately if the job has freed the first.
 """
 
 from __future__ import annotations
@@ -24,23 +23,23 @@ from stepscope.record.targets.optimizers import OptimizerSteps
 from stepscope.record.targets.patches import Patch
 
 QUIET = 16
-"""Steps of another optimizer after which one that has not stepped since counts as finished.
+"""Steps of another optimizer after which one that has not stepped counts as finished.
 
 A generator may wait for a few steps of its critic."""
 
 
 class _Step:
-    """A function as a method of an optimizer, which it does not keep alive: the state of one may be twice as large as
+    """A function as a method of an optimizer, without keeping the optimizer alive: its state may be twice as large as
     its model, and would be freed late.
 
     Args:
-        function: gets the optimizer first.
-        original: the method that it stands for.
+        function: gets the optimizer as first argument.
+        original: the method that it replaces.
     """
 
     def __init__(self, function: Any, original: Any) -> None:
         functools.update_wrapper(self, function)
-        # Schedulers and scalers look at what the method is of, and at its parameters.
+        # Schedulers and scalers look at the method's object and its parameters.
         self.__func__ = function
         self.__signature__ = inspect.signature(original)
         self._owner = weakref.ref(original.__self__)
@@ -53,7 +52,7 @@ class _Step:
         return self.__func__(self._owner(), *args, **kwargs)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        # In a copy of the optimizer it is the copy's own method.
+        # In a copy of the optimizer it must be the copy's own method.
         owner = self._owner()
         return getattr(memo.get(id(owner), owner), self.__func__.__name__)
 
@@ -62,12 +61,12 @@ class _Step:
 
 
 class LoopFinder:
-    """Drives a recording by the iterations of a process.
+    """Drives a recording by the iterations of the process.
 
     Args:
-        recording: what is driven. While its `driver` says that the script drives it itself (by
-            `inline.iterate`), this makes no calls.
-        steps: whether optimizers' steps are listened to; without, only the batches are.
+        recording: the recording. While its `driver` says that the script drives it itself (by `inline.iterate`), this
+            makes no calls.
+        steps: whether to observe optimizers' steps; otherwise only batches.
     """
 
     def __init__(self, recording: Recording, *, steps: bool = True) -> None:
@@ -84,7 +83,7 @@ class LoopFinder:
         self._batches: Patch | None = None
 
     def install(self) -> None:
-        """Starts to listen to optimizers and DataLoaders."""
+        """Starts to observe optimizers and DataLoaders."""
         if self._steps:
             self._heard = OptimizerSteps(self._guard.wrap(self._adopt))
             self._heard.install()
@@ -96,7 +95,7 @@ class LoopFinder:
         self._batches.install()
 
     def remove(self) -> None:
-        """Stops listening."""
+        """Stops observing."""
         if self._heard is not None:
             self._heard.remove()
         if self._batches is not None:
@@ -106,15 +105,15 @@ class LoopFinder:
         self._heard = self._batches = self._step = None
 
     def _followed(self) -> Recording:
-        """What is driven now: the script may have started a session of its own, and have no loop of ours for it."""
+        """The recording to drive: the script may have started its own session without a loop that drives it."""
         if self._recording.successor is not None:
             self._recording = self._recording.successor
         return self._recording
 
     def _adopt(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
-        # The boundary cannot be torch's own hook: hooks are put in and taken out at boundaries, and
-        # torch would be walking through them. So the first optimizer's `step` is replaced; its
-        # call that is running now is the last that goes unnoticed.
+        # The boundary cannot be torch's own hook: hooks are installed and removed at boundaries, while torch would be
+        # iterating over them. So the first optimizer's `step` is replaced; only its call that is running now goes
+        # unnoticed.
         adopted = self._optimizer()
         if optimizer is adopted:
             self._others.clear()
@@ -143,7 +142,7 @@ class LoopFinder:
         @functools.wraps(function)
         def step(*args: Any, **kwargs: Any) -> Any:
             result = function(*args, **kwargs)
-            # A step inside compiled or captured code is the code being made, not an iteration.
+            # A step inside compiled or captured code is code under construction, not an iteration.
             if is_compiling():
                 return result
             recording = self._followed()
@@ -153,7 +152,7 @@ class LoopFinder:
                 return result
             if self._guard.tripped or recording.driver is not None:
                 return result
-            # Another one may have taken its place.
+            # Another optimizer may have taken its place.
             if not self._capturing() and (of_adopted is None or of_adopted() is self._optimizer()):
                 missed, self._missed = self._missed, 0
                 if missed:

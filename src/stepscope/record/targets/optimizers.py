@@ -1,9 +1,8 @@
-"""Listening to the steps of every optimizer, also in torches that take their own hooks off them.
+"""Observes the steps of every optimizer, even in versions of torch that remove their own hooks from them.
 
-torch calls its global hooks from a wrapper around each optimizer class's `step`. The first torches
-with torch.compile take that wrapper off their own classes, once per process, when something is
-compiled, and no hook is called any more. Such a class is "deaf", and gets a wrapper of ours instead
-while anything listens.
+torch calls its global hooks from a wrapper around each optimizer class's `step`. The first versions with torch.compile
+remove that wrapper from their own classes, once per process, when something is compiled, and no hook is called any
+more. Such a class is "deaf", and gets a wrapper of ours while anything observes.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _COMPILER = "torch._dynamo.eval_frame"
 
 _listening: list[OptimizerSteps] = []
 _layers: dict[type, tuple[Any, Any]] = {}
-"""Of each deaf class what its `step` was and what ours is."""
+"""For each deaf class its original `step` and ours."""
 
 
 class OptimizerSteps:
@@ -44,7 +43,7 @@ class OptimizerSteps:
         self._patcher: Patch | None = None
 
     def install(self) -> None:
-        """Starts to listen."""
+        """Starts observing."""
         from torch.optim import optimizer
 
         self._handles = [optimizer.register_optimizer_step_pre_hook(self._before)]
@@ -56,7 +55,7 @@ class OptimizerSteps:
             self._compiler.install()
 
     def remove(self) -> None:
-        """Stops listening."""
+        """Stops observing."""
         if self._compiler is not None:
             self._compiler.remove()
         if self._patcher is not None:
@@ -71,7 +70,7 @@ class OptimizerSteps:
             _take_out()
 
     def _know_compiler(self) -> None:
-        # torch's compiler is imported: does it make optimizers deaf, and has it?
+        # torch's compiler is imported: checks whether it makes optimizers deaf, and has done so.
         with contextlib.suppress(Exception):
             patcher = getattr(sys.modules.get(_COMPILER), "TorchPatcher", None)
             function = getattr(patcher, "patch", None)
@@ -84,10 +83,10 @@ class OptimizerSteps:
 
 @functools.cache
 def _may_go_deaf() -> bool:
-    """Whether this torch's compiler could take hooks off optimizers.
+    """Whether this torch's compiler could remove hooks from optimizers.
 
-    Known from its source: importing the compiler would take seconds, and waiting for the job to import it
-    costs every armed iteration.
+    Determined from its source, because importing the compiler would take seconds, and waiting for the job's import
+    would cost every armed iteration.
     """
     import torch
 
@@ -122,14 +121,14 @@ def _put_in() -> None:
 
 
 def _take_out() -> None:
-    # The layers are kept: a scheduler may have kept one, and must find the same the next time.
+    # The layers are kept: a scheduler may hold one, and must find the same one again.
     for owner, (before, ours) in _layers.items():
         if vars(owner).get("step") is ours:
             setattr(owner, "step", before)  # noqa: B010
 
 
 def _is_deaf(owner: type) -> bool:
-    """Whether torch calls no hooks for a class, and will not: it marks those that it has wrapped."""
+    """Whether torch calls no hooks for a class, and never will: it marks those that it has wrapped."""
     step = vars(owner).get("step")
     asks = getattr(getattr(step, "__code__", None), "co_names", ())
     marked = bool(getattr(step, "hooked", False))
@@ -141,7 +140,7 @@ def _listening_step(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def step(self: Any, *args: Any, **kwargs: Any) -> Any:
-        # A subclass with a step of its own, which calls this one, is not deaf.
+        # A subclass with its own step that calls this one is not deaf.
         if is_compiling() or not _listening or getattr(type(self), "step", None) is not step:
             return original(self, *args, **kwargs)
         listening = list(_listening)
