@@ -39,12 +39,13 @@ _OF_MEMORY = 3
 """The last columns of a step: memory, which is not read at every one."""
 
 
-def file_name(process: Process, kind: str) -> str:
+def file_name(process: Process, kind: str, *, by_pid: bool = False) -> str:
     """`<host>.<rank>.<kind>.json`: no two processes of a job write the same file.
 
-    Where launchers disagree, two may have the same rank, and the process's number tells them apart.
+    Args:
+        by_pid: with the process's number, too. Where launchers disagree it always is: two may have the same rank.
     """
-    host = f"{process.host}.pid{process.pid}" if process.disagreement else process.host
+    host = f"{process.host}.pid{process.pid}" if by_pid or process.disagreement else process.host
     return f"{host}.{process.rank}.{kind}.json"
 
 

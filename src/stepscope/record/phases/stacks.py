@@ -63,7 +63,8 @@ class StackSampler:
         """Starts to sample."""
         self._began = time.monotonic()
         self._running.acquire()
-        self._thread.start()
+        with suppress(RuntimeError):  # no thread can be started any more: there are no samples
+            self._thread.start()
 
     def stop(self) -> None:
         """Samples no more; does not wait for the thread."""
