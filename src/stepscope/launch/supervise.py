@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from stepscope.launch import processes, started
 from stepscope.launch.divert import Diverted
@@ -63,7 +64,7 @@ class Supervisor:
         self._say = say
         self._exchange = Exchange()
         self._mask: set[int | signal.Signals] = set()
-        self._of_children: object = signal.SIG_DFL
+        self._of_children: Any = signal.SIG_DFL
         """What SIGCHLD did: where a launcher has it ignored, nobody would be told how the command ends."""
         self._tool = 0
         self._tool_status: int | None = None

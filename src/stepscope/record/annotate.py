@@ -159,10 +159,9 @@ def value(name: str, number: Any) -> None:
 def _is_one_of_few(name: str) -> bool:
     if name not in _names:
         if len(_names) == _MOST_NAMES:
-            _warn(
-                "names",
-                f"value({name[:100]!r}, ...) is left out, as are all after it: there are {_MOST_NAMES} names already",
-            )
+            if "names" not in _warned:
+                many = f"as are all after it: there are {_MOST_NAMES} names already"
+                _warn("names", f"value({name[:100]!r}, ...) is left out, {many}")
             return False
         _names.add(name)
     return True

@@ -149,8 +149,8 @@ def _was_made() -> bool:
     return any(getattr(one.step, "hooked", False) for one in _below(Optimizer))
 
 
-def _below(one: type) -> list[Any]:
-    found = one.__subclasses__()
+def _below(one: Any) -> list[Any]:
+    found: list[Any] = one.__subclasses__()
     return [*found, *(deeper for below in found for deeper in _below(below))]
 
 
