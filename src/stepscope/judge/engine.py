@@ -22,8 +22,9 @@ _SHARED = 0.1
 class Found:
     """A finding with the rule it comes from and the failing checks that bear on it; `step_ns` is the mean step that it
     is about, which is `per` in words, and `lost_ns` what it is ranked by: what ranks lose themselves of that step, without
-    what others wait for them; -1 where nothing is said of it; `caveat` is why it may save less than it could at most, as
-    the end of its advice says."""
+    waits that freed host time may shorten; -1 where nothing is said of it; `job_ns` is what a step of the job could save at
+    most, with what ranks wait for each other; `caveat` is why it may save less than it could at most, as the end of its
+    advice says."""
 
     rule: Rule
     finding: Finding
@@ -32,6 +33,7 @@ class Found:
     step_ns: float
     per: str
     lost_ns: float
+    job_ns: float | None = None
     caveat: str = ""
 
     @property
@@ -140,7 +142,7 @@ def _judged(facts: Facts, rule: Rule, finding: Finding) -> Found:
     of_run = finding.step_ns is not None and facts.phases_alone is None
     per = "step that is not traced" if of_run else facts.per
     step_ns = float(facts.step_ns) if finding.step_ns is None else finding.step_ns
-    lost, caveat = None, ""
+    lost, most, caveat = None, None, ""
     if facts.failing("device-work"):  # nobody knows what could be saved of the work that is missing
         finding = replace(finding, saving_ns=None)
     if finding.saving_ns is not None:
@@ -158,13 +160,13 @@ def _judged(facts: Facts, rule: Rule, finding: Finding) -> Found:
         advice += caveat
         least = finding.at_least
         # One step says nothing of the next, and a bound that meets the other would be a promise.
-        if least is not None and (checks or facts.steps < 2 or not 0 < round(least[0]) < round(most)):
+        if least is not None and (checks or facts.steps < 2 or not 0 < round(least[0]) < round(own)):
             least = None
-        finding = replace(finding, saving_ns=most, at_least=least, advice=advice)
+        finding = replace(finding, saving_ns=own, at_least=least, advice=advice)
     if checks:
         finding = replace(finding, confidence="low")
     severity = finding.severity or _severity(_share(lost, step_ns))
-    return Found(rule, finding, severity, checks, step_ns, per, -1.0 if lost is None else lost, caveat)
+    return Found(rule, finding, severity, checks, step_ns, per, -1.0 if lost is None else lost, most, caveat)
 
 
 def _host_first(facts: Facts, lost_ns: float) -> str:
