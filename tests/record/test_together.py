@@ -85,7 +85,7 @@ def test_steps_of_phases_have_the_numbers_that_they_have_in_a_trace(tmp_path: Pa
             session.begin()
             train(model, [batch])
         session.stop()
-        assert [row[0] for row in _document(tmp_path / str(missed), "phases")["step_samples"]][0] == first
+        assert _document(tmp_path / str(missed), "phases")["step_samples"][0][0] == first
 
 
 def test_steps_of_phases_have_the_numbers_that_a_framework_gives(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_steps_of_phases_have_the_numbers_that_a_framework_gives(tmp_path: Path)
         session.begin(number=1000 + place)
         train(model, [batch])
     session.stop()
-    assert [row[0] for row in _document(tmp_path, "phases")["step_samples"]][0] == 1005
+    assert _document(tmp_path, "phases")["step_samples"][0][0] == 1005
 
 
 def test_events_of_a_plan_are_measured_in_the_other_steps(tmp_path: Path) -> None:

@@ -170,7 +170,14 @@ def _raw(graph: Graph) -> tuple[Array, Array, Array, Array, Array]:
         on_host, untold = graph.kind[node] == HOST, lacking[node]
         place = np.where(on_host, _exchange(graph, node), graph.place[node])
         sort = np.where(untold, COMMUNICATION, why_so)
-        add(rows, begin[rows], finish[rows], np.where(on_host, np.where(untold, _UNTOLD_ON_HOST, _ON_HOST), sort), node, place)
+        add(
+            rows,
+            begin[rows],
+            finish[rows],
+            np.where(on_host, np.where(untold, _UNTOLD_ON_HOST, _ON_HOST), sort),
+            node,
+            place,
+        )
     last = np.array([graph.end] if graph.end >= 0 else [], np.int64)
     add(last, graph.time[last], graph.done[last], _OF_KERNEL, last, graph.place[last])
     first = int(graph.time[source[0]] if len(path) else graph.time[last[0]] if len(last) else stretch.end)
