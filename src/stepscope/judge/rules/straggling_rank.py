@@ -36,7 +36,7 @@ _LOOK_INTO = {
     "host": "what its host does there: operators that only it runs, logging, other processes on its node, and the "
     "cores that it is bound to",
     "profiler": "recording fewer steps, or without stacks and shapes, since the profiler holds it up",
-    "not recorded": "a trace with Python stacks (`--stack` of `stepscope record`), since nothing was recorded there",
+    "not recorded": "a trace with Python stacks (`stepscope record --stack -- {script}`), since nothing was recorded there",
 }
 """What to look at, by the cause that its trace shows."""
 _OFTEN = """
@@ -92,6 +92,7 @@ def _of_collectives(facts: Facts, late: Straggler) -> Finding:
         told += f"; {time_text(before_ns)} more lie before its recording starts, and are not counted"
     if len(late.ranks) > 1:
         told += f"; for {ranks_text(late.ranks[1:])} nearly as long"
+    look_into = _LOOK_INTO[late.cause or "not recorded"].replace("{script}", script_of(facts.scope))
     return of_step(
         "loss",
         late.share_ratio,
@@ -105,7 +106,7 @@ def _of_collectives(facts: Facts, late: Straggler) -> Finding:
             if ns
         ),
         rank=rank if len(late.ranks) == 1 else None,
-        advice=f"Look at rank {rank}: {_LOOK_INTO[late.cause or 'not recorded']}. `stepscope stragglers --by cause` "
+        advice=f"Look at rank {rank}: {look_into}. `stepscope stragglers --by cause` "
         "has what it did longer than those that waited.",
         query="stepscope stragglers SRC",
         ranks=late.ranks,
