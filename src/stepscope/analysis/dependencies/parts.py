@@ -169,15 +169,9 @@ def _raw(graph: Graph) -> tuple[Array, Array, Array, Array, Array]:
         node = source[rows] if reason == ARRIVED else target[rows]
         on_host, untold = graph.kind[node] == HOST, lacking[node]
         place = np.where(on_host, _exchange(graph, node), graph.place[node])
-        sort = np.where(untold, COMMUNICATION, why_so)
-        add(
-            rows,
-            begin[rows],
-            finish[rows],
-            np.where(on_host, np.where(untold, _UNTOLD_ON_HOST, _ON_HOST), sort),
-            node,
-            place,
-        )
+        together = np.where(on_host, _UNTOLD_ON_HOST, COMMUNICATION)
+        sorts = np.where(untold, together, np.where(on_host, _ON_HOST, why_so))
+        add(rows, begin[rows], finish[rows], sorts, node, place)
     last = np.array([graph.end] if graph.end >= 0 else [], np.int64)
     add(last, graph.time[last], graph.done[last], _OF_KERNEL, last, graph.place[last])
     first = int(graph.time[source[0]] if len(path) else graph.time[last[0]] if len(last) else stretch.end)
