@@ -40,6 +40,10 @@ CAT = (
         ("%s%n{0}", "%s%n{0}"),
         ("add_kernel[grid]", "add_kernel[grid]"),
         ("Cijk_Ailk [clone .kd]", "Cijk_Ailk"),
+        (
+            "Cijk_Alik_Bljk_BBS_BH_Bias_HAS_SAV_UserArgs_MT32x32x64_MI16x16x1_SN_LDSB0_ISA90a_IU1",
+            "Cijk_Alik_Bljk_BBS_BH_MT32x32x64",
+        ),
     ],
 )
 def test_what_is_noise_in_a_name_goes(name, short):

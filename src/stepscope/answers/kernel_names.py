@@ -24,6 +24,8 @@ _NOISE = re.compile(
     r"|LoadWith\w*|StoreWith\w*)\b.*"
 )
 """Template arguments that say how a kernel was compiled and not what it does."""
+_TENSILE = re.compile(r"(Cijk(?:_[A-Z][a-z]+)+(?:_[A-Z]+)*)_(?:\w*?_)?(MT\d+(?:x\d+)+)_\w*")
+"""Of a kernel of Tensile (rocBLAS, hipBLASLt): the problem and its types, and the tile; all else is how it was tuned."""
 _CLOSING = {"(": ")", "{": "}", "[": "]"}
 _MIRRORED = str.maketrans("()", ")(")
 _LONGEST = 1 << 12
@@ -71,6 +73,8 @@ def cut_apart(texts: Sequence[str], width: int) -> list[str]:
 
 def _simplified(name: str) -> str:
     """The name without parameters, namespaces, and template arguments that are noise."""
+    if len(name) <= _LONGEST and (tensile := _TENSILE.fullmatch(name)):
+        return "_".join(tensile.groups())
     if not _COMPILED.search(name) or (inside := _inside_brackets(name)) is None:
         return name
     return _tidy(inside)

@@ -1,4 +1,6 @@
 /** A name that loses its middle where it is too long: its start says what it is, its end sets it apart. */
+import { between } from "../format/cut";
+
 const TAIL = 11;
 const SHORT = 24;
 /** Of a path the last part, if it is no longer than this. */
@@ -15,10 +17,11 @@ export function Cut({ text: written }: { readonly text: string }) {
       </span>
     );
   const tail = INNERMOST.exec(text)?.[1]?.length ?? TAIL + (CUT_WORD.exec(text)?.[1]?.length ?? 0);
+  const at = between(text, text.length - tail);
   return (
     <span class="cut">
-      <span class="cut-head">{text.slice(0, -tail)}</span>
-      <span class="cut-tail">{text.slice(-tail)}</span>
+      <span class="cut-head">{text.slice(0, at)}</span>
+      <span class="cut-tail">{text.slice(at)}</span>
     </span>
   );
 }

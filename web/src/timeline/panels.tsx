@@ -27,7 +27,13 @@ const VIEWS: Readonly<Record<string, string>> = {
   operator: "operators",
 };
 
+/** Whether a recording has anything but curves. */
+export function hasEvents({ ranks }: Layout): boolean {
+  return ranks.some(({ tracks }) => tracks.some(({ kind }) => kind !== "counter" && kind !== "memory"));
+}
+
 export function Legend({ layout }: { readonly layout: Layout }) {
+  if (!hasEvents(layout)) return null;
   return (
     <ul class="legend">
       {layout.kinds
@@ -62,7 +68,9 @@ export function EventPanel({ mark, pointed, details, layout, onGo, onFit }: Even
           ? words(pointed)
           : mark !== null
             ? words(mark)
-            : "Point at an event, or walk over them with the arrow keys."}
+            : hasEvents(layout)
+              ? "Point at an event, or walk over them with the arrow keys."
+              : "Values over time; on the left the largest of those in sight."}
       </p>
       {mark !== null && (
         <section class="card event-panel" aria-label="The chosen event">

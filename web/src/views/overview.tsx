@@ -34,6 +34,8 @@ function Overview({ reply }: { readonly reply: Reply<SummaryRow> }) {
   const listed = tops.filter((one) => one.rows.length > 0);
   const isTimed = listed.length > 0 || ["breakdown", "phases", "device"].some((one) => sections.has(one));
   const absent = tops.filter((one) => one.rows.length === 0);
+  const device = sections.get("device") ?? [];
+  const findings = <FindingsCard rows={sections.get("findings") ?? []} inSteps={inSteps} />;
   return (
     <div class="overview">
       <h1 class="hidden">Overview</h1>
@@ -44,10 +46,11 @@ function Overview({ reply }: { readonly reply: Reply<SummaryRow> }) {
           <div>
             <StepCard sections={sections} />
             {!sections.has("breakdown") && sections.has("phases") && <PhasesOverTime />}
-            <FindingsCard rows={sections.get("findings") ?? []} inSteps={inSteps} />
+            {device.length > 0 && findings}
           </div>
           <div>
-            <DeviceCard rows={sections.get("device") ?? []} inSteps={inSteps} />
+            <DeviceCard rows={device} inSteps={inSteps} />
+            {device.length === 0 && findings}
             <ChecksCard reply={reply} />
           </div>
         </div>
@@ -138,6 +141,7 @@ function Verdict({ sections }: { readonly sections: Sections }) {
 /** What was recorded, in short. */
 function Chips({ rows }: { readonly rows: readonly SummaryRow[] }) {
   const link = useLink();
+  const steps = useSteps();
   const chips = rows.flatMap((row): { name: string; text: string; href?: string }[] => {
     const count = row.count === null || row.count === undefined ? "" : countText(row.count);
     switch (row.item) {
@@ -154,9 +158,7 @@ function Chips({ rows }: { readonly rows: readonly SummaryRow[] }) {
       case "clocks": // of how far to trust the recording
         return [];
       case "steps":
-        return row.count === 0
-          ? []
-          : [{ name: "steps", text: `${count} (${row.text})`, href: link("steps") }];
+        return row.count === 0 ? [] : [{ name: "steps", text: `${count} (${row.text})`, href: steps }];
       case "left out":
         return [{ name: "means", text: (row.text ?? "").replace(/^Means /, "").replace(/\.$/, "") }];
       case "duration":
@@ -177,8 +179,17 @@ function Chips({ rows }: { readonly rows: readonly SummaryRow[] }) {
   );
 }
 
-function StepCard({ sections }: { readonly sections: Sections }) {
+/** Where the steps are: those of a trace, else the phases that the job timed. */
+function useSteps(): string {
   const link = useLink();
+  const { holds } = useRecording();
+  return holds.includes("step") || !holds.includes("phase")
+    ? link("steps")
+    : link("measured", { question: "phases" });
+}
+
+function StepCard({ sections }: { readonly sections: Sections }) {
+  const steps = useSteps();
   const rows = sections.get("breakdown") ?? [];
   const times = sections.get("step time") ?? [];
   const phases = sections.get("phases") ?? [];
@@ -204,7 +215,7 @@ function StepCard({ sections }: { readonly sections: Sections }) {
   return (
     <section class="card">
       <h2>
-        <a href={link("steps")}>
+        <a href={steps}>
           {times.length === 0 ? "Complete recording" : isOne ? "Step" : "Mean step"}
           {isTraced ? ", traced" : ""}
         </a>{" "}
@@ -382,7 +393,7 @@ function FindingsCard({
         <span class="plain">what {inSteps ? "a step" : "the recording"} could save at most</span>
       </h2>
       {rows.length === 0 ? (
-        <p class="muted">No further finding.</p>
+        <p class="muted">No further one with a saving.</p>
       ) : (
         <ol class="findings-short">
           {rows.map((row) => (
