@@ -1,4 +1,9 @@
-/** Texts that are too long for their place. */
+/** Texts of a file in a place of the page: what would turn the words beside them around, what is too long. */
+
+/** A text without marks that order the letters behind them from right to left, as the terminal shows it. */
+export function plain(text: string): string {
+  return text.replace(/[\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
+}
 
 /** Longer texts are wider than any place, and slow to measure. */
 const LONGEST = 200;
@@ -14,7 +19,7 @@ export function fitting(
   text: string,
   room: number,
 ): string {
-  const start = text.slice(0, between(text, LONGEST));
+  const start = plain(text.slice(0, between(text, LONGEST)));
   const wide = pen.measureText(start).width;
   if (wide <= room) return start;
   let kept = Math.floor((start.length * room) / wide);

@@ -1,5 +1,5 @@
 /** A name that loses its middle where it is too long: its start says what it is, its end sets it apart. */
-import { between } from "../format/cut";
+import { between, plain } from "../format/cut";
 
 const TAIL = 11;
 const SHORT = 24;
@@ -9,7 +9,7 @@ const INNERMOST = /^[\w.-]+\.([\w-]{1,26})$/;
 const CUT_WORD = new RegExp(`\\s(\\S{1,4})\\S.{${TAIL - 1}}$`);
 
 export function Cut({ text: written }: { readonly text: string }) {
-  const text = written.replace(/\s/g, " "); // a line of a name would be a line of the page
+  const text = plain(written).replace(/\s/g, " "); // a line of a name would be a line of the page
   if (text.length <= SHORT)
     return (
       <span class="cut">

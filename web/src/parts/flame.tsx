@@ -1,7 +1,7 @@
 /** An icicle on a canvas: point or walk with the arrow keys, press to zoom, Escape to go back. */
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { type Direction, type Frame, frameAt, layout, type Node, neighbour } from "../flame/layout";
-import { fitting } from "../format/cut";
+import { fitting, plain } from "../format/cut";
 import { colourOf } from "../format/parts";
 import { useDark } from "./plot";
 
@@ -83,7 +83,7 @@ export function Flame({ nodes, label, words, pale, focus, onFocus }: Props) {
       <p class="flame-words small" aria-live="polite">
         {current === undefined
           ? "Point at a frame, or walk with the arrow keys; press to zoom."
-          : words(current.node)}
+          : plain(words(current.node))}
         {focus !== null && (
           <>
             {" "}

@@ -1,5 +1,6 @@
 /** The first page: verdict, why, what next, and the figures that it rests on, without scrolling. */
 
+import { plain } from "../format/cut";
 import { PARTS, PHASES } from "../format/parts";
 import { countText, ratioText, timeText } from "../format/units";
 import { AnswerChart } from "../parts/answer-chart";
@@ -164,7 +165,9 @@ function Chips({ rows }: { readonly rows: readonly SummaryRow[] }) {
       case "duration":
         return row.time_ns ? [{ name: "recorded", text: timeText(row.time_ns) }] : [];
       default:
-        return [{ name: `${count} ×`, text: `${row.item}${(row.text ?? "").replace(/^device/, "")}` }];
+        return [
+          { name: `${count} ×`, text: `${plain(row.item ?? "")}${(row.text ?? "").replace(/^device/, "")}` },
+        ];
     }
   });
   return (
