@@ -45,9 +45,8 @@ interface Props {
   readonly onWrite: (state: string) => void;
 }
 
-/** Of the titles, in pixels, and the most that they take of a narrow window. */
-const TITLES = 210;
-const TITLES_SHARE = 0.36;
+/** What the titles take in pixels, where that is so much of the width. */
+const TITLES = { least: 210, most: 260, share: 0.19, narrow: 0.36 };
 const SCROLLBAR = 14;
 
 export function Board({ layout, recording, onWrite }: Props) {
@@ -60,7 +59,9 @@ export function Board({ layout, recording, onWrite }: Props) {
   const searchBox = useRef<HTMLInputElement>(null);
   const keysMenu = useRef<HTMLDetailsElement>(null);
   const [area, wide] = useWidth();
-  const titles = Math.min(TITLES, Math.round(wide * TITLES_SHARE));
+  const titles = Math.round(
+    Math.min(wide * TITLES.narrow, TITLES.most, Math.max(TITLES.least, wide * TITLES.share)),
+  );
   const width = Math.max(0, wide - titles - SCROLLBAR);
   const most = useHeight();
   useFocus(canvas);
