@@ -15,7 +15,7 @@ from stepscope.formats.demangle import demangled
 
 _NAMESPACES = re.compile(r"(?:\w+::)+(?=\w)")
 _LAMBDAS = re.compile(r"(?:(?:::| ) ?(?:lambda|operator|const)(?![\w<]))+")
-"""Of a lambda, the function that it is written in tells more."""
+"""A lambda is best described by the function that contains it."""
 _COMPILED = re.compile(r"::|[<(]|void |[{\[](?:lambda|clone)")
 """What a compiler writes into names; without any of it, brackets are part of a name."""
 _COLONS = re.compile(r"(?:::){2,}")
@@ -23,11 +23,11 @@ _NOISE = re.compile(
     r"-?\d+[uUlL]*|true|false|unsigned int|(?:array|Array|OffsetCalculator|TrivialOffsetCalculator"
     r"|LoadWith\w*|StoreWith\w*)\b.*"
 )
-"""Template arguments that say how a kernel was compiled and not what it does."""
+"""Template arguments that say how a kernel was compiled, not what it does."""
 _CLOSING = {"(": ")", "{": "}", "[": "]"}
 _MIRRORED = str.maketrans("()", ")(")
 _LONGEST = 1 << 12
-"""Longer names stay as they are: they come from files."""
+"""Longer names stay unchanged: they come from files."""
 
 
 def short_names(names: Sequence[str]) -> list[str]:

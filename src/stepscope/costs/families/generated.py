@@ -38,7 +38,7 @@ _REDUCTIONS = {
     )
     for name in names.split()
 }
-"""Operations for each element of operators that are not element-wise, by the formulas of their own
+"""Operations per element of operators that are not element-wise, by the formulas of their own
 families with weight and bias."""
 
 _LONGEST_NAME = 4096
