@@ -25,11 +25,10 @@ CLASSES: tuple[str, ...] = (
     "optimizer",
     "other",
 )
-"""Classes of work. `copy` contains what moves elements (copies, fills, layouts, gathering and
-scattering, embedding look-ups), `reduction` also scans, losses and pooling.
-Softmax reads and writes as much as an element-wise operation, over rows that it reduces twice: Ivanov
-et al., "Data Movement Is All You Need" (2021), group it with layer normalisation, apart from
-reductions. It is separate here because it reveals attention that is not fused."""
+"""Classes of work. `copy` contains what moves elements (copies, fills, layouts, gathering and scattering, embedding
+look-ups), `reduction` also scans, losses and pooling. Softmax reads and writes as much as an element-wise operation,
+over rows that it reduces twice: Ivanov et al., "Data Movement Is All You Need" (2021), group it with layer
+normalisation, apart from reductions. It is separate here because it reveals attention that is not fused."""
 
 _LONGEST_NAME = 8192
 
