@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 class RecordingQuestions(Asks):
-    """What an open recording can be asked about recording, as typed methods. `Trace` answers them.
+    """The questions about recording as typed methods. `Trace` answers them.
 
-    Beside its own parameters every method takes those of `AskedOfRecording`.
+    Every method also takes the arguments of `AskedOfRecording`.
 
     Raises:
-        UsageError: a rank, step, column or choice that does not exist.
+        UsageError: a rank, step, column or choice does not exist.
     """
 
     def summary(self, **asked: Unpack[AskedOfRecording]) -> Table:

@@ -1,6 +1,6 @@
-"""The findings in a terminal: a paragraph each, the largest possible saving first.
+"""Findings in a terminal: a paragraph each, the largest possible saving first.
 
-It computes nothing: every number is one of the rows of the question `findings`.
+Computes nothing: every number is in the rows of the question `findings`.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _LAST = "The evidence and queries behind these numbers: --json."
 def findings_lines(
     table: Table, *, width: int, most: int | None, command: str = "stepscope", source: str = ""
 ) -> list[Line]:
-    """The findings as paragraphs: what was found, what it could save, what to do.
+    """Formats findings as paragraphs: what was found, what it could save, what to do.
 
     Args:
         table: an answer to the question `findings` with all its columns.
         width: columns of text to fit into.
         most: findings to show at most; None for all.
-        command: what starts this StepScope where it is read.
-        source: the recording as it is typed.
+        command: the command that starts this StepScope where the text is read.
+        source: the recording as the user typed it.
     """
     lines = [Line(text, "title") for text in wrapped(table.question.asks, width)]
     rows = table.rows()
@@ -54,7 +54,7 @@ def _paragraph(number: int, row: Row, width: int, command: str, source: str) -> 
     lines = [Line(text, "head") for text in wrapped(found, width, "   ")]
     lines += [Line(f"   {text}") for text in wrapped(_saving(row), width - 3)]
     advice = row["advice"]
-    for said in BEYOND:  # said with the bound
+    for said in BEYOND:  # stated with the bound
         advice = advice.replace(said, "")
     below = advice_lines("Next: ", advice, command=command, source=source, width=width - 3)
     if row["saving_high_ns"] is not None and row["trade_off"]:
@@ -67,7 +67,7 @@ def _paragraph(number: int, row: Row, width: int, command: str, source: str) -> 
 
 
 def _saving(row: Row) -> str:
-    """What a cure saves and how severe that makes it, how sure the cause is, and which rule says so."""
+    """The saving and severity of a finding, how certain the cause is, and its rule."""
     high, low = row["saving_high_ns"], row["saving_low_ns"]
     sure = f"Confidence in the cause: {row['confidence']}. Rule: {row['id']}."
     if high is None:

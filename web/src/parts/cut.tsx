@@ -1,13 +1,13 @@
-/** A name that loses its middle where it is too long: its start says what it is, its end sets it apart. */
+/** Shortens a long name in the middle: its start says what it is, its end tells it apart. */
 const TAIL = 11;
 const SHORT = 24;
-/** Of a path the last part, if it is no longer than this. */
+/** Keeps the last part of a path up to this length. */
 const INNERMOST = /^[\w.-]+\.([\w-]{1,26})$/;
-/** What a tail lacks of its first word, where that is little. */
+/** A tail is extended by up to this much to include its first word. */
 const CUT_WORD = new RegExp(`\\s(\\S{1,4})\\S.{${TAIL - 1}}$`);
 
 export function Cut({ text: written }: { readonly text: string }) {
-  const text = written.replace(/\s/g, " "); // a line of a name would be a line of the page
+  const text = written.replace(/\s/g, " "); // a line break in a name would break the page's line
   if (text.length <= SHORT)
     return (
       <span class="cut">

@@ -1,4 +1,4 @@
-/** An icicle on a canvas: point or walk with the arrow keys, press to zoom, Escape to go back. */
+/** An icicle on a canvas: point at frames or use the arrow keys, press to zoom, Escape to go back. */
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { type Direction, type Frame, frameAt, layout, type Node, neighbour } from "../flame/layout";
 import { colourOf } from "../format/parts";
@@ -15,9 +15,9 @@ const WAYS: Readonly<Record<string, Direction>> = {
 interface Props {
   readonly nodes: readonly Node[];
   readonly label: string;
-  /** What a frame is, in words, for those who point at it. */
+  /** Describes a frame, for those who point at it. */
   readonly words: (node: Node) => string;
-  /** Which frames are none of those that are searched for; null where nothing is searched for. */
+  /** The frames that do not match the search; null without a search. */
   readonly pale: ((node: Node) => boolean) | null;
   readonly focus: string | null;
   readonly onFocus: (id: string | null) => void;

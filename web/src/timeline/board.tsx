@@ -1,4 +1,4 @@
-/** The canvas of the timeline with its titles, its search and what it tells of what is chosen. */
+/** The canvas of the timeline with its titles, its search, and the details of a selection. */
 import { useEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
 import { useDark } from "../parts/plot";
 import { Words } from "../parts/words";
@@ -40,7 +40,7 @@ import { Tools } from "./tools";
 interface Props {
   readonly layout: Layout;
   readonly recording: string;
-  /** Told what it has written into the address. */
+  /** Called with what it has written into the address. */
   readonly onWrite: (state: string) => void;
 }
 
@@ -83,7 +83,7 @@ export function Board({ layout, recording, onWrite }: Props) {
   const height = Math.min(most, Math.max(300, AXIS + rows.pinnedHeight + rows.height + 16));
   const troubled = (reason: unknown) => setTrouble(reason instanceof Error ? reason.message : String(reason));
   const groups = useMemo(() => groupsOf(layout), [layout]);
-  // What is asked for a picture that nobody looks at any more is ended.
+  // Ends requests for a picture that is no longer shown.
   const left = useMemo(() => new AbortController(), [source, recording]);
   const search = useRef(left);
   useEffect(
@@ -161,7 +161,7 @@ export function Board({ layout, recording, onWrite }: Props) {
     if (bar.current !== null && Math.abs(bar.current.scrollTop - top) > 1) bar.current.scrollTop = top;
   }, [top]);
 
-  // The address follows a moment after the last change.
+  // The address follows shortly after the last change.
   useEffect(() => {
     if (!touched.current) return undefined;
     const later = setTimeout(() => {
@@ -230,7 +230,7 @@ export function Board({ layout, recording, onWrite }: Props) {
     const [start, end] = measured.range.map(Math.round) as [number, number];
     return asked("range", { start, end, tracks: measured.tracks.join(",") }, setSums);
   }, [measured]);
-  // What the address names is shown once.
+  // A place in the address is shown once.
   useEffect(() => {
     if (kept.rank !== null)
       setScroll(rows.rows.find((one) => one.id === rankId(kept.rank as number))?.y ?? 0);
@@ -239,7 +239,7 @@ export function Board({ layout, recording, onWrite }: Props) {
         if (place === null) return;
         setChosen(markAt(place));
         reveal(place);
-        // What is searched for stays marked, and counted from here.
+        // Search results stay highlighted, and numbers continue from here.
         if (kept.find !== "") asked("find", { name: kept.find, at: place.start_ns }, setFound, left);
         if (kept.range === null) setRange(around(place.start_ns, place.end_ns, bounds));
       };
@@ -265,7 +265,7 @@ export function Board({ layout, recording, onWrite }: Props) {
     const told = (value: Found) => {
       const inQuotes = /^"(.+)"$/s.exec(name)?.[1];
       if (value.total === 0 && name === kept.find && inQuotes !== undefined) {
-        // A row may be called shorter than its events: `Memcpy HtoD` of those from pageable memory.
+        // A row's name may be shorter than its events': `Memcpy HtoD` for copies from pageable memory.
         setFind(inQuotes);
         seek(inQuotes, which);
         return;
@@ -320,7 +320,7 @@ export function Board({ layout, recording, onWrite }: Props) {
     }
     return undefined;
   };
-  /** To the next lane, or the next track, above or below. */
+  /** Moves to the next lane, or the next track, above or below. */
   const across = (by: 1 | -1) => {
     if (chosen === null) return firstSeen();
     const places = [...rows.pinned, ...rows.rows].flatMap((row) =>
@@ -336,7 +336,7 @@ export function Board({ layout, recording, onWrite }: Props) {
         .flatMap((index) => tiles.drawn(track, level, index))
         .filter((one) => !isCurve(one.data));
       if (pieces.length === 0) {
-        // Not there yet: it is asked for as soon as it can be seen.
+        // Not loaded yet: it is requested once it is visible.
         setScroll(scrollTo(rows, track, lane, top, height - AXIS));
         return undefined;
       }
@@ -474,7 +474,7 @@ export function Board({ layout, recording, onWrite }: Props) {
       setScroll(next);
     }
   };
-  // A listener of its own: Preact's would be passive, and the page would zoom, too.
+  // A native listener, because Preact's would be passive, and the page would also zoom.
   const wheel = useRef(onWheel);
   wheel.current = onWheel;
   useEffect(() => {
@@ -549,7 +549,7 @@ export function Board({ layout, recording, onWrite }: Props) {
           onDblClick={() => chosen !== null && show(chosen, true)}
           onKeyDown={onKey}
         />
-        {/* A native scroll bar; the keyboard scrolls by walking over the events. */}
+        {/* A native scroll bar; with the keyboard, moving between events scrolls. */}
         <div
           ref={bar}
           class="timeline-bar"

@@ -1,4 +1,4 @@
-/** What is told below the timeline: about the chosen event, about a measured range, and what colours mean. */
+/** The panels below the timeline: the selected event, a measured range, and the legend. */
 import { countText, ratioText, timeText, valueText } from "../format/units";
 import type { EventDetails, EventField, Layout, Measured, Place, Stretch } from "../source/timeline";
 import { useLink } from "../state/page";
@@ -20,7 +20,7 @@ const KIND_WORDS: Readonly<Record<string, string>> = {
   other: "other",
 };
 
-/** The view that has the answer about all events of a kind. */
+/** The view with the answer about all events of a kind. */
 const VIEWS: Readonly<Record<string, string>> = {
   computation: "kernels",
   communication: "kernels",
@@ -118,7 +118,7 @@ export function EventPanel({ mark, pointed, details, layout, onGo, onFit }: Even
   );
 }
 
-/** When something starts, to the microsecond, in the unit that the axis has. */
+/** The start of something, to the microsecond, in the unit of the axis. */
 function startText(at: number): string {
   return momentText(at, 1000);
 }

@@ -1,4 +1,4 @@
-/** Findings: each with its saving, what to do, and the rows and the query that show it. */
+/** Findings: each with its saving, what to do, and the rows and query behind it. */
 
 import { numberText, ratioText, timeText, valueText } from "../format/units";
 import { Answered } from "../parts/answered";
@@ -173,7 +173,7 @@ function Evidence({ finding }: { readonly finding: Finding }) {
   );
 }
 
-/** Views that show more of what a row of evidence names. */
+/** Views with more about what a row of evidence names. */
 const LEADS: Readonly<Record<string, string>> = {
   kernel: "kernels",
   operator: "operators",

@@ -1,4 +1,4 @@
-/** The first page: verdict, why, what next, and the figures that it rests on, without scrolling. */
+/** The first page: the verdict, why, what next, and the underlying figures, without scrolling. */
 
 import { PARTS, PHASES } from "../format/parts";
 import { countText, ratioText, timeText } from "../format/units";
@@ -135,7 +135,7 @@ function Verdict({ sections }: { readonly sections: Sections }) {
   );
 }
 
-/** What was recorded, in short. */
+/** A short description of the recording. */
 function Chips({ rows }: { readonly rows: readonly SummaryRow[] }) {
   const link = useLink();
   const chips = rows.flatMap((row): { name: string; text: string; href?: string }[] => {
@@ -151,7 +151,7 @@ function Chips({ rows }: { readonly rows: readonly SummaryRow[] }) {
         return [{ name: row.count === 1 ? "rank" : "ranks", text: row.text ?? count }];
       case "recordings":
         return [{ name: "recordings", text: count }];
-      case "clocks": // of how far to trust the recording
+      case "clocks": // part of how far to trust the recording
         return [];
       case "steps":
         return row.count === 0
@@ -224,7 +224,7 @@ function StepCard({ sections }: { readonly sections: Sections }) {
   );
 }
 
-/** Where no trace says what a step did: its phases, as the job timed them. */
+/** The phases as the job timed them, if no trace says what a step did. */
 function PhaseBar({ rows }: { readonly rows: readonly SummaryRow[] }) {
   const link = useLink();
   const time = (item: string) => rows.find((row) => row.item === item)?.time_ns ?? null;
@@ -247,7 +247,7 @@ function PhasesOverTime() {
   ) : null;
 }
 
-/** What the job measured of itself, where there is no trace. */
+/** What the job measured of itself, without a trace. */
 function Measured({ throughput }: { readonly throughput: string }) {
   const link = useLink();
   const inline = useAnswer("inline");
@@ -289,7 +289,7 @@ function Measured({ throughput }: { readonly throughput: string }) {
   );
 }
 
-/** Of a recording without operators, device work and steps: what it has instead. */
+/** What a recording without operators, device work and steps has instead. */
 function Untimed({ times }: { readonly times: readonly SummaryRow[] }) {
   const hotspots = useAnswer("hotspots");
   const onednn = useAnswer("onednn");
@@ -307,7 +307,7 @@ function Untimed({ times }: { readonly times: readonly SummaryRow[] }) {
 
 const MOST_EVENTS = 10;
 
-/** What the device's time is shared out to, in the order of the rules that decide. */
+/** The parts of the device's time, in the order of the rules that decide. */
 const DEVICE_PARTS = [
   { id: "computation", title: "Computation", colour: "--kernel", meaning: "a kernel computes" },
   {
@@ -437,7 +437,7 @@ interface TopProps {
   readonly rows: readonly SummaryRow[];
 }
 
-/** Of kernels with their short names, which the question about them has. */
+/** Kernels with their short names, from the question about them. */
 function KernelsCard(props: TopProps) {
   const own = useAnswer("kernels");
   return <TopCard {...props} labels={new Map(own.state === "answered" ? own.value.labels.name : [])} />;
@@ -470,7 +470,7 @@ function TopCard({
   );
 }
 
-/** Of what nothing was recorded: why, in a line. */
+/** One line on why something was not recorded. */
 function Absent({ view, title }: TopProps) {
   const page = usePage();
   const link = useLink();
