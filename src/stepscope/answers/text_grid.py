@@ -96,8 +96,8 @@ def label(column: Column) -> str:
 
 
 def heads(columns: Sequence[Column]) -> list[str]:
-    """The headings of columns shown side by side: beside `used_ns`, `used_ratio` becomes share; beside `device`,
-    `device_bytes` becomes bytes."""
+    """The headings of columns shown side by side. Equal ones are told apart by unit: beside `used_ns`, `used_ratio` is
+    "used share"; beside `device`, `device_bytes` is "device bytes"."""
     plain = [label(column) for column in columns]
     return [
         f"{head} {_APART[column.unit]}" if column.unit in _APART and plain.count(head) > 1 else head

@@ -31,7 +31,7 @@ _CALLS = f"""
     WITH
     named AS (SELECT called, kind, row_number() OVER (ORDER BY called, kind) - 1 AS code FROM ({_NAMES})),
     charged AS (
-        -- the call that launches is no part of the program: its work is that of its caller
+        -- a launch call is not part of the program: its work belongs to its caller
         SELECT launch.rank, sum(work.device_ns)::BIGINT AS device_ns,
             CASE WHEN launch.kind = 'runtime' THEN coalesce(launch.parent_id, launch.id) ELSE launch.id END AS id
         FROM (
