@@ -12,7 +12,6 @@ def opened(show: Any, kind: str, rows: dict[str, Any], hash_: str = "timeline", 
     page = opened.page
     page.goto(f"{opened.address}#/{hash_}")  # whose hash changes as soon as something was found
     page.wait_for_selector(".timeline[data-complete=yes]")
-    page.set_default_timeout(8_000)
     return page
 
 

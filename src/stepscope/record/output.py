@@ -42,7 +42,7 @@ def warn_unusable(directory: Path) -> None:
     place = next((place for place in (directory, *directory.parents) if os.access(place, os.F_OK)), directory)
     if place.is_dir() and os.access(place, os.W_OK | os.X_OK):
         return
-    why = "cannot be written to" if is_directory else "is not a directory"
+    why = "cannot be written to" if place.is_dir() else "is not a directory"
     try:
         instead = f"what is recorded goes to a new directory in {tempfile.gettempdir()}"
     except OSError:
