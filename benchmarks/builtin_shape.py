@@ -1,9 +1,9 @@
-"""A made-up recording of three training steps, for people who have no trace at hand.
+"""A synthetic recording of three training steps, for people without a trace.
 
-It is laid out as torch.profiler writes one today with `record_shapes`, `with_stack` and `with_modules`: Python
-frames and `nn.Module` rows, operators with inputs, launches with their flows, kernels on a compute and a
-communication stream, backward on its own thread with sequence numbers and `fwdbwd` flows, all-reduces with
-their arguments, a data loader that is waited for. A toy clock drives host and device; nothing is random.
+It has the form of torch.profiler's present output with `record_shapes`, `with_stack` and `with_modules`: Python frames
+and `nn.Module` rows, operators with inputs, launches with their flows, kernels on a compute and a communication stream,
+backward on its own thread with sequence numbers and `fwdbwd` flows, all-reduces with their arguments, waits for a data
+loader. A simulated clock drives host and device; nothing is random.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<
 
 
 class Simulation:
-    """A host with two threads and a device with two streams, and the events they leave."""
+    """A host with two threads and a device with two streams, and their events."""
 
     def __init__(self) -> None:
         self.events: list[dict[str, Any]] = []
@@ -97,7 +97,7 @@ class Simulation:
         self.add("python_function", name, MAIN, start, self.now, named)
 
     def launch(self, name: str, duration: int, tid: int = MAIN, stream: int = COMPUTE, **args: Any) -> None:
-        """A launch call on the host, the kernel behind it, and the two ends of the arrow between them."""
+        """A launch call on the host, its kernel, and the two ends of the arrow between them."""
         self.correlation += 1
         start = self.now + 200
         self.now = start + 4_100
@@ -131,7 +131,7 @@ class Simulation:
             self.events.append({**event, "bp": "e"} if phase == "f" else event)
 
     def forward_operator(self, name: str, backward: str, kernel: str, duration: int, widths: tuple[int, ...]) -> None:
-        """An operator under autograd: its backward finds it by sequence number and by arrow."""
+        """An operator under autograd: its backward is linked to it by sequence number and by arrow."""
         self.sequence += 1
         self.forward_calls.append((backward, self.sequence, self.now + 900))
         with self.operator_call(name, inputs=widths, **{"Sequence number": self.sequence, "Fwd thread id": 0}):
@@ -250,7 +250,7 @@ def builtin_trace() -> str:
 
 
 def _text(event: dict[str, Any]) -> str:
-    """An event as the recorder lays it out, its times in microseconds with three decimals."""
+    """An event formatted as the recorder does, with times in microseconds and three decimals."""
     times = {key: f"{event[key] // 1000}.{event[key] % 1000:03d}" for key in ("ts", "dur") if key in event}
     args = event.get("args")
     plain = [f'"{key}": {json.dumps(value)}' for key, value in event.items() if key not in ("ts", "dur", "args")]

@@ -1,9 +1,9 @@
-"""Gives StepScope what lies about and what was made to harm, and fails where an answer is not fit for it.
+"""Runs StepScope on arbitrary and malicious inputs, and fails if it does not handle one properly.
 
-Every input is made from a seed, in a folder of its own, and asked in processes of their own with an
-empty cache. A trial fails where a process prints a traceback or calls itself a bug, ends with another
-exit code than 0 to 3, takes more than 60 s of processors or 2 GB, or answers without a check that counts what was
-lost. The same seed makes the same inputs; `--only` repeats one kind.
+Every input is made from a seed in its own folder, and asked by separate processes with an empty cache. A trial fails if
+a process prints a traceback or reports a bug in itself, exits with a code other than 0 to 3, uses more than 60 s of
+processor time or 2 GB, or answers without a check that counts lost data. The same seed makes the same inputs; `--only`
+repeats one kind.
 
     python benchmarks/fuzz.py [--inputs 300] [--seed 1] [--scale 1] [--only GLOB] [--keep FOLDER]
 """
@@ -36,10 +36,10 @@ MOST_WALL_S = 10 * MOST_S
 MOST_BYTES = 2 << 30
 CODES = frozenset({0, 1, 2, 3})
 UNREAD_CODES = CODES | {141}
-"""Also the exit code of a program whose output nobody reads."""
+"""Includes the exit code of a program whose output nobody reads."""
 
 HARMLESS = frozenset({"no_steps", "no_gpu_events", "unlinked_kernel_fraction", "launch_without_kernel"})
-"""Checks that find something in sound inputs of these kinds too."""
+"""Checks that also find something in sound inputs of these kinds."""
 
 LOADED = (
     "stepscope.cli.main",
@@ -52,14 +52,14 @@ LOADED = (
     "stepscope.questions.summary",
     "stepscope.report.summary_text",
 )
-"""What a command imports."""
+"""What commands import."""
 
 START = "import sys; from stepscope.cli.main import main; sys.exit(main())"
 
 
 @dataclass
 class Trial:
-    """What came of one input: the exit codes of its commands, the longest time, the largest memory."""
+    """The result of one input: exit codes of its commands, the longest time, the largest memory."""
 
     kind: str
     number: int
@@ -70,12 +70,12 @@ class Trial:
 
 
 def run_kind(kind: Kind, number: int, seed: int, scale: float, folder: Path, *, quick: bool = False) -> Trial:
-    """Makes the input of a kind and a number, and asks it.
+    """Makes the input of a kind and number, and runs commands on it.
 
     Args:
-        kind, number, seed, scale: what the input is made from.
-        folder: an empty one.
-        quick: whether it is asked once, and by a fork of this process, which starts at once.
+        kind, number, seed, scale: determine the input.
+        folder: an empty folder.
+        quick: run only one command, in a fork of this process, which starts at once.
     """
     trial = Trial(kind.name, number)
     rng = random.Random(f"{seed} {kind.name} {number}")  # noqa: S311
@@ -88,7 +88,7 @@ def run_kind(kind: Kind, number: int, seed: int, scale: float, folder: Path, *, 
         trial.wall_s = max(trial.wall_s, measured.wall_s)
         trial.peak_bytes = max(trial.peak_bytes, measured.peak_bytes)
         trial.wrong += wrong_with(measured.exit_code, measured.output, measured.errors, laid)
-        # Where other programs hold the processors too, their time is no fault of ours.
+        # Other programs may use the processors too, which is not our fault.
         if measured.cpu_s > MOST_S or measured.wall_s > MOST_WALL_S:
             spent = f"{measured.wall_s:.0f} s, {measured.cpu_s:.0f} s of them of processors"
             trial.wrong.append(f"{asked[0]} took {spent}")
@@ -117,13 +117,13 @@ def _asked_forked(laid: Laid, asked: tuple[str, ...], folder: Path) -> Measured:
 
 
 def load_all() -> None:
-    """Loads in this process what its forks need."""
+    """Imports what the forks need."""
     for name in LOADED:
         importlib.import_module(name)
 
 
 def wrong_with(code: int, output: str, errors: str, laid: Laid) -> Iterator[str]:
-    """What an exit code and the two outputs show to be wrong."""
+    """The faults that an exit code and both outputs show."""
     text = f"{output}\n{errors}"
     if code not in (CODES if laid.stdout == "kept" else UNREAD_CODES):
         yield f"exit code {code}"
@@ -136,7 +136,7 @@ def wrong_with(code: int, output: str, errors: str, laid: Laid) -> Iterator[str]
 
 
 def counts_loss(measured: Measured) -> bool:
-    """Whether an answer counts what was lost; a recording that is refused loses nothing."""
+    """Whether an answer counts lost data; a refused recording loses nothing."""
     if measured.exit_code != 0:
         return True
     rows = json.loads(measured.output)["rows"]
@@ -144,7 +144,7 @@ def counts_loss(measured: Measured) -> bool:
 
 
 def shares(kinds: Sequence[Kind], inputs: int) -> Iterator[tuple[Kind, int]]:
-    """Kinds with the number of each input, as evenly as they go."""
+    """Kinds with the number of each input, distributed as evenly as possible."""
     for at in range(inputs):
         yield kinds[at % len(kinds)], at // len(kinds)
 

@@ -1,8 +1,8 @@
-"""Cuts and flips a trace at random and counts what is read of it.
+"""Cuts a trace and flips its bytes at random, and counts what is still read.
 
-Every trial damages a copy of the trace, reads it, and compares what came out with what `json` makes
-of the intact file: an event that ends before the first damaged byte must be there, with its name,
-time and duration. Nothing may raise anything but the error for a file that is no trace any more.
+Every trial damages a copy of the trace, reads it, and compares the result with what `json` reads from the intact file:
+an event that ends before the first damaged byte must be present, with its name, time and duration. Only the error for a
+file that is no longer a trace may be raised.
 
     python benchmarks/fuzz_damage.py TRACE [--cuts 1000] [--flips 1000] [--bytes 100] [--packed 100]
 """
@@ -38,8 +38,8 @@ class Original:
 
     Attributes:
         text: its bytes.
-        first: byte at which its first event ends.
-        events: byte after each event, in order, and its row if it has a duration.
+        first: offset at which its first event ends.
+        events: offset after each event, in order, and its row if it has a duration.
     """
 
     text: bytes
@@ -47,20 +47,20 @@ class Original:
     events: list[tuple[int, Row | None]]
 
     def before(self, offset: int) -> tuple[int, Counter[Row]]:
-        """How many events end at or before a byte, and the rows among them."""
+        """The number of events that end at or before an offset, and their rows."""
         whole = [row for end, row in self.events if end <= offset]
         return len(whole), Counter(row for row in whole if row is not None)
 
 
 @dataclass
 class Outcome:
-    """What came of the trials of one kind.
+    """The results of the trials of one kind.
 
     Attributes:
         worst: smallest fraction of the events before the damage that was read.
         worst_untouched: smallest fraction of all events without a damaged byte that was read.
-        refused: trials in which nothing was left that looks like a trace.
-        tracebacks: trials in which something else was raised.
+        refused: trials in which nothing like a trace was left.
+        tracebacks: trials that raised anything else.
     """
 
     trials: int = 0
@@ -93,10 +93,10 @@ def original(text: bytes) -> Original:
 
 
 def rows_of(trace: Original, tables: RankTables) -> Counter[Row]:
-    """The rows that were read, their times as the file had them.
+    """The rows that were read, with their times as in the file.
 
-    Times that were read count from the first event that was read, which may not be the file's; what
-    most rows differ by from their originals of the same name and duration is the difference.
+    Times that were read count from the first event that was read, which may not be the file's first; the offset is the
+    commonest difference between rows and originals with the same name and duration.
     """
     names: Counter[tuple[str, int]] = Counter()
     starts: dict[tuple[str, int], int] = {}
@@ -114,13 +114,13 @@ def rows_of(trace: Original, tables: RankTables) -> Counter[Row]:
 
 
 def cut(trace: Original, rng: random.Random) -> tuple[bytes, int]:
-    """The trace up to a random byte after its first event, and that byte."""
+    """The trace cut at a random byte after its first event, and that offset."""
     at = rng.randrange(trace.first, len(trace.text))
     return trace.text[:at], at
 
 
 def flipped(text: bytes, rng: random.Random, count: int) -> tuple[bytes, list[int]]:
-    """The bytes with some of them changed to random others, and where."""
+    """The bytes with some changed at random, and their offsets."""
     damaged = bytearray(text)
     places = sorted(rng.sample(range(len(text)), count))
     for at in places:
@@ -129,7 +129,7 @@ def flipped(text: bytes, rng: random.Random, count: int) -> tuple[bytes, list[in
 
 
 def read_bytes(data: bytes, folder: Path) -> RankTables:
-    """What is read of a file with these bytes."""
+    """Reads a file with these bytes."""
     path = folder / "trace.json"
     path.write_bytes(data)
     (member,) = members(path)
@@ -137,7 +137,7 @@ def read_bytes(data: bytes, folder: Path) -> RankTables:
 
 
 def fraction_before(trace: Original, tables: RankTables, offset: int) -> float:
-    """Which part of the events that end before a byte was read."""
+    """The fraction of the events ending before an offset that was read."""
     count, rows = trace.before(offset)
     if not count:
         return 1.0
@@ -146,7 +146,7 @@ def fraction_before(trace: Original, tables: RankTables, offset: int) -> float:
 
 
 def fraction_untouched(trace: Original, tables: RankTables, places: list[int]) -> float:
-    """Which part of the events with a duration and without a damaged byte was read."""
+    """The fraction of the events with a duration and without damaged bytes that was read."""
     rows: Counter[Row] = Counter()
     at, begin = 0, 0
     for end, row in trace.events:
@@ -161,7 +161,7 @@ def fraction_untouched(trace: Original, tables: RankTables, places: list[int]) -
 def trials(
     trace: Original, kind: str, count: int, seed: int, flips: int = 100
 ) -> Iterator[tuple[bytes, int, list[int]]]:
-    """Damaged copies, the first damaged byte and all of them (none behind a cut)."""
+    """Yields damaged copies, with the first damaged offset and all of them (none after a cut)."""
     for number in range(count):
         rng = random.Random(f"{kind} {seed} {number}")  # noqa: S311
         if kind == "cut":
@@ -173,7 +173,7 @@ def trials(
 
 
 def run(trace: Original, kind: str, count: int, seed: int, flips: int = 100) -> Outcome:
-    """Runs the trials of one kind; prints a traceback where there is one."""
+    """Runs the trials of one kind, and prints tracebacks."""
     outcome = Outcome()
     with tempfile.TemporaryDirectory() as folder:
         for data, first, places in trials(trace, kind, count, seed, flips):
@@ -195,7 +195,7 @@ def run(trace: Original, kind: str, count: int, seed: int, flips: int = 100) -> 
 
 
 def run_packed(trace: Original, count: int, seed: int, flips: int) -> Outcome:
-    """Flips bytes of the trace's gzip file: whatever is left of it, nothing may be raised."""
+    """Flips bytes of the trace's gzip file; whatever is left, nothing may be raised."""
     outcome = Outcome()
     packed = gzip.compress(trace.text)
     with tempfile.TemporaryDirectory() as folder:
@@ -214,7 +214,7 @@ def run_packed(trace: Original, count: int, seed: int, flips: int) -> Outcome:
 
 
 def small_trace() -> bytes:
-    """A trace like Kineto's, of some hundred events, with what makes reading hard."""
+    """A trace like Kineto's, of some hundred events, with constructs that are hard to read."""
     rng = random.Random(7)  # noqa: S311
     lines = []
     ts = Decimal("6869181217913.045")

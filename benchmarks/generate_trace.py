@@ -1,12 +1,11 @@
-"""Makes a Kineto trace of any size, from a real trace's shape or a built-in one, or those of a simulated job.
+"""Makes a Kineto trace of any size, from a real trace's shape or a built-in one, or the traces of a simulated job.
 
     python benchmarks/generate_trace.py --shape builtin --size 500MB -o big.json
     python benchmarks/generate_trace.py --shape job --ranks 64 --hosts 8 --size 200MB -o folder
     python benchmarks/generate_trace.py --from trace.json.gz --size 2GB --mark-steps -o big.json
     python benchmarks/generate_trace.py --from trace.json --steps 20 --gzip -o big.json.gz
 
-Sizes are of the uncompressed text, in powers of ten; the trace ends with the first whole copy at or
-above the size.
+Sizes are of the uncompressed text, in powers of ten; the trace ends with the first complete copy at or above the size.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 
 @dataclass(frozen=True)
 class Generated:
-    """What was written: bytes of text, events and training steps."""
+    """The result: bytes of text, events and training steps."""
 
     size_bytes: int
     events: int
@@ -46,7 +45,7 @@ def size_in_bytes(text: str) -> int:
 
 
 def write_trace(template: Template, out: BinaryIO, *, size_bytes: int = 0, steps: int = 0) -> Generated:
-    """Writes copies until the text has the size and the steps asked for; one copy at least."""
+    """Writes copies until the text has the requested size and steps; at least one copy."""
     recording = template.recording
     written = out.write((recording.head + recording.separator.join(recording.once)).encode())
     copies = 0
@@ -67,7 +66,7 @@ def write_trace(template: Template, out: BinaryIO, *, size_bytes: int = 0, steps
 def generate(
     shape: Path | None, target: Path, *, size_bytes: int = 0, steps: int = 0, mark: bool = False, gzipped: bool = False
 ) -> Generated:
-    """Reads the shape (the built-in one where it is None) and writes the trace to `target`."""
+    """Reads the shape (None for the built-in one) and writes the trace to `target`."""
     recording = split_recording(builtin_trace() if shape is None else read_text(shape))
     if mark:
         mark_as_step(recording)
@@ -78,7 +77,7 @@ def generate(
 
 
 def generate_job(folder: Path, *, ranks: int, hosts: int, size_bytes: int) -> Generated:
-    """Writes the traces of a simulated job, each at least of the size; all ranks repeat at the same moments."""
+    """Writes the traces of a simulated job, each of at least the size; all ranks repeat at the same moments."""
     sys.path.insert(0, str(ROOT))
     from tests.simulated_job import START_NS, Job, simulate
 
@@ -94,13 +93,13 @@ def generate_job(folder: Path, *, ranks: int, hosts: int, size_bytes: int) -> Ge
 
 
 def read_text(path: Path) -> str:
-    """The trace's text; gzip is told by its first bytes."""
+    """The trace's text; gzip is recognised by its first bytes."""
     data = path.read_bytes()
     return (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).decode("utf-8", "replace")
 
 
 def open_gzip(path: Path) -> BinaryIO:
-    """A gzip file for writing: quick rather than small."""
+    """Opens a gzip file for writing, fast rather than small."""
     from isal import igzip
 
     return cast("BinaryIO", igzip.open(path, "wb", compresslevel=1))

@@ -1,4 +1,4 @@
-"""Kinds of files, folders, archives and databases that nobody meant to be read."""
+"""Kinds of hostile files, folders, archives and databases."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PIECE = 1 << 20
 
 
 def _bomb(path: Path, size: int, letters: bytes, head: bytes = b"") -> Path:
-    """A gzip file of some text over and over, each MiB a stream of its own."""
+    """A gzip file of repeated text, each MiB a separate stream."""
     piece = gzip.compress(letters * (PIECE // len(letters)), 9)
     path.write_bytes(gzip.compress(head) + piece * (size // PIECE + 1))
     return path
@@ -73,7 +73,7 @@ def _zip_bomb(place: Place) -> Laid:
 
 @kind("zip of one body for many")
 def _overlapping(place: Place) -> Laid:
-    """Each entry of the directory leads to the same compressed bytes."""
+    """Each entry of the directory refers to the same compressed bytes."""
     body = bytes(place.size(64 << 20))
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
     packed = packer.compress(body) + packer.flush()
@@ -309,7 +309,7 @@ def _circle(place: Place) -> Laid:
     pages = len(data) // 4096
     for number in range(1, pages):
         at = number * 4096
-        if data[at] == 5:  # an inner page: make each child the same
+        if data[at] == 5:  # an inner page: makes all children the same
             cells = int.from_bytes(data[at + 3 : at + 5], "big")
             for cell in range(cells):
                 pointer = int.from_bytes(data[at + 12 + 2 * cell : at + 14 + 2 * cell], "big")
@@ -350,7 +350,7 @@ def _being_written(place: Place) -> Laid:
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("INSERT INTO StringTable VALUES (2, 'b')")
     connection.commit()
-    # What a killed writer leaves: the file, its log, and the log's index.
+    # The files of a killed writer: the database, its log, and the log's index.
     for end in ("", "-wal", "-shm"):
         data = Path(f"{path}{end}").read_bytes()
         place.write(f"left.sqlite{end}", data)
@@ -447,7 +447,7 @@ def _part_of_store(place: Place) -> Laid:
 
 @kind("crafted store")
 def _crafted(place: Place) -> Laid:
-    """Rows that no import writes, with the checksums that they would have."""
+    """Rows that no import writes, with matching checksums."""
     store = _store(place)
     chosen = place.rng.choice(["host_event", "device_event", "step", "rank", "thread", "data_check"])
     program = (
@@ -462,7 +462,7 @@ def _crafted(place: Place) -> Laid:
 
 
 def craft(store: str, table: str, seed: int) -> None:
-    """Changes a column of a store's table in type or value, and writes the store's checksums anew."""
+    """Changes a column of a store's table in type or value, and rewrites the store's checksums."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

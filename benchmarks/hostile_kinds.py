@@ -1,4 +1,4 @@
-"""The list of kinds of hostile input that `fuzz.py` makes, and what a kind makes its inputs from."""
+"""The list of kinds of hostile input for `fuzz.py`, and the tools to make inputs."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Place:
-    """Where an input is made, and from what.
+    """Where and from what an input is made.
 
     Attributes:
-        folder: an empty folder of its own.
+        folder: an empty folder.
         rng: chooses among variants; the same seed makes the same input.
         scale: 1 for sizes that only bounded readers survive, less for quick runs.
     """
@@ -23,11 +23,11 @@ class Place:
     scale: float = 1.0
 
     def size(self, full: int) -> int:
-        """A size of the input: `full` in a full run."""
+        """A size, `full` in a full run."""
         return max(1, int(full * self.scale))
 
     def write(self, name: str, data: bytes) -> Path:
-        """A file in the folder."""
+        """Writes a file into the folder."""
         path = self.folder / name
         path.write_bytes(data)
         return path
@@ -38,13 +38,13 @@ DEFAULT_QUESTIONS: tuple[tuple[str, ...], ...] = (("checks", "--json"), ("summar
 
 @dataclass(frozen=True)
 class Laid:
-    """An input that lies ready.
+    """An input that has been made.
 
     Attributes:
         source: SRC, as it is typed.
-        asked: commands and their options, which get SRC as their first argument; the first of them
-            answers with the checks as JSON where `lost` is stated.
-        stdout: where the command's standard output leads: kept, a pipe that nobody reads, or nowhere.
+        asked: commands and their options, which get SRC as first argument; the first one answers with the checks as
+            JSON if `lost` is given.
+        stdout: the command's standard output: kept, a pipe that nobody reads, or nowhere.
     """
 
     source: Path | str | bytes
@@ -57,10 +57,9 @@ class Kind:
     """A kind of input.
 
     Attributes:
-        name: what it is called.
-        make: lays an input.
-        lost: whether an answer must come with a check that found something; None where some
-            inputs lose nothing.
+        name: its name.
+        make: makes an input.
+        lost: whether an answer must have a failed check; None if some inputs lose nothing.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Kinds of lists and logs of nvprof that nobody meant to be read: lines cut, mixed and changed."""
+"""Kinds of hostile lists and logs of nvprof: lines cut, mixed and changed."""
 
 from __future__ import annotations
 

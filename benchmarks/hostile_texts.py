@@ -1,4 +1,4 @@
-"""Kinds of traces that nobody meant to be read: the text itself is odd, damaged or made to harm."""
+"""Kinds of hostile traces: odd, damaged or malicious text."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ LAUNCH: Event = {
 
 
 def changed(event: Event, **changes: Any) -> Event:
-    """A copy of an event with other members; `args` are added to those it has."""
+    """A copy of an event with other members; `args` are merged."""
     args = changes.pop("args", {})
     return event | changes | {"args": event["args"] | args}
 
 
 def trace(*events: Event | str, head: str = '"schemaVersion": 1', tail: str = "") -> bytes:
-    """The text of a trace; an event given as text is taken as it is."""
+    """The text of a trace; events given as text are used unchanged."""
     texts = [event if isinstance(event, str) else json.dumps(event) for event in events]
     return f'{{{head}, "traceEvents": [\n{", ".join(texts)}\n]{tail}}}'.encode()
 
 
 def sound(count: int = 60) -> list[Event | str]:
-    """Events of a recording that nothing is wrong with."""
+    """Events of a sound recording."""
     return [
         changed(event, ts=event["ts"] + 100 * number, args={"External id": number + 1, "correlation": number + 1})
         for number in range(count)

@@ -1,8 +1,8 @@
-"""Loads one trace, or the ranks of one, with something else than StepScope, the way its users do.
+"""Loads one trace, or the ranks of one, with other software than StepScope, as its users do.
 
     python benchmarks/loads.py hta|tracelens|json|duckdb FILE...
 
-Prints what was loaded as JSON. Runs in the environment of the library that it names; needs nothing of ours.
+Prints what was loaded as JSON. Runs in the environment of the named library, and needs nothing of ours.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import IO, Any
 
 
 def hta(files: Sequence[str]) -> dict[str, Any]:
-    """HolisticTraceAnalysis: parses, aligns and encodes; it links nothing and answers nothing yet."""
+    """HolisticTraceAnalysis: parses, aligns and encodes; does not link or answer anything yet."""
     from hta.trace_analysis import TraceAnalysis
 
     analysis = TraceAnalysis(trace_files=dict(enumerate(files)))
@@ -36,7 +36,7 @@ def tracelens(files: Sequence[str]) -> dict[str, Any]:
 
 
 def json_load(files: Sequence[str]) -> dict[str, Any]:
-    """The standard library's `json.load`: what every simple script does first."""
+    """The standard library's `json.load`, the first step of every simple script."""
     events = 0
     for file in files:
         with _opened(file) as stream:
@@ -71,10 +71,10 @@ _COLUMNS |= {"ts": "DOUBLE", "dur": "DOUBLE", "args": f"STRUCT({_ARGS})"}
 
 
 def duckdb(files: Sequence[str]) -> dict[str, Any]:
-    """DuckDB alone: columns that a trace usually has, into one table in memory; nothing is checked.
+    """DuckDB alone: the usual columns of a trace, into one table in memory, without checks.
 
-    It reads an array of events and no trace, so that the array is cut out of each file first: that costs next to
-    nothing, and is counted.
+    It reads an array of events instead of a trace, so the array is first cut out of each file; that costs almost
+    nothing, and is included.
     """
     import duckdb as db
 

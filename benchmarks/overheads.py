@@ -1,30 +1,31 @@
-"""What recording adds to steps of 1, 5, 20 and 100 ms, in every way and beside torch.profiler and TraceML, with intervals.
+"""Measures what recording adds to steps of 1 to 100 ms, in every way, beside torch.profiler and TraceML, with intervals.
 
-Plain steps and steps of a way take turns in one process, on the same model and the same memory: a short block of the one and a
-block of the other, in an order that is drawn. So both find the same caches, the same alignment and, within a tenth of a second,
-the same machine. Before the first block of a way, enough of its steps ran for it to settle: a recording has decided by then which
-steps it measures. The first steps of each block do not count.
+Plain steps and steps of one way alternate in one process, with the same model and memory: short blocks of each, in
+random order. So both have the same caches, the same alignment and, within a tenth of a second, the same state of the
+machine. Before its first block, enough steps of a way run for it to settle: by then a recording has decided which steps
+it measures. The first steps of each block do not count.
 
-A recording measures a step now and then and rests in between. So a figure is the sum of two:
+A recording measures a step now and then and rests in between. So a figure is the sum of two parts:
 
-* what a resting step costs: each pair of blocks gives a ratio of typical steps (means without the fifth that is longest and the
-  fifth that is shortest), of which the figure is the mean over pairs, without the fifth that is highest and the fifth that is
-  lowest, with the interval of such a mean;
-* what measured steps take beyond the resting ones of their block, and the steps before them, in which the measuring is prepared:
-  their mean times their share of all steps. Resting steps are beyond their typical one, too, where the machine does
-  something else; that mean is subtracted. No step is left out here.
+* the cost of a resting step: each pair of blocks gives a ratio of typical steps (means without the longest and the
+  shortest fifth); the figure is the mean over pairs, without the highest and the lowest fifth, with the interval of
+  such a mean;
+* the additional time of measured steps, compared with resting ones of their block, and of the steps before them, in
+  which measuring is prepared: its mean times their share of all steps. Resting steps exceed their typical one, too,
+  when the machine does something else; that mean is subtracted. No step is left out here.
 
-Where most steps are measured, or none, the first part is of all steps and the second is 0. The halves of both intervals add up as
-independent ones do.
+If most steps are measured, or none, the first part covers all steps and the second is 0. The halves of both intervals
+add up as independent ones do.
 
-The processor time is that of the thread that trains. Other threads of the process run beside both kinds of blocks. What they took
-in blocks of the way, less what they take where nothing was started, is added to both figures as a part of the time in which they
-took it: by the clock that is an upper bound, for they have other cores.
+The processor time is that of the training thread. Other threads of the process run during both kinds of blocks. Their
+time in blocks of the way, minus their time when nothing was started, is added to both figures as a part of the time in
+which they took it: for the wall clock that is an upper bound, because they have other cores.
 
-torch.profiler starts in each block of its own, before steps that do not count, of which there are enough for it to settle; it
-ends, and makes its events, behind them, and what it held is freed before the next block. What TraceML has put into torch stays
-there in its plain steps, so its figures are what `trace_step` adds, a lower bound. The time is divided among all ways and lengths
-alike; each way has a new process in every round, one after the other. The load at the start and at the end is written below.
+torch.profiler starts in each of its blocks, before the steps that do not count, of which there are enough for it to
+settle; it ends, and makes its events, after the block, and its memory is freed before the next one. TraceML's patches
+of torch stay in its plain steps, so its figures show what `trace_step` adds, a lower bound. The time is divided equally
+among all ways and lengths; each way has a new process in every round, one after the other. The load at the start and at
+the end is printed below.
 
     python benchmarks/overheads.py [--minutes 15] [--steps-ms 1,5,20,100] [--device cuda] [-o overheads.json]
     python benchmarks/overheads.py --memory 100000     # whether memory grows over so many fast iterations
@@ -59,34 +60,35 @@ from stepscope.floor.statistics import student_t
 from stepscope.record import inline
 
 LEAD_IN_STEPS, LEAD_IN_SECONDS = 1024, 5.0
-"""Most steps, and most seconds, of a way before the first that counts: all that it measures in turn has settled by then, or most."""
+"""Limits, in steps and seconds, of the steps of a way before the first that counts; by then its measuring has mostly
+settled."""
 FEWEST, COLD_SECONDS, PROFILER_COLD_SECONDS = 2, 0.01, 0.2
-"""Least steps of a block that count, and about how long those take that do not, one at least: of torch.profiler, which
-starts in each block, and of others."""
+"""Least number of steps of a block that count, and approximate time of those that do not, at least one: for
+torch.profiler, which starts in each block, and for others."""
 FIGURES = {"wall": "by the clock", "processor": "of processor time"}
 FEWEST_PAIRS = 3
-"""Of blocks, in a round."""
+"""Pairs of blocks in a round."""
 MOST = 0.02
-"""What recording is to add at most."""
+"""The most that recording should add."""
 PATIENCE_SECONDS = 300
 STEPS_MS = (1.0, 5.0, 20.0, 100.0)
 LAYERS = 4
 WIDTHS = {"cpu": (128, 512), "cuda": (512, 4096)}
-"""Features of layers, of steps below 3 ms and of longer ones."""
+"""Features of layers, for steps below 3 ms and for longer ones."""
 
 MOST_MEASURED = 0.5
-"""Where more of a way's steps are measured, resting ones are too few to tell what they cost."""
+"""If a larger part of a way's steps is measured, too few are resting to know their cost."""
 
 Batches = Iterable[torch.Tensor]
 Timed = tuple[float, float]
-"""Seconds by the clock and of the thread that trains."""
+"""Seconds of wall clock and of the training thread."""
 
 
 class Job:
     """A training loop.
 
     Args:
-        device: of the model.
+        device: the model's device.
         width: features of each layer.
         batch: rows of a batch.
     """
@@ -111,7 +113,8 @@ class Job:
         return time.perf_counter(), time.thread_time()
 
     def batches(self, cold: int, counted: int, block: Block) -> Iterator[torch.Tensor]:
-        """So many batches; what the clocks say before the first that counts and after each, on a device after the last alone."""
+        """Yields batches; reads the clocks before the first that counts and after each, on a device only after the
+        last."""
         on_device = self.device != "cpu"
         marks: list[Timed] = []
         measured: list[bool] = []
@@ -140,20 +143,20 @@ class Job:
         block.measured = [any(measured[max(0, at - 1) : at + 2]) for at in range(len(block.steps))]
 
     def block(self, way: Way, cold: int, counted: int) -> Block:
-        """Runs steps in a way."""
+        """Runs steps of a way."""
         block = Block()
         way.run(self, self.batches(cold, counted, block))
         return block
 
 
 class Block:
-    """Steps of one way, one after the other.
+    """Consecutive steps of one way.
 
     Attributes:
-        steps: what each that counts took; on a device one in their place, their mean.
-        measured: whether a recording measured it or one beside it.
-        seconds: of all of them, by the clock.
-        others: seconds of processor time that other threads took beside them.
+        steps: the time of each step that counts; on a device one entry, their mean.
+        measured: whether a recording measured it or a neighbour.
+        seconds: wall time of all of them.
+        others: seconds of processor time of other threads meanwhile.
     """
 
     steps: list[Timed]
@@ -168,7 +171,7 @@ class Block:
         return recording is not None and not recording.rests
 
     def typical(self, *, resting: bool) -> Timed:
-        """Of its steps, or of those that nothing measured, the mean without the longest fifth and the shortest fifth."""
+        """The mean of its steps, or of unmeasured ones, without the longest fifth and the shortest fifth."""
         kept = [step for step, measured in zip(self.steps, self.measured, strict=True) if not (resting and measured)]
         cut = len(kept) // 5
         middle = [sorted(one)[cut : len(kept) - cut] for one in zip(*kept, strict=True)]
@@ -176,12 +179,12 @@ class Block:
 
 
 class Way:
-    """How steps are run while something records.
+    """How steps run while something records.
 
     Args:
-        wrap: what a loop over batches iterates.
+        wrap: wraps the batches of a loop.
         after: called after each step.
-        around: what each step runs in.
+        around: the context of each step.
     """
 
     def __init__(
@@ -212,7 +215,7 @@ Started = Callable[[Job], AbstractContextManager[Way]]
 
 
 def started_by_block(way: Callable[[], Way]) -> Started:
-    """A way that each block starts and ends, or of which there is nothing to start."""
+    """A way that each block starts and ends, or that needs no start."""
 
     @contextmanager
     def started(_job: Job) -> Iterator[Way]:
@@ -233,7 +236,7 @@ def off(_job: Job) -> Iterator[Way]:
 
 
 def inline_way(plan: Any, *, phases: bool) -> Started:
-    """Phases, a plan, or both, as `inline.start` records them."""
+    """Phases, a plan, or both, recorded by `inline.start`."""
 
     @contextmanager
     def started(job: Job) -> Iterator[Way]:
@@ -246,7 +249,7 @@ def inline_way(plan: Any, *, phases: bool) -> Started:
 
 
 def event(label: str) -> Started:
-    """One event of a plan without end, and no phases: what measuring it costs."""
+    """One event of an endless plan, without phases, to see its cost."""
     return inline_way({"warmup": 1, "repetitions": 10**6, "events": [label]}, phases=False)
 
 
@@ -267,7 +270,7 @@ def captured(first: int, signal: Any, *, nvtx: bool) -> AbstractContextManager[A
 
 @contextmanager
 def waiting_for_steps(_job: Job) -> Iterator[Way]:
-    """What starts and stops another profiler, in the steps that are not captured."""
+    """Starts and stops another profiler, in steps that are not captured."""
     from stepscope.record.capture.signals import NvtxRange
 
     with captured(1 << 40, NvtxRange(), nvtx=False) as recording:
@@ -275,7 +278,7 @@ def waiting_for_steps(_job: Job) -> Iterator[Way]:
 
 
 class NvtxRanges(Way):
-    """Ranges of steps, phases, modules and operators, which no profiler takes; made anew for each block, since they stay."""
+    """Ranges of steps, phases, modules and operators without a profiler; made anew for each block, since they stay."""
 
     def run(self, job: Job, batches: Iterator[torch.Tensor]) -> None:
         with captured(1, None, nvtx=True) as recording:
@@ -283,7 +286,7 @@ class NvtxRanges(Way):
 
 
 class TorchProfiler(Way):
-    """While it records; starting and stopping are outside the steps that count."""
+    """While it records; starting and stopping happen outside the steps that count."""
 
     def run(self, job: Job, batches: Iterator[torch.Tensor]) -> None:
         from torch.profiler import profile, supported_activities
@@ -316,17 +319,18 @@ WAYS: dict[str, Started] = {
 }
 ALL = [*WAYS, TRACEML]
 ALL_MEASURED = {"NVTX ranges", PROFILER, TRACEML, "nothing", "off"}
-"""They have nothing to settle."""
+"""They need not settle."""
 PATHS = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
 
 
 def turns(name: str, spec: tuple[str, int, int], step_ms: float, block: float, seconds: float, seed: int) -> Any:
-    """A round of one way, in a process of its own, of so many seconds.
+    """A round of one way, in its own process, for so many seconds.
 
     Returns:
-        `pairs`: of blocks, each a step of the way and a plain step by the clock and of the thread that trains, in seconds; `beyond`: by
-        how much each measured step was longer than the typical one of its block, in the same clocks; `noise`: the same of resting
-        ones; `others`: what other threads took of the time of the way's blocks, as a part of it.
+        `pairs`: for blocks, a step of the way and a plain step, by wall clock and training thread, in seconds;
+        `beyond`: by how much each measured step was longer than the typical one of its block, with the same clocks;
+        `noise`: the same for resting steps; `others`: the time of other threads as a part of the time of the way's
+        blocks.
     """
     warnings.simplefilter("ignore")
     until = time.monotonic() + seconds
@@ -343,20 +347,20 @@ def turns(name: str, spec: tuple[str, int, int], step_ms: float, block: float, s
         job.block(PLAIN, cold, counted)
         job.block(way, settling, counted)
         gc.collect()
-        gc.freeze()  # what stays is looked through in no block
+        gc.freeze()  # objects that stay are not scanned in any block
         while len(blocks) < FEWEST_PAIRS or time.monotonic() < until:
             kinds = [way, PLAIN]
             drawn.shuffle(kinds)
             took = {}
             for kind in kinds:
-                gc.collect()  # what the block before has left is freed in none that counts
+                gc.collect()  # garbage of the previous block is freed outside the counted steps
                 took[kind is way] = job.block(kind, cold, counted)
             blocks.append((took[True], took[False]))
     return summed_up(blocks)
 
 
 def summed_up(blocks: list[tuple[Block, Block]]) -> dict[str, Any]:
-    """What `turns` returns, of pairs of a block of the way and a plain one."""
+    """The result of `turns` from pairs of a block of the way and a plain one."""
     measured = [step for own, _ in blocks for step in own.measured]
     resting = 0 < sum(measured) < MOST_MEASURED * len(measured)
     found: dict[str, Any] = {"pairs": [], "beyond": [], "noise": []}
@@ -374,16 +378,16 @@ def summed_up(blocks: list[tuple[Block, Block]]) -> dict[str, Any]:
 
 
 def round_of(name: str, *told: Any) -> Any:
-    """The same as `turns`, in a new process."""
+    """As `turns`, in a new process."""
     if name == TRACEML:
         return under_traceml([name, *told])
-    # Forked: what torch keeps in memory lies where it lies in the others.
+    # Forked, so that torch's data is at the same addresses as in the others.
     with multiprocessing.get_context("fork").Pool(1) as pool:
         return pool.apply_async(turns, (name, *told)).get(PATIENCE_SECONDS)
 
 
 def under_traceml(told: list[Any]) -> Any:
-    """The same, started by TraceML's launcher."""
+    """As `turns`, started by TraceML's launcher."""
     program = shutil.which("traceml", path=PATHS)
     with tempfile.TemporaryDirectory() as folder:
         kept = Path(folder, "turns.json")
@@ -413,9 +417,10 @@ def plain_step(*spec: Any) -> float:
 
 
 def trimmed(values: list[float]) -> tuple[float, float]:
-    """The mean without the fifth that is highest and the fifth that is lowest, and half its 95 % interval.
+    """The mean without the highest and the lowest fifth, and half its 95 % interval.
 
-    J. W. Tukey and D. H. McLaughlin, 1963: it scatters as the values do where those left out are as the outermost that are kept.
+    J. W. Tukey and D. H. McLaughlin, 1963: it scatters as the values do with the omitted ones replaced by the outermost
+    kept ones.
     """
     cut = len(values) // 5
     kept = sorted(values)[cut : len(values) - cut]
@@ -425,7 +430,8 @@ def trimmed(values: list[float]) -> tuple[float, float]:
 
 
 def beyond(rounds: list[dict[str, Any]], clock: int) -> tuple[float, float]:
-    """What a step takes longer, on average over all, because some are measured, and half its 95 % interval, in seconds."""
+    """The mean additional time of a step because some are measured, over all steps, and half its 95 % interval, in
+    seconds."""
     measured = [one[clock] for own in rounds for one in own["beyond"]]
     noise = [one[clock] for own in rounds for one in own["noise"]]
     if len(measured) < FEWEST_PAIRS:
@@ -436,13 +442,13 @@ def beyond(rounds: list[dict[str, Any]], clock: int) -> tuple[float, float]:
 
 
 def row(name: str, step_ms: float, rounds: list[Any], others: float) -> dict[str, Any]:
-    """What a way adds to a step, as a part of it, by the clock and of the processor.
+    """What a way adds to a step, as a part of it, by wall clock and processor time.
 
     Args:
-        name: of the way.
-        step_ms: the step that was asked for.
-        rounds: what `turns` gave in each.
-        others: the part of the time that other threads take where nothing is started.
+        name: name of the way.
+        step_ms: the requested length of a step.
+        rounds: the result of `turns` for each round.
+        others: the part of the time that other threads take when nothing is started.
     """
     pairs = [pair for own in rounds for pair in own["pairs"]]
     threads = max(0.0, fmean(own["others"] for own in rounds) - others)
@@ -459,7 +465,7 @@ def row(name: str, step_ms: float, rounds: list[Any], others: float) -> dict[str
 
 
 def table(rows: list[dict[str, Any]], figure: str) -> str:
-    """The rows as a table of Markdown, a line a way and a column a length of step."""
+    """The rows as a Markdown table, a line per way and a column per step length."""
     lengths = list(dict.fromkeys(one["asked_ms"] for one in rows))
     steps = [median(one["step_ms"] for one in rows if one["asked_ms"] == ms) for ms in lengths]
     lines = [f"| added {FIGURES[figure]} to a step of | {' | '.join(f'{ms:.3g} ms' for ms in steps)} |"]
@@ -475,7 +481,7 @@ def table(rows: list[dict[str, Any]], figure: str) -> str:
 
 
 def not_excluded(rows: list[dict[str, Any]], figure: str) -> str:
-    """Which intervals of ways of ours reach 2 % or more, in one line."""
+    """Names the ways of ours whose intervals reach 2 % or more, in one line."""
     known = "nothing", "NVTX ranges", PROFILER, TRACEML
     reach = [
         f"{one['way']} at {one['step_ms']:.3g} ms" for one in rows if one["way"] not in known and one[figure][2] >= MOST
@@ -484,7 +490,7 @@ def not_excluded(rows: list[dict[str, Any]], figure: str) -> str:
 
 
 def memory(iterations: int) -> str:
-    """Resident memory while a tiny model runs many iterations, in each of which phases or an event are measured."""
+    """Resident memory while a tiny model runs many iterations, each with measured phases or an event."""
     from stepscope.record.memory import resident_bytes
 
     job = Job("cpu", 4, 1)

@@ -1,4 +1,4 @@
-"""Runs a program and measures it whole: wall time, and memory with all the processes it starts."""
+"""Runs a program and measures its wall time, and its memory with that of all processes it starts."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Measured:
 
     Args:
         wall_s: from its start to its end.
-        cpu_s: user and system time of it and of the children it waited for.
-        peak_bytes: the larger of what the kernel says was its largest process and of the sum over its
-            process tree as sampled while it ran.
-        exit_code: what it ended with.
+        cpu_s: user and system time, including children it waited for.
+        peak_bytes: the larger of its largest process, according to the kernel, and the sampled sum over its process
+            tree.
+        exit_code: its exit code.
         output: its standard output.
         errors: its standard error.
     """
@@ -49,14 +49,14 @@ def run_measured(
 ) -> Measured:
     """Runs a command to its end.
 
-    This process must be small itself: until a child has started its program, the kernel counts the
-    parent's pages as the child's.
+    This process must be small, because until a child has started its program, the kernel counts the parent's pages as
+    the child's.
 
     Args:
         command: the program and its arguments.
-        environment: what is added to this process's own.
-        stdout: where its standard output leads: `kept`; `unread`, a pipe that nobody reads;
-            `closed`; or `full`, a device that takes nothing.
+        environment: variables added to this process's.
+        stdout: its standard output: `kept`; `unread`, a pipe that nobody reads; `closed`; or `full`, a device that
+            accepts nothing.
         most_s: after this time it is killed with all that it started.
     """
     began = time.perf_counter()
@@ -101,11 +101,11 @@ def run_measured(
 
 
 def run_forked(run: Callable[[], int], folder: Path, *, stdout: str = "kept", most_s: float) -> Measured:
-    """Runs a function in a fork of this process, which must have no threads but has loaded what it needs.
+    """Runs a function in a fork of this process, which must have no threads but has imported what it needs.
 
     Args:
-        run: what to run; returns the exit code.
-        folder: where its two outputs are kept.
+        run: the function; returns the exit code.
+        folder: folder for its two outputs.
         stdout, most_s: as for `run_measured`.
     """
     began = time.perf_counter()
@@ -146,25 +146,25 @@ def run_forked(run: Callable[[], int], folder: Path, *, stdout: str = "kept", mo
 
 
 def _redirect(stdout: str, folder: Path) -> None:
-    """Leads this process's standard streams to where a command's are to go."""
+    """Redirects this process's standard streams as for a command."""
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(os.open(folder / "err", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
     if stdout == "closed":
-        sys.stdout = None  # type: ignore[assignment]  # what Python starts with then
+        sys.stdout = None  # type: ignore[assignment]  # type: ignore[assignment]  # as Python itself does then
         os.close(1)
         return
     where, _ = _stdout(stdout)
     if where == subprocess.PIPE:
         where = os.open(folder / "out", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(where, 1)
-    # Those of the parent know what theirs leads to: one that could be sought, say, as no pipe can.
+    # The parent's stream objects know their old target, for example that it is seekable, which a pipe is not.
     sys.stdout = os.fdopen(1, "w", closefd=False)
     sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
 
 
 def _stdout(kind: str) -> tuple[int, int | None]:
-    """What a process gets for its standard output, and what to close once it has it."""
+    """The standard output for a process, and a descriptor to close once it has it."""
     if kind == "unread":
         reading, writing = os.pipe()
         os.close(reading)
@@ -176,7 +176,7 @@ def _stdout(kind: str) -> tuple[int, int | None]:
 
 
 class _TreeSampler(threading.Thread):
-    """Adds up the resident memory of a process and its descendants again and again; keeps the largest sum."""
+    """Sums the resident memory of a process and its descendants repeatedly; keeps the largest sum."""
 
     def __init__(self, root: int) -> None:
         super().__init__(daemon=True)
@@ -196,7 +196,7 @@ class _TreeSampler(threading.Thread):
 def _tree(root: int) -> list[int]:
     found = [root]
     for pid in found:
-        with suppress(OSError):  # the process or the thread ended meanwhile
+        with suppress(OSError):  # the process or thread has ended
             for children in Path(f"/proc/{pid}/task").glob("*/children"):
                 found += [int(child) for child in children.read_text().split()]
     return found

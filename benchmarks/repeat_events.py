@@ -1,9 +1,9 @@
-"""Repeats a Kineto trace's events so that the result is a valid, longer trace.
+"""Repeats a Kineto trace's events to make a valid, longer trace.
 
-A copy's times start where the copy before it ended, and every number that must be unique in a recording
-(correlations, flow ids, the recorder's own event numbers, Python call numbers, autograd sequence numbers,
-step numbers) moves on by as much as one copy uses. The text of the events stays as the recorder wrote it:
-it becomes one template with a place for each such number, and a copy is one `%` over that template.
+A copy's times start where the previous copy ended, and every number that must be unique in a recording (correlations,
+flow ids, the recorder's own event numbers, Python call numbers, autograd sequence numbers, step numbers) advances by as
+much as one copy uses. The events' text stays as the recorder wrote it: it becomes one template with a placeholder for
+each such number, and a copy is one `%` on that template.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-# Numbers that share a name space move together: a flow's id is its launch's correlation, and old
-# recorders used correlations as external ids.
+# Numbers that share a name space advance together: a flow's id is its launch's correlation, and old recorders used
+# correlations as external ids.
 GROUPS = {
     "ts": "time",
     "correlation": "link",
@@ -33,7 +33,7 @@ GROUPS = {
     "Seq": "collective",
     "ProfilerStep#": "step",
 }
-# In these, 0 and below say "none" and must stay what they are.
+# Here, 0 and below mean "none" and must not change.
 ZERO_IS_NONE = {"link", "record function"}
 NEGATIVE_IS_NONE = {"sequence", "python", "event", "collective", "step"}
 
@@ -45,7 +45,7 @@ GAP_US = 100
 
 @dataclass
 class Recording:
-    """A trace as text: what stands before its events, the events, what stands after them."""
+    """A trace as text: before its events, the events, after its events."""
 
     head: str
     separator: str
@@ -56,7 +56,7 @@ class Recording:
 
 
 def split_recording(text: str) -> Recording:
-    """Cuts a trace's text into its events; each keeps the text it was written in."""
+    """Splits a trace's text into its events, each with its original text."""
     opening = text.index("[", text.index('"traceEvents"')) if text.lstrip()[0] == "{" else text.index("[")
     decode = json.JSONDecoder().raw_decode
     once, repeated, closing = [], [], []
@@ -86,7 +86,7 @@ def _skip(text: str, position: int) -> int:
 
 
 def mark_as_step(recording: Recording) -> None:
-    """Puts a `ProfilerStep#0` around the events of the busiest operator thread, if there is no step yet."""
+    """Adds a `ProfilerStep#0` around the events of the busiest operator thread if there is no step."""
     if any(str(event.get("name")).startswith("ProfilerStep#") for event, _ in recording.repeated):
         return
     threads = Counter((e["pid"], e["tid"]) for e, _ in recording.repeated if e.get("cat") == "cpu_op")
@@ -104,7 +104,7 @@ def mark_as_step(recording: Recording) -> None:
 
 @dataclass
 class Template:
-    """The repeated events as one format string, with the numbers of the first copy and how far each moves."""
+    """The repeated events as one format string, with the numbers of the first copy and their increments."""
 
     recording: Recording
     text: bytes
@@ -116,14 +116,14 @@ class Template:
     by_group: dict[str, int] = field(default_factory=dict)
 
     def copies(self) -> Iterator[bytes]:
-        """One copy of the events after the other, without end, each with the separator before it."""
+        """Yields copies of the events without end, each with the separator before it."""
         current = tuple(self.first)
         while True:
             yield self.text % current
             current = tuple(map(int.__add__, current, self.shifts))
 
     def closing(self, copies: int) -> list[str]:
-        """The events that say where the recording ends, moved to the end of the last copy."""
+        """The events that mark the recording's end, moved to the end of the last copy."""
         later = (copies - 1) * self.period_us
 
         def move(match: re.Match[str]) -> str:
@@ -137,7 +137,7 @@ class Template:
 
 
 def make_template(recording: Recording, period_us: int | None = None) -> Template:
-    """Finds every number that must move and by how much; times by `period_us` where it is given."""
+    """Finds every number that must advance, and its increment; times by `period_us` if it is given."""
     parts: list[str] = []
     groups: list[str] = []
     first: list[int] = []

@@ -1,10 +1,9 @@
-"""Repeats the events of an export of Nsight Systems so that the result is a valid, longer export.
+"""Repeats the events of a Nsight Systems export to make a valid, longer export.
 
     python benchmarks/repeat_nsys.py --from report.sqlite --size 1GB -o big.sqlite
 
-A copy's times start where the copy before it ended, and every number that must be unique moves on by
-as much as one copy uses: correlations, numbers of samples, and the numbers of calls and of autograd
-that `emit_nvtx` writes into its texts.
+A copy's times start where the previous copy ended, and every number that must be unique advances by as much as one copy
+uses: correlations, numbers of samples, and the numbers of calls and of autograd that `emit_nvtx` writes into its texts.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9}
 
 
 def repeated_tables(connection: sqlite3.Connection) -> dict[str, list[str]]:
-    """Columns of the tables that are repeated: those of events, and what samples point to."""
+    """Columns of the repeated tables: those with events, and those that samples refer to."""
     names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
     columns = {name: [row[1] for row in connection.execute(f'PRAGMA table_info("{name}")')] for (name,) in names}
     return {
@@ -44,7 +43,7 @@ def smallest(connection: sqlite3.Connection, table: str, column: str) -> int | N
 
 
 def repeat(path: Path, size: int) -> int:
-    """Adds copies to an export until it has `size` bytes; how many it holds then."""
+    """Adds copies to an export until it has `size` bytes; returns the number of copies."""
     connection = sqlite3.connect(path, isolation_level=None)
     for setting in ("journal_mode = OFF", "synchronous = OFF", "cache_size = -200000"):
         connection.execute(f"PRAGMA {setting}")

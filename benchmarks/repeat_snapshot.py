@@ -2,8 +2,8 @@
 
     python benchmarks/repeat_snapshot.py --from step.pickle --size 1GB -o big.pickle
 
-The events of the first device follow one another again and again, at the same moments, as pickled: call stacks are
-lists of their own in each repetition, so that the file is no easier to read than a real one of its size.
+The events of the first device are repeated with the same times, as pickled: each repetition has its own lists of call
+stacks, so that the file is as hard to read as a real one of its size.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from generate_trace import size_in_bytes
 
 
 def parts_of(data: bytes) -> tuple[bytes, bytes]:
-    """What comes before the first device's events, and these, without the frames that group a pickle's bytes.
+    """Splits a pickle, without the frames that group its bytes, into the first device's events and what precedes them.
 
     Args:
-        data: of a snapshot of one device, as pickled by protocol 4.
+        data: a snapshot of one device, pickled with protocol 4.
     """
     operations = list(pickletools.genops(data))
     ends = [place for _, _, place in operations[1:]] + [len(data)]
     named = next(at for at, (_, value, _) in enumerate(operations) if value == "device_traces")
-    # Its list and the first device's own, each with the operation that remembers it.
+    # The list of devices and the first device's own, each with its memoize operation.
     first = next(at for at in range(named, len(operations)) if operations[at][0].name == "MARK")
     last, opened = first, 0
     while opened or operations[last][0].name in ("MARK", "FRAME"):
@@ -53,7 +53,7 @@ def main() -> None:
         output.write(before)
         for _ in range(max(1, (asked.size - len(before)) // len(events))):
             output.write(events)
-        # The list into that of all devices, that into the snapshot, and the end.
+        # Appends that list to the one of all devices, that to the snapshot, and ends.
         output.write(b"au.")
 
 

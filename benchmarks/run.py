@@ -1,9 +1,9 @@
-"""Measures StepScope beside others that read the same trace, and how it grows; keeps the tables in RESULTS.md.
+"""Measures StepScope beside other readers of the same trace, and how it scales; keeps the tables in RESULTS.md.
 
     make bench
     make bench BENCH_FLAGS='--parts ranks --ranks 1000'
 
-benchmarks/README.md says how each figure is made.
+benchmarks/README.md explains how each figure is made.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Row:
 
 
 class Bench:
-    """Runs programs one at a time, with a cache and byte code of their own."""
+    """Runs programs one at a time, with a separate cache and byte code."""
 
     def __init__(self, asked: argparse.Namespace, scratch: Path) -> None:
         self.asked = asked
@@ -55,7 +55,7 @@ class Bench:
         self.cache = scratch / "cache"
         self.environment = {
             "STEPSCOPE_CACHE": str(self.cache),
-            # As where it is installed: its modules are compiled once.
+            # As in an installation, where modules are compiled once.
             "PYTHONPYCACHEPREFIX": str(scratch / "compiled"),
             "PYTHONDONTWRITEBYTECODE": "",
         }
@@ -63,14 +63,14 @@ class Bench:
         self.small_store = self.store(self.small, "small")
 
     def generate(self, name: str, *options: str) -> Path:
-        """A trace that is made, or the folder with those of a job."""
+        """Makes a trace, or the folder with those of a job."""
         target = self.scratch / name
         command = [PYTHON, str(HERE / "generate_trace.py"), *options, "-o", str(target)]
         subprocess.run(command, check=True, stdout=sys.stderr)
         return target
 
     def store(self, source: Path, name: str) -> Path:
-        """Where the store of a source is, which is made now."""
+        """Makes the store of a source, and returns its path."""
         target = self.scratch / name
         self._run([*STEPSCOPE, "import", str(source), "-o", str(target)])
         return target
@@ -78,12 +78,12 @@ class Bench:
     def measure(
         self, what: str, command: Sequence[str], times: int = 1, before: Callable[[], None] = lambda: None
     ) -> Row:
-        """Runs a command some times."""
+        """Runs a command several times."""
         (row,) = self.in_turn({what: (command, before)}, times)
         return row
 
     def in_turn(self, commands: Mapping[str, tuple[Sequence[str], Callable[[], None]]], times: int) -> list[Row]:
-        """Runs some commands one after the other, and all of them again: what else runs then slows each of them."""
+        """Runs several commands in turn, repeatedly, so that other load on the machine affects all of them."""
         runs: dict[str, list[Measured]] = {what: [] for what in commands}
         for _ in range(times):
             for what, (command, before) in commands.items():
@@ -104,7 +104,7 @@ class Bench:
     def imported(
         self, source: Path, what: str, times: int, *prefix: str, options: Sequence[str] = ()
     ) -> tuple[Row, Path]:
-        """The import of a source, and its store."""
+        """Imports a source; returns its row and store."""
         target = self.scratch / "imported"
 
         def afresh() -> None:
@@ -114,11 +114,11 @@ class Bench:
         return self.measure(what, command, times, afresh), target
 
     def load(self, what: str, library: str, python: Path | str, files: Sequence[Path]) -> Row:
-        """What another library takes to load some traces."""
+        """Measures another library that loads some traces."""
         return self.measure(what, [str(python), str(HERE / "loads.py"), library, *map(str, files)])
 
     def told(self, script: str, *options: str) -> Any:
-        """What a script of this folder measures by itself."""
+        """The measurements that a script of this folder makes itself."""
         target = self.scratch / "told.json"
         self._run([PYTHON, str(HERE / script), *options, "-o", str(target)])
         return json.loads(target.read_text())
@@ -134,8 +134,7 @@ class Bench:
 
 
 def start(bench: Bench) -> Iterator[Row]:
-    """What a command takes before it can answer: questions on a store of 12,000 events, when they were never asked of
-    it and again, all of them in turn."""
+    """What a command takes to answer: questions on a store of 12,000 events, asked first and again, all of them in turn."""
 
     def forget() -> None:
         (bench.small_store / "kept.bin").unlink(missing_ok=True)
@@ -157,7 +156,7 @@ def start(bench: Bench) -> Iterator[Row]:
 
 
 def trace(bench: Bench) -> Iterator[Row]:
-    """One trace: what a person waits for, and what others take to load it."""
+    """One trace: what a person waits for, and what other tools take to load it."""
     file, repeat = bench.asked.trace or _of_size(bench, bench.asked.size), bench.asked.repeat
     _read_through(file)
     base = bench.measure("python -c 'import duckdb, numpy'", BASE, repeat)
@@ -187,7 +186,7 @@ def trace(bench: Bench) -> Iterator[Row]:
 
 
 def growth(bench: Bench) -> Iterator[Row]:
-    """Traces of one shape, of several sizes."""
+    """Traces of one shape in several sizes."""
     for size in bench.asked.sizes.split(","):
         file = _of_size(bench, size)
         _read_through(file)
@@ -230,7 +229,7 @@ def cores(bench: Bench) -> Iterator[Row]:
 
 
 def page(bench: Bench) -> Iterator[Row]:
-    """The page in Chromium, painted by software: CPU is the server's. The timeline is of a made store."""
+    """The page in Chromium with software painting: CPU is the server's. The timeline is of a synthetic store."""
     file = bench.asked.trace or _of_size(bench, bench.asked.size)
     target = bench.store(file, "shown")
     for when in ("first", "again"):
@@ -257,7 +256,7 @@ def _seen(what: str, told: Mapping[str, float], memory_mb: float) -> Row:
 
 
 def job(bench: Bench) -> Iterator[Row]:
-    """A folder of large ranks of one simulated job, imported on two cores, and what HTA takes to load some of them."""
+    """A folder of large ranks of one simulated job, imported on two cores, and HTA's time to load some of them."""
     folder, files = _large_job(bench, bench.asked.job)
     two = ",".join(map(str, sorted(os.sched_getaffinity(0))[:2]))
     words = f"stepscope import FOLDER, {len(files)} ranks"
@@ -272,7 +271,7 @@ def job(bench: Bench) -> Iterator[Row]:
 
 
 def dask(bench: Bench) -> Iterator[Row]:
-    """Large ranks imported by Dask workers, each pinned to a core. CPU and memory are those of the command alone."""
+    """Large ranks imported by Dask workers, each pinned to a core. CPU and memory are the command's alone."""
     folder, files = _large_job(bench, bench.asked.dask_job)
     size, one_s, tables = sum(file.stat().st_size for file in files), 0.0, None
     for count in (1, 2):
@@ -291,7 +290,7 @@ def dask(bench: Bench) -> Iterator[Row]:
 
 
 def _large_job(bench: Bench, asked: str) -> tuple[Path, list[Path]]:
-    """The folder of a job of 64x200MB, say, and its files."""
+    """The folder of a job such as 64x200MB, and its files."""
     ranks, size = asked.split("x")
     hosts = str(-(-int(ranks) // 8))
     shape = ("--shape", "job", "--ranks", ranks, "--hosts", hosts, "--size", size)
@@ -301,7 +300,7 @@ def _large_job(bench: Bench, asked: str) -> tuple[Path, list[Path]]:
 
 @contextmanager
 def _workers(bench: Bench, count: int) -> Iterator[Path]:
-    """A Dask cluster of workers of one thread, each on a core of its own; yields its scheduler file."""
+    """Starts a Dask cluster of single-threaded workers, each on its own core; yields its scheduler file."""
     scheduler = bench.scratch / f"scheduler{count}.json"
     dask, told = [PYTHON, "-m", "dask"], ("--no-dashboard", "--scheduler-file", str(scheduler))
     there = sorted(os.sched_getaffinity(0))
@@ -357,7 +356,7 @@ def _has(python: Path, module: str) -> bool:
 
 
 def _read_through(path: Path) -> None:
-    """So that every program finds the file in memory."""
+    """Reads a file, so that every program finds it in memory."""
     with path.open("rb") as file:
         while file.read(1 << 24):
             pass
@@ -383,7 +382,7 @@ def as_text(name: str, about: str, rows: Sequence[Row], load: tuple[float, float
 
 
 def keep(file: Path, name: str, section: str) -> None:
-    """Puts a part's section in the place of its old one; the others stay."""
+    """Replaces a part's section in the file; the others stay."""
     text = file.read_text(encoding="utf-8") if file.exists() else ""
     head, *old = re.split(r"(?m)^(?=## )", text or "# Results of `make bench`\n\n")
     sections = {one.split("\n", 1)[0].removeprefix("## "): one.rstrip() + "\n" for one in old}

@@ -1,8 +1,8 @@
-"""Whether a job that is recorded computes what it computes alone: every loss and the exit code, in every way to record.
+"""Checks that a recorded job computes the same as alone: every loss and the exit code, in every way to record.
 
-The jobs are short forms of what people train (`short_jobs.py`). Each prints its losses as hexadecimal numbers, alone and in
-each way, and the two are compared. `stepscope plan` ends a job when it has seen enough, with exit code 0, or says that it
-has seen no iteration, with 1: the losses until then have to be the same.
+The jobs are short forms of common trainings (`short_jobs.py`). Each prints its losses as hexadecimal numbers, alone and
+in each way, and both are compared. `stepscope plan` ends a job when it has seen enough, with exit code 0, or says that
+it has seen no iteration, with 1: the losses until then must be the same.
 
     python benchmarks/same_losses.py [JOB ...] [--way WAY ...]
 """
@@ -53,11 +53,11 @@ _COMMANDS = {
         "b",
     ]
 }
-"""What is run where it is not the file of jobs without arguments."""
+"""Command lines of jobs that do not run as the file of jobs without arguments."""
 
 
 def ran(job: str, way: list[str] | None, out: Path) -> tuple[int, list[str], str]:
-    """Exit code, losses and what was printed beside them, of a job alone (None) or recorded."""
+    """Exit code, losses and further output of a job, alone (None) or recorded."""
     (out / "plan.toml").write_text(PLAN)
     command = [sys.executable]
     if way is not None:
@@ -77,24 +77,24 @@ def ran(job: str, way: list[str] | None, out: Path) -> tuple[int, list[str], str
         cwd=jobs.parents[1],
         check=False,
     )
-    # `stepscope plan` leaves stdout to the plan.
+    # `stepscope plan` reserves stdout for the plan.
     lines = (done.stderr if way is not None and way[0] == SURVEY else done.stdout).splitlines()
     return done.returncode, [one for one in lines if one.startswith("loss ")], done.stderr
 
 
 def differences(way: list[str], alone: tuple[int, list[str]], found: tuple[int, list[str]], said: str) -> list[str]:
-    """In what a recorded job differs from the job alone: exit code and losses of each; `said` is its stderr."""
+    """How a recorded job differs from the job alone in exit code and losses; `said` is its stderr."""
     (code, losses), (other, others) = alone, found
     if way[0] == SURVEY:
         code, losses = int(_UNSEEN in said), losses[: len(others)]
-    # Some jobs tell their losses at the end only, which `stepscope plan` does not wait for.
+    # Some jobs print their losses only at the end, for which `stepscope plan` does not wait.
     told = bool(others) or way[0] == SURVEY
     different = [] if told and others == losses else [f"{len(others)} losses of {len(losses)}, not the same"]
     return different + ([] if other == code else [f"exit code {other}, not {code}"])
 
 
 def compared(job: str, ways: list[str]) -> Iterator[tuple[str, str]]:
-    """Each way, and what is different in it: nothing, as a rule."""
+    """Yields each way with its differences, usually none."""
     with tempfile.TemporaryDirectory() as folder:
         code, losses, said = ran(job, None, Path(folder))
     if not losses:
@@ -110,7 +110,7 @@ def compared(job: str, ways: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def main() -> None:
-    """Compares the jobs that are asked for."""
+    """Compares the requested jobs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("jobs", nargs="*", metavar="JOB", help=f"of {', '.join(JOBS)}")
     parser.add_argument("--way", action="append", choices=WAYS)

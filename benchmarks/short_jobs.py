@@ -1,7 +1,7 @@
-"""Short forms of the jobs that people train, for `same_losses.py`, which runs them alone and recorded.
+"""Short forms of common trainings, for `same_losses.py`, which runs them alone and recorded.
 
-Each prints its losses as hexadecimal numbers. Which one a process is stands in the variable `SAME_LOSSES_JOB`: torchrun takes
-options of its script for its own.
+Each prints its losses as hexadecimal numbers. The variable `SAME_LOSSES_JOB` selects the job, because torchrun
+interprets options of its script as its own.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _EXIT_CODE = 3
 
 
 def told(loss: Any) -> None:
-    """Prints a loss with all of its bits."""
+    """Prints a loss with all its bits."""
     print("loss", float(getattr(loss, "detach", lambda: loss)()).hex(), flush=True)
 
 
 def gpt() -> None:
-    """As nanoGPT: four micro-batches a step, clipping, a schedule of its own."""
+    """Like nanoGPT: four micro-batches per step, clipping, its own schedule."""
     import torch
     from torch import nn
 
@@ -82,7 +82,7 @@ def vae() -> None:
 
 
 def lstm() -> None:
-    """A hidden state that is kept from batch to batch, and plain SGD by hand beside an optimizer's."""
+    """A hidden state kept between batches, and plain SGD by hand beside an optimizer."""
     import torch
     from torch import nn
 
@@ -103,7 +103,7 @@ def lstm() -> None:
 
 
 def regression() -> None:
-    """One layer, steps of microseconds, updates by hand and none of an optimizer's after the first half."""
+    """One layer, steps of microseconds, updates by hand and none by an optimizer after the first half."""
     import torch
 
     torch.manual_seed(0)
@@ -175,7 +175,7 @@ def trainer() -> None:
 
 
 def ddp() -> None:
-    """Two ranks over gloo, of which rank 0 tells the losses. The launcher is torchrun."""
+    """Two ranks over gloo, of which rank 0 prints the losses. The launcher is torchrun."""
     import torch
     import torch.distributed as dist
     from torch.nn.parallel import DistributedDataParallel
@@ -191,12 +191,12 @@ def ddp() -> None:
         optimizer.step()
         if dist.get_rank() == 0:
             told(loss)
-    dist.barrier()  # or one closes connections that the other still reads
+    dist.barrier()  # otherwise one closes connections that the other still uses
     dist.destroy_process_group()
 
 
 def compiled() -> None:
-    """torch.compile, with the backend that needs no compiler."""
+    """torch.compile, with a backend that needs no compiler."""
     import torch
 
     torch.manual_seed(0)
@@ -252,13 +252,13 @@ def folds() -> None:
 
 
 def fails() -> None:
-    """A job that leaves by `os._exit` after some steps, with a code of its own."""
+    """A job that exits by `os._exit` after some steps, with its own code."""
     regression()
     os._exit(_EXIT_CODE)
 
 
 def reinforcement() -> None:
-    """An actor and a critic over a replay buffer: an environment's step, then three updates of two optimizers each."""
+    """An actor and a critic with a replay buffer: an environment's step, then three updates of two optimizers each."""
     import torch
     from torch import nn
 
@@ -325,7 +325,8 @@ def adversarial() -> None:
 
 
 def epochs() -> None:
-    """A validation after each epoch, a schedule, the best weights saved and loaded, and a model that goes on from them."""
+    """A validation after each epoch, a schedule, the best weights saved and loaded, and a model that continues from
+    them."""
     import torch
     from torch import nn
     from torch.utils.data import DataLoader, TensorDataset, random_split
@@ -362,7 +363,7 @@ def epochs() -> None:
 
 
 def checkpointed() -> None:
-    """Activations that backward computes again, by both of torch's ways, beside dropout, whose numbers must be drawn alike."""
+    """Activations recomputed in backward, in both of torch's ways, with dropout, whose random numbers must repeat."""
     import torch
     from torch import nn
     from torch.utils.checkpoint import checkpoint
@@ -382,7 +383,7 @@ def checkpointed() -> None:
 
 
 def fullgraph() -> None:
-    """A module compiled without a break, for shapes that change."""
+    """A module compiled without graph breaks, for changing shapes."""
     import torch
 
     class Net(torch.nn.Module):
@@ -406,7 +407,7 @@ def fullgraph() -> None:
 
 
 def graph_breaks() -> None:
-    """A module whose compiled code breaks in the midst: at a print, at a branch over data, at a call back into Python."""
+    """A module whose compiled code has graph breaks: at a print, at a data-dependent branch, at a call into Python."""
     import torch
 
     class Broken(torch.nn.Module):
@@ -434,7 +435,7 @@ def graph_breaks() -> None:
 
 
 def lightning_profiled() -> None:
-    """Lightning with each of its own profilers, of which one is torch's."""
+    """Lightning with each of its own profilers, one of which is torch's."""
     import lightning.pytorch as pl
     import torch
     from lightning.pytorch.profilers import AdvancedProfiler, PyTorchProfiler, SimpleProfiler
@@ -464,7 +465,7 @@ def lightning_profiled() -> None:
 
 
 def trainer_profiled() -> None:
-    """The Trainer of transformers with a callback that drives a torch.profiler of its own, with a schedule."""
+    """The Trainer of transformers with a callback that drives its own torch.profiler with a schedule."""
     import torch
     from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainerCallback, TrainingArguments
 
@@ -497,7 +498,7 @@ def trainer_profiled() -> None:
 
 
 def arguments() -> None:
-    """A module of a package with options that have the names of ours, a -- among them, and a subcommand's own options."""
+    """A module of a package with options named like ours, including --, and a subcommand's own options."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--phases", type=int, required=True)
     parser.add_argument("--trace", action="store_true")
@@ -520,7 +521,8 @@ def arguments() -> None:
 
 
 def wanders() -> None:
-    """Changes its directory, which then goes, sends its stdout elsewhere, starts children, threads, and leaves with a text."""
+    """Changes its directory, which is then deleted, redirects its stdout, starts children and threads, and exits with a
+    text."""
     import threading
 
     import torch
@@ -558,7 +560,7 @@ def wanders() -> None:
 
 
 def raises() -> None:
-    """A job that fails in the midst, on data."""
+    """A job that fails in the middle, because of its data."""
     steps = 0
     import torch
 

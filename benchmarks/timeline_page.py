@@ -1,9 +1,10 @@
-"""Measures the page in Chromium over a store: the overview, or the timeline's first picture, walking over it, and memory.
+"""Measures the page in Chromium on a store: the overview, or the timeline's first picture, moving through it, and
+memory.
 
     python benchmarks/timeline_page.py STORE [--overview]
 
-STORE for the timeline is what `timeline_tiles.py --store STORE` makes. The server is `stepscope view`. Needs Playwright
-and Debian's `chromium`; painting is software's.
+For the timeline STORE is made by `timeline_tiles.py --store STORE`. The server is `stepscope view`. Needs Playwright
+and Debian's `chromium`; painting is done in software.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ MOVES = ("d", "d", "w", "w", "a", "s", "s", "s", "d", "w", "w", "w", "0", "w", "
 ROUNDS = 6
 PAINTED = """() => new Promise((done) =>
     requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now() / 1000))))"""
-"""Seconds since the page was navigated to, when what it shows was painted."""
+"""Seconds from navigation until the page's contents were painted."""
 
 
 def renderer(page: Page) -> int:
-    """The process that draws a page: the one of Chromium's renderers that has most memory."""
+    """The process that draws a page: Chromium's renderer with the most memory."""
     browser = page.context.browser
     assert browser is not None
     told = browser.new_browser_cdp_session().send("SystemInfo.getProcessInfo")["processInfo"]
@@ -37,32 +38,32 @@ def renderer(page: Page) -> int:
 
 
 def memory(process: int) -> tuple[int, int]:
-    """Resident memory of a process, and its share of what others map, too (bytes)."""
+    """Resident memory of a process, and its proportional share of shared memory (bytes)."""
     text = Path(f"/proc/{process}/smaps_rollup").read_text(encoding="ascii")
     told = {line.split()[0]: line.split()[1] for line in text.splitlines()[1:]}
     return int(told["Rss:"]) << 10, int(told["Pss:"]) << 10
 
 
 def peak(process: int) -> int:
-    """The most resident memory that a process had (bytes)."""
+    """The peak resident memory of a process (bytes)."""
     lines = Path(f"/proc/{process}/status").read_text(encoding="ascii").splitlines()
     return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) << 10
 
 
 def processor(process: int) -> float:
-    """Seconds of processor time that a process took."""
+    """Processor time of a process (seconds)."""
     fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def heap(session: CDPSession) -> int:
-    """What the page's script holds (bytes)."""
+    """Memory of the page's script (bytes)."""
     metrics = session.send("Performance.getMetrics")["metrics"]
     return int(next(one["value"] for one in metrics if one["name"] == "JSHeapUsedSize"))
 
 
 def opened(page: Page, server: int, link: str, complete: str) -> dict[str, float]:
-    """From navigation to the painted view: seconds by the clock, and of the processors."""
+    """From navigation to the painted view: seconds of wall clock and of processors."""
     before = processor(server)
     page.goto(link)
     page.wait_for_function("(view) => document.querySelector(view)", arg=complete, polling="raf", timeout=120_000)
@@ -72,7 +73,7 @@ def opened(page: Page, server: int, link: str, complete: str) -> dict[str, float
 
 
 def walked(page: Page) -> dict[str, float]:
-    """Walks over the timeline."""
+    """Moves through the timeline."""
     session = page.context.new_cdp_session(page)
     session.send("Performance.enable")
     process = renderer(page)

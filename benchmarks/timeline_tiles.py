@@ -1,4 +1,4 @@
-"""Measures the timeline's tiles over a generated store, from the server, as the page asks for them.
+"""Measures the timeline's tiles on a generated store, requested from the server as the page does.
 
 python benchmarks/timeline_tiles.py --events 20000000 -o tiles.json
 """
@@ -31,7 +31,7 @@ from stepscope.store.write import write_tables
 THREADS, STREAMS, DEPTH = 2, 2, 6
 NAMES = [f"aten::operator_{number}" for number in range(400)]
 WIDTH = 1_100
-"""Pixels: what a window of 1 440 leaves the timeline."""
+"""Pixels of the timeline in a window of 1 440."""
 ASKED = 200
 SOURCE = {
     "path": "generated", "format": "kineto", "bytes": 0, "events_repaired": 0, "events_dropped": 0, "truncated": False,
@@ -39,7 +39,7 @@ SOURCE = {
 
 
 def write_store(directory: Path, events: int) -> Path:
-    """A store of one rank: calls nested six deep on two threads, work on two streams."""
+    """Writes a store of one rank: calls nested six deep on two threads, work on two streams."""
     rng = np.random.default_rng(7)
     on_device = events // 4
     rows = (events - on_device) // (THREADS * DEPTH)
@@ -95,7 +95,7 @@ def _table(columns: dict[str, Any], rows: int, first: int, words: dict[str, str]
 
 
 def asked_tiles(layout: dict[str, Any], rng: random.Random) -> Sequence[tuple[int, int]]:
-    """Level and index of tiles as somebody asks for them who zooms to places anywhere."""
+    """Level and index of tiles, as requested by a user who zooms to random places."""
     start, end = layout["start_ns"], layout["end_ns"]
     tiles = []
     for _ in range(ASKED):
@@ -170,7 +170,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as space:
         store = given.store or Path(space) / "store"
         if not store.exists():
-            # In a process of its own: what it takes is not the server's.
+            # In a separate process, so that its memory is not counted as the server's.
             writing = multiprocessing.get_context("spawn").Process(target=write_store, args=(store, given.events))
             writing.start()
             writing.join()

@@ -1,4 +1,4 @@
-"""The page on the rules behind `findings`, from their declarations."""
+"""Makes the page on the rules behind `findings` from their declarations."""
 
 from __future__ import annotations
 
@@ -38,6 +38,6 @@ def section(rule: Rule) -> list[str]:
 
 
 def threshold_line(threshold: Threshold) -> str:
-    """The name and number of a threshold, and where it comes from."""
+    """The name, number and source of a threshold."""
     name = f"{threshold.name[:1].upper()}{threshold.name[1:]}"
     return f"{name}: **{WORDS[threshold.unit](threshold.value)}** ({threshold.source})."

@@ -1,4 +1,4 @@
-"""Writes the pages and the Python methods that follow from declarations in the source.
+"""Writes the pages and Python methods that are generated from declarations in the source.
 
 python docs/generate.py           # writes what is out of date
 python docs/generate.py --check   # says what is out of date, exit code 1
@@ -55,8 +55,8 @@ def main() -> int:
 
 
 def all_pages() -> dict[Path, str]:
-    """Path → text of everything that is generated."""
-    os.environ[SWITCH] = "no"  # the pages are about what we bring along
+    """Text by path of everything that is generated."""
+    os.environ[SWITCH] = "no"  # the pages only describe what comes with StepScope
     docs = ROOT / "docs"
     questions = every()
     of_one = tuple(question for question in questions if question.recordings == "one")
@@ -81,7 +81,7 @@ def all_pages() -> dict[Path, str]:
 
 
 def stale_pages(made: set[Path]) -> list[Path]:
-    """Pages of questions that are gone."""
+    """Pages of removed questions."""
     return [path for path in (ROOT / "docs" / "questions").glob("*.md") if path not in made]
 
 
@@ -157,8 +157,8 @@ def cli_page() -> str:
 
 
 def command_section(name: str, command: click.Command, shared: list[list[str]]) -> list[str]:
-    """What a command does, and its options but those that it shares; made from click's objects, whose help text
-    differs from version to version.
+    """What a command does, and its options except shared ones; made from click's objects, because help texts differ
+    between versions.
     """
     arguments = [p.metavar or (p.name or "").upper() for p in command.params if isinstance(p, click.Argument)]
     rows = option_rows(command)
@@ -211,7 +211,7 @@ def schema_page() -> str:
 
 
 def raised_slugs(tree: ast.Module) -> set[str]:
-    """The slugs that a module gives to errors; `*` stands for what is put in at run time."""
+    """The slugs that a module gives to errors; `*` stands for parts inserted at run time."""
     given = [n.value for n in ast.walk(tree) if isinstance(n, ast.keyword) and n.arg == "slug"]
     return set().union(*map(literals, given)) - {""}  # a bug has no page
 
@@ -235,7 +235,7 @@ def literals(value: ast.expr) -> set[str]:
 
 
 def errors_page(source: Path = SOURCE) -> str:
-    """The paragraphs beside the code that raises: each slug has one, in the room of one of its raises."""
+    """The paragraphs beside the code that raises: one per slug, in a package that raises it."""
     raised: dict[str, set[str]] = {}
     explained: dict[str, str] = {}
     rooms: dict[str, str] = {}
@@ -271,7 +271,7 @@ def errors_page(source: Path = SOURCE) -> str:
 
 
 def evidence_row(question: Question) -> list[str]:
-    """A line a question: a table of kinds would have lines that each new question changes."""
+    """A line per question, because lines of a table by kind would change with each new question."""
     kinds = [f"*{kind}*" for kind in MEANINGS if kind in question.rests_on]
     return [f"[`{question.name}`](questions/{question.name}.md)", ", ".join(kinds)]
 

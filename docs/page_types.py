@@ -20,7 +20,7 @@ type Row<Columns> = { readonly [Name in keyof Columns]?: Columns[Name] | null };
 
 
 def page_types_module(questions: tuple[Question, ...]) -> str:
-    """A module with the type `Rows`: question → row. What each column means is in the question's declaration."""
+    """Makes a module with the type `Rows`: question → row. Columns are described in the question's declaration."""
     parts = [_HEAD, "export type Rows = {\n"]
     for question in questions:
         columns = " ".join(f"{column.name}:\0{_TYPES[column.type]};" for column in question.columns)

@@ -1,6 +1,4 @@
-"""Makes the Python methods of an open recording, and the functions that compare several, from the
-questions' declarations.
-"""
+"""Makes the Python methods of an open recording, and the functions that compare recordings, from declarations."""
 
 from __future__ import annotations
 
@@ -12,11 +10,11 @@ from stepscope.answers.declare import About, Parameter, Question
 WIDTH = 120
 PYTHON_TYPES = {"int": "int", "float": "float", "text": "str", "bool": "bool"}
 ASKED: dict[About, str] = {"events": "AskedOfEvents", "time": "AskedOfTime", "recording": "AskedOfRecording"}
-"""What questions take beside their own parameters, by what they are about: those that take most come first."""
+"""Further arguments of questions, by what the questions are about, the most arguments first."""
 SOURCES = {
     "two": (
         ("before", "Source", "a folder, file, store, open trace or result of `parse_result`"),
-        ("after", "Source", "what it is compared with, recorded in the same way"),
+        ("after", "Source", "the recording to compare with `before`, made in the same way"),
     ),
     "several": (
         (
@@ -59,14 +57,14 @@ def function(question: Question) -> str:
         *signature_lines(question, [f"{name}: {kind}" for name, kind, _ in sources], "AskedOfSeveral"),
         f'    """{question.asks}',
         "",
-        "    Beside its own parameters it takes those of `AskedOfSeveral`.",
+        "    Also takes the arguments of `AskedOfSeveral`.",
         "",
         *argument_lines([(name, words) for name, _, words in sources], question),
         *column_lines(question),
         "",
         "    Raises:",
-        "        SourceError: a source cannot be read, or they have nothing that can be compared.",
-        "        UsageError: a column, choice or number of names that does not exist.",
+        "        SourceError: a source cannot be read, or nothing can be compared.",
+        "        UsageError: a column or choice does not exist, or the number of names is wrong.",
         '    """',
         *call_lines("ask_of_several", question, [listed]),
     ]
@@ -74,7 +72,7 @@ def function(question: Question) -> str:
 
 
 def widest(question: Question) -> About:
-    """What a question is about; of one whose forms differ, that of the form that takes most."""
+    """What a question is about; if its forms differ, that of the form with the most arguments."""
     forms = {question.about} if isinstance(question.about, str) else {*question.about.values()}
     return next(about for about in ASKED if about in forms)
 
@@ -99,12 +97,12 @@ if TYPE_CHECKING:
 
 
 class {name}(Asks):
-    """What an open recording can be asked about {about}, as typed methods. `Trace` answers them.
+    """The questions about {about} as typed methods. `Trace` answers them.
 
-    Beside its own parameters every method takes those of `{asked}`.
+    Every method also takes the arguments of `{asked}`.
 
     Raises:
-        UsageError: a rank, step, column or choice that does not exist.
+        UsageError: a rank, step, column or choice does not exist.
     """
 
 {chr(10).join(method(question, asked) for question in own)}'''
@@ -124,7 +122,7 @@ def method(question: Question, asked: str) -> str:
 
 
 def signature_lines(question: Question, positional: list[str], asked: str, *, indent: int = 0) -> list[str]:
-    """How a function starts, broken as the formatter has it."""
+    """A function's signature, broken into lines as the formatter does."""
     own = [python_parameter(p) for p in question.parameters]
     given = [*positional, *(["*"] if own else []), *own, f"**asked: Unpack[{asked}]"]
     room = WIDTH - indent
@@ -139,7 +137,7 @@ def signature_lines(question: Question, positional: list[str], asked: str, *, in
 
 
 def parameter_lines(text: str, room: int) -> list[str]:
-    """A parameter on a line of its own; many choices on one line each, as the formatter has it."""
+    """A parameter on its own line; many choices on one line each, as the formatter does."""
     line = f"    {text},{shadowing(text)}"
     head, opened, rest = text.partition("Literal[")
     if len(line) <= room or not opened:
@@ -164,7 +162,7 @@ def column_lines(question: Question) -> list[str]:
 
 
 def call_lines(called: str, question: Question, positional: list[str], *, indent: int = 0) -> list[str]:
-    """The call that answers, broken as the formatter has it."""
+    """The call that answers, broken into lines as the formatter does."""
     passed = [f"{p.name}={p.name}" for p in question.parameters]
     arguments = [quoted(question.name), *positional, *passed, "**asked"]
     line = f"    return {called}({', '.join(arguments)})"
@@ -177,7 +175,7 @@ def call_lines(called: str, question: Question, positional: list[str], *, indent
 
 
 def shadowing(signature: str) -> str:
-    """An option may be called like a builtin: `all`."""
+    """A lint exception for an option that is named like a builtin: `all`."""
     return "  # noqa: A002" if hasattr(builtins, signature.partition(":")[0]) else ""
 
 
@@ -196,5 +194,5 @@ def python_parameter(parameter: Parameter) -> str:
 
 
 def quoted(value: object) -> str:
-    """A literal as the formatter wants it."""
+    """A literal as the formatter writes it."""
     return f'"{value}"' if isinstance(value, str) else repr(value)

@@ -1,11 +1,11 @@
-"""Takes the screenshots of the page that the documentation shows, writes docs/views.md around them, and draws the
-charts of docs/scaling.md; what `stepscope scaling` then prints is that page's sample.
+"""Takes the documentation's screenshots of the page, writes docs/views.md around them, and draws the charts of
+docs/scaling.md; the output of `stepscope scaling` is that page's sample.
 
 python docs/screenshots.py traces/               # a folder with the recordings that SHOWN names
 python docs/screenshots.py traces/ memory sql    # the pictures of these views, or charts, alone
 
-Needs Chromium; torch for what is recorded here, matplotlib for charts, py-spy for samples. A view whose recording or tool is
-not there, or that has nothing to show, keeps the picture it had.
+Needs Chromium; torch for what is recorded here, matplotlib for charts, py-spy for samples. A view whose recording or
+tool is missing, or that is empty, keeps its picture.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ SHOWN = {
     "compare": ("kineto/ddp_v100_rank1of2", "kineto/ddp_a100_rank3of8"),
     "metrics": ("ncu/a10g_5_kernels.ncu-rep",),
 }
-"""The recordings of views that the one by default does not fill; of two, the second is compared."""
+"""Recordings of views that the default one does not fill; with two, the second is compared."""
 RECORDED = {"measured": "inline", "hotspots": "samples"}
-"""Views of what is recorded here: the methods of `Reports` that do."""
+"""Views of what is recorded here, and the methods of `Reports` that record it."""
 GPT = DOCS.parent / "examples" / "gpt.py"
 DLRM = [sys.executable, str(DOCS.parent / "examples" / "dlrm.py")]
 PLAN = demo.PLAN | {"repetitions": 80}
 PLAN_STEPS = 9000
 SAMPLED_STEPS = 4000
-"""So many that training takes longer than the imports before it."""
+"""Enough that training takes longer than the imports before it."""
 STATES = {
     "measured": "?recording=2",
     "communication": "?question=communication",
     "sql": "?sql=SELECT+name%2C+count%28*%29+AS+calls%2C+sum%28dur_ns%29+AS+total_ns%0AFROM+device_event%0A"
     "WHERE+kind+%3D+%27computation%27%0AGROUP+BY+name+ORDER+BY+total_ns+DESC",
 }
-"""Of a view, what its picture shows of it."""
+"""For each view, the part that its picture shows."""
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
-"""Of a process: as torchrun sets it for several, so that one has no more."""
+"""Environment of a process, as torchrun sets it for several."""
 SIZE = {"width": 1280, "height": 800}
 COLOURS = 224
 USE = {
@@ -108,7 +108,7 @@ contains 0.""",
 Only with `stepscope view`, because a report holds answers and no tables. A press on a name in the schema inserts it at
 the cursor.""",
 }
-"""What can be done with a view."""
+"""What users can do in a view."""
 HEAD = """\
 # The views of the page
 
@@ -132,7 +132,7 @@ def main() -> int:
 
 
 def pictures(traces: Path, space: Path, wanted: list[str]) -> None:
-    """Takes pictures of the views that are wanted, of all where none is, and writes the page around them."""
+    """Takes pictures of the requested views, by default all, and writes the page around them."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
@@ -157,7 +157,7 @@ def pictures(traces: Path, space: Path, wanted: list[str]) -> None:
 
 
 class Reports:
-    """Reports of recordings, each made once."""
+    """Makes reports of recordings, each once."""
 
     def __init__(self, traces: Path, space: Path) -> None:
         self._traces, self._space = traces, space
@@ -165,7 +165,7 @@ class Reports:
         self._served: list[subprocess.Popen[str]] = []
 
     def shows(self, view: str) -> str:
-        """The address of a page that shows a view; empty where there is none."""
+        """The address of a page with a view; empty if there is none."""
         if view == "sql":
             return self.served(BY_DEFAULT[0])
         if view in RECORDED:
@@ -173,7 +173,7 @@ class Reports:
         return self.of(SHOWN.get(view, BY_DEFAULT))
 
     def inline(self) -> str:
-        """An example's events, measured inline."""
+        """Records an example's events inline."""
         if lacks("torch"):
             return ""
         plan = self._space / "plan.json"
@@ -185,20 +185,20 @@ class Reports:
         return (self._space / "inline.html").as_uri()
 
     def samples(self) -> str:
-        """An example's samples, of py-spy."""
+        """Samples an example with py-spy."""
         spy = shutil.which("py-spy") or shutil.which("py-spy", path=str(Path(sys.executable).parent))
         if spy is None or lacks("torch"):
             return ""
         file = self._space / "gpt.speedscope.json"
         script = [sys.executable, str(GPT), "--steps", str(SAMPLED_STEPS)]
         alone([spy, "record", "--format", "speedscope", "--rate", "200", "-o", str(file), "--", *script])
-        if not file.exists():  # the system may forbid it to read another process
+        if not file.exists():  # the system may forbid reading another process
             return ""
         run("report", str(file), "-o", str(self._space / "samples.html"))
         return (self._space / "samples.html").as_uri()
 
     def served(self, name: str) -> str:
-        """A page that a server answers, until `close`."""
+        """Serves a page until `close`."""
         if not (self._traces / name).exists():
             return ""
         command = [sys.executable, "-m", "stepscope", "view", str(self._traces / name), "--no-browser"]
@@ -213,7 +213,7 @@ class Reports:
             server.wait()
 
     def of(self, names: tuple[str, ...]) -> str:
-        """The address of the report; empty where a recording, or the tool that reads it, is not there."""
+        """The address of the report; empty if a recording, or the tool that reads it, is missing."""
         paths = [self._traces / name for name in names]
         if not all(path.exists() for path in paths):
             return ""
@@ -235,7 +235,7 @@ def timeline_chart(space: Path, path: Path) -> None:
 
 
 def scaling_chart(space: Path, path: Path) -> None:
-    """Draws what more processes do to an example."""
+    """Draws how an example scales to more processes."""
     if lacks("torch", "matplotlib"):
         return
     runs = []
@@ -249,34 +249,34 @@ def scaling_chart(space: Path, path: Path) -> None:
 
 
 CHARTS = {"dlrm-timeline": timeline_chart, "dlrm-scaling": scaling_chart}
-"""Pictures of docs/scaling.md, by their names."""
+"""Pictures of docs/scaling.md by name."""
 
 
 def alone(command: list[str]) -> None:
-    """Runs a training on one core, where other threads and processes do not make it slow and fast by turns."""
+    """Runs a training on one core, where other threads and processes disturb it least."""
     subprocess.run(command, check=False, stdout=sys.stderr, env=ONE_THREAD)
 
 
 def lacks(*modules: str) -> bool:
-    """Whether one of these cannot be imported."""
+    """Whether any of these modules cannot be imported."""
     return any(find_spec(one) is None for one in modules)
 
 
 def run(*command: str) -> None:
-    """A command of StepScope; ends the script where it fails."""
+    """Runs a StepScope command; ends the script if it fails."""
     if code := stepscope(list(command)):
         sys.exit(code)
 
 
 def views(page: Page, address: str) -> list[tuple[str, str, str]]:
-    """The page's own views: name in the address, title, what each shows."""
+    """The page's own views: name in the address, title, and what each shows."""
     page.goto(address)
     page.wait_for_selector("nav > ul a")
     links: list[Any] = page.locator("nav > ul a").evaluate_all(
         "all => all.map((one) => [one.getAttribute('href'), one.innerText, one.title])"
     )
     page.wait_for_selector(".where")
-    # The link of a view that has nothing says why in its title; this list has what each shows.
+    # The link of an empty view has the reason as title, but this list has what each view shows.
     listed: list[list[str]] = page.locator(".where dl > div").evaluate_all(
         "all => all.map((one) => ['dt', 'dd'].map((part) => one.querySelector(part).textContent))"
     )
@@ -285,10 +285,10 @@ def views(page: Page, address: str) -> list[tuple[str, str, str]]:
 
 
 def taken(page: Page, address: str, path: Path) -> None:
-    """Takes a picture of a view, in few colours, where it has something to show."""
+    """Takes a picture of a view, in few colours, if it has something to show."""
     page.goto("about:blank")
     link, _, view = address.partition("#")
-    page.goto(link)  # a server's link: the token leaves it
+    page.goto(link)  # the server removes the token from the address
     page.goto(f"{page.url}#{view}")
     page.wait_for_selector(f"main[data-shows='#{view}'][aria-busy=false]")
     page.wait_for_selector("main:not(:has([data-complete=no]))")
@@ -300,7 +300,8 @@ def taken(page: Page, address: str, path: Path) -> None:
 
 
 def fewer_colours(picture: Image.Image) -> Image.Image:
-    """The same in its commonest colours as they are: a median cut would mix those of small areas, as a swatch's."""
+    """Reduces an image to its commonest colours unchanged: a median cut would mix those of small areas, such as
+    swatches."""
     found: Any = picture.getcolors(picture.width * picture.height)
     common = [colour for _, colour in sorted(found, reverse=True)[:COLOURS]]
     palette = Image.new("P", (1, 1))

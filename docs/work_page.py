@@ -1,4 +1,4 @@
-"""The page of work models: what is counted for each operator, by which formula, and device limits."""
+"""Makes the page of work models: what is counted for each operator, by which formula, and device limits."""
 
 from __future__ import annotations
 

@@ -1,11 +1,10 @@
 """Keeps the answers to every question about some recordings, to compare them before and after a change.
 
-    python scripts/keep_answers.py keep OUT SRC...      every question's JSON and words, a file each
-    python scripts/keep_answers.py compare OUT OTHER    what differs, and by how much
+    python scripts/keep_answers.py keep OUT SRC...      every question's JSON and text, a file each
+    python scripts/keep_answers.py compare OUT OTHER    the differences and their size
 
-A change of structure changes no answer: keep the answers of the code before and of the code after
-(`PYTHONPATH=src` chooses the code), and compare. Floating-point numbers may differ in the last digits,
-because DuckDB adds up in parallel.
+A change of structure must not change answers: keep the answers of the code before and after (`PYTHONPATH=src` chooses
+the code), and compare. Floating-point numbers may differ in the last digits, because DuckDB sums in parallel.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ import tempfile
 from pathlib import Path
 
 CLOSE = 1e-9
-"""Relative difference of two floating-point numbers that are the same answer."""
+"""Relative difference up to which two floating-point numbers count as equal."""
 
 
 def keep(out: Path, sources: list[Path]) -> None:
-    """Asks every question of every source, in words and in JSON."""
+    """Asks every question of every source, as text and as JSON."""
     with tempfile.TemporaryDirectory() as cache:
         os.environ["STEPSCOPE_CACHE"] = cache
         os.environ["COLUMNS"] = "100"
@@ -40,7 +39,7 @@ def keep(out: Path, sources: list[Path]) -> None:
 
 
 def _calls() -> list[tuple[str, list[str]]]:
-    """A name and the words of each call: every question, and each of its choices."""
+    """A name and the arguments of each call: every question, with each of its choices."""
     from stepscope.questions import every
 
     calls = []

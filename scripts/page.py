@@ -1,10 +1,10 @@
-"""Builds the page's bundle, and checks that the one in the package is what its sources make.
+"""Builds the page's bundle, and checks that the packaged one matches its sources.
 
     python scripts/page.py build    # after a change in web/
     python scripts/page.py check    # lint, types and tests of web/, and an equal bundle: `make check`
 
-Needs Node 20.19 or newer. Where the system has none, Node comes from the package index as a Python
-package, into the environment of the Python that runs this.
+Needs Node 20.19 or newer. If the system has none, Node is installed as a Python package into the environment of the
+Python that runs this.
 """
 
 import filecmp
@@ -25,7 +25,7 @@ OLDEST = (20, 19)
 
 
 def say(line):
-    """One line for the person who waits, at once."""
+    """Prints one line at once."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 
@@ -38,7 +38,7 @@ def is_new_enough(node):
 
 
 def paths_with_node():
-    """Where to look for programs, so that node and npm are found."""
+    """The search path for programs, on which node and npm are found."""
     paths = os.environ.get("PATH", "")
     node = shutil.which("node")
     if node is not None and shutil.which("npm") is not None and is_new_enough(node):
@@ -53,7 +53,7 @@ def paths_with_node():
 
 
 def prepare(environment):
-    """Installs what web/package-lock.json names, unless that is there."""
+    """Installs the packages of web/package-lock.json unless they are there."""
     stamp = WEB / "node_modules" / ".stepscope"
     wanted = hashlib.sha256((WEB / "package-lock.json").read_bytes()).hexdigest()
     if stamp.is_file() and stamp.read_text() == wanted:
@@ -63,14 +63,14 @@ def prepare(environment):
 
 
 def run(environment, *command):
-    """Runs a program in web/; ends with it where it fails."""
+    """Runs a program in web/; exits if it fails."""
     done = subprocess.run(command, cwd=str(WEB), env=environment, check=False)
     if done.returncode != 0:
         sys.exit(done.returncode)
 
 
 def build(environment, place):
-    """Makes the bundle in a folder."""
+    """Builds the bundle into a folder."""
     quiet = ("--outDir", str(place), "--emptyOutDir", "--logLevel", "warn")
     run(environment, "npm", "run", "--silent", "build", "--", *quiet)
 

@@ -1,6 +1,7 @@
-"""What decides whether a marked test can run here (pyproject.toml describes the marks), and diff tests:
-literal rows, a question, the expected CSV, all in one function."""
+"""Decides whether a marked test can run here (pyproject.toml describes the marks), and provides diff tests: literal
+rows, a question, the expected CSV, all in one function."""
 
+import gc
 import os
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,6 +11,8 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
+from hypothesis import settings
+from tests.examples import examples
 
 from stepscope.answers.ask import ask
 from stepscope.answers.scope import Scope
@@ -27,17 +30,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
-    # Hundreds of processes that tests start import the same files: these are compiled once.
+    # For property tests that do not say how many examples they try.
+    settings.register_profile("tests", examples(100))
+    settings.load_profile("tests")
+    # Hundreds of test processes import the same files, so these are compiled once.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    # Jobs of tests are small, and several run at once: torch's threads would wait for processors that they have not.
+    # Jobs of tests are small, and several run at once, so torch's threads would compete for processors.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    # A shell starts what runs in its background with Ctrl-C ignored, and children inherit that; tests send it.
+    # A shell starts background processes with Ctrl-C ignored, which children inherit, but tests send it.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """One more than processors: a fifth of the time tests wait for jobs, browsers and servers that they started."""
+    """One more than processors: tests spend a fifth of their time waiting for jobs, browsers and servers."""
     return int(processors()) + 1
 
 
@@ -53,8 +59,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(pytest.mark.skip(reason=reason))
 
 
+def pytest_collection() -> None:
+    """What is collected stays to the end, so that looking for garbage in it is lost: it took a quarter of collecting."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
+
+
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
-    """Bytes are named by their argument: compressed ones hold the time, and workers must agree."""
+    """Names bytes by their argument: compressed ones contain the time, but workers must agree."""
     return argname if isinstance(val, bytes | bytearray) else None
 
 
@@ -69,7 +85,7 @@ Rows = Mapping[str, Sequence[Mapping[str, Any]]]
 
 @pytest.fixture(scope="session", autouse=True)
 def cache_of_the_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A cache that all tests of a run share, so that each trace is imported once, by the code under test."""
+    """A cache shared by all tests of a run, so that each trace is imported once, by the code under test."""
     base = tmp_path_factory.getbasetemp()
     folder = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     with pytest.MonkeyPatch.context() as patched:
@@ -79,7 +95,7 @@ def cache_of_the_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
 
 @pytest.fixture
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache, for a test that looks into it."""
+    """An empty cache, for a test that examines it."""
     monkeypatch.setenv("STEPSCOPE_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
@@ -126,8 +142,7 @@ def answer(make_store: Callable[[Rows], Store]) -> Callable[..., Table]:
 def diff(answer: Callable[..., Table]) -> Callable[..., None]:
     """Compares an answer with the expected CSV.
 
-    The first line of `expected` chooses the columns; indentation and blank lines at its ends do not
-    count.
+    The first line of `expected` chooses the columns; indentation and blank lines at its ends are ignored.
     """
 
     def compare(name: str, rows: Rows, expected: str, **asked: Any) -> None:

@@ -1,4 +1,4 @@
-"""`make gpu`: what StepScope claims of GPUs, shown on one, within ten minutes and without a network.
+"""`make gpu`: verifies StepScope's claims about GPUs on one, within ten minutes and without a network.
 
-`runner.py` runs the stages one after the other, each in a process of its own; `stages/` has them.
+`runner.py` runs the stages one after the other, each in its own process; `stages/` contains them.
 """

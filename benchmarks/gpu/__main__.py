@@ -1,4 +1,4 @@
-"""What `make gpu` runs.
+"""The command of `make gpu`.
 
 python benchmarks/gpu                     # everything, at most nine minutes
 python benchmarks/gpu --only jobs,peaks   # some stages
@@ -50,7 +50,7 @@ def _chosen(only: str | None, patience: float) -> list[Stage]:
     unknown = sorted((names or set()) - {stage.name for stage in STAGES})
     if unknown:
         sys.exit(f"no stage is called {', '.join(unknown)}; --list has them")
-    # What every figure depends on is looked at in any case.
+    # The device, on which every figure depends, is always examined.
     return [
         replace(one, seconds=one.seconds * patience)
         for one in STAGES
@@ -59,7 +59,7 @@ def _chosen(only: str | None, patience: float) -> list[Stage]:
 
 
 def _other_python() -> str | None:
-    """The environment of `make test`, where only that one has a torch."""
+    """The environment of `make test`, if only that one has a torch."""
     own = ROOT / ".venv" / "bin" / "python"
     if importlib.util.find_spec("torch") is None and own.is_file() and "VIRTUAL_ENV" not in os.environ:
         return str(own)
@@ -67,7 +67,7 @@ def _other_python() -> str | None:
 
 
 def _environment(out: Path, site: Path) -> dict[str, str]:
-    """Of the stages: what is written goes below the folder of the run, not into the user's home."""
+    """The environment of stages: files go below the folder of the run instead of the user's home."""
     scratch = out / "scratch"
     path = [str(ROOT / "src"), str(site), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {
@@ -85,7 +85,7 @@ def _environment(out: Path, site: Path) -> dict[str, str]:
 
 
 def _prepared(out: Path) -> Path:
-    """The folder of the run, without what an earlier run left there."""
+    """Prepares the folder of the run, without results of earlier runs."""
     for name in ("results", "logs", "scratch", "recordings"):
         shutil.rmtree(out / name, ignore_errors=True)
     for name in ("results", "logs", "scratch/tmp", "recordings"):
@@ -135,7 +135,7 @@ def main() -> int:
         "started": time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()),
     }
     environment = {
-        # Threads of several jobs on few processors wait for one another.
+        # Threads of several jobs on few processors would wait for one another.
         **({"OMP_NUM_THREADS": "1"} if asked.device == "cpu" else {}),
         **_environment(out, site),
         "STEPSCOPE_GPU_OUT": str(out),

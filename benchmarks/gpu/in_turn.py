@@ -1,4 +1,4 @@
-"""Several things at once, the most valuable first, and of each group one before all others."""
+"""Runs several things at once, the most valuable first, and of each group one before all others."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ R = TypeVar("R")
 def run_in_turn(
     groups: Sequence[Sequence[T]], worth: Callable[[T], int], do: Callable[[T], R], at_once: int
 ) -> Iterator[tuple[T, R]]:
-    """Does everything, and hands over each with its result as it ends.
+    """Runs everything, and yields each item with its result as it ends.
 
     Args:
-        groups: the first of each has to end before its others start.
-        worth: the lower, the sooner.
-        do: does one.
-        at_once: so many at a time.
+        groups: the first of each must end before its others start.
+        worth: lower values run earlier.
+        do: runs one.
+        at_once: the number of items at a time.
     """
     rest = {id(own[0]): list(own[1:]) for own in groups}
     ready = [own[0] for own in groups]

@@ -1,4 +1,4 @@
-"""What a stage found, in a file that is complete after each line: a stage that hangs keeps what it had."""
+"""Writes what a stage found to a file that is complete after each entry: a stage that hangs keeps what it had."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Outcome:
     """The claims and figures of one stage.
 
     Args:
-        path: JSON file that is written again with each of them.
+        path: JSON file, rewritten for each entry.
     """
 
     def __init__(self, path: Path) -> None:
@@ -19,23 +19,23 @@ class Outcome:
         self.found: dict[str, Any] = {"claims": [], "figures": {}, "notes": []}
 
     def claim(self, what: str, holds: bool | None, **figures: object) -> None:
-        """A statement that was put to the test.
+        """Adds a tested statement.
 
         Args:
-            what: the statement, in words.
-            holds: whether it held; None where it could not be tested here.
-            figures: what was measured for it.
+            what: the statement.
+            holds: whether it held; None if it could not be tested here.
+            figures: the measurements behind it.
         """
         self.found["claims"].append({"what": what, "holds": holds, **figures})
         self._write()
 
     def figure(self, name: str, value: object) -> None:
-        """A measured value, or a table of them as a list of rows."""
+        """Adds a measured value, or a table as a list of rows."""
         self.found["figures"][name] = value
         self._write()
 
     def note(self, line: str) -> None:
-        """What a reader of the figures must know, or what could not be done."""
+        """Adds what a reader of the figures must know, or what could not be done."""
         self.found["notes"].append(line)
         self._write()
 

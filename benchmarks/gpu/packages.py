@@ -1,7 +1,7 @@
-"""What the stages import: what this Python has, what a folder of wheels adds to it, and what is missing.
+"""Finds the packages that stages import: in this Python or in a folder of wheels; and names missing ones.
 
-Nothing is installed into the Python that is there: wheels go to a folder of their own on `PYTHONPATH`, and only
-those whose package is missing or too old, so that the torch that was found keeps the packages it came with.
+Nothing is installed into the present Python: wheels go to a separate folder on `PYTHONPATH`, and only those whose
+package is missing or too old, so that the present torch keeps the packages it came with.
 
     python benchmarks/gpu/packages.py wheels --python-version 3.12 duckdb isal
 
@@ -21,14 +21,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 WANTED_TOO = ("pytest>=8.2", "py-spy>=0.4")
-"""What some stages need beside StepScope's own dependencies; without them these stages do less."""
+"""Further packages for some stages, which do less without them."""
 TORCH = "torch"
-"""Is taken as it is found: it fits the driver, and is no wheel that is carried along."""
+"""Never installed: the present one fits the driver."""
 _GLIBC = (17, 24, 27, 28, 31, 34, 35, 39)
 
 
 def requirements() -> list[str]:
-    """StepScope's dependencies for this Python, as `pyproject.toml` has them."""
+    """StepScope's dependencies for this Python, from `pyproject.toml`."""
     text = (ROOT / "pyproject.toml").read_text("utf-8")
     (listed,) = re.findall(r"^dependencies = \[(.*?)^\]", text, re.DOTALL | re.MULTILINE)
     found = []
@@ -41,11 +41,11 @@ def requirements() -> list[str]:
 
 
 def missing(wanted: Sequence[str], path: Sequence[str] | None = None) -> list[str]:
-    """Those of some requirements that are not met.
+    """The requirements that are not met.
 
     Args:
         wanted: names with their oldest version: `duckdb>=1.4`.
-        path: folders to look in instead of this Python's own.
+        path: folders to search instead of this Python's own.
     """
     return [one for one in wanted if not _is_there(one, path)]
 
@@ -66,15 +66,15 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _name(text: str) -> str:
-    """The package of a requirement or of a wheel's file, as the index compares names."""
+    """The package of a requirement or a wheel's file name, normalised as the index does."""
     return re.sub(r"[-_.]+", "-", re.split(r"-\d|>=|\.whl", text, maxsplit=1)[0]).lower()
 
 
 def install(wheels: Path, site: Path) -> list[str]:
-    """Installs into a folder what the wheels have and this Python lacks.
+    """Installs from the wheels what this Python lacks, into a folder.
 
     Args:
-        wheels: folder of wheels; it need not be there.
+        wheels: folder of wheels; may be absent.
         site: folder to install into.
 
     Returns:
@@ -97,7 +97,7 @@ def install(wheels: Path, site: Path) -> list[str]:
 
 
 def _done(command: Sequence[str]) -> str | None:
-    """None where a command succeeded, else its last line."""
+    """None if a command succeeded, else its last line."""
     ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
     if ended.returncode == 0:
         return None
@@ -105,7 +105,7 @@ def _done(command: Sequence[str]) -> str | None:
 
 
 def how_to_get(lacking: Sequence[str]) -> str:
-    """The commands that bring what is missing."""
+    """The commands that install what is missing."""
     version = ".".join(map(str, sys.version_info[:2]))
     names = " ".join(one.partition(">=")[0] for one in lacking if one != TORCH)
     lines = []
@@ -121,7 +121,7 @@ def how_to_get(lacking: Sequence[str]) -> str:
 
 
 def download(names: Sequence[str], folder: Path, version: str, machine: str) -> int:
-    """Downloads wheels with what they need, for another Python than this one too; pip's exit code."""
+    """Downloads wheels with their dependencies, also for another Python; returns pip's exit code."""
     command = [sys.executable, "-m", "pip", "download", "--only-binary=:all:", "--dest", str(folder)]
     command += ["--python-version", version, "--implementation", "cp"]
     for minor in reversed(_GLIBC):

@@ -1,7 +1,7 @@
-"""Runs stages one after the other, each in processes of its own, until all are done or time is over.
+"""Runs stages one after the other, each in its own processes, until all are done or time is over.
 
-A stage that fails, hangs or is killed costs its own time and nothing else; what it had found until then is
-kept. Nothing of a stage is left running: its processes are known by a variable of their environment.
+A stage that fails, hangs or is killed costs only its own time, and keeps its results so far. Nothing of a stage is left
+running: a variable in their environment identifies its processes.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from pathlib import Path
 from typing import Any
 
 MARK = "STEPSCOPE_GPU_STAGE"
-"""Variable that all processes of a stage have."""
+"""Variable in the environment of all processes of a stage."""
 LIMIT = "STEPSCOPE_GPU_SECONDS"
-"""Variable that tells a stage how long it may take."""
+"""Variable with a stage's time limit."""
 LONGEST_LOG = 200_000
-"""Bytes kept of what a stage printed: its end."""
+"""Bytes kept from the end of a stage's output."""
 LEAST_SECONDS = 15.0
-"""With less left no stage is started."""
+"""With less time left no stage is started."""
 GRACE_SECONDS = 3.0
-"""Between asking a stage's processes to end and ending them."""
+"""Time for a stage's processes to end before they are killed."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One thing to show.
+    """One verification.
 
     Args:
-        name: of its files: `results/NAME.json`, `logs/NAME.log`.
-        about: what it shows, in one line.
-        seconds: it may take at most.
-        needed: whether nothing else makes sense where it fails.
+        name: name of its files: `results/NAME.json`, `logs/NAME.log`.
+        about: what it verifies, in one line.
+        seconds: its time limit.
+        needed: whether nothing else makes sense if it fails.
     """
 
     name: str
@@ -48,15 +48,15 @@ class Stage:
 
 @dataclass
 class Ran:
-    """How a stage went.
+    """The result of a stage.
 
     Args:
         stage: its name.
-        about: what it shows.
+        about: what it verifies.
         outcome: `done`, `failed`, `stopped after ... s`, or why it was not run.
-        seconds: it took; None where it was not run.
+        seconds: its duration; None if it was not run.
         found: its claims, figures and notes (`Outcome`).
-        last_words: the last lines that it printed, where it did not end well.
+        last_words: its last lines of output, if it did not end well.
     """
 
     stage: str
@@ -76,19 +76,19 @@ def run_stages(
     after_each: Callable[[list[Ran]], None],
     least: float = LEAST_SECONDS,
 ) -> list[Ran]:
-    """Runs stages in their order.
+    """Runs stages in order.
 
     Args:
-        stages: what to run, the most valuable first.
-        command: what starts a stage.
+        stages: the stages, the most valuable first.
+        command: the command that starts a stage.
         out: folder of `results` and `logs`.
-        ends_at: moment of `time.monotonic` at which the last stage is stopped.
-        environment: of the stages.
-        after_each: called with all that ran so far, when a stage has ended.
-        least: seconds that must be left for a stage to be started.
+        ends_at: time of `time.monotonic` at which the last stage is stopped.
+        environment: environment of the stages.
+        after_each: called with all results so far, when a stage has ended.
+        least: seconds that must be left to start a stage.
 
     Returns:
-        One row a stage, those that were not run too.
+        One row per stage, including those that were not run.
     """
     ran: list[Ran] = []
     lacking: str | None = None
@@ -154,7 +154,7 @@ def _found(path: Path) -> dict[str, Any]:
 
 
 def _shortened(log: Path) -> list[str]:
-    """Keeps the end of a log; its last lines."""
+    """Keeps the end of a log; returns its last lines."""
     text = log.read_bytes()
     if len(text) > LONGEST_LOG:
         text = text[-LONGEST_LOG:]
@@ -163,7 +163,7 @@ def _shortened(log: Path) -> list[str]:
 
 
 def end_marked(mark: str) -> None:
-    """Ends what a stage left running, in whatever session it is: asked first, then killed."""
+    """Ends what a stage left running in any session: asks first, then kills."""
     deadline = time.monotonic() + GRACE_SECONDS
     asked: set[int] = set()
     while marked := list(_marked(mark)):
@@ -174,12 +174,12 @@ def end_marked(mark: str) -> None:
                     os.kill(pid, signal.SIGKILL if late else signal.SIGTERM)
         asked.update(marked)
         if late and time.monotonic() > deadline + GRACE_SECONDS:
-            return  # what a kill does not end waits in the kernel, and we do not wait for it
+            return  # a process that survives a kill is stuck in the kernel; we do not wait for it
         time.sleep(0.02)
 
 
 def _marked(mark: str) -> Iterator[int]:
-    """Processes with the mark that have not ended."""
+    """Living processes with the mark."""
     wanted = f"{MARK}={mark}".encode()
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit() and int(folder.name) != os.getpid():
@@ -187,7 +187,7 @@ def _marked(mark: str) -> Iterator[int]:
                 if wanted in (folder / "environ").read_bytes().split(b"\0"):
                     yield int(folder.name)
             except OSError:
-                continue  # it has ended, or is another user's
+                continue  # it has ended, or belongs to another user
 
 
 def as_json(ran: Sequence[Ran]) -> list[dict[str, Any]]:

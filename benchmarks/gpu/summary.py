@@ -1,4 +1,4 @@
-"""What was found, for people (`summary.txt`) and for programs (`summary.json`)."""
+"""Writes the results for people (`summary.txt`) and for programs (`summary.json`)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def write_summary(out: Path, ran: Sequence[Ran], run: Mapping[str, Any]) -> None
     Args:
         out: folder of the run.
         ran: the stages so far.
-        run: how it was started: device asked for, seconds, interpreter, packages.
+        run: how it was started: requested device, seconds, interpreter, packages.
     """
     record = {"run": dict(run), "stages": as_json(ran)}
     (out / "summary.json").write_text(json.dumps(record, indent=1), "utf-8")
@@ -26,7 +26,7 @@ def write_summary(out: Path, ran: Sequence[Ran], run: Mapping[str, Any]) -> None
 
 
 def refuted(ran: Sequence[Ran]) -> int:
-    """Claims that did not hold."""
+    """The number of refuted claims."""
     return sum(claim["holds"] is False for one in ran for claim in one.found.get("claims", ()))
 
 

@@ -1,4 +1,4 @@
-/** The frame: the list of views, the choice of the recording, and the view that the address names. */
+/** The frame: the list of views, the choice of recording, and the view that the address names. */
 import { Component, type ComponentChildren } from "preact";
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Missing } from "./parts/missing";
@@ -49,7 +49,7 @@ function Frame() {
   const main = useRef<HTMLElement>(null);
   const first = useRef(true);
   const waiting = useRef(0);
-  // Set by hand: as a state it would draw every view again for each of its answers.
+  // Set by hand, because a state would redraw every view for each of its answers.
   const wait = useCallback((by: 1 | -1) => {
     waiting.current += by;
     main.current?.setAttribute("aria-busy", String(waiting.current > 0));
@@ -109,7 +109,7 @@ function Side() {
     </li>
   );
   return (
-    <div class="side">
+    <header class="side">
       <p class="brand">StepScope</p>
       <RecordingChoice />
       <Following />
@@ -124,11 +124,11 @@ function Side() {
           </ul>
         </details>
       </nav>
-    </div>
+    </header>
   );
 }
 
-/** Whether what is shown follows the job, and since when it is so. */
+/** Whether the page follows a running job, and when it was last updated. */
 function Following() {
   const { live } = usePage();
   if (live.problem !== "") return <p class="following severe">Not up to date: {live.problem}</p>;
@@ -164,7 +164,7 @@ function RecordingChoice() {
   );
 }
 
-/** What goes wrong in a view stays there, in words. */
+/** Catches errors of a view and shows them there. */
 class Guard extends Component<{ children: ComponentChildren }, { error: NoAnswer | null }> {
   override state = { error: null };
 

@@ -1,4 +1,4 @@
-/** Draws the page where its document has a place for it. */
+/** Draws the page into its document. */
 import { render } from "preact";
 import { App } from "./app";
 import { openSource } from "./source/open";

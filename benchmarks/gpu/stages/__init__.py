@@ -1,4 +1,4 @@
-"""The stages, the most valuable first. Each is a module of this folder, run in a process of its own."""
+"""The stages, the most valuable first. Each is a module of this folder, run in its own process."""
 
 from gpu.runner import Stage
 

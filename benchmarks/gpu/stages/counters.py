@@ -1,8 +1,8 @@
-"""The work of products and attention by StepScope's formulas against what ncu's counters counted.
+"""Compares the work of products and attention by StepScope's formulas with ncu's counters.
 
-`products.py` runs twice, under torch.profiler and under ncu; its kernels come in the same order in both. ncu empties
-the caches before each kernel (its default), leaves the clocks alone here, and counts operations of tensor cores by
-metrics that differ between its versions: those that it offers for this device are asked for.
+`products.py` runs twice, under torch.profiler and under ncu; its kernels have the same order in both. ncu flushes the
+caches before each kernel (its default), leaves the clocks alone here, and counts tensor-core operations with metrics
+that differ between its versions: those that it offers for this device are requested.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def traced(file: Path) -> Ended:
 
 
 def cases_of(trace: Path) -> list[dict[str, Any]]:
-    """The cases in their order, each with its kernels by their place among all, and the work by formula."""
+    """The cases in order, each with the indices of its kernels and the work by formula."""
     events = [one for one in raw_events(trace) if one.get("ph") == "X"]
     ranges = sorted(
         (one for one in events if one.get("cat") == "user_annotation" and " x " in one["name"]),
@@ -64,9 +64,10 @@ def cases_of(trace: Path) -> list[dict[str, Any]]:
 
 
 def metrics_of(ncu: str) -> list[list[str]]:
-    """What is asked of ncu: bytes of memory, operations of tensor cores and of the other pipes; with less after it.
+    """The metrics to request from ncu: bytes of memory, operations of tensor cores and of the other pipes; then shorter
+    lists.
 
-    One name that this ncu does not know would have it refuse all of them.
+    A single name that this ncu does not know makes it refuse all of them.
     """
     offered = set(re.findall(r"^\w+__\w+", run([ncu, "--query-metrics"], 40).printed, re.MULTILINE))
     plain = [*_BYTES, *_INSTRUCTIONS]
@@ -76,13 +77,13 @@ def metrics_of(ncu: str) -> list[list[str]]:
 
 
 def counted_rows(table: Path) -> list[dict[str, float]]:
-    """The launches of a table of the page `raw`, in base units."""
+    """The launches in a table of the page `raw`, in base units."""
     lines = table.read_text("utf-8", "replace").splitlines()
     head = next((at for at, line in enumerate(lines) if line.startswith('"ID"')), None)
     if head is None:
         return []
     rows = csv.DictReader(lines[head:])
-    next(rows, None)  # the line of units
+    next(rows, None)  # skips the line of units
     found = []
     for row in rows:
         values = {}
@@ -96,13 +97,13 @@ def counted_rows(table: Path) -> list[dict[str, float]]:
 
 
 def operations(values: dict[str, float]) -> float:
-    """Operations of one launch; those of tensor cores as StepScope tells them from the paths."""
+    """Operations of one launch; those of tensor cores are derived from their paths as in StepScope."""
     rest = sum(values.get(name, 0.0) * count for name, count in _INSTRUCTIONS.items())
     return (tensor_operations(values) or 0.0) + rest
 
 
 def compared(cases: Sequence[dict[str, Any]], rows: Sequence[dict[str, float]]) -> list[dict[str, Any]]:
-    """Each case's work by formula beside what was counted in its kernels."""
+    """Each case's work by formula beside the counts of its kernels."""
     table = []
     for case in cases:
         own = [rows[place] for place in case["kernels"]]

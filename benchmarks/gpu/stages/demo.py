@@ -1,4 +1,4 @@
-"""`stepscope demo`, as a user types it."""
+"""Runs `stepscope demo` as a user does."""
 
 from __future__ import annotations
 

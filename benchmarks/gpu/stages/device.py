@@ -1,4 +1,4 @@
-"""Which device, driver and versions all figures of the run are of, and which tools are there."""
+"""Records the device, driver and versions of the run, and which tools are installed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ELSEWHERE = ("/usr/local/cuda/bin", "/opt/nvidia/nsight-compute/*", "/opt/nvidi
 
 
 def find_tool(name: str) -> str | None:
-    """A tool on the path, or where NVIDIA's packages put it."""
+    """Finds a tool on the path, or where NVIDIA's packages install it."""
     found = shutil.which(name)
     if found is not None:
         return found
@@ -32,7 +32,7 @@ def find_tool(name: str) -> str | None:
 
 
 def versions() -> dict[str, Any]:
-    """What a recording was made with."""
+    """The versions behind a recording."""
     told: dict[str, Any] = {
         "device": None,
         "driver": None,

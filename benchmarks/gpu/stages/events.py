@@ -1,7 +1,7 @@
-"""Inline events beside torch.profiler's kernels of the same regions, and what measuring changes.
+"""Compares inline events with torch.profiler's kernels of the same regions, and checks what measuring changes.
 
-An event of a region of several kernels has the gaps between them, so it is compared with the time from the first
-kernel's start to the last one's end; the sum of the kernels stands beside it.
+An event of a region with several kernels includes the gaps between them, so it is compared with the time from the first
+kernel's start to the last one's end; the sum of the kernels is shown beside it.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ REPETITIONS = 20 if DEVICE == "cuda" else 4
 ALLOWED_RATIO, ALLOWED_NS = 0.02, 5_000
 MODULES = ("0", "1", "2", "3", "4")
 EVENTS = (*(f"{name}.forward" for name in MODULES), "forward", "backward", "optimizer.step", "scaled")
-"""Modules of 3 ms down to tens of us, a region, and the phases of a step."""
+"""Modules from 3 ms down to tens of µs, a region, and the phases of a step."""
 
 
 class Training:
-    """Layers of different sizes, and a region that is as short as a kernel."""
+    """Layers of different sizes, and a region as short as a kernel."""
 
     def __init__(self, width: int = WIDTH, rows: int = ROWS) -> None:
         torch.manual_seed(0)
@@ -74,7 +74,7 @@ def wait() -> None:
 
 @contextmanager
 def marked_modules(model: nn.Module) -> Iterator[None]:
-    """A range of the profiler around each direct submodule."""
+    """Adds a range of the profiler around each direct submodule."""
     opened: list[Any] = []
 
     def before(name: str) -> Callable[..., None]:
@@ -98,7 +98,7 @@ def marked_modules(model: nn.Module) -> Iterator[None]:
 
 
 def kernels_of(job: Training, folder: Path, steps: int = 12) -> dict[str, DeviceTime]:
-    """The device time of each region, by torch.profiler."""
+    """The device time of each region according to torch.profiler."""
     with marked_modules(job.model):
         job.steps(job.batches(3), record_function)
         events = profiled(lambda: job.steps(job.batches(steps), record_function), folder / "kernels.json")
@@ -106,7 +106,7 @@ def kernels_of(job: Training, folder: Path, steps: int = 12) -> dict[str, Device
 
 
 def medians_of(out: Path) -> dict[str, float]:
-    """The median of each event of the one profile in a folder, in ns."""
+    """The median of each event in the only profile of a folder (ns)."""
     (profile,) = parse_result(out)
     return {
         event["label"]: float(event["statistics"]["median_ns"])
@@ -117,7 +117,7 @@ def medians_of(out: Path) -> dict[str, float]:
 
 
 def measured(job: Training, out: Path, mode: str) -> tuple[dict[str, float], float]:
-    """Medians of the events, and a step of the loop in ns, from an idle device to an idle device."""
+    """Medians of the events, and the time of a loop's step (ns), from idle device to idle device."""
     plan = {"warmup": 3, "repetitions": REPETITIONS, "mode": mode, "events": list(EVENTS)}
     steps = int((REPETITIONS + 2) * 1.25 * (len(EVENTS) if mode == "one_at_a_time" else 1)) + 12
     inline.start(plan, model=job.model, optimizer=job.optimizer, out=out, phases=False)
@@ -135,7 +135,7 @@ def timed(job: Training, batches: Iterable[Any], steps: int) -> float:
 
 
 def compare_with_kernels(found: Any, folder: Path) -> None:
-    """Item by item, and all events at once beside one at a time."""
+    """Compares event by event, and all events at once with one at a time."""
     job = Training()
     job.steps(job.batches(5))
     before = kernels_of(job, folder)
@@ -184,7 +184,7 @@ def compare_with_kernels(found: Any, folder: Path) -> None:
 
 
 def count_synchronizations(found: Any, folder: Path) -> None:
-    """Whether recording makes the host or a stream wait within steps."""
+    """Checks whether recording makes the host or a stream wait within steps."""
     job = Training(256, 256)
     job.steps(job.batches(5))
     number = iter(range(100))
@@ -220,7 +220,7 @@ def count_synchronizations(found: Any, folder: Path) -> None:
 
 
 def in_graphs(found: Any, folder: Path) -> None:
-    """Regions of a captured graph, at its replays, against the kernels of the same replays."""
+    """Compares regions of a captured graph, at its replays, with the kernels of the same replays."""
     model = nn.Sequential(*(nn.Linear(2048, 2048) for _ in range(4))).cuda()
     data = torch.randn(4096, 2048, device="cuda")
 
@@ -263,7 +263,7 @@ def in_graphs(found: Any, folder: Path) -> None:
         events = [e for e in profiled(replay, folder / "replays.json") if e.get("cat") == "kernel"]
     events_ns = medians_of(folder / "graph")
     each = len(events) // replays
-    # Four layers alike: the first quarter of a replay's kernels are the front's.
+    # With four equal layers, the first quarter of a replay's kernels belongs to the front.
     quarter = each // 4
     spans: dict[str, list[float]] = {"front": [], "back": []}
     for first in range(0, each * replays, each):
@@ -294,7 +294,7 @@ def in_graphs(found: Any, folder: Path) -> None:
 
 
 def on_side_streams(found: Any, folder: Path) -> None:
-    """A region whose work runs on another stream."""
+    """Checks a region whose work runs on another stream."""
     model = nn.Linear(4096, 4096).cuda()
     data = torch.randn(4096, 4096, device="cuda")
     side = torch.cuda.Stream()

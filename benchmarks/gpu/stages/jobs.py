@@ -1,4 +1,4 @@
-"""The examples, plain and recorded in each mode: they end, with the losses of the plain run, and leave recordings.
+"""Runs the examples, plain and recorded in each mode: they must end, with the plain run's losses, and leave recordings.
 
 Several run at once, because nothing is timed here.
 """
@@ -22,9 +22,9 @@ from gpu.stages.kept import counted, keep
 from gpu.stages.surroundings import DEVICE, ROOT, SCRATCH, STEPSCOPE, Ended, left, outcome_of, run
 
 LIMIT_SECONDS = 100.0
-"""For one run; what takes longer is taken to hang. To compile takes most of it on a cold machine."""
+"""Time limit of a run, after which it counts as hanging. On a cold machine most of it is compilation."""
 LEAST_SECONDS = 12.0
-"""With less left no run is started."""
+"""With less time left no run is started."""
 AT_ONCE = max(1, min(6, (os.cpu_count() or 2) // 2))
 _BOUNDARIES = {"warmup": 5, "repetitions": 8, "events": ["forward", "backward", "optimizer.step"]}
 
@@ -34,11 +34,11 @@ class Job:
     """A training.
 
     Args:
-        name: what it is called in the summary.
-        script: example and its options.
-        steps: enough for its plan.
-        plan: what is measured inline: a file, or `seed`, which the script brings.
-        long_steps: for a trace on demand, which takes seconds to be asked for.
+        name: its name in the summary.
+        script: the example and its options.
+        steps: enough steps for its plan.
+        plan: what is measured inline: a file, or `seed`, which the script provides.
+        long_steps: steps for a trace on demand, whose request takes seconds.
     """
 
     name: str
@@ -75,9 +75,9 @@ class Run:
     steps: int
     out: Path
     worth: int = 0
-    """The lower, the sooner it runs."""
+    """Lower values run earlier."""
     more: tuple[str, ...] = ()
-    """Options of the script."""
+    """Further options of the script."""
 
     def command(self) -> list[str]:
         script = self.job.command(self.steps, *self.more)
@@ -100,7 +100,7 @@ def _modes(job: Job) -> dict[str, tuple[str, ...]]:
 
 
 def _runs(job: Job, folder: Path) -> Iterator[Run]:
-    """The plain run first."""
+    """Yields the runs of a job, the plain one first."""
 
     def at(mode: str) -> Path:
         return folder / f"{job.name}-{mode.split()[0]}"
@@ -125,11 +125,11 @@ def _loss(printed: str) -> str | None:
 
 
 def _triggered(one: Run) -> tuple[Ended, Ended]:
-    """A job that records on demand, and the command that asks it to."""
+    """Runs a job that records on demand, and the command that asks it to."""
     with ThreadPoolExecutor(1) as beside:
         running = beside.submit(run, one.command(), LIMIT_SECONDS, cwd=ROOT)
         deadline = time.monotonic() + LIMIT_SECONDS / 2
-        # The job makes the folder when it listens; the command waits for the answer.
+        # The job creates the folder when it listens; the command waits for the answer.
         while not (one.out / "trigger").is_dir() and time.monotonic() < deadline:
             if running.done():
                 break
@@ -139,7 +139,7 @@ def _triggered(one: Run) -> tuple[Ended, Ended]:
 
 
 def _of(one: Run) -> tuple[Ended | None, Ended | None]:
-    """How a run ended, and the command beside it; None for what was not run, because time was over."""
+    """How a run and its command ended; None for what was not run for lack of time."""
     if left() < LEAST_SECONDS:
         return None, None
     if one.mode == "on demand":
@@ -148,7 +148,7 @@ def _of(one: Run) -> tuple[Ended | None, Ended | None]:
 
 
 def _kept(one: Run) -> list[str]:
-    """Keeps what a run recorded, where a test has use for it."""
+    """Keeps what a run recorded, if tests can use it."""
     name = f"{one.job.name}-{one.mode.split()[0].rstrip(',')}"
     files = [
         path
@@ -167,8 +167,8 @@ def main() -> int:
     found = outcome_of("jobs")
     folder = SCRATCH / "jobs"
     folder.mkdir()
-    # What is compiled for a job's plain run is there for all that follow; then each mode of all jobs before the
-    # next one, so that what there is no time for is of each the least.
+    # A job's plain run compiles for all that follow; then each mode of all jobs precedes the next one, so that lack of
+    # time affects all jobs equally.
     runs = [list(_runs(job, folder)) for job in _jobs(folder)]
     rows: list[dict[str, object]] = []
     for one, (ended, asked) in run_in_turn(runs, lambda one: one.worth, _of, AT_ONCE):
@@ -206,7 +206,7 @@ def _how(ended: Ended) -> str:
 
 
 def _compared(rows: list[dict[str, object]]) -> None:
-    """Whether each loss is that of the plain run of as many steps, where there is one."""
+    """Whether each loss equals that of the plain run with as many steps, if there is one."""
     plain = {(row["job"], row["steps"]): row["loss"] for row in rows if row["mode"] in ("plain", "plain, long")}
     for row in rows:
         expected = plain.get((row["job"], row["steps"]))
@@ -230,7 +230,7 @@ def _judged(found: Outcome, rows: list[dict[str, object]]) -> None:
         recorded = [row for row in own if not str(row["mode"]).startswith("plain")]
         different = [row["mode"] for row in recorded if row["equal"] is False]
         compared = sum(row["equal"] is not None for row in recorded)
-        # Where two plain runs differ, nothing can be said of recorded ones.
+        # If two plain runs differ, recorded ones cannot be judged.
         found.claim(
             f"{job}: recorded losses equal the plain run's, to the last bit",
             not different if again is True and compared else None,

@@ -1,7 +1,7 @@
-"""Recordings kept for tests: small files in `recordings/`, each folder with how it was made.
+"""Keeps recordings for tests: small files in `recordings/`, each folder with how it was made.
 
-`tests/data/gpu` has the same layout: a folder a recording, in it the files and `made.json`, with the command, the
-versions and what was counted in the raw files, without StepScope. `tests/gpu/test_kept_recordings.py` reads them all.
+`tests/data/gpu` has the same layout: a folder per recording, with its files and `made.json`, which has the command, the
+versions and counts from the raw files without StepScope. `tests/gpu/test_kept_recordings.py` reads them all.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from gpu.stages.device import versions
 from gpu.stages.surroundings import OUT
 
 LARGEST = 3_000_000
-"""Bytes of one kept file, compressed."""
+"""Size limit of a kept file, compressed (bytes)."""
 _PACKED = (".gz", ".zst")
 
 
 def keep(name: str, files: Sequence[Path], command: str, known: Mapping[str, Any] | None = None) -> list[str]:
-    """Copies a recording's files, compressed where they are not.
+    """Copies a recording's files, compressing uncompressed ones.
 
     Args:
-        name: of its folder.
-        files: what was recorded.
-        command: how, as it was typed.
-        known: values that a reader of the files has to find, counted by other means.
+        name: name of its folder.
+        files: the recorded files.
+        command: the command that recorded them, as typed.
+        known: values that a reader of the files must find, counted by other means.
 
     Returns:
-        What was not kept, and why, one line each.
+        What was not kept and why, one line each.
     """
     folder = OUT / "recordings" / name
     folder.mkdir(parents=True, exist_ok=True)
@@ -52,14 +52,14 @@ def keep(name: str, files: Sequence[Path], command: str, known: Mapping[str, Any
 
 
 def raw_events(trace: Path) -> list[dict[str, Any]]:
-    """The events of a trace of torch.profiler, by nothing but `json`."""
+    """The events of a torch.profiler trace, read only with `json`."""
     text = gzip.decompress(trace.read_bytes()) if trace.suffix == ".gz" else trace.read_bytes()
     events: list[dict[str, Any]] = json.loads(text)["traceEvents"]
     return events
 
 
 def counted(trace: Path) -> dict[str, int]:
-    """Kernels, copies, fills and operators of a trace, and the time of its kernels in ns."""
+    """Numbers of kernels, copies, fills and operators in a trace, and the time of its kernels (ns)."""
     events = [one for one in raw_events(trace) if one.get("ph") == "X"]
     kinds = Counter(one.get("cat") for one in events)
     return {

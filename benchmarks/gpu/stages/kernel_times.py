@@ -1,7 +1,7 @@
-"""How long the device worked for each marked region, from torch.profiler's raw file and nothing of StepScope.
+"""The device time of each marked region, from torch.profiler's raw file without StepScope.
 
-A region's kernels, copies and fills are those whose launch lies within it, on any thread: backward launches from
-threads of its own. On a CPU a region is as long as its range on the host.
+A region's kernels, copies and fills are those launched within it, on any thread, because backward launches from its own
+threads. On a CPU a region is as long as its range on the host.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _CALLS = {"cuda_runtime", "cuda_driver"}
 
 @dataclass(frozen=True)
 class DeviceTime:
-    """Of one region: medians over its calls, in ns.
+    """Medians over a region's calls (ns).
 
     Args:
         span_ns: from the start of its first kernel to the end of its last.
         kernels_ns: sum of its kernels' durations.
-        kernels: number of them.
-        calls: of the region.
+        kernels: number of its kernels.
+        calls: number of the region's calls.
     """
 
     span_ns: float
@@ -42,12 +42,12 @@ class DeviceTime:
 
 
 def profiled(steps: Callable[[], object], file: Path, *, syncs: bool = False) -> list[dict[str, Any]]:
-    """Runs steps under torch.profiler; the complete events of its file, in order of time.
+    """Runs steps under torch.profiler; returns the complete events of its file by time.
 
     Args:
-        steps: what runs; it should leave the device busy, not wait for it.
-        file: where the trace goes.
-        syncs: have CUPTI record synchronisations.
+        steps: runs the steps; it should leave the device busy and not wait for it.
+        file: path of the trace.
+        syncs: whether CUPTI records synchronisations.
     """
     activities = [ProfilerActivity.CPU]
     options: dict[str, Any] = {}
@@ -67,11 +67,11 @@ def profiled(steps: Callable[[], object], file: Path, *, syncs: bool = False) ->
 
 
 def region_times(events: list[dict[str, Any]], names: set[str]) -> dict[str, DeviceTime]:
-    """The device time of each region that was marked with `record_function`.
+    """The device time of each region marked with `record_function`.
 
     Args:
-        events: complete events of the file, in order of time.
-        names: of the regions.
+        events: complete events of the file, by time.
+        names: names of the regions.
     """
     ranges = [one for one in events if one.get("cat") == "user_annotation" and one["name"] in names]
     if DEVICE == "cpu":
@@ -106,7 +106,7 @@ def _medians(found: dict[str, list[tuple[float, float, int]]]) -> dict[str, Devi
 
 
 def synchronizations(events: list[dict[str, Any]]) -> dict[str, int]:
-    """Waits of the host and of streams: CUPTI's own records, and the calls whose name says so."""
+    """Waits of the host and of streams: CUPTI's records, and calls identified by name."""
     waits: Counter[str] = Counter()
     for one in events:
         if one.get("cat") == "cuda_sync":

@@ -1,4 +1,4 @@
-"""What each way to record costs a step, paired, by `benchmarks/overheads.py`."""
+"""Measures the cost of each way to record per step, in pairs, with `benchmarks/overheads.py`."""
 
 from __future__ import annotations
 

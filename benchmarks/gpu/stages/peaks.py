@@ -1,4 +1,4 @@
-"""What `stepscope calibrate` measures, beside the data sheet of `costs/hardware.toml`."""
+"""Compares the measurements of `stepscope calibrate` with the data sheet in `costs/hardware.toml`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from stepscope.cli.calibrate_device import measure
 from stepscope.costs import known_devices
 
 HIGHEST, LOWEST = 1.03, 0.5
-"""More than the first of a data sheet cannot be; less than the second is not a peak."""
+"""A result above the first part of a data sheet is impossible; one below the second is not a peak."""
 
 
 def main() -> int:

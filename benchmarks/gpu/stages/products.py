@@ -1,4 +1,4 @@
-"""Matrix products and attention of many shapes, each once, for a profiler around them.
+"""Matrix products and attention in many shapes, each run once, for a profiler around them.
 
 Run by the stage `counters`, once under torch.profiler (`--trace FILE`) and once under ncu, which counts only between
 `cudaProfilerStart` and `cudaProfilerStop`. The kernels of both runs are the same, in the same order.
@@ -23,7 +23,7 @@ HEADS = {"cuda": ((4, 16, 2048, 64), (2, 16, 4096, 128)), "cpu": ((1, 2, 64, 16)
 
 
 def cases(device: str) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """A name, and what runs it once."""
+    """Yields names, and functions that run the case once."""
     for m, n, k in SIZES[device]:
         for dtype in (torch.bfloat16, torch.float32):
             a = torch.randn(m, k, device=device, dtype=dtype)

@@ -1,4 +1,4 @@
-"""What each stage needs of the run: its folders, the device, and commands that may not hang."""
+"""What each stage gets from the run: its folders, the device, and commands with time limits."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ OUT = Path(os.environ.get("STEPSCOPE_GPU_OUT", "build/gpu"))
 DEVICE = os.environ.get("STEPSCOPE_GPU_DEVICE", "cuda")
 SCRATCH = OUT / "scratch"
 ENDS_AT = time.monotonic() + float(os.environ.get("STEPSCOPE_GPU_SECONDS", "3600")) - 12
-"""Moment at which a stage should have written all that it has: a little before it is stopped."""
+"""Time at which a stage should have written its results, a little before it is stopped."""
 STEPSCOPE = (sys.executable, "-m", "stepscope")
 
 
 def left() -> float:
-    """Seconds that a stage has."""
+    """Seconds left for a stage."""
     return max(0.0, ENDS_AT - time.monotonic())
 
 
 def outcome_of(stage: str) -> Outcome:
-    """Where a stage writes what it finds."""
+    """The results of a stage."""
     return Outcome(OUT / "results" / f"{stage}.json")
 
 
 @dataclass(frozen=True)
 class Ended:
-    """A command that was run.
+    """A finished command.
 
     Args:
-        code: how it ended; None where it was stopped.
-        printed: on standard output and error.
-        seconds: it took.
-        hung: whether it was stopped because it took too long itself, not because the stage's time was over.
+        code: its exit code; None if it was stopped.
+        printed: its standard output and error.
+        seconds: its duration.
+        hung: whether it was stopped because of its own time limit instead of the stage's.
     """
 
     code: int | None
@@ -50,7 +50,7 @@ class Ended:
     hung: bool = False
 
     def last_line(self) -> str:
-        """For a summary: why it failed, in its own words."""
+        """Why it failed, in its own words, for a summary."""
         lines = self.printed.strip().splitlines()
         return lines[-1][:200] if lines else "it printed nothing"
 
@@ -58,12 +58,12 @@ class Ended:
 def run(
     command: Sequence[str | Path], seconds: float, *, more: Mapping[str, str] | None = None, cwd: Path | None = None
 ) -> Ended:
-    """Runs a command to its end, or for so many seconds, or while the stage has time.
+    """Runs a command until it ends, its time limit is reached, or the stage's time is over.
 
-    Standard output and error come together.
+    Standard output and error are combined.
     """
     began = time.monotonic()
-    # Into a file: a pipe would stay open as long as anything that the command left behind.
+    # Into a file, because a pipe would stay open as long as anything that the command left running.
     with tempfile.TemporaryFile("w+", errors="replace") as printed:
         process = subprocess.Popen(
             [str(part) for part in command],

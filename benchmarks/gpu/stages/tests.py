@@ -1,4 +1,4 @@
-"""The tests marked `gpu`, by pytest; each that fails is named."""
+"""Runs the tests marked `gpu` with pytest; names each failure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SECONDS = 95.0
 
 
 def marked_files() -> list[Path]:
-    """The files with such tests: collecting all others would take as long as these run."""
+    """The files with such tests: collecting all files would take as long as running these."""
     return [
         path for path in sorted((ROOT / "tests").rglob("test_*.py")) if "pytest.mark.gpu" in path.read_text("utf-8")
     ]
@@ -29,7 +29,7 @@ def main() -> int:
     options = ["-q", "-p", "no:cacheprovider", "-m", "gpu", f"--junitxml={report}"]
     if DEVICE == "cuda":
         options.append("--gpu")
-    # Of the plug-ins that may be there none is needed, and some change how tests run.
+    # No installed plug-in is needed, and some change how tests run.
     ended = run(
         [sys.executable, "-m", "pytest", *options, *files],
         SECONDS,

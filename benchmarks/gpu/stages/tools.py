@@ -1,4 +1,4 @@
-"""A training under nsys and ncu, started by `stepscope launch`; their reports are read again and kept."""
+"""Runs a training under nsys and ncu with `stepscope launch`; reads their reports and keeps them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _ENDINGS = {"nsys": (".nsys-rep",), "ncu": (".ncu-rep",)}
 _EXPORTED = {"nsys": ".sqlite", "ncu": ".csv"}
 _OPTIONS = {
     "nsys": (),
-    # The device's clocks are left as they are.
+    # Leaves the device's clocks alone.
     "ncu": ("--clock-control", "none", "--launch-count", "40", "--"),
 }
 
 
 def launched(found: Any, tool: str, where: str) -> None:
-    """Runs the job under a tool, reads what it wrote and keeps it."""
+    """Runs the job under a tool, and reads and keeps what it wrote."""
     folder = SCRATCH / tool
     job = [sys.executable, "examples/gpt.py", "--steps", "12", "--device", DEVICE, "--deterministic"]
     command = [*STEPSCOPE, "launch", "--tool", tool, "--steps", "8-9", "-o", folder]
@@ -44,7 +44,7 @@ def launched(found: Any, tool: str, where: str) -> None:
     asked = run([*STEPSCOPE, question, reports[0]], 40, more={"PATH": path})
     print(asked.printed)
     found.claim(f"stepscope {question} answers of {tool}'s report", asked.code == 0)
-    # A report is read by the version of its tool that wrote it, or a newer one: what it prints, by all.
+    # A report needs the tool's version that wrote it, or a newer one; what that prints needs none.
     export = folder / f"gpt{_EXPORTED[tool]}"
     if tool == "nsys":
         printed = run([where, "export", "--type", "sqlite", "-o", export, reports[0]], 40)

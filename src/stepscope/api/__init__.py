@@ -1,1 +1,1 @@
-"""What people call from Python: open a recording, ask it, query it."""
+"""The Python interface: open a recording, ask questions, run SQL."""

@@ -1,4 +1,4 @@
-"""What questions can be asked with, by keyword, beside their own parameters."""
+"""Keyword arguments that questions take besides their own parameters."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Captures = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
 class Shown(TypedDict, total=False):
-    """What of an answer is shown.
+    """Which part of an answer to return.
 
-    * `top`: only the first so many rows.
+    * `top`: only the first N rows.
     * `columns`: only these columns, in this order.
-    * `sort`: in order of this column, numbers largest first; `name:desc` and `total_ns:asc` say which way.
+    * `sort`: order rows by this column, largest numbers first; `name:desc` and `total_ns:asc` give the direction.
     """
 
     top: int | None
@@ -28,7 +28,7 @@ class Shown(TypedDict, total=False):
 
 
 class AskedOfRecording(Shown, total=False):
-    """What every question takes: what `Shown` has, and
+    """Arguments of every question: those of `Shown`, and
 
     * `rank`: only this rank or these ranks.
     * `step`: only this step or these steps.
@@ -39,20 +39,20 @@ class AskedOfRecording(Shown, total=False):
 
 
 class AskedOfTime(AskedOfRecording, total=False):
-    """What a question about time takes: what `AskedOfRecording` has, and
+    """Arguments of a question about time: those of `AskedOfRecording`, and
 
-    * `window`: only this stretch of time, as `1.5s:2s` or two times in ns; events that reach out of it are cut.
+    * `window`: only this time interval, as `1.5s:2s` or two times in ns; events that cross its borders are cut.
     """
 
     window: str | tuple[int, int] | None
 
 
 class AskedOfEvents(AskedOfTime, total=False):
-    """What a question about events takes: what `AskedOfTime` has, and
+    """Arguments of a question about events: those of `AskedOfTime`, and
 
-    * `name`: only operators, ranges, kernels and calls of this name, `*gemm*` or `/sgemm|hgemm/`, and what such
-      operators launched themselves.
-    * `under`: only what ran in this module (its backward too), or inside this operator or range.
+    * `name`: only operators, ranges, kernels and calls whose name matches, as `*gemm*` or `/sgemm|hgemm/`, and what
+      such operators launched themselves.
+    * `under`: only what ran in this module (including its backward), operator or range.
     """
 
     name: str | None
@@ -60,16 +60,16 @@ class AskedOfEvents(AskedOfTime, total=False):
 
 
 class AskedOfSeveral(Shown, total=False):
-    """What a question that compares recordings takes: what `Shown` has, and
+    """Arguments of a question that compares recordings: those of `Shown`, and
 
-    * `names`: what to call the recordings; by default the last parts of their paths.
-    * `job`: where the files of a recording are of several jobs, which one is meant: one name for all recordings,
-      or one for each in order.
+    * `names`: names for the recordings; by default the last parts of their paths.
+    * `job`: which job to use of recordings with files of several jobs: one name for all recordings, or one for each, in
+      order.
     * `name`, `under`, `window`: only some events, as in `AskedOfEvents`.
-    * `capture`: recordings in which the jobs' CUDA graphs were captured; for files only.
-    * `cache`: keep what is imported for the next time (the default).
+    * `capture`: recordings in which the jobs' CUDA graphs were captured. For files only.
+    * `cache`: keep the imported tables for the next time (the default).
     * `strict`: treat any damage in a file as an error.
-    * `progress`: is told how far reading has got.
+    * `progress`: called with the progress of reading.
     """
 
     names: Sequence[str] | None
@@ -84,7 +84,7 @@ class AskedOfSeveral(Shown, total=False):
 
 
 class Asks(ABC):
-    """What methods of questions are made of."""
+    """Base of the classes that have a method per question."""
 
     @abstractmethod
     def ask(self, question: str, **asked: Any) -> Table:

@@ -25,11 +25,11 @@ def diff(
 ) -> Table:
     """What got slower or faster, and how sure is that?
 
-    Beside its own parameters it takes those of `AskedOfSeveral`.
+    Also takes the arguments of `AskedOfSeveral`.
 
     Args:
         before: a folder, file, store, open trace or result of `parse_result`.
-        after: what it is compared with, recorded in the same way.
+        after: the recording to compare with `before`, made in the same way.
         by: what is compared; by default the first of category, label and phase that both have; phases in place of
             categories where both have phases of steps without the profiler.
 
@@ -37,8 +37,8 @@ def diff(
     ci95_high_ns, verdict, share_ratio, calls_before, calls_after, inside, samples_before, samples_after.
 
     Raises:
-        SourceError: a source cannot be read, or they have nothing that can be compared.
-        UsageError: a column, choice or number of names that does not exist.
+        SourceError: a source cannot be read, or nothing can be compared.
+        UsageError: a column or choice does not exist, or the number of names is wrong.
     """
     return ask_of_several("diff", (before, after), by=by, **asked)
 
@@ -46,17 +46,17 @@ def diff(
 def metrics_diff(before: Source, after: Source, **asked: Unpack[AskedOfSeveral]) -> Table:
     """How do the hardware counters of each kernel differ between two recordings?
 
-    Beside its own parameters it takes those of `AskedOfSeveral`.
+    Also takes the arguments of `AskedOfSeveral`.
 
     Args:
         before: a folder, file, store, open trace or result of `parse_result`.
-        after: what it is compared with, recorded in the same way.
+        after: the recording to compare with `before`, made in the same way.
 
     Columns: kernel, grid, block, device_before_ns, device_after_ns, metric, before, after, unit, change_ratio.
 
     Raises:
-        SourceError: a source cannot be read, or they have nothing that can be compared.
-        UsageError: a column, choice or number of names that does not exist.
+        SourceError: a source cannot be read, or nothing can be compared.
+        UsageError: a column or choice does not exist, or the number of names is wrong.
     """
     return ask_of_several("metrics-diff", (before, after), **asked)
 
@@ -71,7 +71,7 @@ def scaling(
 ) -> Table:
     """How well does each part of the iteration scale to more processes?
 
-    Beside its own parameters it takes those of `AskedOfSeveral`.
+    Also takes the arguments of `AskedOfSeveral`.
 
     Args:
         sources: a folder, file, store, open trace or result of `parse_result` for each recording.
@@ -87,7 +87,7 @@ def scaling(
     next_high_ns.
 
     Raises:
-        SourceError: a source cannot be read, or they have nothing that can be compared.
-        UsageError: a column, choice or number of names that does not exist.
+        SourceError: a source cannot be read, or nothing can be compared.
+        UsageError: a column or choice does not exist, or the number of names is wrong.
     """
     return ask_of_several("scaling", sources, mode=mode, below=below, by=by, **asked)

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 class EventQuestions(Asks):
-    """What an open recording can be asked about events, as typed methods. `Trace` answers them.
+    """The questions about events as typed methods. `Trace` answers them.
 
-    Beside its own parameters every method takes those of `AskedOfEvents`.
+    Every method also takes the arguments of `AskedOfEvents`.
 
     Raises:
-        UsageError: a rank, step, column or choice that does not exist.
+        UsageError: a rank, step, column or choice does not exist.
     """
 
     def gpu_summary(self, *, by: Literal["name", "operation"] = "name", **asked: Unpack[AskedOfEvents]) -> Table:

@@ -1,7 +1,7 @@
-"""A question that someone put in SQL, answered like the declared ones.
+"""Answers a user's SQL in the same form as a declared question.
 
-Beside the store's tables there is one for each question, its answer: `answer.kernels`,
-`answer.device_time`. It is computed when a query names it.
+Besides the store's tables, each question's answer is a table: `answer.kernels`, `answer.device_time`. It is computed
+when a query names it.
 """
 
 from __future__ import annotations
@@ -24,28 +24,26 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ANSWERS = "answer"
-"""The schema in which SQL finds the answers to questions."""
+"""The schema of the questions' answers in SQL."""
 
 
 _PLACE = ("rank", "span", "check")
-"""What tells a check from the others of an answer."""
+"""The columns that identify a check of an answer."""
 
 
 def answer_query(scope: Scope, text: str, *, top: int | None = None) -> Table:
-    """Runs one statement that only reads.
+    """Runs one read-only statement.
 
-    Columns are of the four types that answers have; a list, a struct or a date becomes text. A unit
-    is taken from the end of a column's name (`_ns`, `bytes`, `_ratio`). An answer that the statement
-    names is one to the scope's ranks and steps, asked with the defaults of its parameters, and the
-    checks that bear on it bear on what is made of it.
+    Columns have the four types that answers have; lists, structs and dates become text. Units are taken from the end of
+    a column's name (`_ns`, `bytes`, `_ratio`). An answer that the statement names is asked of the scope's ranks and
+    steps with default parameters, and its failing checks also mark the result.
 
     Args:
-        scope: what it is asked of.
-        top: the first so many rows alone; no more are computed than are needed for them.
+        scope: what the query runs on.
+        top: return only the first N rows; no more are computed than they need.
 
     Raises:
-        UsageError: the text is no such statement, it does not work, or it names an answer that there
-            is not.
+        UsageError: the statement is not read-only or fails, or it names an answer that does not exist.
     """
     check_top(top)
     scope.check_read_only(text)
@@ -95,7 +93,7 @@ def _question(name: str) -> Question:
 
 
 def _none(scope: Scope) -> pa.Table:
-    """A query is asked once: its declaration serves to describe the columns."""
+    """Stands in for a question's function: the declaration only describes the columns."""
     raise ValueError(f"a free query cannot be asked again of {scope.store}")
 
 
@@ -106,8 +104,8 @@ def _table(arrays: list[Any], names: list[str]) -> pa.Table:
 
 
 def _distinct(names: list[str]) -> list[str]:
-    """SQL may name two columns alike; rows as objects cannot. They are called as DuckDB does in a subquery, which a
-    query of which so many rows are asked is."""
+    """Makes column names unique: SQL may repeat one, rows as objects cannot. Uses DuckDB's names in a subquery, because
+    a query with a row limit is one."""
     found: dict[str, str] = {}
     for name in names:
         candidate, number = name, 0

@@ -1,4 +1,4 @@
-"""Names of the kernels that take the most device time, for a tool that runs single kernels again."""
+"""Names the kernels with the most device time, for a tool that reruns single kernels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _WITH_PEERS = re.compile(
     r"nccl|nvshmem|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|cross_device_reduce", re.IGNORECASE
 )
-"""Kernels that wait for those of other devices: run again alone, they wait for ever."""
+"""Kernels that wait for those of other devices: alone they would wait forever."""
 
 ERRORS = {
     "no-kernels": (
@@ -24,14 +24,14 @@ ERRORS = {
 
 
 def heaviest_kernels(trace: Trace, *, top: int, source: str) -> tuple[str, ...]:
-    """Names of the kernels of a recording with the most device time, the heaviest first.
+    """Returns the names of a recording's kernels with the most device time, longest first.
 
     Args:
         top: how many names at most.
-        source: what errors call the recording.
+        source: the recording's name in error messages.
 
     Raises:
-        SourceError: it has none; those that communicate with other devices do not count.
+        SourceError: there is no kernel, apart from those that communicate with other devices.
     """
     rows = trace.ask("kernels").rows()
     names = [row["name"] for row in rows if row["kind"] != "communication" and not _WITH_PEERS.search(row["name"])]

@@ -1,4 +1,4 @@
-"""Inline profiles in memory, in a notebook as in HugeCTR's time: read, printed, asked.
+"""Inline profiles in memory, for notebooks: read, print and ask, as HugeCTR's users did.
 
 result = stepscope.parse_result("runs/a")
 stepscope.print_result(result)
@@ -35,7 +35,7 @@ ERRORS = {
 
 
 def parse_result(path: str | Path) -> list[dict[str, Any]]:
-    """The inline profiles of a run, one per process, in the order of their ranks.
+    """Returns the inline profiles of a run, one per process, by rank.
 
     Files of HugeCTR's own inline profiler come back in the same shape: averages by `device_N` and
     `stream_N`, with their measured times beside them.
@@ -74,11 +74,11 @@ def parse_result(path: str | Path) -> list[dict[str, Any]]:
 
 
 def print_result(result: Sequence[Mapping[str, Any]], file: TextIO | None = None) -> None:
-    """Prints profiles as JSON with the averages only, the events of each stream in their order.
+    """Prints profiles as JSON with only the averages, the events of each stream in order.
 
     Args:
-        result: as `parse_result` gives it.
-        file: where to; None for standard output.
+        result: what `parse_result` returned.
+        file: where to print; None for standard output.
     """
     shown = [
         {
@@ -100,15 +100,14 @@ def print_result(result: Sequence[Mapping[str, Any]], file: TextIO | None = None
 
 
 def trace_of_profiles(profiles: Sequence[Mapping[str, Any]]) -> Trace:
-    """A trace in memory of a run's inline profiles, one per process.
+    """Returns an in-memory trace of a run's inline profiles, one per process.
 
     Args:
-        profiles: as `stepscope.parse_result` returns them; a profile that does not say its rank has
-            that of its place.
+        profiles: what `stepscope.parse_result` returned. A profile that does not state its rank gets its position.
 
     Raises:
         SourceError: a profile holds no measurements.
-        UsageError: two profiles are of the same rank.
+        UsageError: two profiles have the same rank.
     """
     rows: dict[str, list[dict[str, Any]]] = {"inline_timing": [], "rank": [], "source": []}
     seen: set[int] = set()
@@ -135,8 +134,8 @@ def _place(profile: Mapping[str, Any]) -> tuple[int, str]:
 
 
 def _by_device(document: Any, file: Path) -> dict[str, Any] | None:
-    """A profile by device and stream; None for what is none."""
-    if isinstance(document, list):  # HugeCTR's first version wrote the events alone
+    """A profile by device and stream; None if the document is not a profile."""
+    if isinstance(document, list):  # HugeCTR's first version wrote only the events
         document = {"events": document}
     if not isinstance(document, dict):
         return None

@@ -1,4 +1,4 @@
-"""Several open recordings: what questions that compare are asked of."""
+"""Opens several recordings for questions that compare them."""
 
 from __future__ import annotations
 
@@ -49,21 +49,20 @@ def open_several(
     part: Part = EVERYTHING,
     **reading: Any,
 ) -> Iterator[Callable[..., Table]]:
-    """Opens what a question that compares is asked of, and gives what asks it with its parameters.
+    """Opens the recordings for a question, and returns its parameters and a function that asks it.
 
     Args:
         question: the question.
-        sources: the recordings; traces that are open stay open.
-        names: what to call them; by default the last parts of their paths.
-        jobs: where files are of several jobs, which one is meant: one name for all recordings, or one for
-            each.
+        sources: the recordings; traces that are already open stay open.
+        names: names for them; by default the last parts of their paths.
+        jobs: which job to use where files are of several jobs: one name for all recordings, or one for each.
         part: the events of each that the question is about.
-        reading: `capture`, `cache`, `strict` and `progress`, as `open_trace` takes them.
+        reading: `capture`, `cache`, `strict` and `progress`, as in `open_trace`.
 
     Raises:
         SourceError: a source cannot be read.
-        UsageError: not as many sources as the question is asked of, or names; a recording of several jobs
-            of which none is chosen; or no recording has anything of the part.
+        UsageError: the number of sources or names is wrong; no job is chosen of a recording of several; or no recording
+            has any event of the part.
     """
     called = _called(question, sources, names)
     with ExitStack() as stack:
@@ -73,7 +72,7 @@ def open_several(
             stack.enter_context(_of_job(*one).scope(part, may_lack=True))
             for one in zip(traces, called, wanted, strict=True)
         ]
-        # What one of them lacks altogether, a kernel that is new, is what a comparison shows.
+        # If only some recordings lack the part, a new kernel for example, the comparison shows that.
         lacking = [scope.lacks for scope in scopes if scope.lacks is not None]
         if len(lacking) == len(scopes):
             raise lacking[0]
@@ -84,7 +83,7 @@ def open_several(
 
 
 def _with_jobs(traces: Sequence[Trace], called: Sequence[str], wanted: Sequence[str | None]) -> list[str]:
-    """Names of recordings of which a job was chosen: the job's, and whose it is where that is needed."""
+    """Names recordings after their chosen jobs, with the recording's name where that is needed."""
     picked = [job if len(trace.jobs) > 1 else None for trace, job in zip(traces, wanted, strict=True)]
     return [
         name if job is None else job if picked.count(job) == 1 else f"{name}: {job}"
@@ -93,10 +92,10 @@ def _with_jobs(traces: Sequence[Trace], called: Sequence[str], wanted: Sequence[
 
 
 def _wanted(traces: Sequence[Trace], jobs: Sequence[str]) -> Sequence[str | None]:
-    """The job that is meant of each recording; one name for all is meant for those that hold several.
+    """The chosen job of each recording; a single name applies to the recordings of several jobs.
 
     Raises:
-        UsageError: there are not as many names as recordings.
+        UsageError: the number of names differs from the number of recordings.
     """
     if len(jobs) == 1 and any(len(trace.jobs) > 1 for trace in traces):
         return [jobs[0] if len(trace.jobs) > 1 else None for trace in traces]
@@ -115,7 +114,7 @@ def _of_job(trace: Trace, name: str, job: str | None) -> Trace:
     """The trace of one job of a recording.
 
     Raises:
-        UsageError: it is of several and none is named, or it holds no job of that name.
+        UsageError: it has several jobs and none is named, or it has no job of that name.
     """
     if job is not None:
         return trace.jobs[check_name(job, trace.jobs, "job", of=name)]
@@ -125,7 +124,7 @@ def _of_job(trace: Trace, name: str, job: str | None) -> Trace:
 
 
 def opened(source: Source, stack: ExitStack, **reading: Any) -> Trace:
-    """The trace of a source; the stack closes it, unless it was open. `reading` is for `open_trace`."""
+    """Opens a source; the stack closes it, unless it was open already. `reading` is for `open_trace`."""
     if isinstance(source, str | os.PathLike):
         source = stack.enter_context(open_trace(source, **reading))
     elif not isinstance(source, Trace):
@@ -136,10 +135,10 @@ def opened(source: Source, stack: ExitStack, **reading: Any) -> Trace:
 
 
 def check_one_job(trace: Trace) -> None:
-    """Refuses recordings of several jobs where one is asked for by its path.
+    """Refuses recordings of several jobs where one recording is expected.
 
     Raises:
-        UsageError: they are of several.
+        UsageError: there are several jobs.
     """
     if len(trace.jobs) > 1:
         raise several_jobs(trace.jobs, NAME_FILES)
@@ -160,7 +159,7 @@ def ask_of_several(
     window: str | tuple[int, int] | None = None,
     **asked: Any,
 ) -> Table:
-    """Opens recordings, asks them a question by its name, and closes them."""
+    """Opens recordings, asks a question by name, and closes them."""
     question = find(question_name)
     chosen = part(name, under, window)
     chosen.check_allowed(question, check_asked(question, **asked).get("by"))
@@ -198,7 +197,7 @@ def _called(question: Question, sources: Sequence[Source], names: Sequence[str] 
 
 
 def _names_of(sources: Sequence[Source]) -> list[str]:
-    """The last parts of their paths, as many as tell them apart."""
+    """The last parts of the paths, as many as needed to tell them apart."""
     paths = [
         Path(source).absolute() if isinstance(source, str | os.PathLike) else Path(f"run {number}")
         for number, source in enumerate(sources, 1)

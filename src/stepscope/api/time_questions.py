@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 class TimeQuestions(Asks):
-    """What an open recording can be asked about time, as typed methods. `Trace` answers them.
+    """The questions about time as typed methods. `Trace` answers them.
 
-    Beside its own parameters every method takes those of `AskedOfTime`.
+    Every method also takes the arguments of `AskedOfTime`.
 
     Raises:
-        UsageError: a rank, step, column or choice that does not exist.
+        UsageError: a rank, step, column or choice does not exist.
     """
 
     def steps(self, *, by: Literal["step", "mean"] = "step", **asked: Unpack[AskedOfTime]) -> Table:

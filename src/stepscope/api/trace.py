@@ -1,4 +1,4 @@
-"""A recording that was opened: what people ask questions of in Python."""
+"""An open recording, of which Python code asks questions."""
 
 from __future__ import annotations
 
@@ -45,20 +45,19 @@ ERRORS = {
 
 
 _NOT_KEPT = ("cache-not-writable", "disk-full", "not-writable")
-"""Errors of a cache that cannot be used; a question is answered without it."""
+"""Errors of an unusable cache; the question is then answered without it."""
 
 _LACKING = ("unknown-rank", "unknown-step", "named-nothing", "nothing-in-window")
-"""Errors of a job that does not have what another may have."""
+"""Errors of a job without ranks, steps or events that another job may have."""
 
 
 class Trace(EventQuestions, TimeQuestions, RecordingQuestions):
-    """An open recording: one method per question, `sql` for the rest. `stepscope.open` makes one.
+    """An open recording: one method per question, and `sql` for everything else. `stepscope.open` makes one.
 
-    A question that a plug-in adds has its method too: `trace.queue()` is `trace.ask("queue")`.
+    Questions of plug-ins are methods, too: `trace.queue()` is `trace.ask("queue")`.
 
-    Every question's method takes `rank=` and `step=` (a number or several) to narrow it, `top=` for
-    the first rows alone and `columns=` for some of the columns, and returns a `Table`. Use it as a
-    context manager, or call `close`.
+    Every question's method takes `rank=` and `step=` (a number or several) to narrow it, `top=` for only the first rows
+    and `columns=` for some of the columns, and returns a `Table`. Use it as a context manager, or call `close`.
     """
 
     def __init__(
@@ -73,8 +72,8 @@ class Trace(EventQuestions, TimeQuestions, RecordingQuestions):
 
         Args:
             store: the store; closing the trace closes it.
-            ranks: the ranks that questions are about, unless they say otherwise; all by default.
-            steps: the steps, likewise.
+            ranks: the ranks that questions use by default; None for all.
+            steps: the same for steps.
             scratch: a folder to delete when the trace is closed.
 
         Raises:
@@ -91,16 +90,16 @@ class Trace(EventQuestions, TimeQuestions, RecordingQuestions):
 
     @property
     def jobs(self) -> Mapping[str, Trace]:
-        """The jobs that its files are of, by name: itself where they are of one."""
+        """Its jobs by name: only itself if all files are of one job."""
         return {str(self.store.facts.get("job", "")): self}
 
     def scope(self, part: Part = EVERYTHING, *, may_lack: bool = False) -> Scope:
-        """The tables that its questions are about. Close it, or use it as a context manager."""
+        """Returns the tables that its questions use. Close it, or use it as a context manager."""
         return Scope(self.store, self._ranks, self._steps, part, may_lack=may_lack)
 
     @property
     def asked_of(self) -> dict[str, tuple[int, ...] | None]:
-        """The ranks and steps that it was opened for, as arguments of `Trace`."""
+        """The ranks and steps for which it was opened, as arguments of `Trace`."""
         return {"ranks": self._ranks, "steps": self._steps}
 
     @property
@@ -124,12 +123,11 @@ class Trace(EventQuestions, TimeQuestions, RecordingQuestions):
         window: Window | None = None,
         **parameters: Any,
     ) -> Table:
-        """Asks a question by its name; `trace.ask("kernels", top=3)` is `trace.kernels(top=3)`.
+        """Asks a question by name; `trace.ask("kernels", top=3)` is `trace.kernels(top=3)`.
 
         Raises:
-            UsageError: a question, rank, step, column or parameter that does not exist, a part of the
-                recording that the question cannot be asked of, or a question that compares
-                recordings.
+            UsageError: the question, rank, step, column or parameter does not exist, the question does not take such a
+                part of the recording, or it compares recordings.
         """
         return ask(
             of_one_recording(find(question)),
@@ -143,7 +141,7 @@ class Trace(EventQuestions, TimeQuestions, RecordingQuestions):
             **parameters,
         )
 
-    if not TYPE_CHECKING:  # to a type checker, a question of a plug-in is `ask("name")`
+    if not TYPE_CHECKING:  # for type checkers, a plug-in's question is only `ask("name")`
 
         def __getattr__(self, name: str) -> Callable[..., Table]:
             if name.startswith("_"):
@@ -155,7 +153,7 @@ class Trace(EventQuestions, TimeQuestions, RecordingQuestions):
             return partial(self.ask, asked.name)
 
     def __dir__(self) -> list[str]:
-        """Its attributes, the questions of plug-ins among them."""
+        """Its attributes, including the questions of plug-ins."""
         asked = {question.method for question in every() if question.recordings == "one"}
         return sorted(asked.union(super().__dir__()))
 
@@ -170,17 +168,16 @@ class Trace(EventQuestions, TimeQuestions, RecordingQuestions):
         under: str | None = None,
         window: Window | None = None,
     ) -> Table:
-        """Answers one SQL statement that only reads; `stepscope schema` lists the tables.
+        """Runs one read-only SQL statement; `stepscope schema` lists the tables.
 
-        The answer to a question is a table of the schema `answer`, asked with the defaults of its
-        parameters and computed only when it is named: `answer.kernels`, `answer.device_time`. `top` asks for the first
-        rows alone.
+        The answer to each question is a table in the schema `answer`, with default parameters, computed only when a
+        statement names it: `answer.kernels`, `answer.device_time`. `top` returns only the first rows.
 
         >>> trace.sql("SELECT name, dur_ns FROM device_event ORDER BY dur_ns DESC LIMIT 3")
         ... # doctest: +SKIP
 
         Raises:
-            UsageError: the text is no such statement, or it does not work.
+            UsageError: the statement is not read-only, or it fails.
         """
         if not isinstance(text, str):
             raise wrong_argument(f"{text!r} is not SQL", "give a text: 'SELECT * FROM step'")
@@ -205,7 +202,7 @@ class Trace(EventQuestions, TimeQuestions, RecordingQuestions):
         return check_known(numbers_of(step, "step"), self._steps, "step")
 
     def close(self) -> None:
-        """Closes its store. Harmless when it is closed already."""
+        """Closes its store. May be called again."""
         self.store.close()
         if self._scratch is not None:
             shutil.rmtree(self._scratch, ignore_errors=True)
@@ -219,24 +216,24 @@ class Trace(EventQuestions, TimeQuestions, RecordingQuestions):
         self.close()
 
     def __repr__(self) -> str:
-        """Where it is kept and what it covers."""
+        """Its path and what it covers."""
         ranks = f"{len(self.ranks)} {plural(len(self.ranks), 'rank')}"
         where = "rows in memory" if self.store.directory is None else self.store.directory
         return printable(f"<Trace of {ranks} in {where}>")
 
 
 class TraceOfJobs(Trace):
-    """Open recordings of several jobs. Questions are asked of each, and the answers, one table, have a
-    column `job`; `jobs` has each as a trace of its own.
+    """Open recordings of several jobs. A question is asked of each job; the answers become one table with a column
+    `job`. `jobs` has a trace of each.
     """
 
     def __init__(self, jobs: Mapping[str, Trace], about: Mapping[str, str], *, scratch: Path | None = None) -> None:
         """Takes over open traces.
 
         Args:
-            jobs: they, by the name of the job; closing this closes them.
-            about: what sets each job apart.
-            scratch: a folder to delete when it is closed.
+            jobs: the traces, by name of the job; closing this one closes them.
+            about: what distinguishes each job.
+            scratch: a folder to delete when this is closed.
         """
         self._jobs = dict(jobs)
         self._about = about
@@ -244,18 +241,17 @@ class TraceOfJobs(Trace):
 
     @property
     def jobs(self) -> Mapping[str, Trace]:
-        """The jobs that its files are of, by name."""
+        """Its jobs by name."""
         return self._jobs
 
     def ask(
         self, question: str, *, columns: Sequence[str] | None = None, sort: str | None = None, **asked: Any
     ) -> Table:
-        """Asks each job a question by its name. A job without the ranks, the steps or the part that was
-        asked for is left out, and named.
+        """Asks each job a question by name. Jobs without the requested ranks, steps or part are left out, and the
+        answer's note names them.
 
         Raises:
-            UsageError: a question, column or parameter that does not exist, or a rank, step or part that
-                no job has.
+            UsageError: the question, column or parameter does not exist, or no job has the rank, step or part.
         """
         known = of_one_recording(find(question))
         named = without_job(columns)
@@ -282,7 +278,7 @@ class TraceOfJobs(Trace):
         return answer
 
     def scope(self, *_: Any, **__: Any) -> Scope:
-        """Refuses: tables are of one job.
+        """Refuses: each job has its own tables.
 
         Raises:
             UsageError: always.
@@ -290,7 +286,7 @@ class TraceOfJobs(Trace):
         raise several_jobs(self.jobs)
 
     def sql(self, text: str, **_: Any) -> Table:  # noqa: ARG002  # refused, whatever it is
-        """Refuses: tables are of one job.
+        """Refuses: each job has its own tables.
 
         Raises:
             UsageError: always.
@@ -300,7 +296,7 @@ class TraceOfJobs(Trace):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            if name in ("store", "ranks"):  # what a trace of one job has
+            if name in ("store", "ranks"):  # attributes of a trace of one job
                 raise several_jobs(self.jobs)
             return super().__getattr__(name)
 
@@ -309,14 +305,14 @@ class TraceOfJobs(Trace):
         return f"The files are of {len(jobs)} jobs: {', '.join(jobs)}. `--job NAME` picks one."
 
     def close(self) -> None:
-        """Closes the stores of all jobs. Harmless when they are closed already."""
+        """Closes the stores of all jobs. May be called again."""
         for trace in self._jobs.values():
             trace.close()
         if self._scratch is not None:
             shutil.rmtree(self._scratch, ignore_errors=True)
 
     def __repr__(self) -> str:
-        """Which jobs there are."""
+        """The names of its jobs."""
         return f"<Trace of {len(self._jobs)} jobs: {', '.join(self._jobs)}>"
 
 
@@ -335,33 +331,33 @@ def open_trace(
 ) -> Trace:
     """Opens a recording: a trace file, a folder of them, or a store.
 
-    What is no store is imported first, into the user's cache, where it is found again as long as the
-    files stay as they are; where the cache cannot be written, that is logged once and nothing is kept.
-    Files of one job become one recording. Files of several are told apart, by
-    device, world size, versions, host and time; answers then have a column `job`, and the trace's
-    `jobs` has each as a trace of its own.
+    Other sources than stores are imported first, into the user's cache, and read from there while the files stay
+    unchanged; if the cache cannot be written, that is logged once and nothing is kept. Files of one job become one
+    recording. Files of several jobs are separated by device, world size, versions, host and time; answers then have a
+    column `job`, and the trace's `jobs` has a trace of each.
 
     Args:
         path: the file, folder or store; `-` for standard input, which is read once and not cached; or a URL
             (`s3://bucket/run/`, `https://host/trace.json.gz`), which is copied, read and kept as tables.
         further: more of them.
-        job: this job alone; all by default.
-        ranks: these ranks alone; all by default.
-        steps: these steps alone, as the program counts them; all by default.
-        window: events that start in this stretch of the recording alone, as `500ms:2s` or (from, to) in
-            ns since its start. For files only.
+        job: only this job; all by default.
+        ranks: only these ranks; all by default.
+        steps: only these steps, as the program counts them; all by default.
+        window: only events that start in this part of the recording, as `500ms:2s` or (from, to) in ns since its start.
+            For files only.
         python_stack: also read the frames of Python functions. For files only.
-        capture: recordings in which the job's CUDA graphs were captured: what the graphs replay gets its
+        capture: recordings in which the job's CUDA graphs were captured; replayed work gets its operators and modules
+            from them. For files only.
             operators and modules from them. For files only.
         cache: keep the imported tables for the next time; without it they are deleted on close.
-        strict: take any damage in a file as an error.
-        progress: hears how far the import is.
+        strict: treat any damage in a file as an error.
+        progress: called with the progress of the import.
 
     Raises:
-        SourceError: the path is no recording that can be read.
-        DamagedSourceError: a file is damaged and `strict` was asked for.
-        StoreError: the store cannot be opened, or nothing can be written in the temporary folder.
-        UsageError: a rank, a step or a job that the recording does not have.
+        SourceError: the path is not a readable recording.
+        DamagedSourceError: a file is damaged and `strict` was given.
+        StoreError: the store cannot be opened, or the temporary folder cannot be written.
+        UsageError: the recording does not have a given rank, step or job.
 
     Example:
         with stepscope.open("traces/") as trace:
@@ -403,7 +399,7 @@ def open_trace(
     except StoreError as error:
         if not cache or error.slug not in _NOT_KEPT:
             raise
-        # Imported here: it is rare.
+        # Imported only here, because it is rarely needed.
         from logging import getLogger
 
         note = f"stepscope: {error.message}; what was read is not kept for the next question"
@@ -423,8 +419,7 @@ def open_trace(
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """A job with the directory that holds its store, the source that was given, and what makes the store again where it
-    is damaged."""
+    """A job, the directory of its store, the given source, and a function that makes a damaged store again."""
 
     job: KeptJob
     directory: Path

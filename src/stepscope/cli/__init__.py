@@ -1,1 +1,1 @@
-"""The command line: declares arguments, calls one function, prints where the result is."""
+"""The command line: declares arguments, calls one function, prints the result."""

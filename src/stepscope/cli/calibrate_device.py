@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 CPU_SIZE = 1536
 CPU_BYTES = 1 << 28
-"""What is multiplied and copied on a CPU: enough to leave its caches, little enough to be quick."""
+"""Size of products and copies on a CPU: too large for its caches, small enough to be quick."""
 _RUNS = 5
 _FMA_STEPS = 4096
 _FMA = """
@@ -33,7 +33,7 @@ template <typename T> T multiply_add(T x) {
     return a + b + c + d;
 }
 """
-"""Four chains that do not wait for one another, long enough that memory does not matter."""
+"""Four independent chains, long enough that memory does not matter."""
 
 ERRORS = {
     "no-torch": ("The demo and `stepscope calibrate` need torch, as recording does. Everything else works without it.")
@@ -44,12 +44,12 @@ def measure(device: str, seconds: float) -> Measured:
     """Measures a device's limits.
 
     Args:
-        device: `cuda`, `cpu`, or `auto` for a GPU where there is one.
-        seconds: time to spend on each limit, about.
+        device: `cuda`, `cpu`, or `auto` for a GPU if there is one.
+        seconds: approximate time for each limit.
 
     Raises:
         StepScopeError: torch is not installed.
-        UsageError: torch sees no such device.
+        UsageError: torch does not see such a device.
     """
     try:
         import torch
@@ -75,12 +75,12 @@ def _source(torch: Any, how: str) -> str:
 
 
 def best_rate(run: Callable[[], object], amount: float, seconds: float) -> float:
-    """The best rate of several runs that each end when the work is done.
+    """Returns the best rate of several runs.
 
     Args:
         run: does the work once and returns when it is done.
         amount: operations or bytes of one run.
-        seconds: time to spend, about; at least a few runs are made.
+        seconds: approximate time in all; at least a few runs are made.
     """
     run()
     best, spent, runs = float("inf"), 0.0, 0
@@ -122,7 +122,7 @@ def _copy(torch: Any, source: torch.Tensor, target: torch.Tensor) -> Callable[[]
 def _cpu(torch: Any, seconds: float) -> Measured:
     size = CPU_SIZE
     flops = 2.0 * size**3
-    # Products use the same units as other arithmetic on a CPU: they are its vector peak.
+    # On a CPU, products use the same units as other arithmetic, so they give its vector peak.
     vector = {
         name: best_rate(_product(torch, "cpu", getattr(torch, name), size), flops, seconds)
         for name in ("float32", "float64")
@@ -203,7 +203,7 @@ def _gpu(torch: Any, seconds: float) -> Measured:
 
 
 def _vector(torch: Any, dtype: torch.dtype, seconds: float) -> float:
-    """Operations per second of multiply-adds on the vector units; 0 where torch cannot build them."""
+    """Operations per second of multiply-adds on the vector units; 0 if torch cannot compile them."""
     try:
         chains = torch.cuda.jiterator._create_jit_fn(_FMA % _FMA_STEPS)
         x = torch.full((1 << 22,), 0.5, device="cuda", dtype=dtype)

@@ -1,4 +1,4 @@
-"""The options that many subcommands share, and what people may write in them."""
+"""The options that many subcommands share, and how their values are parsed."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ def read_numbers(ctx: click.Context, param: click.Parameter, texts: tuple[str, .
 
 
 def recorded_ranks_option(words: str) -> Callable[[Command], Command]:
-    """`--ranks`, for the ranks of a job that are to record; `words` say what they do."""
+    """`--ranks`, for the ranks of a job that record; `words` say what they do."""
     return click.option(
         "--ranks", metavar="RANKS", callback=_check_recorded_ranks, help=f"{words}: {EXAMPLES} (default: all)."
     )
 
 
 def _check_recorded_ranks(_ctx: click.Context, _param: click.Parameter, ranks: str | None) -> str | None:
-    """Refuses what cannot be read before the job runs with it."""
+    """Refuses an unreadable value before the job runs."""
     if ranks is not None:
         parse_ranks(ranks)
     return ranks
 
 
 def out_option(words: str) -> Callable[[Command], Command]:
-    """`-o`, the folder that recordings of every sort go to unless told otherwise; `words` say what it is."""
+    """`-o`, by default the folder of all kinds of recordings; `words` describe it."""
     return click.option(
         "-o",
         "--out",
@@ -57,7 +57,7 @@ def out_option(words: str) -> Callable[[Command], Command]:
 
 
 def read_window(ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[int, int] | None:
-    """The ends of a stretch of time in ns, as `parse_window` reads it; None when it was not given."""
+    """The ends of a time interval in ns, as `parse_window` reads it; None when it was not given."""
     try:
         return None if text is None else parse_window(text)
     except UsageError as error:
@@ -68,7 +68,7 @@ class Seconds(click.FloatRange):
     """A time that a clock can show: neither `inf` nor `nan`."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The seconds that were typed."""
+        """Parses the seconds."""
         seconds = float(super().convert(value, param, ctx))
         if not math.isfinite(seconds):
             self.fail(f"{value} is not a number of seconds.", param, ctx)
@@ -94,7 +94,7 @@ def numbers_option(flag: str, name: str, words: str) -> Callable[[Command], Comm
 
 
 def column_names(text: str | None) -> list[str] | None:
-    """`a, b` to its names; None when it was not given."""
+    """Splits `a, b` into names; None when it was not given."""
     return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
 
 
@@ -111,9 +111,9 @@ def typed_sources(
     steps: Sequence[int] | None = None,
     part: Part = EVERYTHING,
 ) -> str:
-    """Files and folders, the job, captures of graphs and what of them was asked for, as they are typed again; standard
-    input is gone, and `SRC` instead."""
-    # A name that starts as an option does is typed with its folder.
+    """Files and folders, the job, captures of graphs and filters, written as they were typed; standard input, which is
+    consumed, becomes `SRC`."""
+    # A file name that looks like an option is written with its folder.
     named = ["SRC" if one == "-" else f"./{one}" if one.startswith("-") else one for one in sources]
     given = [
         ("--job", job),
@@ -129,7 +129,7 @@ def typed_sources(
 
 
 def together(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
-    """Adds several options, which help lists in this order."""
+    """Adds several options, listed in this order by help."""
 
     def add(command: Command) -> Command:
         for option in reversed(options):
@@ -143,7 +143,7 @@ sources_argument = together(
     sources_alone,
     click.option("--job", metavar="NAME", help="Only this job, if the files are of several; answers name the jobs."),
 )
-"""Files and folders that are read together, and the job of theirs."""
+"""Files and folders that are read together, and their job."""
 
 form_options = together(
     click.option("--json", "as_json", is_flag=True, help="Answer as one JSON object."),
@@ -168,8 +168,8 @@ capture_option = click.option(
 
 
 def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """What concerns the reading of files that are no store yet; a command gets it as `reading`, in the
-    words of `stepscope.open`.
+    """Options for reading files that are not in a store yet; a command gets them as `reading`, named as in
+    `stepscope.open`.
     """
 
     @wraps(command)
@@ -185,7 +185,7 @@ def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def window_option(*, hidden: bool = False) -> Callable[[Command], Command]:
-    """`--window`, for a stretch of time."""
+    """`--window`, for a time interval."""
     return click.option(
         "--window",
         metavar="START:END",
@@ -197,7 +197,7 @@ def window_option(*, hidden: bool = False) -> Callable[[Command], Command]:
 
 
 def filter_options(*taken: Filter) -> Callable[[Command], Command]:
-    """The filters of events. Those that are not `taken` are in no help, and are refused in words where they are given."""
+    """The filters of events. Those not `taken` are hidden from help, and refused with an explanation."""
     return together(
         click.option(
             "--name",

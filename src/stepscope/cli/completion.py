@@ -1,4 +1,4 @@
-"""`stepscope completion`: what a shell needs to complete commands, options, choices and columns."""
+"""`stepscope completion`: lets a shell complete commands, options, choices and columns."""
 
 from __future__ import annotations
 

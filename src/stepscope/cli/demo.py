@@ -1,4 +1,4 @@
-"""`stepscope demo`: records an example here, as people record their own script, and shows both recordings."""
+"""`stepscope demo`: records an example as users record their own script, and shows both recordings."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ PLAN = {
     "repetitions": 10,
     "events": ["input_wait", "forward", "layers.0.attn.forward", "backward", "optimizer.step"],
 }
-"""Few repetitions of few events: a demonstration, not a measurement to go by."""
+"""Few repetitions of few events: this is a demonstration, not a reliable measurement."""
 PLAN_STEPS = 90
-"""Steps that the plan needs, and some more."""
+"""The plan's steps and a few more."""
 STEPS_BEFORE_A_TRACE = 3
 """One until an optimizer steps, one to wait, one to warm up."""
 
@@ -77,12 +77,12 @@ def command(steps: int, output: Path | None, device: str) -> None:
 
 
 def record_example(folder: Path, *, steps: int, device: str) -> tuple[Path, Path]:
-    """Runs the example twice, as `stepscope record --inline` and `stepscope record --trace` do, and gives
-    what either wrote.
+    """Runs the example twice, as `stepscope record --inline` and `stepscope record --trace` do; returns the paths of
+    both recordings.
 
     Args:
-        steps: how many steps are traced.
-        device: `cpu`, `cuda`, or `auto` for a GPU where there is one.
+        steps: the number of traced steps.
+        device: `cpu`, `cuda`, or `auto` for a GPU if there is one.
 
     Raises:
         StepScopeError: the example is not installed, or nothing could be written.
@@ -99,7 +99,7 @@ def record_example(folder: Path, *, steps: int, device: str) -> tuple[Path, Path
     train = [str(script), "--device", device, "--steps"]
     name = script.relative_to(script.parents[1])
     began = time.perf_counter()
-    # What the example prints is no answer of ours.
+    # The example's output is not part of our answer.
     with redirect_stdout(sys.stderr):
         say(f"Training {name}, measured inline (about half a minute in all) ...")
         plan = plan_from(PLAN, source="the demo's plan")
@@ -119,10 +119,10 @@ def record_example(folder: Path, *, steps: int, device: str) -> tuple[Path, Path
 
 
 def example() -> Path:
-    """The script: beside the package when it is installed, at the top of a checkout.
+    """Finds the script: installed beside the package, or at the top of a checkout.
 
     Raises:
-        StepScopeError: it is at neither place.
+        StepScopeError: it is in neither place.
     """
     package = Path(__file__).resolve().parents[1]
     for folder in (package / "examples", package.parents[1] / "examples"):

@@ -1,4 +1,4 @@
-"""`stepscope doctor`: what `stepscope launch` would find on this node, tool by tool."""
+"""`stepscope doctor`: checks for each tool what `stepscope launch` would find on this node."""
 
 from __future__ import annotations
 

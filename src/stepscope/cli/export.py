@@ -1,4 +1,4 @@
-"""`stepscope export`: a recording, or a part of it, for other viewers or as a store."""
+"""`stepscope export`: writes a recording or a part of it for other viewers or as a store."""
 
 from __future__ import annotations
 

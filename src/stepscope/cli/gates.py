@@ -1,4 +1,4 @@
-"""`--fail-if` of questions that compare: judges gates on their answers, and says what became of them."""
+"""`--fail-if` of questions that compare: judges gates and reports the results."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ ERRORS = {
 
 
 def judge_all(gates: Sequence[Gate], ask: Callable[..., Table], parameters: Mapping[str, Any]) -> list[Judged]:
-    """What became of each gate; `ask` compares the recordings by what a gate is about.
+    """Judges each gate; `ask` compares the recordings by what the gate names.
 
     Raises:
-        SourceError: the recordings cannot be compared by it.
-        UsageError: neither of the recordings has what a gate names.
+        SourceError: the recordings cannot be compared by that.
+        UsageError: neither recording has what a gate names.
     """
 
     @cache
@@ -40,10 +40,10 @@ def judge_all(gates: Sequence[Gate], ask: Callable[..., Table], parameters: Mapp
 
 
 def tell(judged: Sequence[Judged]) -> None:
-    """Says on stderr, after the answer, what became of the gates.
+    """Reports the gates on stderr, after the answer.
 
     Raises:
-        CheckFailedError: one of them failed.
+        CheckFailedError: a gate failed.
     """
     sys.stdout.flush()
     failed = [one for one in judged if one.outcome == "failed"]

@@ -1,4 +1,4 @@
-"""`stepscope jobscript`: the script of a batch job that starts every rank under a profiler."""
+"""`stepscope jobscript`: writes a batch job script that starts every rank under a profiler."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from stepscope.launch.tools import TOOLS
 ERRORS = {"file-exists": "The file is there already, and `--force` was not given."}
 
 _NOT_OF_JOBS = frozenset({"out", "dry_run", "print_rank", "query_metrics", "finalize"})
-"""Options of `stepscope launch` that a job's script sets itself, or that start no job."""
+"""Options of `stepscope launch` that a job script sets itself, or that do not start a job."""
 
 
 def _as_typed(option: click.Option) -> click.Option:
-    """An option of `stepscope launch` that keeps the text that was typed."""
+    """An option of `stepscope launch` that keeps its text as typed."""
     typed = copy(option)
     typed.callback = None
     if isinstance(option.type, click.Choice):
@@ -111,7 +111,7 @@ def command(
     """
     passed_on = _passed_on(given)
     ctx = click.get_current_context()
-    # Refuses what it would refuse in the job.
+    # Refuses here what the job would refuse.
     with launch.make_context("launch", [*passed_on, "--", *words], parent=ctx.parent) as parsed:
         asked = parsed.params
     if asked["name"] is None:

@@ -1,4 +1,4 @@
-"""`stepscope launch`: puts a profiler before a command, on some ranks of a job."""
+"""`stepscope launch`: runs a command under a profiler on some ranks of a job."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from stepscope.cli.terminal.typed_name import typed_name
 from stepscope.floor.captured_steps import SIGNALS, StepRange, parse_steps
 from stepscope.floor.chosen_ranks import may_be_chosen
 from stepscope.floor.errors import StepScopeError, UsageError
+from stepscope.floor.folders import from_anywhere
 from stepscope.floor.ranks import process_from
 from stepscope.launch.become import become, warn
 from stepscope.launch.finish import raw_results
@@ -139,7 +140,7 @@ def command(
         tool=tool,
         command=to_run,
         wish=Request(
-            stem=_absolute(out),
+            stem=from_anywhere(out),
             steps=steps,
             capture=capture,
             delay_s=delay,
@@ -148,13 +149,13 @@ def command(
             options=options,
             nvtx=nvtx,
             metrics=metrics,
-            # Which ones, only the processes look up that are to be profiled.
+            # Only the profiled processes look up which ones.
             kernels=() if earlier is None else (earlier,),
         ),
         ranks=ranks,
         longest_end_s=wait,
     )
-    # Refused in all processes alike, before any of them runs.
+    # Refused by all processes, before any of them runs.
     asked.tool.check(asked.request(asked.folder / "rank"))
     if earlier is not None and may_be_chosen(ranks, process_from(os.environ)):
         try:
@@ -184,14 +185,6 @@ def command(
         raise click.exceptions.Exit(code)
 
 
-def _absolute(folder: Path) -> Path:
-    """As seen from everywhere; as it is where the working folder is gone, in which none can be made."""
-    try:
-        return folder.absolute()
-    except OSError:
-        return folder
-
-
 def _heaviest_kernels(source: str, top: int) -> tuple[str, ...]:
     from stepscope.api.heaviest_kernels import heaviest_kernels
     from stepscope.api.several import check_one_job
@@ -203,7 +196,7 @@ def _heaviest_kernels(source: str, top: int) -> tuple[str, ...]:
 
 
 def _report(asked: Asked, launched: Launched, *, stats: bool) -> None:
-    """What the lowest of the chosen ranks prints at the end: where the files are, and how to read them."""
+    """Printed at the end by the lowest chosen rank: where the files are, and how to read them."""
     say(f"stepscope launch: wrote {', '.join(map(str, launched.files))}")
     if not asked.tool.reads:
         return
@@ -213,7 +206,7 @@ def _report(asked: Asked, launched: Launched, *, stats: bool) -> None:
 
 
 def show(files: Sequence[Path], question: str) -> None:
-    """The first answer from this rank's own files; in place of a summary the table of device work."""
+    """Shows the first answer from this rank's own files; without a summary, the table of device work."""
     from stepscope.api.trace import open_trace
     from stepscope.cli.terminal.output import put_answer
     from stepscope.report.text import MOST_ROWS
@@ -237,7 +230,7 @@ def _finalize(folder: Path) -> None:
 
 
 def apart(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The tool's options and the command: `-- OPTIONS -- COMMAND`, or `-- COMMAND`, which starts with no `-`."""
+    """Splits off the tool's options: `-- OPTIONS -- COMMAND`, or only `-- COMMAND`, which does not start with `-`."""
     if words and words[0].startswith("-"):
         if "--" not in words:
             raise UsageError(

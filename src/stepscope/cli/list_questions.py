@@ -1,4 +1,4 @@
-"""`stepscope questions`: what can be asked."""
+"""`stepscope questions`: lists the questions."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The `stepscope` command: finds the subcommand, and turns what goes wrong into words and exit codes.
+"""The `stepscope` command: finds the subcommand, and turns errors into messages and exit codes.
 
-Exit codes: 0 answered, 1 an error, 2 the call was wrong, 3 a check or gate did not hold, 130
-interrupted. stdout carries the answer and nothing else.
+Exit codes: 0 answered, 1 an error, 2 wrong usage, 3 a check or gate failed, 130 interrupted. Only the answer goes to
+stdout.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TextIO
 
 import click
 
 from stepscope import __version__
 from stepscope.cli.terminal.say import put, say
-from stepscope.cli.terminal.streams import flush, open_closed_streams, write_no_more
+from stepscope.cli.terminal.streams import accept_any_text, flush, open_closed_streams, write_no_more
 from stepscope.cli.terminal.told_to_end import end_by, unwind_when_told_to_end
 from stepscope.cli.terminal.typed_name import typed_name
 from stepscope.floor.errors import StepScopeError
@@ -51,8 +50,8 @@ COMMANDS = {
     "questions": "list_questions",
     "completion": "completion",
 }
-"""Subcommands that are not questions, and their files in `stepscope.cli`. Each file has a click
-command named `command`."""
+"""Subcommands that are not questions, with their files in `stepscope.cli`. Each file has a click command named
+`command`."""
 
 INTERRUPTED = 130
 BROKEN_PIPE = 141
@@ -64,7 +63,7 @@ class Commands(click.Group):
     """Finds subcommands by name, so that each imports only what it needs."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """Names of all subcommands: the questions, then the others."""
+        """Names of all subcommands, the questions first."""
         return [*question_names(), *COMMANDS]
 
     def get_command(  # click's signature
@@ -72,7 +71,7 @@ class Commands(click.Group):
         ctx: click.Context,  # noqa: ARG002
         cmd_name: str,
     ) -> click.Command | None:
-        """The subcommand of that name."""
+        """Imports the subcommand with that name."""
         if cmd_name in COMMANDS:
             command: click.Command = import_module(f"stepscope.cli.{COMMANDS[cmd_name]}").command
             return command
@@ -86,7 +85,7 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The subcommand that was typed; suggests the nearest where there is none."""
+        """Finds the typed subcommand; suggests the nearest name if it does not exist."""
         typed = args[0]
         ours = typed in OURS or typed in COMMANDS or typed.startswith("-")
         if not ours and typed not in (known := self.list_commands(ctx)):
@@ -99,7 +98,7 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Lists the questions and the other subcommands apart."""
+        """Lists the questions separately from other subcommands."""
         for heading, names in (("Questions", question_names()), ("Commands", tuple(COMMANDS))):
             rows = []
             for name in names:
@@ -133,7 +132,7 @@ def commands(ctx: click.Context) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command line (the process's own by default) and returns the exit code."""
     open_closed_streams()
-    _accept_any_text(sys.stdout)
+    accept_any_text()
     if arguments is None and not _RUNS_OTHERS_CODE & set(sys.argv[1:2]):
         own_process()
         unwind_when_told_to_end()
@@ -150,7 +149,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort) as error:
         say("stepscope: interrupted")
         end_by(error)
-        exec("")  # noqa: S102 - Python kills itself where an `exec`, as of a dataclass, was interrupted, unless one ended since
+        exec("")  # noqa: S102 - Python kills itself after an interrupted `exec`, unless one completed since
         return INTERRUPTED
     except BrokenPipeError:
         write_no_more(sys.stdout)
@@ -174,14 +173,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 COMPLETE_VARIABLE = "_STEPSCOPE_COMPLETE"
-"""By it a shell asks, in click's words, what may come next."""
+"""The variable with which a shell asks click for completions."""
 
 _RUNS_OTHERS_CODE = frozenset({"record", "demo", "calibrate", "plan", "launch"})
-"""Commands whose process, environment and signals are not ours alone."""
+"""Commands that run other code, which shares their process, environment and signals."""
 
 
 def _run(arguments: Sequence[str] | None) -> int:
-    """Runs click without its own ideas of how to end: an interruption or a closed pipe is ours."""
+    """Runs click, but handles interruptions and closed pipes here."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     if instruction := os.environ.get(COMPLETE_VARIABLE):
         from click.shell_completion import shell_complete
@@ -196,17 +195,10 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _tell(error: StepScopeError) -> int:
-    """One line of what, one line of what to do; returns the exit code."""
+    """Prints an error and its hint, a line each; returns the exit code."""
     slug = f" [{error.slug}]" if error.slug else ""
     lines = [f"stepscope: {error.message}{slug}"]
     if error.hint:
         lines.append(f"  {error.hint}")
     say("\n".join(lines))
     return error.exit_code
-
-
-def _accept_any_text(stream: TextIO) -> None:
-    """A terminal that cannot show a character gets a question mark instead of a traceback."""
-    reconfigure = getattr(stream, "reconfigure", None)
-    if reconfigure is not None:
-        reconfigure(errors="replace")

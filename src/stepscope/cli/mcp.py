@@ -1,4 +1,4 @@
-"""`stepscope mcp`: recordings for an agent to ask."""
+"""`stepscope mcp`: lets an agent ask recordings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 ERRORS = {"no-mcp": "`stepscope mcp` needs the SDK of the Model Context Protocol: `pip install 'mcp>=2'`."}
 
 _AT_ONCE_SECONDS = 3.0
-"""What is open by then, or cannot be opened, is known before an agent is answered."""
+"""Waits this long for recordings to open before it answers the agent, so that early errors are reported at the
+start."""
 
 
 @click.command(name="mcp", short_help="Answers an agent over the Model Context Protocol.")
@@ -59,7 +60,7 @@ def command(
 def _opening(
     stack: ExitStack, sources: tuple[str, ...], job: str | None, compare: tuple[str, ...], **reading: Any
 ) -> Future[Recordings]:
-    """Opens recordings in a thread: an agent's program does not wait for a server that reads first."""
+    """Opens recordings in a thread, because agents do not wait for a server that reads first."""
     from stepscope.serve.asking import Recordings
 
     opened: Future[Recordings] = Future()

@@ -1,4 +1,4 @@
-"""`stepscope plan`: what an inline recording could measure, as a plan to cut down."""
+"""`stepscope plan`: lists what an inline recording could measure, as a plan to cut down."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ ERRORS = {
 
 
 class _Plan(click.Command):
-    """Explains where a script's own options belong when it was given one of them."""
+    """Explains where the script's own options belong if it is given one of them."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As click's."""
+        """As in click."""
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -95,7 +95,7 @@ def command(
         if output is not None and output.suffix.lower() == ".json":
             text = plan_json(found, repetitions=repetitions)
         else:
-            if place is not None:  # the lines are commands to be typed
+            if place is not None:  # the lines are pasteable commands
                 name = shlex.quote(str(output))
                 header = [line.replace("PLAN.toml", name, 1) for line in header]
             text = plan_text(found, repetitions=repetitions, header=header, all_operators=operators)
@@ -104,14 +104,14 @@ def command(
             events = sum(one.events for one in found)
             say(f"{output}: {events} events")
 
-    # A script may change its directory.
+    # Absolute, because a script may change its directory.
     place = None if output is None or descriptor_of(output) == 1 else output.absolute()
     stdout: int | None = None
     if not source:
         raise _no_model(
             "nothing was given to make a plan of", "name a script, a recording, or a model as train.py:Model"
         )
-    # With arguments it can be nothing but a script.
+    # Only a script takes arguments.
     if len(source) > 1 or source[0].endswith(".py") or source[0] == "-m":
         from stepscope.cli.script.planned import ScriptPlan, stdout_apart
 
@@ -146,7 +146,7 @@ def _put(text: str, output: Path | None, stdout: int | None) -> None:
 
 
 def _check_writable(output: Path | None) -> None:
-    """Refuses a place that the plan cannot be written to, before a script runs for it."""
+    """Refuses an unwritable output before a script runs for it."""
     if output is None:
         return
     if not output.parent.is_dir():

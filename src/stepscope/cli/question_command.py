@@ -1,4 +1,4 @@
-"""Makes a subcommand of a question's declaration."""
+"""Makes a question's subcommand from its declaration."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _TYPES: dict[str, Any] = {"int": click.INT, "float": click.FLOAT, "text": click.
 
 
 def question_command(question: Question) -> click.Command:
-    """The subcommand that asks a question."""
+    """Makes the subcommand that asks a question."""
 
     def run(
         top: int | None,
@@ -72,14 +72,14 @@ def question_command(question: Question) -> click.Command:
         checked = shown | {"columns": without_job(shown["columns"])}
         complete = check_asked(question, **checked, **parameters)
         if question.drawing == "comparison" and read_by_people and not (columns or sort):
-            # The sentence names what all rows explain, and a tree has a row for what is left out.
+            # The sentence needs all rows, and a tree has a row for its hidden parts.
             shown["top"], most = None, top or most
         filters = {name: asked[name] for name in get_args(Filter)}
         part(**filters).check_allowed(question, complete.get("by"))
         with _opened(question, asked, **reading) as ask:
             answer = ask(**shown, **parameters)
             if picture is not None:
-                # All of it is drawn, whatever part of it is shown.
+                # The picture always shows all rows.
                 drawn = answer if not any(shown.values()) else ask(**parameters)
                 if drawn.jobs:
                     raise several_jobs(drawn.jobs)
@@ -119,7 +119,7 @@ def question_command(question: Question) -> click.Command:
 
 @contextmanager
 def _opened(question: Question, asked: dict[str, Any], **reading: Any) -> Iterator[Callable[..., Table]]:
-    """Opens what the question is asked of, and gives what asks it with its parameters."""
+    """Opens the sources of a question, and yields a function that asks it with its parameters."""
     filters = {name: asked[name] for name in get_args(Filter)}
     if question.recordings == "one":
         with open_watched(*asked["sources"], job=asked["job"], **reading) as trace:
@@ -146,7 +146,7 @@ def _opened(question: Question, asked: dict[str, Any], **reading: Any) -> Iterat
 
 
 def _kept_lists(text: str) -> str:
-    """Click makes one paragraph of a list, unless it is told to leave its lines alone."""
+    """Keeps the lines of lists, which click would join into one paragraph."""
     paragraphs = text.split("\n\n")
     return "\n\n".join(f"\b\n{p}" if p.startswith(("* ", "  ")) else p for p in paragraphs)
 
@@ -229,11 +229,11 @@ _OF = {
     ),
     "several": together(sources_alone, _names("A,B,...", "the recordings, in order"), _JOB_OF_EACH),
 }
-"""Arguments and options by which a question is told its recordings."""
+"""Arguments and options that choose a question's recordings."""
 
 
 def _one_of(names: Sequence[str]) -> Callable[[click.Context, click.Parameter, str], list[str]]:
-    """What a shell offers where one of these is to be typed, or several between commas."""
+    """Makes shell completion for one of these names, or several between commas."""
 
     def offered(ctx: click.Context, param: click.Parameter, typed: str) -> list[str]:  # noqa: ARG001
         before, comma, start = typed.rpartition(",")
@@ -252,7 +252,7 @@ def _option(parameter: Parameter) -> Any:
         flag,
         parameter.name,
         type=_TYPES[parameter.type],
-        # Choices are checked with the question, so that Python and the command line say the same.
+        # The question checks choices, so that Python and the command line report the same error.
         metavar=f"[{'|'.join(parameter.choices)}]" if parameter.choices else None,
         shell_complete=_one_of(parameter.choices) if parameter.choices else None,
         help=f"{meaning}{default}",

@@ -1,4 +1,4 @@
-"""`stepscope record`: runs an unmodified script, recorded, and shows what was recorded."""
+"""`stepscope record`: runs an unmodified script, records it, and shows the recording."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from stepscope.cli.choices import out_option, recorded_ranks_option
 from stepscope.cli.script.end import Interrupted
 from stepscope.floor.captured_steps import SIGNALS, parse_steps
 from stepscope.floor.errors import UsageError
+from stepscope.floor.folders import from_anywhere
 from stepscope.floor.units import parse_time
 from stepscope.record.plan import OWN
 
@@ -154,7 +155,7 @@ def command(
     captures = _captures(capture, steps, given, nvtx=nvtx)
     module = script[:1] == ("-m",)
     command_line = script[1:] if module else script
-    out = out.absolute()  # the script may change its directory
+    out = from_anywhere(out)
     tracer = None
     if chosen & set(_SOME_STEPS):
         if command_line:
@@ -163,7 +164,7 @@ def command(
     read = _plan(plan, seconds, iterations, given_script=bool(script))
 
     def reports() -> bool:
-        # Nobody may have asked for a trace on demand, which is no failure.
+        # If nobody asked for a trace on demand, that is not a failure.
         return (
             not no_summary and captures is None and (on_demand is None or (tracer is not None and bool(tracer.written)))
         )
@@ -185,17 +186,17 @@ def _refused(message: str, hint: str) -> UsageError:
 
 
 def _ways(asked: dict[str, bool], given: dict[str, Any], *, sample: bool) -> set[str]:
-    """The ways to record, as their options are called; empty where samples are all that was asked for.
+    """The ways to record, named like their options; empty if only samples were requested.
 
     Args:
-        asked: which were asked for.
+        asked: which of them were requested.
         given: the options of traces that were given.
-        sample: whether stacks are sampled beside.
+        sample: whether stacks are also sampled.
     """
     chosen = {way for way, one in asked.items() if one}
     if not chosen and not sample:
         chosen = {"phases", "trace"}
-    # What samples see of a profiler is not the script.
+    # Samples of a profiler's own work would not describe the script.
     if sample and (others := chosen - {"phases"}):
         raise _refused(
             f"--sample and --{min(others)} cannot be combined", "sample in a run of its own, or with --phases"
@@ -211,7 +212,7 @@ def _recording(
     tracer: Tracer | OnDemand | None,
     captures: Callable[[], Recording] | None,
 ) -> Callable[[], Recording] | None:
-    """Gives what records the script when it has imported torch; None where nothing does, within it."""
+    """Returns a function that records the script once it has imported torch; None if nothing records inside it."""
     from stepscope.record import inline
     from stepscope.record.together import Together
 
@@ -233,7 +234,7 @@ def _sampling(out: Path, *, host: bool) -> Sampling:
 
 
 def _plan(plan: str | None, seconds: str | None, iterations: int | None, *, given_script: bool) -> Plan | None:
-    """The plan of --inline, fitted into what there is to measure in; None where events are not measured."""
+    """The plan of --inline, fitted into the available time or iterations; None if no events are measured."""
     from dataclasses import replace
 
     from stepscope.record.plan import as_plan
@@ -261,14 +262,14 @@ def _plan(plan: str | None, seconds: str | None, iterations: int | None, *, give
 _EVERY_STEP = ("inline", "phases")
 _SOME_STEPS = ("trace", "on-demand")
 _TAKEN_ALONE = {"on-demand": {"name", "start_step"}, "capture": {"start_step"}, "nvtx": {"start_step"}}
-"""Options of traces that another way to record takes; a trace takes all."""
+"""Options of traces that other ways to record take; traces take all."""
 
 
 def _check_ways(chosen: set[str], given: dict[str, Any]) -> None:
-    """Refuses options that do not go together.
+    """Refuses options that cannot be combined.
 
     Args:
-        chosen: the ways to record, as their options are called.
+        chosen: the ways to record, named like their options.
         given: the options of traces that were given.
     """
     others = chosen.difference(_EVERY_STEP, _SOME_STEPS)
@@ -294,7 +295,7 @@ def _check_ways(chosen: set[str], given: dict[str, Any]) -> None:
 def _captures(
     capture: str | None, steps: str | None, given: dict[str, Any], *, nvtx: bool
 ) -> Callable[[], Recording] | None:
-    """Makes the recording that has another profiler record; None where none is asked for."""
+    """Makes the recording that controls another profiler; None if none was requested."""
     missing = "steps" if capture and not steps else "capture" if steps and not (capture or nvtx) else None
     if missing:
         raise _refused(
@@ -324,5 +325,5 @@ def _tracer(out: Path, on_demand: Path | None, given: dict[str, Any]) -> Tracer 
 
 
 def _name(target: str, *, module: bool) -> str:
-    """What a trace of this is called: the script's or the module's name."""
+    """The name of a trace: that of the script or module."""
     return target.rpartition(".")[2] if module else Path(target).stem

@@ -1,4 +1,4 @@
-"""A plan from a recording: its modules, those with the most work of their own first."""
+"""Makes a plan from a recording: its modules, those with the most work of their own first."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stepscope.api.trace import open_trace
 from stepscope.floor.errors import SourceError
 from stepscope.record.planning.rounds import Listed
 
-# torch.profiler's own names for modules, which no model has.
+# torch.profiler's own module names, which no model uses.
 _BY_CLASS = re.compile(r"[A-Z]\w*_\d+")
 
 ERRORS = {
@@ -23,13 +23,13 @@ ERRORS = {
 
 
 def recorded_plan(source: str, top: int) -> tuple[list[Listed], list[str]]:
-    """The events of a recording's modules, and the lines to put above it.
+    """Returns the events of a recording's modules, and the lines to print above the plan.
 
     Args:
-        top: how many modules at most.
+        top: the maximum number of modules.
 
     Raises:
-        SourceError: it names no modules, or only by their classes.
+        SourceError: the recording does not name modules, or only by class.
     """
     with open_trace(source) as trace:
         check_one_job(trace)
@@ -55,10 +55,10 @@ def recorded_plan(source: str, top: int) -> tuple[list[Listed], list[str]]:
 
 
 def _parts_of_the_model(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    # Also without the row of what belongs to no module.
+    # Without the row of work outside of modules, too.
     named = [row for row in rows if row["path"] and "(" not in row["path"]]
     outermost = [row for row in named if row["depth"] == 0]
-    # A single one is the model itself, whose path is empty in the program.
+    # A single root is the model itself, whose path is empty in the program.
     return [row for row in named if len(outermost) > 1 or row["depth"] != 0]
 
 

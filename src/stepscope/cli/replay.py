@@ -1,4 +1,4 @@
-"""`stepscope replay`: a script that runs recorded operators alone."""
+"""`stepscope replay`: writes a script that runs recorded operators alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`stepscope report`: recordings as one HTML file."""
+"""`stepscope report`: writes recordings into one HTML file."""
 
 from __future__ import annotations
 

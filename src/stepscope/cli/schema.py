@@ -1,4 +1,4 @@
-"""`stepscope schema`: the tables and what their columns mean."""
+"""`stepscope schema`: lists the tables and the meaning of their columns."""
 
 from __future__ import annotations
 

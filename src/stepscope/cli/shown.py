@@ -1,4 +1,4 @@
-"""The recordings that a page shows: those of `stepscope report`, `stepscope view` and `stepscope mcp`."""
+"""Opens the recordings of `stepscope report`, `stepscope view` and `stepscope mcp`."""
 
 from __future__ import annotations
 
@@ -39,10 +39,9 @@ def opened_recordings(
     silent: bool = False,
     **reading: Any,
 ) -> list[Shown]:
-    """Each job of the recordings by itself, named as the paths tell them apart.
+    """Opens each job of the recordings separately, with the shortest distinct names from the paths.
 
-    The stores stay in the cache until the stack is closed. A bar shows how far reading is, unless that is
-    `silent`.
+    Stores stay in the cache until the stack is closed. A bar shows the progress of reading unless `silent`.
     """
     from stepscope.api.trace import open_trace
     from stepscope.cli.terminal.progress import open_watched

@@ -1,4 +1,4 @@
-"""`stepscope sql`: a question of one's own."""
+"""`stepscope sql`: runs a user's SQL."""
 
 from __future__ import annotations
 

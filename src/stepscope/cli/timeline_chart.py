@@ -1,4 +1,4 @@
-"""`stepscope timeline-chart`: the measured events of an iteration as a picture."""
+"""`stepscope timeline-chart`: draws the measured events of an iteration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`stepscope trigger`: has a running job record a trace of a few steps."""
+"""`stepscope trigger`: makes a running job record a trace of a few steps."""
 
 from __future__ import annotations
 

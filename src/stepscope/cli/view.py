@@ -1,4 +1,4 @@
-"""`stepscope view`: the page of a recording, answered while it is looked at."""
+"""`stepscope view`: serves the page of recordings."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def command(
     one. From another machine, use the printed `ssh -L` line; --behind is for a proxy such as
     jupyter-server-proxy.
     """
-    # Imported here: no other command needs a server.
+    # Imported only here: no other command needs a server.
     from stepscope.serve.asking import Recordings
     from stepscope.serve.policy import Policy, place_behind
     from stepscope.serve.running import listen, serve
@@ -70,7 +70,7 @@ def command(
         bound = stack.enter_context(listen(port))
         policy = Policy(bound.getsockname()[1], place)
         shown = opened_recordings(stack, sources, job, compare, **reading)
-        # What the files were for a moment is not kept: a job would fill the cache with it.
+        # Intermediate states of growing files are not kept: they would fill the cache.
         recordings = Recordings(
             shown,
             [Path(source) for source in (*sources, *compare)],
@@ -86,7 +86,7 @@ def command(
         runs_on = serve(recordings, policy, bound, limit_s=time_limit, ready=ready, meanwhile=recordings.prepare)
     say("stepscope view: ended")
     if runs_on:
-        # A query that DuckDB does not stop would have its library complain at length when Python takes it apart.
+        # If DuckDB cannot stop a query, its library would complain at length when Python unloads it.
         os._exit(0)
 
 
@@ -104,21 +104,21 @@ def _tell(policy: Policy) -> None:
 def _this_machine() -> str:
     try:
         return f"{getpass.getuser()}@{socket.gethostname()}"
-    except (KeyError, OSError):  # a user without a name, as containers have them
+    except (KeyError, OSError):  # a user without a name, as in containers
         return socket.gethostname()
 
 
 def _has_browser() -> bool:
-    """Whether there is a screen for one: a browser in the terminal would take the terminal."""
+    """Whether there is a screen for a browser; one in the terminal would take the terminal."""
     return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
 def _open(link: str, stack: ExitStack) -> None:
-    """Opens the link by way of a file: other users can read what a browser was started with."""
+    """Opens the link through a file, because other users can read a browser's arguments."""
     import webbrowser
 
     folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="stepscope-view-"))
     file = Path(folder) / "open.html"
     file.write_text(f'<!doctype html><meta http-equiv="refresh" content="0;url={escape(link)}">', encoding="utf-8")
-    # In a thread: some browsers are waited for.
+    # In a thread, because some browsers block.
     threading.Thread(target=webbrowser.open, args=[file.as_uri()], daemon=True).start()

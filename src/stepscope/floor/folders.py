@@ -1,4 +1,4 @@
-"""Walks a folder, following links to folders: ranks often write to their own disks, to which a run's folder links."""
+"""Folders: walked, and named so that they stay the same when the process changes its own."""
 
 from __future__ import annotations
 
@@ -7,11 +7,21 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 
+def from_anywhere(path: str | Path) -> Path:
+    """The same place, also after the process has changed its directory; as it is where that directory was removed, in which
+    nothing can be made.
+    """
+    try:
+        return Path(path).absolute()
+    except OSError:
+        return Path(path)
+
+
 def walked(folder: Path, refused: Callable[[OSError], object] = lambda _: None) -> Iterator[tuple[Path, list[str]]]:
     """Each folder below one, with the names of its files in no order. Hidden folders are skipped.
 
-    Links to folders come after everything else there. A folder that several links lead to comes once, so that a link to
-    an outer folder ends.
+    Links to folders are followed: ranks often write to disks of their own, which a run's folder links to. They come after all that lies there itself; a folder that several of them lead to comes once, so that a
+    link to what it lies in ends.
 
     Args:
         folder: where to start; it is the first.

@@ -84,6 +84,15 @@ class Candidate:
         mine, theirs = self.facts, other.facts
         return _differ(mine.host, theirs.host) or _differ(mine.pid, theirs.pid)
 
+    def is_of_another_run(self, other: Candidate) -> bool:
+        """Whether our recorder has written both, in different processes: a trace, and what the job timed of itself."""
+        return _differ(self._recorded_pid, other._recorded_pid)
+
+    @property
+    def _recorded_pid(self) -> object:
+        ours = self.facts.metadata.get("stepscope")
+        return self.facts.pid if ours is None else ours.get("pid") if isinstance(ours, dict) else None
+
 
 class Job:
     """Recordings of one job; its name and what distinguishes it are known once all jobs are."""
@@ -177,6 +186,9 @@ class Job:
     def _is_recorded_with(self, one: Candidate) -> bool:
         timed, rank = one.format.timed, self._rank(one)
         of_rank = self._of_rank.get((rank, timed), [])
+        beside = [] if rank is None else self._of_rank.get((rank, not timed), [])
+        if beside and all(map(one.is_of_another_run, beside)):
+            return False
         if rank is not None and of_rank:
             # A job's own timing has several kinds, one of each at the same time.
             alike = [of for of in of_rank if timed or of.format is one.format]

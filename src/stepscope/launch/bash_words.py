@@ -1,4 +1,4 @@
-"""Words of a command line as bash reads them back, in a form that shellcheck has nothing to say about."""
+"""Quotes the words of a command line for bash, without warnings from shellcheck."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from collections.abc import Iterable
 
 _PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
 _TYPED_AS_QUOTES = re.compile("[\u00a0\u2018-\u201f\u2028\u2029]")
-"""Characters that bash takes as they are, and shellcheck for a slip of the keyboard."""
+"""Characters that bash takes literally and shellcheck for a typing error."""
 _RESERVED = re.compile("case|coproc|do|done|elif|else|esac|fi|for|function|if|in|select|then|time|until|while")
 
 
 def bash_word(word: str) -> str:
-    r"""One word, quoted where it must be.
+    r"""Quotes one word if necessary.
 
-    `shlex.quote` makes words that bash reads alike; shellcheck wonders about a `$` between single quotes
-    (SC2016) and about `'"'"'`.
+    `shlex.quote` is right for bash, but shellcheck warns about a `$` between single quotes (SC2016) and about `'"'"'`.
 
     >>> bash_word("it's $5")
     '"it\'s \\$5"'
@@ -32,15 +31,15 @@ def bash_word(word: str) -> str:
 
 
 def bash_words(words: Iterable[str]) -> str:
-    """A command line of these words."""
+    """Quotes a command line."""
     return " ".join(map(bash_word, words))
 
 
 def _escaped(letter: str) -> str:
-    """A letter inside `$'...'`, byte by byte where it is not ASCII: `\\u` depends on the locale."""
+    """Escapes a character for `$'...'`, byte by byte if it is not ASCII, because `\\u` depends on the locale."""
     if letter in "'\\":
         return f"\\{letter}"
     if letter.isascii() and letter.isprintable():
         return letter
-    # Three digits always: what follows may be a digit.
+    # Always three digits, because a digit may follow.
     return "".join(f"\\{byte:03o}" for byte in os.fsencode(letter))

@@ -1,8 +1,9 @@
-"""Becoming the command: this process goes on as what the user wanted to run, as if we had never been there."""
+"""Replaces this process by the command, as if StepScope had never run."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import sys
@@ -11,22 +12,28 @@ from pathlib import Path
 from typing import NoReturn
 
 from stepscope.floor.quoting import printable_lines
-from stepscope.launch.started import IGNORED_BY_PYTHON, NOT_EXECUTABLE, NOT_FOUND
+from stepscope.launch.started import IGNORED_BY_PYTHON, NOT_EXECUTABLE, NOT_FOUND, run_by_shell
 
 
 def become(command: Sequence[str]) -> NoReturn:
-    """Makes this process the command: same process, environment, files, and signals as a shell would start it with."""
+    """Replaces this process by the command: same process id, environment, files, and the signals that a shell gives."""
     for number in IGNORED_BY_PYTHON:  # and ignored signals stay ignored
         signal.signal(number, signal.SIG_DFL)
     try:
-        os.execvpe(command[0], list(command), original_environment())  # noqa: S606
+        try:
+            os.execvpe(command[0], list(command), original_environment())  # noqa: S606
+        except OSError as error:
+            if error.errno != errno.ENOEXEC:
+                raise
+            by_shell = run_by_shell(command)
+            os.execve(by_shell[0], by_shell, original_environment())  # noqa: S606
     except OSError as error:
         warn(f"{command[0]}: {error.strerror}")
         sys.exit(NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE)
 
 
 def original_environment() -> dict[str, str]:
-    """The environment that this process was started with: Python adds LC_CTYPE where the locale is C."""
+    """The environment with which this process was started, without the LC_CTYPE that Python adds in the C locale."""
     environment = dict(os.environ)
     try:
         given = Path("/proc/self/environ").read_bytes()
@@ -38,7 +45,7 @@ def original_environment() -> dict[str, str]:
 
 
 def warn(message: str, hint: str = "") -> None:
-    """One line on stderr, at once, where that can be written; the job goes on."""
+    """Writes one line to stderr at once, if possible; the job goes on."""
     more = f"; {hint}" if hint else ""
     text = f"stepscope launch: {printable_lines(message + more)}\n"
     with contextlib.suppress(OSError):

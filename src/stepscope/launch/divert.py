@@ -1,4 +1,4 @@
-"""Taking a tool's lines out of a command's standard output, and passing on all else as it comes."""
+"""Separates a tool's lines from a command's standard output, and passes on everything else immediately."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from typing import BinaryIO
 _STDOUT = 1
 _PIECE = 1 << 16
 _HOLD_S = 0.02
-"""How long the last bytes are held back where a line of the tool may start with them."""
+"""How long the last bytes are held back if a line of the tool may start with them."""
 _SILENCE_S = 1.0
-"""After which nothing more is expected of what the command left running with its output open."""
+"""Silence after which nothing more is expected from processes that the command left running with its output open."""
 
 
 class Sieve:
-    """Parts a stream into the lines of a tool and the rest, byte by byte the same.
+    """Splits a stream into the lines of a tool and the rest, unchanged.
 
-    A line of the tool starts with one of `prefixes`, wherever that stands, since the command may have written
-    half a line before, and it ends with its line end.
+    A line of the tool starts with one of `prefixes`, at any position, because the command may have written half a line
+    before it, and ends at the line end.
     """
 
     def __init__(self, prefixes: Sequence[bytes]) -> None:
@@ -35,11 +35,11 @@ class Sieve:
 
     @property
     def holds(self) -> bool:
-        """Whether bytes are held back, because a line of the tool may start with them."""
+        """Whether bytes are held back because a line of the tool may start with them."""
         return bool(self._held)
 
     def part(self, data: bytes) -> tuple[bytes, bytes]:
-        """The next bytes as those of the command and those of the tool."""
+        """Splits the next bytes into those of the command and those of the tool."""
         data, self._held = self._held + data, b""
         ours, theirs = [], []
         while data:
@@ -59,24 +59,24 @@ class Sieve:
         return b"".join(ours), b"".join(theirs)
 
     def let_go(self) -> bytes:
-        """What was held back, since nothing came that makes a line of the tool of it."""
+        """Returns the bytes held back, since they did not become a line of the tool."""
         held, self._held = self._held, b""
         return held
 
     def _possible(self, data: bytes) -> int:
-        """How many of the last bytes may be the start of a prefix."""
+        """The number of final bytes that may start a prefix."""
         return max(size for prefix in self._prefixes for size in range(len(prefix)) if data.endswith(prefix[:size]))
 
 
 class Diverted:
-    """A standard output for a command, whose tool's lines go into a file.
+    """A command's standard output that diverts the tool's lines into a file.
 
     Args:
-        prefixes: with what these lines start.
-        target: the file; made anew.
+        prefixes: the starts of these lines.
+        target: the file, which is overwritten.
 
     Raises:
-        OSError: the file cannot be made.
+        OSError: the file cannot be created.
     """
 
     def __init__(self, prefixes: Sequence[bytes], target: Path) -> None:
@@ -89,12 +89,12 @@ class Diverted:
         self._ended, self._end = os.pipe()
 
     def start(self) -> None:
-        """When the command has its descriptor."""
+        """Call once the command has its descriptor."""
         os.close(self.to)
         self._thread.start()
 
     def finish(self) -> None:
-        """When the command has ended: what it wrote is passed on, also by what it left running for a while."""
+        """Call when the command has ended: passes on its output and, for a while, that of processes it left running."""
         os.close(self._end)
         self._thread.join()
         with contextlib.suppress(OSError):  # a full disk, which some servers report only now
@@ -125,9 +125,9 @@ class Diverted:
         os.close(self._from)
 
     def _write(self, ours: bytes, theirs: bytes) -> bool:
-        """Whether our own output still takes what is written; if not, the command's must not either."""
+        """Writes both parts; returns False if our own output is closed, and the command's must be too."""
         if theirs:
-            with contextlib.suppress(OSError):  # a full disk costs the tool's lines, not the command's
+            with contextlib.suppress(OSError):  # a full disk may cost the tool's lines, not the command's
                 self._file.write(theirs)
         try:
             while ours:
@@ -138,7 +138,7 @@ class Diverted:
 
 
 def _terminal() -> tuple[int, int]:
-    """A terminal of the same size that changes nothing that is written to it: what reads from it, and itself."""
+    """Opens a pseudo-terminal of the same size that changes no output; returns the reading end and the terminal."""
     reading, writing = os.openpty()
     tty.setraw(writing)
     with contextlib.suppress(OSError):

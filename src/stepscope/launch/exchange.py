@@ -1,7 +1,7 @@
-"""The folder through which a supervisor and its starter speak, and what is handed over there.
+"""The folder in which a supervisor and its starter exchange data.
 
-Its file `TOLD` is locked as long as the supervisor lives, so that the next launch knows which folders
-nobody needs any more: those of supervisors that were killed.
+Its file `TOLD` is locked as long as the supervisor lives. By that the next launch recognises the folders of killed
+supervisors and removes them.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from stepscope.launch import started
 
 _PREFIX = "stepscope-launch-"
 _YOUNG_S = 60.0
-"""A folder that is younger may be one that is being made."""
+"""A younger folder may still be in use by its creator."""
 
 
 class Exchange:
     """One supervisor's folder.
 
     Attributes:
-        folder: where it is.
-        told: the file that the starter writes into, open.
+        folder: its path.
+        told: the file into which the starter writes, open.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: it cannot be created.
     """
 
     def __init__(self) -> None:
@@ -47,8 +47,8 @@ class Exchange:
         self._listener: socket.socket | None = None
 
     def hand_over_outputs(self) -> None:
-        """Gives this process's own standard output and error to whoever asks here: tools take them for
-        themselves. Where that cannot be, the command has those that the tool gives it."""
+        """Offers this process's own standard output and error to the starter, because tools redirect them. If that
+        fails, the command uses those that the tool gives it."""
         with contextlib.suppress(OSError):
             listener = socket.socket(socket.AF_UNIX)
             with started.opened_folder(self.folder) as near:
@@ -58,7 +58,7 @@ class Exchange:
             threading.Thread(target=_hand_over, args=(listener,), daemon=True).start()
 
     def close(self) -> None:
-        """Removes it."""
+        """Removes the folder."""
         if self._listener is not None:
             with contextlib.suppress(OSError):
                 self._listener.shutdown(socket.SHUT_RDWR)
@@ -78,7 +78,7 @@ def _hand_over(listener: socket.socket) -> None:
 
 
 def _left_behind() -> Iterator[Path]:
-    """This user's folders whose supervisor is gone."""
+    """This user's folders without a living supervisor."""
     oldest = time.time() - _YOUNG_S
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):
@@ -89,7 +89,7 @@ def _left_behind() -> Iterator[Path]:
 
 
 def _is_locked(path: Path) -> bool:
-    """Whether another process holds the lock of a file; one that is not there has none."""
+    """Whether another process has locked a file; False if it does not exist."""
     try:
         file = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
     except FileNotFoundError:

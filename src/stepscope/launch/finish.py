@@ -1,4 +1,4 @@
-"""Raw results that a tool left on a compute node, finished where that takes nobody's time."""
+"""Finishes raw results that a tool left on a compute node, outside of the job."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class RawResult:
     words: Sequence[str]
 
     def finish(self) -> None:
-        """Runs the tool, whose output goes where ours does.
+        """Runs the tool; its output goes where ours does.
 
         Raises:
             StepScopeError: the tool failed.
@@ -50,7 +50,7 @@ class RawResult:
 
 
 def raw_results(folder: Path) -> Iterator[RawResult]:
-    """The raw results in a folder, by name, with what finishes each.
+    """Finds the raw results in a folder, by name, and the commands that finish them.
 
     Raises:
         StepScopeError: there are none, or their tool is not on the PATH.

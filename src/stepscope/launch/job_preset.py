@@ -1,4 +1,4 @@
-"""How jobs are submitted at one place, as data: scheduler, header, launcher, container; one TOML file each."""
+"""How jobs are submitted at a site: scheduler, header, launcher and container, in one TOML file per site."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from stepscope.floor.errors import UsageError
 
 SCHEDULERS = {"pbs": "qsub", "slurm": "sbatch"}
-"""Schedulers, each with the command that takes a script of it."""
+"""Schedulers, with the commands that submit a script."""
 
 _FOLDER = "job_presets"
 
@@ -26,24 +26,24 @@ ERRORS = {
 
 @dataclass(frozen=True, slots=True)
 class JobPreset:
-    """One place's way to submit jobs. Texts in braces are filled in; what is unknown drops its line, or the
-    part between brackets around it.
+    """How jobs are submitted at one site. Words in braces are filled in; an unknown one drops its line, or the part in
+    brackets around it.
 
     Args:
         scheduler: a key of `SCHEDULERS`.
-        about: one line.
+        about: a description in one line.
         directives: header lines for the scheduler.
-        launcher: starts all ranks; words as bash reads them.
-        one_rank: starts one, for the check before the run.
-        required: words that the scheduler refuses the job without, each with what stands there until it is given.
-        walltime, queue, tmpdir: what is taken where nothing is given; `tmpdir` lies in the folder of profiles.
-        gpus_per_node: GPUs of a node; None takes one for each rank.
-        cpus_per_node, cpus_per_rank: cores, shared evenly by the ranks of a node, or those of each rank.
+        launcher: starts all ranks; quoted for bash.
+        one_rank: starts one rank, for the check before the run.
+        required: words without which the scheduler refuses the job, with their placeholders.
+        walltime, queue, tmpdir: defaults; `tmpdir` is inside the folder of profiles.
+        gpus_per_node: GPUs of a node; None means one per rank.
+        cpus_per_node, cpus_per_rank: cores of a node, shared evenly by its ranks, or cores of each rank.
         setup: lines before everything else: modules, environments.
-        container_setup: further ones where a container image is given.
+        container_setup: more such lines for jobs with a container image.
         before: lines between these and the run.
-        container: runs a program in an image; words as bash reads them.
-        images: folder of an image that is given by its name alone, as bash reads it.
+        container: runs a program in an image; quoted for bash.
+        images: folder of images given by name alone, quoted for bash.
     """
 
     scheduler: str
@@ -66,7 +66,7 @@ class JobPreset:
 
 
 def preset_names(scheduler: str | None = None) -> tuple[str, ...]:
-    """Names of the presets that StepScope brings along, or of those for one scheduler."""
+    """Names of the presets that come with StepScope, or of those for one scheduler."""
     folder = resources.files("stepscope.launch") / _FOLDER
     names = sorted(one.name.removesuffix(".toml") for one in folder.iterdir() if one.name.endswith(".toml"))
     if scheduler is None:
@@ -75,10 +75,10 @@ def preset_names(scheduler: str | None = None) -> tuple[str, ...]:
 
 
 def find_preset(name: str) -> JobPreset:
-    """A preset by its name, or by the path of a TOML file.
+    """Finds a preset by its name or by the path of a TOML file.
 
     Raises:
-        UsageError: there is none, or its file cannot be used.
+        UsageError: it does not exist, or its file is invalid.
     """
     if name.endswith(".toml"):
         try:
@@ -116,7 +116,7 @@ def _read(text: str, where: str) -> JobPreset:
 
 
 def _checked(value: Any, kind: str, where: str) -> Any:
-    """A value of the kind that the field has; lists become tuples."""
+    """Checks that a value has the kind of its field; lists become tuples."""
     if kind.startswith("tuple"):
         if isinstance(value, list) and all(_is_line(one) for one in value):
             return tuple(value)

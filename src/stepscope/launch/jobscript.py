@@ -1,4 +1,4 @@
-"""The script of a batch job that starts every rank through `stepscope launch`."""
+"""Makes a batch job script that starts every rank through `stepscope launch`."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ ERRORS = {
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What a job is to run, and what it asks for; None where nothing was given.
+    """What a job runs and requests; None where nothing was given.
 
     Args:
-        nodes, ranks_per_node: its size.
+        nodes, ranks_per_node: the job's size.
         tool: the profiler, which must be found where the ranks run.
         launch: options of `stepscope launch`.
         command: the program and its arguments.
-        finalize: whether what the tool writes is finished after the run.
-        profiles: folder for what the profiler writes, from where the job was submitted.
+        finalize: whether the tool's raw results are finished after the run.
+        profiles: folder for the profiler's files, relative to where the job was submitted.
         account, queue, walltime: the scheduler's words.
-        gpus_per_node: 0 asks for none.
+        gpus_per_node: 0 requests none.
         cpus_per_rank: cores.
-        tmpdir: folder for temporary files, from where the job was submitted.
-        container: image that the ranks run in.
-        binds: what is mounted in it, as its runtime writes that.
-        directives: further header lines, without the scheduler's mark.
-        setup: further lines before the run.
+        tmpdir: folder for temporary files, relative to where the job was submitted.
+        container: the image in which the ranks run.
+        binds: mounts, in the syntax of the container's runtime.
+        directives: more header lines, without the scheduler's mark.
+        setup: more lines before the run.
         made_by: the command line that made the script.
     """
 
@@ -66,15 +66,15 @@ class Job:
 
 
 def not_given(preset: JobPreset, job: Job) -> dict[str, str]:
-    """Words that the scheduler refuses the job without and that were not given: name to what stands there."""
+    """Required words that were not given, with their placeholders."""
     return {name: text for name, text in preset.required.items() if getattr(job, name) is None}
 
 
 def jobscript(preset: JobPreset, job: Job) -> str:
-    """The script.
+    """Makes the script.
 
     Raises:
-        UsageError: what was given cannot stand in a line for the scheduler.
+        UsageError: a value cannot be written into a scheduler line.
     """
     mark = "#PBS" if preset.scheduler == "pbs" else "#SBATCH"
     words = _fields(preset, job)
@@ -99,7 +99,7 @@ def jobscript(preset: JobPreset, job: Job) -> str:
     launch = f'stepscope launch {bash_words(job.launch)} -o "$PROFILES" --'
     run = _continued(*_filled(preset.launcher, words), *inside, launch, bash_words(job.command))
     if job.finalize:
-        # What was recorded is finished whatever came of the run.
+        # Recorded data is finished even if the run failed.
         finish = _continued(*inside, 'stepscope launch --finalize "$PROFILES"')
         lines += ["status=0", *run[:-1], f"{run[-1]} || status=$?", *finish, 'exit "$status"']
     else:
@@ -108,7 +108,7 @@ def jobscript(preset: JobPreset, job: Job) -> str:
 
 
 def _fields(preset: JobPreset, job: Job) -> dict[str, str | None]:
-    """What stands in the places of a preset; None for what is not known or not asked for."""
+    """The values of a preset's words in braces; None for what is unknown or not requested."""
     gpus = job.gpus_per_node
     if gpus is None:
         gpus = preset.gpus_per_node or job.ranks_per_node
@@ -135,7 +135,7 @@ def _fields(preset: JobPreset, job: Job) -> dict[str, str | None]:
 
 
 def _filled(texts: Iterable[str], words: Mapping[str, str | None]) -> list[str]:
-    """Texts with their places filled in; without those, or the parts, whose words are not known."""
+    """Fills in texts, dropping lines or parts with unknown words."""
 
     def known(text: str) -> bool:
         return all(words.get(name) is not None for name in _FIELD.findall(text))
@@ -161,12 +161,12 @@ def _folders(preset: JobPreset, job: Job) -> list[str]:
 
 
 def _from_here(path: str) -> str:
-    """A path as bash reads it, from where the job was submitted."""
+    """A path for bash, relative to where the job was submitted."""
     return bash_word(path) if path.startswith("/") else f'"$PWD"/{bash_word(path)}'
 
 
 def _container(preset: JobPreset, job: Job) -> list[str]:
-    """The words before a program that runs in the image, with the folder of the job; none without an image."""
+    """The words before a program that runs in the image, with the job's folder; none without an image."""
     if job.container is None:
         return []
     mounts = "".join(f" --bind {bash_word(bind)}" for bind in job.binds)

@@ -1,4 +1,4 @@
-"""The command line of a tool: its executable, its arguments, the command, and the variables that are set."""
+"""Makes the command line of a tool: executable, arguments, command, and environment variables."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ ERRORS = {
 }
 
 _VALUED = frozenset({"-W", "-X", "--check-hash-based-pycs"})
-"""Python's options whose value is a word of its own."""
+"""Python options whose value is a separate word."""
 _OPTION = re.compile(r"-[bBdEiIOPqRsSuvVx]+|-[WX].*|--[a-z-]+(?:=.*)?")
-"""Options of Python itself; `-c`, `-m` and `-` are none of them, `-um` neither."""
+"""Options of Python itself, but not `-c`, `-m`, `-` or `-um`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,30 +35,30 @@ class Line:
 
     Args:
         words: the executable and its arguments.
-        environment: variables that are set for it, beside those that are there.
+        environment: variables set in addition to the existing ones.
     """
 
     words: tuple[str, ...]
     environment: Mapping[str, str]
 
     def typed(self) -> str:
-        """As it can be pasted into a shell."""
+        """The line as it can be pasted into a shell."""
         variables = [f"{name}={value}" for name, value in self.environment.items()]
         return shlex.join([*(["env", *variables] if variables else ()), *self.words])
 
 
 def script_line(command: Sequence[str], record: Sequence[str]) -> list[str]:
-    """The command's script under `stepscope record` with these options, by the Python that runs StepScope.
+    """Runs the command's script under `stepscope record` with these options, with the Python that runs StepScope.
 
     Raises:
-        UsageError: the command starts no Python script, or with a Python without StepScope.
+        UsageError: the command does not start a Python script, or uses a Python without StepScope.
     """
     options, script = _taken_apart(command)
     return [sys.executable, *options, "-m", "stepscope", "record", *record, "--", *script]
 
 
 def _taken_apart(command: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-    """The options of Python itself; the script, or `-m` and a module, and its arguments."""
+    """Splits off the options of Python itself; then come the script, or `-m` and a module, and its arguments."""
     if not _is_our_python(command[0]):
         raise _no_script(command, f"{command[0]} is not the Python that runs StepScope, {sys.executable}")
     at = 1
@@ -71,12 +71,12 @@ def _taken_apart(command: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
 
 
 def _is_our_python(name: str) -> bool:
-    """Whether a name starts the Python that runs us: the same file, in the same environment."""
+    """Whether a name starts the Python that runs us: the same file in the same environment."""
     found = shutil.which(name)
     if found is None or not Path(found).name.startswith("python"):
         return False
     same = os.path.realpath(found) == os.path.realpath(sys.executable)
-    # Two virtual environments link to one Python, and which of them it is hangs on the link's place.
+    # Two virtual environments link to one Python; the link's place decides which one is used.
     return same and (Path(found).parent.resolve() == Path(sys.executable).parent.resolve())
 
 
@@ -89,10 +89,10 @@ def _no_script(command: Sequence[str], why: str) -> UsageError:
 
 
 def recorded_command(tool: Tool, request: Request, command: Sequence[str], folder: Path) -> list[str]:
-    """The command as it runs: under `stepscope record` where that records it or marks its steps.
+    """The command as it will run: under `stepscope record` if that records it or marks its steps.
 
     Raises:
-        UsageError: that needs a Python script, and the command starts none.
+        UsageError: that needs a Python script, and the command does not start one.
     """
     if tool.way == "record":
         return script_line(command, [*tool.arguments(request), "--out", str(folder), *request.options])
@@ -104,12 +104,12 @@ def recorded_command(tool: Tool, request: Request, command: Sequence[str], folde
 
 
 def capture_of(tool: Tool, asked: str | None, *, has_nvidia: bool) -> str:
-    """How a command is to start and stop the tool: as asked, else by the best way that works here.
+    """Chooses how a command starts and stops the tool: as requested, else the best way that works here.
 
     cudaProfilerStart needs a driver; an NVTX range does not.
 
     Raises:
-        UsageError: the tool cannot be started and stopped so.
+        UsageError: the tool cannot be started and stopped like that.
     """
     if not tool.captures:
         raise tool.refusal("cannot be started and stopped by a command", "leave --steps and --capture out")
@@ -123,10 +123,10 @@ def capture_of(tool: Tool, asked: str | None, *, has_nvidia: bool) -> str:
 
 
 def tool_line(tool: Tool, executable: str, request: Request, command: Sequence[str]) -> Line:
-    """The line that runs `command` with the tool.
+    """Makes the line that runs `command` with the tool.
 
     Raises:
-        UsageError: the tool cannot do what was asked.
+        UsageError: the tool cannot do what was requested.
     """
     tool.check(request)
     environment = tool.environment(request)

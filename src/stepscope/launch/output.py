@@ -1,5 +1,5 @@
-"""Where a process's output goes: a name that no other process, and no earlier run, has; and what a tool has left there:
-its files, each checked, and what is said where one is missing.
+"""Names each process's output uniquely among processes and earlier runs; afterwards checks the tool's files and reports
+missing ones.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _JOBS = (
     ("JOB_ID",),
     ("TORCHELASTIC_RUN_ID",),
 )
-"""Variables in which batch systems number a job and its steps; the first that is set names the job."""
+"""Variables in which batch systems number a job and its steps; the first one that is set names the job."""
 _ODD = re.compile(r"[^A-Za-z0-9.-]+")
 _LONGEST = 40
 
 
 def job_name(environment: Mapping[str, str]) -> str:
-    """The job's number and its step's, as a file name can hold it; empty where no batch system says any.
+    """The numbers of the job and its step, safe for a file name; empty without a batch system.
 
     >>> job_name({"SLURM_JOB_ID": "4711", "SLURM_STEP_ID": "0"})
     '4711.0'
@@ -44,19 +44,19 @@ def job_name(environment: Mapping[str, str]) -> str:
 
 
 def stem_name(process: Process, environment: Mapping[str, str]) -> str:
-    """`rank3.node07.4711.0`: the rank, its node and its job, as readers of such files understand the rank."""
+    """`rank3.node07.4711.0`: the rank, its node and its job; readers of such files understand the rank."""
     job = job_name(environment)
     return f"rank{process.rank}.{process.host}" + (f".{job}" if job else "")
 
 
 @contextmanager
 def own_stem(folder: Path, name: str) -> Iterator[Path]:
-    """Gives a stem in `folder` that nothing has: the name, or with `-2` and so on behind it.
+    """Reserves an unused stem in `folder`: the name, or the name with `-2` and so on.
 
-    While the block runs, a hidden file keeps the name from others, who may share the folder from other nodes.
+    A hidden file reserves the name inside the block, because other nodes may share the folder.
 
     Raises:
-        OSError: the folder cannot be made or written.
+        OSError: the folder cannot be created or written.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for number in count(1):
@@ -76,17 +76,17 @@ def own_stem(folder: Path, name: str) -> Iterator[Path]:
 
 
 def is_taken(stem: Path) -> bool:
-    """Whether something has this stem, with whatever ending."""
+    """Whether a file with this stem and any ending exists."""
     return any(entry.name == stem.name or entry.name.startswith(f"{stem.name}.") for entry in os.scandir(stem.parent))
 
 
 def outcome(
     tool: Tool, executable: str, request: Request, *, ended: str, lasted_s: float
 ) -> tuple[tuple[Path, ...], list[str]]:
-    """The files that the tool has written of one process, and what is wrong with them, in words.
+    """Returns the tool's files of one process, and what is wrong with them, in words.
 
     Args:
-        ended: how the tool ended, in words; empty where all was well.
+        ended: how the tool ended, in words; empty if all was well.
         lasted_s: how long the command ran.
     """
     files: list[Path] = []
@@ -106,7 +106,7 @@ def outcome(
 
 
 def _cause(tool: Tool, request: Request, ended: str, lasted_s: float) -> str:
-    """Why there is no file, as far as one knows."""
+    """The probable reason why there is no file."""
     if ended:
         return f"it {ended}; what it says stands above"
     if request.delay_s is not None and lasted_s < request.delay_s:

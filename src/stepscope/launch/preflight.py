@@ -1,4 +1,4 @@
-"""What would keep a tool from recording on this node, found out before the command starts."""
+"""Finds what would keep a tool from recording on this node, before the command starts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ERRORS = {
 }
 
 SPACE_WANTED = 1 << 30
-"""Bytes that should be free where reports and their temporary files go: those of a few steps take less."""
+"""Bytes that should be free for reports and their temporary files: those of a few steps take less."""
 _VERSION = re.compile(r"\b(\d+)\.(\d+)(?:\.(\d+))?")
 _LONGEST_ANSWER_S = 60
 _PARANOID_SAMPLING = 2
@@ -33,11 +33,12 @@ Severity = Literal["note", "warning", "failure"]
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something that keeps a tool from recording, or may.
+    """A reason why a tool cannot record, or may not.
 
     Args:
-        severity: `failure`: it will record nothing; `warning`: it will probably lack something; `note`: worth knowing.
-        what: in one line.
+        severity: `failure`: it will record nothing; `warning`: something will probably be missing; `note`: worth
+            knowing.
+        what: the reason in one line.
         cure: what to do, in one line.
     """
 
@@ -48,7 +49,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """Where this node says what is allowed, and in which environment the command would run."""
+    """Where this node states what is allowed, and the environment in which the command would run."""
 
     environment: Mapping[str, str]
     proc: Path = Path("/proc")
@@ -61,7 +62,7 @@ class Node:
 
     @property
     def temporary(self) -> Path:
-        """The folder for temporary files, as programs in other languages find it."""
+        """The folder for temporary files, as programs in other languages choose it."""
         return Path(self.environment.get("TMPDIR") or "/tmp")  # noqa: S108 - it is only looked at
 
 
@@ -71,10 +72,10 @@ def this_node() -> Node:
 
 
 def executable_of(tool: Tool) -> str:
-    """The tool's executable on the PATH; empty for a tool that needs none.
+    """Finds the tool's executable on the PATH; empty for a tool that needs none.
 
     Raises:
-        StepScopeError: there is none.
+        StepScopeError: it is not there.
     """
     for name in tool.executables:
         if found := shutil.which(name):
@@ -90,7 +91,7 @@ def executable_of(tool: Tool) -> str:
 
 
 def version_of(tool: Tool, executable: str) -> tuple[int, ...]:
-    """The version that the tool prints; empty where it prints none."""
+    """The version that the tool prints; empty if it prints none."""
     if not executable:
         return ()
     try:
@@ -117,14 +118,14 @@ def problems(
     wanted: str | None = None,
     together: int = 1,
 ) -> list[Problem]:
-    """What keeps a tool that was found from recording, or may, the worst first.
+    """Finds what keeps an installed tool from recording, or may, the worst first.
 
     Args:
-        wanted: the set that is asked for; None for none.
-        together: how many processes of this node run under the tool.
-        version: of the tool; empty where it is not known.
-        folder: where its files are to go.
-        command: what is to run; empty where that is not known.
+        wanted: the requested set; None for none.
+        together: the number of this node's processes that run under the tool.
+        version: the tool's version; empty if it is unknown.
+        folder: the folder for its files.
+        command: the command; empty if it is unknown.
     """
     found = [*_too_old(tool, version), *_output(folder)]
     for need in sorted(tool.needs | tool.set_needs.get(wanted or "", frozenset())):
@@ -153,12 +154,12 @@ def _too_old(tool: Tool, version: tuple[int, ...]) -> Iterator[Problem]:
 
 
 def dotted(version: tuple[int, ...]) -> str:
-    """A version as it is written."""
+    """Formats a version."""
     return ".".join(map(str, version))
 
 
 def _output(folder: Path) -> Iterator[Problem]:
-    # It would be made in the nearest above it that exists.
+    # It would be created in its nearest existing parent.
     place = next((one for one in (folder, *folder.parents) if one.exists()), Path("/"))
     if not os.access(place, os.W_OK | os.X_OK):
         yield Problem("failure", f"{place} cannot be written", "name another folder with -o")
@@ -176,7 +177,7 @@ def _temporary_space(node: Node, _command: tuple[str, ...]) -> Iterator[Problem]
 
 
 def lacks_space(folder: Path) -> str:
-    """Why temporary files should not go into this folder; empty where they can."""
+    """Why temporary files should not go into this folder; empty if they can."""
     if not folder.is_dir():
         return "does not exist"
     if not os.access(folder, os.W_OK | os.X_OK):
@@ -214,7 +215,7 @@ def _perf_events(node: Node, _command: tuple[str, ...]) -> Iterator[Problem]:
 
 
 def _hardware_events(node: Node, command: tuple[str, ...]) -> Iterator[Problem]:
-    """Intel's guide: VTune counts by a driver of its own, or, where that is not loaded, through perf."""
+    """Intel's guide: VTune counts with its own driver, or through perf if that is not loaded."""
     try:
         modules = (node.proc / "modules").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -230,7 +231,7 @@ def _hardware_events(node: Node, command: tuple[str, ...]) -> Iterator[Problem]:
 
 
 def _ptrace_scope(node: Node) -> int:
-    """How far processes may look into others: 0 into all of their user's, 1 into those below, 2 as administrators."""
+    """Which processes may be traced: 0 all of the user's, 1 only descendants, 2 only by administrators."""
     try:
         return int((node.proc / "sys/kernel/yama/ptrace_scope").read_text(encoding="ascii"))
     except (OSError, ValueError):
@@ -247,7 +248,7 @@ def _ptrace(node: Node, _command: tuple[str, ...]) -> Iterator[Problem]:
 
 
 def _ptrace_any(node: Node, _command: tuple[str, ...]) -> Iterator[Problem]:
-    """VTune's own words: "To enable profiling, please set /proc/sys/kernel/yama/ptrace_scope to 0."."""
+    """Quotes VTune: "To enable profiling, please set /proc/sys/kernel/yama/ptrace_scope to 0."."""
     if (scope := _ptrace_scope(node)) > (2 if node.is_root else 0):
         yield Problem(
             "warning",
@@ -258,7 +259,7 @@ def _ptrace_any(node: Node, _command: tuple[str, ...]) -> Iterator[Problem]:
 
 
 def _ncu_lock(node: Node, _command: tuple[str, ...]) -> Iterator[Problem]:
-    """Nsight Compute's Profiling Guide, FAQ: the file stays behind for the next user of the node."""
+    """From Nsight Compute's Profiling Guide, FAQ: the file stays behind for the next user of the node."""
     names = (node.environment.get(name) for name in ("TMPDIR", "TMP", "TEMP", "TEMPDIR"))
     lock = Path(next(filter(None, names), "/tmp")) / "nsight-compute-lock"  # noqa: S108 - it is only looked at
     if lock.exists() and not os.access(lock, os.W_OK):
@@ -278,7 +279,7 @@ _OTHERS = {
     "SGLANG_TORCH_PROFILER_DIR": "SGLang may start torch's profiler (SGLANG_TORCH_PROFILER_DIR)",
     "TLLM_TORCH_PROFILE_TRACE": "TensorRT-LLM may start torch's profiler (TLLM_TORCH_PROFILE_TRACE)",
 }
-"""Variables by which another user of CUPTI is known, which takes one at a time."""
+"""Variables that reveal another user of CUPTI, which allows one at a time."""
 
 
 def _one_cupti(node: Node, command: tuple[str, ...]) -> Iterator[Problem]:
@@ -293,7 +294,7 @@ def _one_cupti(node: Node, command: tuple[str, ...]) -> Iterator[Problem]:
 
 
 def _profiles(script: Path) -> bool:
-    """Whether a script names torch's profiler outside of its comments."""
+    """Whether a script mentions torch's profiler outside of its comments."""
     try:
         with script.open("rb") as file:
             text = file.read(_LONGEST_SCRIPT)

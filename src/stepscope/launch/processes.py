@@ -1,4 +1,4 @@
-"""The processes below this one: adopting those whose parents ended, finding them, ending them."""
+"""Adopts orphaned processes below this one, finds them, and ends them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pathlib import Path
 
 _PR_SET_CHILD_SUBREAPER = 36
 _AFTER_NAME = {"state": 0, "ppid": 1, "started": 19}
-"""Places in /proc/PID/stat, counted behind the name."""
+"""Indices of fields in /proc/PID/stat after the name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A process, by what /proc says; `started` in ticks since the machine started."""
+    """A process as described by /proc; `started` is in ticks since boot."""
 
     pid: int
     parent: int
@@ -27,9 +27,9 @@ class Found:
 
 
 def adopt(*, on: bool) -> None:
-    """From now on, processes below this one whose parents end become its children, or no longer.
+    """Makes orphaned descendants children of this process from now on, or stops that.
 
-    A tool whose first process ends may leave daemons and the command, and only a parent is told how they end.
+    A tool whose first process ends may leave daemons and the command behind, and only a parent learns how they end.
     """
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
@@ -37,7 +37,7 @@ def adopt(*, on: bool) -> None:
 
 
 def process(pid: int) -> Found | None:
-    """A process that runs; None where there is none, or it has ended and nobody has asked how."""
+    """Returns a process; None if it does not exist, or is a zombie."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
         rest = text[text.rindex(")") + 1 :].split()
@@ -49,12 +49,12 @@ def process(pid: int) -> Found | None:
 
 
 def now_in_ticks() -> int:
-    """Now, as `Found.started` counts."""
+    """The present time in the units of `Found.started`."""
     return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
 
 
 def below(*roots: int) -> list[Found]:
-    """All processes below these, parents before children."""
+    """All descendants of these, parents before children."""
     try:
         numbers = [int(one.name) for one in Path("/proc").iterdir() if one.name.isdecimal()]
     except OSError:
@@ -70,7 +70,7 @@ def below(*roots: int) -> list[Found]:
 
 
 def send(processes: Iterable[Found], what: signal.Signals) -> None:
-    """Sends a signal to each that is still the same process."""
+    """Sends a signal to each process that still exists."""
     for one in processes:
         now = process(one.pid)
         if now is not None and now.started == one.started:

@@ -1,4 +1,4 @@
-"""`stepscope launch` in one process of a job: the command alone, or under a tool."""
+"""Runs `stepscope launch` in one process of a job: the command alone, or under a tool."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from stepscope.launch.supervise import Ended, Supervisor
 from stepscope.launch.tool import Request, Tool
 
 LONGEST_END_S = 600.0
-"""That a tool may take to write its files after the command has ended."""
+"""Time that a tool may take to write its files after the command has ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What `stepscope launch` was asked, the same in every process of the job.
+    """The request to `stepscope launch`, the same in every process of the job.
 
     Args:
         command: what the user runs.
-        wish: what the tool is to record, with the folder for the output as stem and no version yet. Its `capture`
-            may be `auto` for the best signal; with steps and None it is the best too.
-        ranks: which processes are profiled; None for all.
-        longest_end_s: how long the tool may take to write its files after the command has ended.
+        wish: what the tool is to record, with the output folder as stem and without a version. Its `capture` may be
+            `auto` for the best signal; with steps, None also means the best.
+        ranks: the ranks to profile; None for all.
+        longest_end_s: time that the tool may take to write its files after the command has ended.
     """
 
     tool: Tool
@@ -46,11 +46,11 @@ class Asked:
 
     @property
     def folder(self) -> Path:
-        """Where the output goes."""
+        """The folder for the output."""
         return self.wish.stem
 
     def request(self, stem: Path, version: tuple[int, ...] = ()) -> Request:
-        """What this asks of the tool in one process."""
+        """The request to the tool in one process."""
         capture, wish = None, self.wish
         if self.tool.way != "record" and (wish.steps or wish.capture):
             asked = None if wish.capture == "auto" else wish.capture
@@ -58,19 +58,19 @@ class Asked:
         return replace(wish, stem=stem, version=version, capture=capture)
 
     def recorded(self, request: Request) -> list[str]:
-        """The command as a chosen process runs it, under `stepscope record` where that marks its steps."""
+        """The command of a chosen process, under `stepscope record` if that marks its steps."""
         return recorded_command(self.tool, request, self.command, self.folder)
 
 
 @dataclass(frozen=True, slots=True)
 class Launched:
-    """What came of it in a process that was chosen.
+    """The result in a chosen process.
 
     Args:
         status: the command's wait status.
         files: what the tool wrote, complete.
-        speaks: this is the lowest of the chosen ranks, which reports for all.
-        was_told_to_end: a signal asked the job to end.
+        speaks: whether this is the lowest chosen rank, which reports for all.
+        was_told_to_end: whether a signal told the job to end.
     """
 
     status: int
@@ -83,7 +83,7 @@ def dry_line(asked: Asked) -> str:
     """The line that this process would run, as it can be pasted into a shell.
 
     Raises:
-        StepScopeError: whether it is chosen cannot be told, or it cannot be run so.
+        StepScopeError: it is unknown whether the process is chosen, or it cannot be run like that.
     """
     process = process_from(os.environ)
     if not chosen(asked.ranks, process):
@@ -98,16 +98,16 @@ def dry_line(asked: Asked) -> str:
     if asked.tool.way == "record":
         return Line(tuple(command), {}).typed()
     line = tool_line(asked.tool, executable, request, command).typed()
-    # Most tools do not make it: nsys then leaves the report in /tmp.
+    # Most tools do not create it: nsys then leaves the report in /tmp.
     is_there = asked.tool.way != "around" or asked.folder.is_dir()
     return line if is_there else f"mkdir -p {shlex.quote(str(asked.folder))} && {line}"
 
 
 def about_process(ranks: str | None) -> str:
-    """What is known of this process, and whether it is chosen, in one line.
+    """Describes this process, and whether it is chosen, in one line.
 
     Raises:
-        StepScopeError: it cannot be told.
+        StepScopeError: that is unknown.
     """
     process = process_from(os.environ)
     numbers = [f"rank {process.rank} of {process.world_size}"]
@@ -122,12 +122,12 @@ def about_process(ranks: str | None) -> str:
 
 
 def launch(asked: Asked) -> Launched:  # noqa: RET503 - `become` does not return
-    """Runs the command under the tool, where this process is chosen.
+    """Runs the command under the tool if this process is chosen.
 
-    Where it is not chosen, or cannot be profiled, it becomes the command and does not return.
+    A process that is not chosen, or cannot be profiled, becomes the command and does not return.
     """
     if shutil.which(asked.command[0]) is None:
-        become(asked.command)  # as a shell would report it
+        become(asked.command)  # reports errors as a shell would
     process = process_from(os.environ)
     try:
         if not chosen(asked.ranks, process):
@@ -154,7 +154,7 @@ def launch(asked: Asked) -> Launched:  # noqa: RET503 - `become` does not return
 
 def _warn_of_nobody(ranks: str | None, process: Process) -> None:
     size = process.world_size
-    # A launcher that says a rank and no size leaves 1 to rank 0.
+    # With a launcher that gives a rank but no size, rank 0 gets the size 1, which may be wrong.
     known = size > 1 or process.rule == "single"
     if process.rank == 0 and known and names_nobody(ranks, size):
         last = "only rank 0" if size == 1 else f"ranks 0 to {size - 1}"
@@ -162,7 +162,7 @@ def _warn_of_nobody(ranks: str | None, process: Process) -> None:
 
 
 def _profiled(asked: Asked, process: Process, stem: Path) -> Launched | None:
-    """Runs the command under the tool; None where it was not started, and no tool starts it any more."""
+    """Runs the command under the tool; None if it was not started and the tool can no longer start it."""
     tool = asked.tool
     executable = executable_of(tool)
     version = version_of(tool, executable)
@@ -181,7 +181,7 @@ def _profiled(asked: Asked, process: Process, stem: Path) -> Launched | None:
     started_s = time.monotonic()
     ended = _run(asked, process, executable, request)
     if not ended.was_started and ended.told_to_end is None and not ended.gave_up:
-        # Many that start at once on a node get into each other's way: nsys, by its semaphores.
+        # Many that start at once on a node disturb each other: nsys through its semaphores.
         warn(f"rank {process.rank}: {tool.name} {ended.tool or 'ended'} at its start, and is started again")
         ended = _run(asked, process, executable, request)
     if not ended.was_started:
@@ -198,7 +198,7 @@ def _profiled(asked: Asked, process: Process, stem: Path) -> Launched | None:
     try:
         files, wrong = outcome(tool, executable, request, ended=ended.tool, lasted_s=lasted_s)
     except (Exception, KeyboardInterrupt) as error:
-        # The command has ended: nothing that we still do may start it again, or change its exit code.
+        # The command has ended: nothing below may start it again or change its exit code.
         why = f"{type(error).__name__}: {error}"
         files, wrong = (), [f"what {tool.name} wrote could not be checked: {why}"]
     for words in wrong:
@@ -229,7 +229,7 @@ def _environment(line: Line, variables: Mapping[str, str]) -> dict[str, str]:
 
 @contextmanager
 def _temporary(tool: Tool, stem: Path) -> Iterator[dict[str, str]]:
-    """Gives the variable that names a folder for temporary files, where the node's own will not do."""
+    """Sets the variable for a temporary folder if the node's own is unsuitable."""
     if "temporary-space" not in tool.needs or not lacks_space(this_node().temporary):
         yield {}
         return
@@ -242,8 +242,8 @@ def _temporary(tool: Tool, stem: Path) -> Iterator[dict[str, str]]:
 
 
 def _chosen_here(ranks: str | None, process: Process) -> int:
-    """How many processes of this node are chosen, as far as they can be told; asked by the first of them, and 1
-    for the others, who need not repeat what it says."""
+    """The known number of chosen processes on this node. Only the first of them counts; the others get 1, so that they
+    do not repeat its messages."""
     if process.local_rank is None or not process.local_world_size:
         return 1
     first = process.rank - process.local_rank
@@ -256,7 +256,8 @@ def _chosen_here(ranks: str | None, process: Process) -> int:
 
 
 def _is_lowest(ranks: str | None, process: Process) -> bool:
-    """Whether no lower rank is chosen, as far as ranks lie on nodes as this one does: in blocks, or in turn."""
+    """Whether no lower rank is chosen, assuming ranks are placed on all nodes as on this one: in blocks or
+    round-robin."""
     size = process.local_world_size
     for rank in range(process.rank):
         local_rank = node = None

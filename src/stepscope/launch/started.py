@@ -1,19 +1,21 @@
-"""What a tool starts in place of the command: claims the right to run it, runs it, and keeps how it ended.
+"""The starter, which a tool starts in place of the command: claims the right to run it, runs it, and records how it
+ended.
 
-Whether a tool that failed had already started the command decides whether it may be started again, and the
-exit code of a tool is not always that of what it ran (nvprof's is 9 for any failure). So this stands
-between: it runs the command only where it is the first to claim it, is its parent, and writes down the status
-that the kernel gave it.
+If a tool fails, it matters whether it had already started the command, because then it must not be started again; and a
+tool's exit code is not always the command's (nvprof's is 9 for any failure). So the starter stands in between: it runs
+the command only if it claims it first, is its parent, and writes down the wait status from the kernel.
 
-It is run by its path, isolated and without site-packages, so it imports nothing of ours. Arguments: the
-folder that it shares with the supervisor, the supervisor's process, and the command.
+It is run by path, isolated and without site-packages, so it imports nothing of ours. Arguments: the folder shared with
+the supervisor, the supervisor's process id, and the command.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import select
+import shutil
 import signal
 import socket
 import sys
@@ -24,7 +26,7 @@ from typing import Any
 
 CLAIM, TOLD, OUTPUTS = "claim", "told", "outputs"
 STARTED_AT, ENDED_AT, ROOM = 0, 64, 64
-"""Places in the file `TOLD`, which is there before the starter: the command may fill the disk, or empty TMPDIR."""
+"""Offsets in the file `TOLD`, which is allocated in advance, because the command may fill the disk or empty TMPDIR."""
 FORWARDED = frozenset(
     {
         signal.SIGHUP,
@@ -37,16 +39,16 @@ FORWARDED = frozenset(
         signal.SIGXCPU,
     }
 )
-"""Signals with which a launcher, a batch system or a terminal speaks to a command."""
+"""Signals that a launcher, batch system or terminal sends to a command."""
 IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
 _LONGEST_ANSWER_S = 5.0
 
 
 def claim(folder: Path) -> bool:
-    """Whether this process is the first to claim the command; no other one then runs it."""
+    """Claims the command; returns whether this process was the first, so that no other one runs it."""
     try:
-        # A link is there at once, with its content, or not at all.
+        # A link appears at once with its content, or not at all.
         (folder / CLAIM).symlink_to(str(os.getpid()))
     except OSError:
         return False
@@ -54,7 +56,7 @@ def claim(folder: Path) -> bool:
 
 
 def told(file: int, at: int) -> list[int]:
-    """The numbers that a starter has written down at a place; none as long as it has not.
+    """Reads the numbers that a starter has written at an offset; empty before that.
 
     Raises:
         OSError: the file cannot be read.
@@ -64,24 +66,38 @@ def told(file: int, at: int) -> list[int]:
 
 
 def spawn(command: Sequence[str], environment: Mapping[str, str], **how: Any) -> int:
-    """Starts a command, found on the PATH, with the signals of a shell's child; returns its process.
+    """Starts a command found on the PATH, with a shell child's signals; returns its process id.
 
     Raises:
         OSError: it cannot be started.
     """
     unignored: Any = {"setsigmask": [], "setsigdef": IGNORED_BY_PYTHON}
-    return os.posix_spawnp(command[0], list(command), environment, **unignored, **how)
+    try:
+        return os.posix_spawnp(command[0], list(command), environment, **unignored, **how)
+    except OSError as error:
+        if error.errno != errno.ENOEXEC:
+            raise
+        by_shell = run_by_shell(command)
+        return os.posix_spawn(by_shell[0], by_shell, environment, **unignored, **how)
+
+
+def run_by_shell(command: Sequence[str]) -> list[str]:
+    """The line of a script that does not say what runs it (`#!`): a shell does, for `execvp` and shells."""
+    return ["/bin/sh", shutil.which(command[0]) or command[0], *command[1:]]
 
 
 def is_typed(one: signal.struct_siginfo) -> bool:
-    """Whether a signal comes from the terminal, which sends it to all processes of its group."""
+    """Whether a signal comes from the terminal, which sends it to its entire process group."""
     return one.si_code > 0
 
 
 def main(folder: Path, supervisor: int, command: list[str]) -> int:
     """Runs the command if nobody else has claimed it; returns its exit code, as a shell numbers it."""
-    # Before there is a thread, so that it holds for all.
+    # Before any thread exists, so that it applies to all.
     signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED | {signal.SIGCHLD})
+    # Where the job's launcher ignores it, nobody would be told how the command ends.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    _occupy_outputs()
     try:
         file = os.open(folder / TOLD, os.O_WRONLY)
     except OSError:
@@ -105,7 +121,7 @@ def main(folder: Path, supervisor: int, command: list[str]) -> int:
     while True:
         one = signal.sigwaitinfo(FORWARDED | {signal.SIGCHLD})
         if one.si_signo == signal.SIGCHLD:
-            # Its number stays its own until its end is written down.
+            # The process id stays reserved until the status is written.
             ended = os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             if ended is not None:
                 break
@@ -115,7 +131,7 @@ def main(folder: Path, supervisor: int, command: list[str]) -> int:
     exited = ended.si_code == os.CLD_EXITED
     status = ended.si_status << 8 if exited else ended.si_status
     _tell(file, supervisor, ENDED_AT, str(status))
-    if was_killed.is_set():  # and cannot do it
+    if was_killed.is_set():  # the supervisor cannot do it any more
         with contextlib.suppress(OSError):
             for name in (CLAIM, TOLD, OUTPUTS):
                 (folder / name).unlink(missing_ok=True)
@@ -126,7 +142,7 @@ def main(folder: Path, supervisor: int, command: list[str]) -> int:
 
 @contextlib.contextmanager
 def opened_folder(folder: Path) -> Iterator[str]:
-    """A short name of a folder: that of a socket has room for a hundred letters."""
+    """A short path of a folder, because socket paths are limited to about a hundred characters."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         yield f"/proc/self/fd/{descriptor}"
@@ -134,9 +150,15 @@ def opened_folder(folder: Path) -> Iterator[str]:
         os.close(descriptor)
 
 
+def _occupy_outputs() -> None:
+    """Where one is closed, a file of ours would have its number."""
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:  # standard error
+        os.set_inheritable(number, True)
+    os.close(number)
+
+
 def _take_outputs(folder: Path) -> None:
-    """Takes the job's own standard output and error in place of what the tool gave: nsys passes on through
-    pipes what a command writes, and writes between it."""
+    """Replaces the output streams from the tool by the job's own: nsys pipes a command's output, and writes into it."""
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as asked:
         asked.settimeout(_LONGEST_ANSWER_S)
         with opened_folder(folder) as near:
@@ -147,13 +169,13 @@ def _take_outputs(folder: Path) -> None:
 
 
 def _ticks() -> int:
-    """When this process was started, as /proc counts it; tells what was there before."""
+    """The start time of this process in /proc's units; tells which processes are older."""
     text = Path("/proc/self/stat").read_text(encoding="utf-8", errors="replace")
     return int(text[text.rindex(")") + 1 :].split()[19])
 
 
 def _tell(file: int, supervisor: int, at: int, text: str) -> None:
-    """Writes it down and wakes the supervisor, which looks; if it is gone, nobody does."""
+    """Writes text and wakes the supervisor, if it still exists, to read it."""
     try:
         os.pwrite(file, f"{text}\n".encode("ascii"), at)
         os.kill(supervisor, signal.SIGCHLD)
@@ -162,12 +184,12 @@ def _tell(file: int, supervisor: int, at: int, text: str) -> None:
 
 
 def _end_with(supervisor: int, process: int, was_killed: threading.Event) -> None:
-    """Ends the command when the supervisor was killed: that was meant for the command."""
+    """Ends the command when the supervisor was killed, because that was meant for the command."""
     try:
         descriptor = os.pidfd_open(supervisor)
     except ProcessLookupError:
         pass
-    except (OSError, AttributeError):  # a kernel or a Python without
+    except (OSError, AttributeError):  # the kernel or Python does not support it
         return
     else:
         select.select([descriptor], [], [])

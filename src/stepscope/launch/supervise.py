@@ -1,9 +1,8 @@
-"""Running the command under a tool so that the job does not notice: once, to its end, with its own exit code.
+"""Runs the command under a tool so that the job does not notice: once, to its end, with its own exit code.
 
-The process of the job stays, as supervisor, the one that the launcher knows: what the launcher signals it
-passes on to the command, and it ends as the command ended. The tool, and below it the starter and the
-command, have a process group of their own, so that a signal to the job's group arrives once; from a terminal
-they stay in its foreground group, where Ctrl-C reaches all of them anyway.
+The job's process stays as supervisor, known to the launcher: it passes the launcher's signals on to the command, and
+ends as the command ended. Tool, starter and command have their own process group, so that a signal to the job's group
+arrives once; on a terminal they stay in the foreground group, where Ctrl-C reaches all of them anyway.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from stepscope.launch import processes, started
 from stepscope.launch.divert import Diverted
@@ -22,9 +22,9 @@ from stepscope.launch.exchange import Exchange
 from stepscope.launch.line import Line
 
 LONGEST_START_S = 300.0
-"""After which a tool that has not started the command is given up."""
+"""A tool that has not started the command after this time is given up."""
 LONGEST_REMAINS_S = 30.0
-"""That the processes which a killed tool leaves behind may take to end."""
+"""Time that the processes of a killed tool may take to end."""
 _GRACE_S = 10.0
 _LOOK_AGAIN_S = 2.0
 _WAITED = started.FORWARDED | {signal.SIGCHLD}
@@ -33,14 +33,14 @@ _ENDING = frozenset({signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTER
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How it ended.
+    """How command and tool ended.
 
     Args:
-        command: the command's wait status; None where it was not started, or nobody could be told.
+        command: the command's wait status; None if it was not started, or is unknown.
         was_started: whether the command was started; if not, no starter runs it any more.
-        tool: how the tool ended, in words; empty where all was well.
-        told_to_end: the signal by which the job was told to end, if it was.
-        gave_up: the tool took too long to start the command.
+        tool: how the tool ended, in words; empty if all was well.
+        told_to_end: the signal that told the job to end, if one did.
+        gave_up: whether the tool took too long to start the command.
     """
 
     command: int | None
@@ -54,8 +54,8 @@ class Supervisor:
     """One command under one tool.
 
     Args:
-        longest_end_s: how long the tool may take to write its files after the command has ended.
-        say: warns.
+        longest_end_s: time that the tool may take to write its files after the command has ended.
+        say: prints a warning.
     """
 
     def __init__(self, longest_end_s: float, say: Callable[[str], None]) -> None:
@@ -63,6 +63,8 @@ class Supervisor:
         self._say = say
         self._exchange = Exchange()
         self._mask: set[int | signal.Signals] = set()
+        self._of_children: Any = signal.SIG_DFL
+        """What SIGCHLD did: where a launcher has it ignored, nobody would be told how the command ends."""
         self._tool = 0
         self._tool_status: int | None = None
         self._starter = 0
@@ -74,12 +76,13 @@ class Supervisor:
         self._told_to_end: signal.Signals | None = None
         self._deadline = float("inf")
         self._hurried: signal.Signals | None = None
-        """Told the job to end after the command had."""
+        """The signal that told the job to end after the command had ended."""
         self._early: list[tuple[signal.Signals, int | None]] = []
-        """What came before we knew the command; and what was typed, when: a command that was there then has it."""
+        """Signals before the command was known, with the time of those from the terminal, which a running command has
+        got."""
 
     def starter(self, command: Sequence[str]) -> list[str]:
-        """What the tool is to start in place of the command."""
+        """The command line of the starter, which the tool starts in place of the command."""
         return [
             *(sys.executable, "-I", "-S", started.__file__),
             *(str(self._exchange.folder), str(os.getpid()), *command),
@@ -93,10 +96,10 @@ class Supervisor:
         Raises:
             OSError: the tool cannot be started.
         """
-        self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED)
+        self._block_signals()
         processes.adopt(on=True)
         self._exchange.hand_over_outputs()
-        # What the tool itself prints is no output of the command.
+        # The tool's own messages do not belong to the command's output.
         moved = [(os.POSIX_SPAWN_DUP2, 2, 1)]
         self._tool = started.spawn(line.words, environment, file_actions=moved, **_group_of_its_own())
         self._wait_for_start()
@@ -115,12 +118,12 @@ class Supervisor:
         return Ended(self._status, not self._claimed, how, self._told_to_end, self._gave_up)
 
     def run_diverted(self, command: Sequence[str], environment: dict[str, str], output: Diverted) -> Ended:
-        """Runs a command, below no tool, whose output is parted.
+        """Runs a command without a tool around it, and diverts lines of its output.
 
         Raises:
             OSError: it cannot be started.
         """
-        self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED)
+        self._block_signals()
         moved = [(os.POSIX_SPAWN_DUP2, output.to, 1)]
         self._command = started.spawn(command, environment, file_actions=moved, **_group_of_its_own())
         output.start()
@@ -129,16 +132,21 @@ class Supervisor:
         output.finish()
         return Ended(self._status, was_started=True, tool="", told_to_end=self._told_to_end)
 
+    def _block_signals(self) -> None:
+        self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED)
+        self._of_children = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+
     def release(self) -> None:
-        """Makes this process an ordinary one again; what was signalled meanwhile is dropped."""
+        """Restores this process's signals; drops those that arrived meanwhile."""
         while signal.sigtimedwait(_WAITED, 0) is not None:
             pass
         processes.adopt(on=False)
         self._exchange.close()
+        signal.signal(signal.SIGCHLD, self._of_children)
         signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
 
     def _wait_for_start(self) -> None:
-        """Until the command runs, or has ended, or is claimed here, so that no starter runs it any more."""
+        """Waits until the command runs, has ended, or is claimed here, so that no starter runs it any more."""
         deadline = time.monotonic() + LONGEST_START_S
         while not (self._starter or self._status is not None):
             over = self._tool_status is not None or self._told_to_end is not None
@@ -152,7 +160,7 @@ class Supervisor:
             self._look()
 
     def _claimer_lives(self) -> bool:
-        """Whether the starter that has claimed the command is there, or has told that it started it."""
+        """Whether the starter that claimed the command is alive, or has reported its start."""
         try:
             claimer = int((self._exchange.folder / started.CLAIM).readlink().name)
         except (OSError, ValueError):
@@ -172,7 +180,7 @@ class Supervisor:
                 warned = True
                 self._say(f"{_how(self._tool_status)} while the command runs, which goes on unprofiled")
             if not any(map(processes.process, (self._starter, self._command))):
-                # The starter writes it down before it ends; if it was killed, who adopted the command knows.
+                # The starter writes it before it ends; if it was killed, the process that adopted the command knows.
                 self._reap()
                 self._look()
                 return
@@ -180,7 +188,8 @@ class Supervisor:
             self._look()
 
     def _wait_for_tool(self) -> bool:
-        """Until the tool, and what was there before the command, has ended; whether it had to be ended."""
+        """Waits for the end of the tool and of processes older than the command; returns whether they had to be
+        ended."""
         killed = self._tool_status is not None and os.WIFSIGNALED(self._tool_status)
         longest = min(self._longest_end_s, LONGEST_REMAINS_S) if killed else self._longest_end_s
         self._deadline = time.monotonic() + (0.0 if self._claimed else longest)
@@ -193,15 +202,15 @@ class Supervisor:
             while (left := self._tools()) and time.monotonic() < deadline:
                 self._wait(deadline)
         if self._told_to_end is not None:
-            # What the command left behind was told to end with its process group.
+            # What the command left behind was ended with its process group.
             processes.send(processes.below(os.getpid()), self._told_to_end)
         self._reap()
         return overdue and not self._claimed
 
     def _tools(self) -> list[processes.Found]:
-        """The tool's processes: itself, the starter, and those of our children that are no younger than that.
+        """The tool's processes: itself, the starter, and those of our children that are no younger than the starter.
 
-        Times have a grain of 10 ms, in which no Python starts and runs a command.
+        Start times have a resolution of 10 ms, in which no Python starts and runs a command.
         """
         return [
             one
@@ -211,11 +220,11 @@ class Supervisor:
         ]
 
     def _wait(self, deadline: float | None) -> None:
-        """Waits for a signal, and does what it asks."""
+        """Waits for a signal and handles it."""
         if deadline is None:
             one: signal.struct_siginfo | None = signal.sigwaitinfo(_WAITED)
         else:
-            # The kernel takes no number of any size; whoever waits for longer waits again.
+            # The kernel limits this number; longer waits are repeated.
             left_s = min(deadline - time.monotonic(), LONGEST_START_S)
             one = signal.sigtimedwait(_WAITED, max(0.0, left_s))
         if one is None:
@@ -224,17 +233,17 @@ class Supervisor:
             self._reap()
             return
         what = signal.Signals(one.si_signo)
-        # Ignored ones, as nohup leaves SIGHUP, come too while they are blocked.
+        # Ignored signals, such as SIGHUP under nohup, also arrive while they are blocked.
         if what in _ENDING and signal.getsignal(what) != signal.SIG_IGN:
             self._told_to_end = what
             self._look()
-            if self._status is not None:  # the tool has a while for its files, until the second
+            if self._status is not None:  # the tool has time for its files until the second signal
                 left_s = LONGEST_REMAINS_S if self._hurried is None else 0.0
                 self._deadline = min(self._deadline, time.monotonic() + left_s)
                 self._hurried = what
         if not self._command:
             self._early.append((what, processes.now_in_ticks() if started.is_typed(one) else None))
-        # What is typed reaches the command too, in our group or through the tool that moved it to another.
+        # Keys of the terminal reach the command too, in our group or through a tool that moved it to another.
         elif not started.is_typed(one):
             self._pass_on(what)
 
@@ -264,13 +273,13 @@ class Supervisor:
 
 
 def end_as(status: int) -> int:
-    """Ends this process by the signal that ended the command; or returns its exit code."""
+    """Ends this process with the signal that ended the command; or returns the command's exit code."""
     code = os.waitstatus_to_exitcode(status)
     if code >= 0:
         return code
     import resource
 
-    # The command has left its memory behind, if that was wanted.
+    # The command has dumped its core, if that was wanted.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with contextlib.suppress(OSError, ValueError):  # SIGKILL has no handler
         signal.signal(-code, signal.SIG_DFL)
@@ -286,7 +295,7 @@ def _how(status: int) -> str:
 
 
 def _passed_on(status: int) -> tuple[int, ...]:
-    """The statuses of a tool that ends as the command did, whose parent gives a signal as a shell does."""
+    """Exit statuses of a tool that ends as the command did, including a shell's code for a signal."""
     return (status, (128 + os.WTERMSIG(status)) << 8) if os.WIFSIGNALED(status) else (status,)
 
 
@@ -295,7 +304,7 @@ def _group_of_its_own() -> dict[str, int]:
 
 
 def _on_terminal() -> bool:
-    """Whether this process is in the foreground of a terminal, whose keys are for the command."""
+    """Whether this process is in the foreground of a terminal, whose keys are meant for the command."""
     try:
         terminal = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY)
     except OSError:

@@ -1,7 +1,7 @@
-"""What a tool is: how its command line is made, what it writes, and how one knows that this is complete.
+"""Declares a tool: how its command line is made, what it writes, and how to tell that this is complete.
 
-To add one: a file in `launch/tools/` that declares a `Tool`, and its name in `launch/tools/__init__.py`.
-Nothing else asks for a tool's name.
+To add one: a file in `launch/tools/` that declares a `Tool`, and its name in `launch/tools/__init__.py`. No other code
+knows a tool by name.
 """
 
 from __future__ import annotations
@@ -30,21 +30,20 @@ Need = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What one process was asked to record, and with which version of the tool.
+    """What one process records, and with which version of the tool.
 
     Args:
-        stem: the path of its output, absolute and without an ending; no other process has it. What a tool
-            writes is the stem and something after it.
-        version: of the tool that was found, as (2022, 4, 2); empty where it is not known, and then taken for a
-            new one.
-        steps: those that matter; None: all, or those that the command marks itself.
+        stem: the path of its output, absolute, without an ending, and unique to this process. Names of the tool's files
+            start with the stem.
+        version: the version of the installed tool, as (2022, 4, 2); empty if unknown, which counts as new.
+        steps: the steps to record; None: all, or those that the command marks itself.
         capture: how the command starts and stops the tool, one of `SIGNALS`; None: it does not.
-        delay_s, duration_s: when to start after the command, and for how long, in seconds; None: not limited.
-        wanted: the value of `--set`; None: what the tool does by itself.
-        options: given on, to the tool itself.
-        nvtx: the script writes NVTX ranges that are to be kept.
-        kernels: names of the kernels that are to be recorded, however demangled; none: all.
-        metrics: names of the metrics that are to be recorded, nvprof's or the tool's own.
+        delay_s, duration_s: when to start after the command, and for how long (seconds); None: not limited.
+        wanted: the value of `--set`; None: the tool's default.
+        options: options passed to the tool.
+        nvtx: whether NVTX ranges of the script are to be kept.
+        kernels: names of the kernels to record, however demangled; none: all.
+        metrics: names of the metrics to record, nvprof's or the tool's own.
     """
 
     stem: Path
@@ -61,7 +60,7 @@ class Request:
 
     @property
     def literal_stem(self) -> str:
-        """The stem for a tool that fills in `%p`, `%q{NAME}` and others, and for which `%%` is a `%`."""
+        """The stem, escaped for a tool that expands `%p`, `%q{NAME}` and others, and reads `%%` as `%`."""
         return str(self.stem).replace("%", "%%")
 
     def is_older(self, *than: int) -> bool:
@@ -69,7 +68,7 @@ class Request:
         return bool(self.version) and self.version < than
 
     def merged(self, own: Sequence[str], short: Mapping[str, str] | None = None) -> list[str]:
-        """Our options, each one word (`--trace=cuda`), and then the user's, which replace those of ours.
+        """Our options, each one word (`--trace=cuda`), then the user's, which replace ours.
 
         Args:
             own: our options.
@@ -88,13 +87,13 @@ def _flag(word: str, short: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """One kind of file, or folder, that a tool writes.
+    """A kind of file or folder that a tool writes.
 
     Args:
-        patterns: its name, as globs, one a version; `{stem}` is the name of the request's stem.
-        lacks: gives what is missing in such a file, in words; empty where it is complete. It gets the file and
-            the tool's executable.
-        required: a run without any is reported.
+        patterns: globs for its name, one per version of the tool; `{stem}` is the name of the request's stem.
+        lacks: returns what is missing in such a file, in words; empty if it is complete. It gets the file and the
+            tool's executable.
+        required: whether a run without any is reported.
     """
 
     patterns: tuple[str, ...]
@@ -102,11 +101,11 @@ class Written:
     required: bool = True
 
     def found(self, stem: Path) -> list[Path]:
-        """The files of this kind that belong to a stem, by name."""
+        """The files of this kind with a stem, by name."""
         return self._glob(stem.parent, _literal(stem.name))
 
     def found_in(self, folder: Path) -> list[Path]:
-        """The files of this kind in a folder, of whatever stem, by name."""
+        """The files of this kind in a folder, with any stem, by name."""
         return self._glob(folder, "*")
 
     def _glob(self, folder: Path, stem: str) -> list[Path]:
@@ -115,7 +114,7 @@ class Written:
 
 
 def _literal(text: str) -> str:
-    """A text that means itself in a glob."""
+    """Escapes a text for a glob."""
     return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in text)
 
 
@@ -124,32 +123,32 @@ class Tool:
     """A profiler that `stepscope launch` can start.
 
     Args:
-        name: what `--tool` takes.
+        name: its name for `--tool`.
         about: what it records, in one line.
-        way: what starts what. `around`: the tool starts the command, its last argument; what it really starts is
-            our starter, and the command below that, so it has to follow child processes. `inside`: variables of the
-            environment switch it on in the command, which writes lines that start with one of `prefixes` to its output.
-            `record`: it is `stepscope record`, which runs the command's script.
-        executables: its names on the PATH, the first that is found counts.
-        arguments: its arguments for a request, up to the command; raises UsageError for what it cannot do.
-        environment: variables that are set for it and the command.
+        way: what starts what. `around`: the tool starts the command, its last argument; that is our starter, with the
+            command below, so the tool must follow child processes. `inside`: environment variables enable it in the
+            command, which prints lines that start with one of `prefixes`. `record`: it is `stepscope record`, which
+            runs the command's script.
+        executables: its names on the PATH; the first one found is used.
+        arguments: makes its arguments for a request, up to the command; raises UsageError for what it cannot do.
+        environment: variables set for it and the command.
         written: what it writes.
-        sets: what `--set` takes, a word in capitals for any text; empty where it takes none.
-        captures: the signals by which a command can start and stop it, the best first; empty where it cannot.
-        delays: which of `--delay` and `--duration` it knows.
-        needs: what has to be allowed or there, for the preflight.
-        set_needs: what a set needs besides.
-        takes_turns: what processes of a node wait for where several run under it, in words; empty where for nothing.
-        version_arguments: print its version, which the first number with a dot in the output is.
-        oldest: the first version of which the options here are known; older ones get a warning.
-        takes: what else of a request it takes: `kernels`, `metrics`.
-        query_metrics: arguments that list the metrics it can record; empty where it cannot.
-        finalize: gives arguments that finish a raw result later, on another machine, and none for one that is
-            finished; None where the run finishes results.
-        prefixes: for `inside`, with what a line of its output starts; such lines go into `{stem}.NAME.txt`.
-        nothing: why a run that went well may leave no file, in words.
-        reads: the name of the format by which StepScope reads it; empty where it reads none of it.
-        question: what to ask of it first.
+        sets: values of `--set`, a word in capitals for any text; empty if it has none.
+        captures: the signals by which a command can start and stop it, the best first; empty if it cannot.
+        delays: which of `--delay` and `--duration` it supports.
+        needs: what must be allowed or present, for the preflight.
+        set_needs: what a set needs in addition.
+        takes_turns: what several processes of a node under it wait for, in words; empty if nothing.
+        version_arguments: make it print its version, the first number with a dot in the output.
+        oldest: the first version whose options are known here; older ones get a warning.
+        takes: what else of a request it supports: `kernels`, `metrics`.
+        query_metrics: arguments that list the metrics it can record; empty if it cannot.
+        finalize: returns arguments that finish a raw result later, on another machine, or none if it is finished; None
+            if the run finishes results.
+        prefixes: for `inside`, the starts of its lines of output; such lines go into `{stem}.NAME.txt`.
+        nothing: why a successful run may leave no file, in words.
+        reads: the format by which StepScope reads its files; empty if it cannot.
+        question: what to ask of its files first.
     """
 
     name: str
@@ -179,7 +178,7 @@ class Tool:
         """Refuses what the tool cannot do, before anything runs.
 
         Raises:
-            UsageError: a set that it does not know, a delay, duration, kernels, metrics or ranges.
+            UsageError: an unknown set, or an unsupported delay, duration, kernels, metrics or ranges.
         """
         if request.wanted is not None and not self.sets:
             raise self.refusal("has no --set", "leave it out, or give options of its own between two --")

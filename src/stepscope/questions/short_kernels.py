@@ -1,4 +1,4 @@
-"""`short-kernels`: the kernels that run for a few microseconds only, and how long they take."""
+"""`short-kernels`: kernels that run for only a few microseconds, and how long they take."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from stepscope.analysis.attribution import LABELLED_WORK
 from stepscope.analysis.kernels.traits import KERNELS
 from stepscope.answers.declare import Column, Parameter, by_form, question
+from stepscope.answers.rows import noted
+from stepscope.floor.units import count_text, time_text
 from stepscope.formats.evidence import LAUNCHED_WORK
 
 if TYPE_CHECKING:
@@ -73,21 +75,21 @@ _FORMS = {"kernel": _BY_NAME, "histogram": _HISTOGRAM}
     fills="Record with torch.profiler.ProfilerActivity.CPU and CUDA (or XPU, ...).",
 )
 def short_kernels(scope: Scope, by: str = "kernel", below_ns: int = BELOW_NS, bins: int = BINS) -> pa.Table:
-    """Kernels shorter than `below_ns`, of all asked ranks together, the most frequent first: what a
-    fused kernel, `torch.compile` or a CUDA graph could merge or launch at once. Copies and fills are
-    no kernels.
+    """Kernels shorter than `below_ns`, of all requested ranks together, the most frequent first: candidates for
+    a fused kernel, `torch.compile` or a CUDA graph. Copies and fills are
+    not kernels.
 
-    The 10 µs are those of TraceLens' short-kernel study: about what a launch takes on the host.
-    Both shares are of all kernels, long ones too. `--by histogram` counts the durations of the short
-    kernels in bins of equal width, empty ones included. With `--window` a kernel that reaches out of it
-    counts in full: to be cut does not make it short.
+    The 10 µs are those of TraceLens' short-kernel study: about the host time of a launch.
+    Both shares are relative to all kernels, including long ones. `--by histogram` counts the durations of the short
+    kernels in bins of equal width, including empty ones. With `--window` a kernel that extends beyond it
+    counts in full: a cut does not make it short.
     """
     duration, recorded = "dur_ns", ""
     if scope.part.window is not None:
         every = f"SELECT rank, id, dur_ns AS recorded_ns FROM {scope.every('device_event')}"
         duration, recorded = "recorded_ns", f"JOIN ({every}) USING (rank, id)"
     params = {"below_ns": below_ns} | ({"bins": max(1, bins)} if by == "histogram" else {})
-    return scope.sql(
+    short = scope.sql(
         f"""
         WITH kernel AS (
             SELECT name, charged_to AS operator, {duration} AS dur_ns
@@ -98,3 +100,7 @@ def short_kernels(scope: Scope, by: str = "kernel", below_ns: int = BELOW_NS, bi
         """,
         params,
     )
+    count = 0 if short.num_rows else scope.value(f"SELECT count(*) FROM device_event WHERE {KERNELS}")
+    if not count:
+        return short
+    return noted(short, f"None of {count_text(count)} kernels runs for less than {time_text(below_ns)}.")

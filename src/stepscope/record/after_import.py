@@ -1,7 +1,7 @@
-"""Doing something once a module has been imported, without importing it earlier.
+"""Runs a function once a module has been imported, without importing it earlier.
 
-torch reads variables such as `OMP_NUM_THREADS` when it is imported, and a script may set them before
-its own import. So zero-code recording waits for the script to import torch, and does not do it first.
+torch reads variables such as `OMP_NUM_THREADS` when it is imported, and a script may set them before that. So
+`stepscope record` waits until the script imports torch.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class AfterImport(MetaPathFinder):
         self._looking = False
 
     def install(self) -> None:
-        """Starts to wait."""
+        """Starts waiting for the import."""
         if self._name in sys.modules:
             self._then()
         else:
@@ -46,7 +46,7 @@ class AfterImport(MetaPathFinder):
         path: Sequence[str] | None,  # noqa: ARG002 - the import system's signature
         target: ModuleType | None = None,  # noqa: ARG002
     ) -> ModuleSpec | None:
-        """The module's own spec, with a loader that calls back when it is done."""
+        """Returns the module's own spec, with a loader that calls back when it is done."""
         if fullname != self._name or self._looking:
             return None
         self._looking = True
@@ -64,7 +64,7 @@ class AfterImport(MetaPathFinder):
 
 
 class _Notifying(Loader):
-    """A loader that calls back after the module's code has run; else it is the loader it wraps."""
+    """Calls back after the module's code has run; otherwise behaves as the wrapped loader."""
 
     def __init__(self, loader: Any, then: Callable[[], None]) -> None:
         self._loader = loader
@@ -76,7 +76,7 @@ class _Notifying(Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """Runs the module's code, gives it its own loader back, and calls back."""
+        """Runs the module's code, restores its own loader, and calls back."""
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader
         module.__loader__ = self._loader

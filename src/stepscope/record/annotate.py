@@ -1,4 +1,4 @@
-"""Names for parts of a program, and numbers of its iterations, which cost next to nothing when off.
+"""Names parts of a program and numbers of its iterations, at almost no cost when nothing records.
 
     with stepscope.region("interaction"):
         ...
@@ -8,9 +8,9 @@
 
     stepscope.value("tokens", batch.numel())
 
-When nothing records, `region` returns one shared object that does nothing. When a plan asks for the
-region, it is timed; while a trace is recorded, it becomes a range in the trace; with
-`STEPSCOPE_NVTX=1` it becomes an NVTX range, which Nsight Systems and Nsight Compute show.
+When nothing records, `region` returns a shared object that does nothing. If a plan names the region, it is timed; in a
+trace it becomes a range; with `STEPSCOPE_NVTX=1` it becomes an NVTX range, which Nsight Systems and Nsight Compute
+show.
 """
 
 from __future__ import annotations
@@ -33,19 +33,21 @@ R = TypeVar("R")
 
 
 NOTHING: AbstractContextManager[None] = nullcontext()
-"""The shared region that does nothing. torch.compile can trace this one, but none of our classes."""
+"""The shared region that does nothing. torch.compile can trace this one, but no class of ours."""
 
 Opener = Callable[[str], "AbstractContextManager[Any] | None"]
 
 
 _MOST_CHARACTERS = 1000
 _MOST_NUMBER = 1e100
-"""Numbers of an iteration are added up and squared, and have to stay finite."""
+"""Largest number of an iteration: numbers are summed and squared, and must stay finite."""
 _MOST_WARNINGS = 20
+_MOST_NAMES = 256
+"""Of numbers: those of thousands of iterations are kept, each with its name."""
 
 
 class _Region:
-    """A region for all who listen. What goes wrong in theirs stays here, and an end without a start does nothing."""
+    """A region for all listeners. Their errors stay inside, and an end without a start does nothing."""
 
     __slots__ = ("_entered", "_opened")
 
@@ -74,29 +76,31 @@ Taker = Callable[[str, float], object]
 
 _openers: tuple[Opener, ...] = ()
 _takers: tuple[Taker, ...] = ()
+_names: set[str] = set()
+"""Of numbers that were taken."""
 _warned: set[str] = set()
-"""Names of values that were left out, and regions: each said once, and only the first of many."""
+"""Regions, and names of dropped values, that were warned of: each once, and only the first of many."""
 _is_compiling = never
 
 
 def know_torch() -> None:
-    """torch is imported: from now on regions ask it whether it is compiling, and C++ can mark them."""
+    """Called when torch has been imported: regions then ask it whether it is compiling, and C++ can mark them."""
     global _is_compiling
     _is_compiling = compiling_check()
-    define_mark(lambda name: region(name))  # which is not there yet where torch was imported first
+    define_mark(lambda name: region(name))  # `region` may not be defined yet if torch was imported first
 
 
-# Before anything is compiled: code that was compiled without this answer would look at the openers.
+# Before anything is compiled, because code compiled without this answer would look at the openers.
 AfterImport("torch", know_torch).install()
 
 
 def region(name: str) -> AbstractContextManager[Any]:
-    """A named part of the program, for `with`.
+    """Names a part of the program, for `with`.
 
     >>> with region("interaction"):
     ...     pass
     """
-    # First of all: compiled code that looked at the openers would be compiled again for each change.
+    # Must come first: compiled code that looked at the openers would be compiled again for each change.
     if _is_compiling() or not _openers:
         return NOTHING
     try:
@@ -109,7 +113,7 @@ def region(name: str) -> AbstractContextManager[Any]:
 
 
 def traced(function: Callable[P, R]) -> Callable[P, R]:
-    """A function whose calls are regions of its qualified name.
+    """Makes each call of a function a region with its qualified name.
 
     >>> @traced
     ... def double(x):
@@ -132,10 +136,10 @@ def traced(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def value(name: str, number: Any) -> None:
-    """A number of the running iteration, `tokens` or `samples` say, from which its rate follows; several of
-    one name in an iteration add up.
+    """Adds a number to the running iteration, such as `tokens` or `samples`, from which a rate follows. Several with
+    one name in an iteration are summed.
 
-    A number that lies on a device is not read, because reading it would wait for the device.
+    A number on a device is not read, because that would wait for the device.
 
     >>> value("tokens", 4096)
     """
@@ -145,15 +149,26 @@ def value(name: str, number: Any) -> None:
     try:
         text = _text(name)
         known = _known(text, number)
-        if known is not None:
+        if known is not None and _is_one_of_few(text):
             for taker in _takers:
                 taker(text, known)
     except Exception as error:
         _warn_of(text, described(error))
 
 
+def _is_one_of_few(name: str) -> bool:
+    if name not in _names:
+        if len(_names) == _MOST_NAMES:
+            if "names" not in _warned:
+                many = f"as are all after it: there are {_MOST_NAMES} names already"
+                _warn("names", f"value({name[:100]!r}, ...) is left out, {many}")
+            return False
+        _names.add(name)
+    return True
+
+
 def _text(name: Any) -> str:
-    """A name that all who listen can take: torch's profiler wants UTF-8, and a label is not empty."""
+    """A name that all listeners accept: torch's profiler needs UTF-8, and a label must not be empty."""
     text = str(name)
     return printable(text[:_MOST_CHARACTERS]) if text else "unnamed"
 
@@ -190,20 +205,22 @@ def _warn(what: str, message: str) -> None:
 
 
 def take_values(taker: Taker) -> None:
-    """From now on `taker(name, number)` gets every number that the script gives; it must not raise."""
+    """Calls `taker(name, number)` for every number from now on; it must not raise."""
     global _takers
     if taker not in _takers:
         _takers = (*_takers, taker)
 
 
 def stop_taking(taker: Taker) -> None:
-    """`taker` gets no more."""
+    """Stops calling `taker`."""
     global _takers
     _takers = tuple(other for other in _takers if other != taker)
+    if not _takers:
+        _names.clear()
 
 
 def listen(opener: Opener) -> None:
-    """From now on `opener(name)` is asked for every region; it returns None when it does not care.
+    """Calls `opener(name)` for every region from now on; it returns None for regions it does not want.
 
     It must not raise.
     """
@@ -213,13 +230,13 @@ def listen(opener: Opener) -> None:
 
 
 def stop_listening(opener: Opener) -> None:
-    """`opener` is asked no more."""
+    """Stops calling `opener`."""
     global _openers
     _openers = tuple(other for other in _openers if other != opener)
 
 
 def _forget() -> None:
-    # A forked worker of a DataLoader has its parent's regions but must not record them.
+    # A forked DataLoader worker inherits its parent's regions but must not record them.
     global _openers, _takers
     _openers, _takers = (), ()
 

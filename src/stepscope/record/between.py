@@ -1,16 +1,16 @@
-"""What the steps between two timed ones took together: known by the clock where they begin and end, without a call."""
+"""Sums the time of the steps between two timed ones from the clock at their borders, without a call in between."""
 
 from __future__ import annotations
 
 
 class Between:
-    """Counts steps, timed or not, and what they took, until they are `taken`.
+    """Counts steps, timed or not, and sums their time, until they are `taken`.
 
-    Steps that are not timed are a block, which `rests` begins and `rested` ends; without a block nothing of it counts.
+    Untimed steps form a block, from `rests` to `rested`; outside of a block they are not counted.
 
     Attributes:
-        steps: those that ended and count.
-        ns: what they took together.
+        steps: completed steps that count.
+        ns: their summed time.
     """
 
     __slots__ = ("_running", "_since_ns", "ns", "steps")
@@ -21,33 +21,33 @@ class Between:
         self._since_ns: int | None = None
 
     def timed(self, time_ns: int) -> None:
-        """A step took so long."""
+        """Adds a timed step."""
         self.steps += 1
         self.ns += time_ns
 
     def rests(self, now_ns: int) -> None:
-        """A step that is not timed begins, and perhaps more of them without a call."""
+        """Starts a block: an untimed step begins, and more may follow without a call."""
         if self._since_ns is None:
             self._running, self._since_ns = 0, now_ns
 
     def passed(self, steps: int) -> None:
-        """So many of the block ended."""
+        """Adds completed steps of the block."""
         self._running += steps
 
     def left_out(self, time_ns: int) -> None:
-        """So much time passed between two of the block, in none."""
+        """Subtracts time in the block that belongs to no step."""
         if self._since_ns is not None:
             self._since_ns += time_ns
 
     def rested(self, now_ns: int | None) -> None:
-        """The block ended now; None where that is not known, or it does not count."""
+        """Ends the block; None if the time is unknown, or the block does not count."""
         if self._since_ns is not None and now_ns is not None and self._running:
             self.steps += self._running
             self.ns += now_ns - self._since_ns
         self._running, self._since_ns = 0, None
 
     def taken(self) -> tuple[int, int]:
-        """The steps since the last call, and what they took (ns)."""
+        """Returns the steps since the last call and their time (ns)."""
         found = self.steps, self.ns
         self.steps = self.ns = 0
         return found

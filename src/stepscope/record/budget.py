@@ -1,9 +1,9 @@
-"""How often a step is measured, by what measuring one takes of it.
+"""Decides how often a step is measured, by the cost of measuring it.
 
-One step of each block of k is, k being a power of two. Which one is drawn, for what a job does every 64th step would
-else always be measured, or never. It is drawn from the numbers of the job's steps alone, and out of the steps that a
-smaller k measures: so ranks whose k differ measure steps in common without talking to each other, and a job whose ranks
-wait for one another pays for the same steps.
+One step in each block of k is measured, k being a power of two. Its place is drawn, because otherwise something that a
+job does every 64th step would always be measured, or never. It is drawn only from the numbers of the job's steps, and
+from the steps that a smaller k measures: so ranks with different k measure steps in common without communicating, and a
+job whose ranks wait for one another pays for the same steps.
 """
 
 from __future__ import annotations
@@ -14,30 +14,31 @@ from functools import lru_cache
 from stepscope.floor.statistics import median_interval, quantile
 
 MOST_PART = 0.005
-"""What recording may take of the time of all steps, everything together."""
+"""The part of the time of all steps that recording may take in total."""
 OF_STEPS, OF_STACKS, OF_MACHINE = 0.7, 0.2, 0.1
-"""What of that is for measuring in steps, for looking at stacks and for looking at the machine."""
+"""Parts of that for measuring in steps, for sampling stacks and for reading the machine."""
 _JUDGED = 32
-"""Measured steps after which it is looked at what measuring them took."""
+"""Measured steps before their cost is first judged."""
 _JUDGED_AGAIN = 8
-"""The same after k has changed: what is done more seldom takes longer each time."""
+"""The same after k has changed: rarer work has colder caches, and takes longer each time."""
 _REMEMBERED = 2 * _JUDGED
 _MOST_EVERY = 256
-"""A run of a minute has some hundreds of timed steps, however short they are. The part above holds all the same,
-where measuring a step takes no longer than the step."""
+"""A run of a minute has some hundred timed steps, however short they are. The limit above still holds if measuring a
+step takes no longer than the step."""
 _BESIDES = 2
-"""What measuring takes, as a multiple of what is known of it: its code is cold, and so is the job's in the steps after it, in
-which it leaves and rests. 1.5 to 2.6 were measured, of phases and of events."""
+"""The cost of measuring as a multiple of what is timed: its code is cold, and so is the job's code in the steps after
+it, in which it stops and rests. 1.5 to 2.6 were measured for phases and events."""
 _IN_A_ROW, _TOO_SELDOM = 3, 4
-"""So many measured steps in a row that would do with a k so many times smaller get it at once: where steps have become
-long, those until the next judgement are minutes."""
+"""This many measured steps in a row that would allow a k this many times smaller get it at once: if steps have become
+long, the next judgement is minutes away."""
 _WORD = (1 << 64) - 1
 
 
 def next_timed(step: int, every: int) -> int:
-    """The first step from this one on that is measured where one of `every`, a power of two, is.
+    """The first step from this one on that is measured if one in `every` is, a power of two.
 
-    The one of a block of 2 ** j steps is that of one of its halves, by a hash of j and the block's number.
+    The measured step of a block of 2 ** j steps is that of one of its halves, chosen by a hash of j and the block's
+    number.
     """
     if every == 1:
         return step
@@ -59,47 +60,48 @@ def _chosen(level: int, block: int) -> int:
 
 
 class Budget:
-    """What one thing costs that is measured in steps: the phases, or an event of a plan.
+    """The cost of one measured thing: the phases, or an event of a plan.
 
-    The first 32 times it is measured whenever its turn is: a short run would else have nothing.
+    The first 32 turns are always measured, because a short run would otherwise have nothing.
 
     Args:
-        share: of what recording may take.
+        share: its share of the limit for recording.
     """
 
     def __init__(self, *, share: float = OF_STEPS) -> None:
         self.share = share
         self.every = 1
-        """Every how many-th step measures it."""
+        """It is measured in one of this many steps."""
         self.cost_ns: int | None = None
-        """What that takes of the job, when it was looked at last; the median."""
+        """Its last judged cost to the job, the median."""
         self._steps: deque[tuple[int, int, int]] = deque(maxlen=_REMEMBERED)
         self._certain_ns = 0.0
-        """What is certain of how much longer measured steps take than those beside them."""
+        """The certain part of how much longer measured steps take than their neighbours."""
         self._judge_in = _JUDGED
         self._cheap: list[int] = []
-        """What k the last measured steps would do with, where that is far below k."""
+        """The k that the last measured steps would allow, where that is far below k."""
 
     def due(self, step: int) -> bool:
-        """Whether a step, by its number in the job, is one that measures."""
+        """Whether a step, by its number in the job, is to be measured."""
         return not self.left_out(step)
 
     def left_out(self, step: int) -> int:
-        """How many steps, this one and those that follow, do not measure it."""
+        """How many steps, from this one on, do not measure it."""
         return next_timed(step, self.every) - step
 
     @property
     def judged(self) -> bool:
-        """Whether it was looked at what measuring took."""
+        """Whether the cost has been judged."""
         return self.cost_ns is not None
 
     def spent(self, own_ns: int, step_ns: int, longer_ns: int = 0) -> None:
-        """A step that took so long was measured.
+        """Records the cost of a measured step.
 
         Args:
-            own_ns: what was timed as our own.
-            step_ns: of the step.
-            longer_ns: how much longer it took than those beside it, which scatters as steps do: what is certain of it counts.
+            own_ns: the time spent in our code.
+            step_ns: the step's duration.
+            longer_ns: how much longer it was than its neighbours. This scatters as steps do, so only its certain part
+                counts.
         """
         self._steps.append((own_ns, longer_ns, step_ns))
         cost_ns = _BESIDES * max(own_ns, self._certain_ns)
@@ -118,7 +120,7 @@ class Budget:
         cost_ns = _BESIDES * max(quantile(own, 0.5), self._certain_ns)
         self.cost_ns = round(cost_ns)
         every = self._enough(cost_ns, quantile(times, 0.5))
-        # Not back and forth between two of them.
+        # Avoids switching back and forth between two values.
         if every > self.every or 2 * every < self.every:
             self._change(every)
 

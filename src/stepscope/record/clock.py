@@ -1,8 +1,7 @@
-"""Two ways to time things: the host's clock, and events on a device's streams.
+"""Two kinds of clock: the host's, and events on a device's streams.
 
-A mark is a moment that a clock has remembered. The host clock knows at once when that was; a
-device reaches its mark later, so marks of a device are asked afterwards whether they are done, and
-nobody ever waits for one inside a step.
+A mark is a moment that a clock has recorded. The host clock knows its time at once; a device reaches its mark later, so
+device marks are checked afterwards for completion, and nothing ever waits for one inside a step.
 """
 
 from __future__ import annotations
@@ -12,11 +11,11 @@ from typing import Any
 
 
 class Clock:
-    """The host's monotonic clock, in integer nanoseconds, and what the clock of a device does too.
+    """The host's monotonic clock in integer nanoseconds, and the base of device clocks.
 
     Args:
-        stream: what `place` reports. Host times of a job that also has a device are set apart from
-            its streams as stream -1.
+        stream: what `place` reports. In a job with a device, host times get the stream -1, apart from the device's
+            streams.
     """
 
     kind = "host"
@@ -26,10 +25,10 @@ class Clock:
         self._stream = stream
 
     def mark(self, *, in_graph: bool = False) -> Any:  # noqa: ARG002 - a device needs it
-        """Remembers now, in the order of work of the current stream.
+        """Records now, in order with the work of the current stream.
 
         Args:
-            in_graph: the stream is being captured: the mark is made again at every replay.
+            in_graph: the stream is being captured: every replay records the mark again.
         """
         return time.perf_counter_ns()
 
@@ -42,7 +41,7 @@ class Clock:
         return False
 
     def move(self, mark: Any) -> Any:  # noqa: ARG002 - a device needs it
-        """The same mark, moved to now."""
+        """Moves a mark to now and returns it."""
         return time.perf_counter_ns()
 
     def done(self, mark: Any) -> bool:  # noqa: ARG002 - a device needs it
@@ -50,34 +49,33 @@ class Clock:
         return True
 
     def between_ns(self, start: Any, stop: Any) -> int:
-        """Time from one mark to another, both done (ns)."""
+        """Time between two completed marks (ns)."""
         return int(stop - start)
 
     def place(self) -> tuple[int, int]:
-        """Device and stream that marks are made on now."""
+        """The device and stream on which marks are recorded now."""
         return 0, self._stream
 
     def release(self, *marks: Any) -> None:
-        """Gives marks back, so that a long run makes no more of them than are in flight."""
+        """Returns marks for reuse, so that a long run has only as many as are in flight."""
 
 
 HOST = Clock()
 
 _CAPTURED: list[Any] = []
-"""Every event inside a graph: the job may replay the graph until the process ends, and the replay
-records the event again. Recaptures are few, so these are too."""
+"""All events inside graphs: until the process ends the job may replay a graph, which records the event again. There are
+few, as recaptures are rare."""
 
 
 class DeviceClock(Clock):
     """Events on a device's current stream, as `torch.cuda.Event` and its siblings offer them.
 
-    A device that runs behind the host is measured as it really ran; one that waits for the host
-    shows that wait between the marks, because the event is reached before the work is launched.
-    Resolution is about half a microsecond.
+    A device that lags behind the host is measured as it really ran; one that waits for the host includes that wait
+    between the marks, because the event is reached before the work is launched. Resolution is about half a microsecond.
 
     Args:
         backend: the module of the device's kind: `torch.cuda`, `torch.xpu`, ...
-        kind: that kind's name.
+        kind: the name of that kind.
         device: index of the device; None for the current one.
     """
 
@@ -91,7 +89,7 @@ class DeviceClock(Clock):
     def mark(self, *, in_graph: bool = False) -> Any:
         """Records an event on the current stream of the device."""
         if in_graph:
-            # Only an external event becomes a node that keeps its own time at every replay.
+            # Only an external event becomes a graph node with a new time at every replay.
             event = self._backend.Event(enable_timing=True, external=True)
             _CAPTURED.append(event)
         elif self._free:
@@ -102,12 +100,12 @@ class DeviceClock(Clock):
         return event
 
     def capturing(self) -> bool:
-        """Asks the backend, where it has graphs."""
+        """Asks the backend, if it has graphs."""
         asks = getattr(self._backend, "is_current_stream_capturing", None)
         return bool(asks is not None and asks())
 
     def marks_graphs(self) -> bool:
-        """Whether the backend's events can be external, which those of older torches cannot."""
+        """Whether the backend's events can be external; in older torches they cannot."""
         try:
             self._backend.Event(enable_timing=True, external=True)
         except TypeError:
@@ -115,16 +113,16 @@ class DeviceClock(Clock):
         return True
 
     def move(self, mark: Any) -> Any:
-        """Records the same event again: its last record counts."""
+        """Records the same event again: only its last record counts."""
         mark.record(self._backend.current_stream(self._device))
         return mark
 
     def done(self, mark: Any) -> bool:
-        """Asks the event; does not wait for it."""
+        """Queries the event without waiting."""
         return bool(mark.query())
 
     def between_ns(self, start: Any, stop: Any) -> int:
-        """Elapsed time between two done events (ns)."""
+        """Time between two completed events (ns)."""
         return round(float(start.elapsed_time(stop)) * 1e6)
 
     def place(self) -> tuple[int, int]:
@@ -133,12 +131,12 @@ class DeviceClock(Clock):
         return int(stream.device.index or 0), int(stream.stream_id)
 
     def release(self, *marks: Any) -> None:
-        """Keeps the events for later marks."""
+        """Keeps the events for reuse."""
         self._free.extend(marks)
 
 
 def clock_for(device: Any) -> Clock:
-    """The clock of a `torch.device`: events where its kind has events, else the host's clock."""
+    """The clock for a `torch.device`: events if its kind has them, else the host's clock."""
     kind = getattr(device, "type", "cpu")
     if kind in ("cpu", "meta"):
         return HOST

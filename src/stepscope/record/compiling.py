@@ -1,32 +1,69 @@
-"""Keeping out of code that torch.compile traces.
+"""Keeps our hooks out of code that torch.compile traces.
 
-The compiler follows Python calls, ours too, and cannot follow clocks: one of our hooks inside a
-compiled function would split its graph, or raise with `fullgraph=True`. It replaces
-`torch.compiler.is_compiling()` by True while it traces, so what asks that first leaves no trace in
-the compiled code. What runs inside compiled code is therefore not observed.
+The compiler follows Python calls, including ours, and cannot trace clocks: a hook of ours inside a compiled function
+would split its graph, or raise with `fullgraph=True`. While it traces, `torch.compiler.is_compiling()` is True, so a
+hook that asks that first leaves nothing in the compiled code. So what runs inside compiled code is not observed.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 
 def never() -> bool:
-    """The answer before torch is imported, and where there is nothing to ask."""
+    """The answer before torch is imported, and without a function to ask."""
     return False
 
 
 def compiling_check() -> Callable[[], bool]:
-    """torch's own function that returns whether it is tracing; `never` while torch is not imported."""
+    """Returns torch's function that tells whether it is tracing; `never` while torch is not imported."""
     torch: Any = sys.modules.get("torch")
-    # The first torches with torch.compiler have the function in another place only.
+    # In the first versions with torch.compiler the function is only in another module.
     for place in ("compiler", "_utils"):
         check: Callable[[], bool] | None = getattr(getattr(torch, place, None), "is_compiling", None)
         if check is not None:
             return check
     return never
+
+
+def run_as_it_is(function: Any) -> None:
+    """Has torch compile nothing of a function of ours that is called where compiled code breaks off, as at a backward:
+    compiled, it would observe nothing. What it calls is still compiled, ours too unless it is `apart`.
+    """
+    # As torch does it, without importing its compiler; what a version lacks costs what is not observed then.
+    with suppress(AttributeError, TypeError):
+        frames = _frames()
+        if hasattr(frames, "skip_code"):
+            frames.skip_code(function.__code__)
+        else:
+            action = frames._FrameAction
+            skipped = frames._FrameExecStrategy(action.SKIP, action.DEFAULT)
+            frames.set_code_exec_strategy(function.__code__, skipped)
+
+
+def apart(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same, of which torch compiles nothing wherever it is called."""
+    try:
+        set_callback = _frames().set_eval_frame
+    except AttributeError:
+        return function
+
+    def run(*args: Any) -> Any:
+        before = set_callback(None)
+        try:
+            return function(*args)
+        finally:
+            set_callback(before)
+
+    run_as_it_is(run)
+    return run
+
+
+def _frames() -> Any:
+    return sys.modules["torch"]._C._dynamo.eval_frame
 
 
 def has_compiled() -> bool:
@@ -36,10 +73,10 @@ def has_compiled() -> bool:
 
 
 def capturing_check() -> Callable[[], bool]:
-    """A function that returns whether the current CUDA stream is being captured into a graph.
+    """Returns a function that tells whether the current CUDA stream is being captured into a graph.
 
-    Nothing may then be recorded, asked or waited for: the capture would fail. `never` in a torch that
-    is built without CUDA and ROCm.
+    During capture nothing may be recorded, queried or waited for, because the capture would fail. `never` for a torch
+    without CUDA and ROCm.
     """
     torch: Any = sys.modules.get("torch")
     version, cuda = getattr(torch, "version", None), getattr(torch, "cuda", None)

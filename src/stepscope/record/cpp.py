@@ -1,4 +1,4 @@
-"""Regions of code in C++: an operator that torch's dispatcher knows, and the header that calls it.
+"""Regions in C++ code: an operator in torch's dispatcher, and the header that calls it.
 
 torch.ops.stepscope.mark("lookup", True)   # starts
 torch.ops.stepscope.mark("lookup", False)  # ends
@@ -26,10 +26,10 @@ def include_path() -> str:
 
 
 def define_mark(region: Callable[[str], AbstractContextManager[Any]]) -> None:
-    """Makes the operator known to torch, once in a process; where torch refuses it there is none.
+    """Registers the operator in torch, once per process; if torch refuses it, there is none.
 
     Args:
-        region: opens a region, for `with`.
+        region: opens a region for `with`.
     """
     global _library
     if _library is not None:

@@ -1,4 +1,4 @@
-"""How an event is named in a plan, and what is then measured.
+"""Parses the names of events in a plan, which decide what is measured.
 
 | label                                  | what it is                                              |
 | -------------------------------------- | ------------------------------------------------------- |
@@ -14,8 +14,8 @@
 | `host_to_device`                       | a copy of a tensor from the host to a device            |
 | anything else                          | a region: `with stepscope.region("interaction")`        |
 
-`#2` at the end asks for one occurrence within the iteration, counted from 0; without it every
-occurrence is an event of its own. `*` stands for any characters but a dot, `**` for any.
+`#2` at the end selects one occurrence within the iteration, counted from 0; without it every occurrence is its own
+event. `*` matches any characters but a dot, `**` any.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ Kind = Literal["module", "operator", "node", "backward", "named", "collective", 
 Direction = Literal["forward", "backward"]
 
 NAMED = ("optimizer.step", "zero_grad", "input_wait", "host_to_device")
-"""Labels that are one thing each."""
+"""Labels without parts."""
 
 _NODE = re.compile(r"[A-Z]\w*Backward\d*")
-# The last direction counts: the backward half of a two-way layer may be a module `rnn.backward`.
+# The last direction counts, because the backward half of a two-way layer may be a module `rnn.backward`.
 _INSIDE = re.compile(r"(?:(?P<module>.+)\.)?(?P<direction>forward|backward)(?:\.(?P<name>.+))?")
 _OCCURRENCE = re.compile(r"(?P<label>.*)#(?P<occurrence>\d+)")
 
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A label taken apart.
+    """A parsed label.
 
     Args:
         text: the label without its occurrence.
         kind: what is measured.
-        module: path of the module, empty for the whole model; None where there is none.
-        direction: of a module, an operator or a node.
-        name: the operator, the autograd node or the collective.
-        occurrence: which one within an iteration, from 0; None for every one.
+        module: path of the module, empty for the complete model; None without one.
+        direction: that of a module, operator or node.
+        name: the operator, autograd node or collective.
+        occurrence: its number within an iteration, from 0; None for all.
     """
 
     text: str
@@ -60,20 +60,20 @@ class Label:
 
     @property
     def has_wildcard(self) -> bool:
-        """Whether it may stand for several labels."""
+        """Whether it may match several labels."""
         return "*" in self.text
 
     @property
     def in_loops_thread(self) -> bool:
         """Whether it only counts in the training loop's own thread.
 
-        Forwards do: a thread that evaluates calls the same modules. Autograd has threads of its own,
-        and a region is where the job puts it.
+        Forwards do, because a thread that evaluates calls the same modules. Autograd has its own threads, and a region
+        may be anywhere.
         """
         return self.direction == "forward"
 
     def matches(self, label: str, occurrence: int) -> bool:
-        """Whether an event of this label and occurrence is meant.
+        """Whether it matches an event with this label and occurrence.
 
         >>> parse_label("TopMLP.*.forward").matches("TopMLP.fc4.forward", 0)
         True
@@ -87,10 +87,10 @@ class Label:
 
 @functools.cache
 def pattern(text: str) -> re.Pattern[str]:
-    """A label with wildcards as a regular expression (kept: the same few are asked over and over).
+    """A label with wildcards as a regular expression (cached, because the same few recur).
 
-    What follows a wildcard is taken where it first occurs, which is enough: whatever may stand behind a later place may
-    stand behind the first, too. So the search never goes back, and a label of many wildcards takes no longer.
+    What follows a wildcard is matched at its first occurrence. That is enough: whatever can follow a later occurrence
+    can follow the first, too. So the search never backtracks, and many wildcards take no longer.
     """
     first, *others = re.split(r"\*\*+", text)
     numbers = itertools.count()
@@ -114,7 +114,7 @@ def pattern(text: str) -> re.Pattern[str]:
 
 
 def parse_label(text: str) -> Label:
-    """Takes a label apart.
+    """Parses a label.
 
     Raises:
         ValueError: it is empty.
@@ -154,8 +154,8 @@ def parse_label(text: str) -> Label:
 def label_in_layer(layer: str, direction: Direction, event: str) -> str:
     """The label of an event that a plan lists under a layer.
 
-    A plan of layers has `fc1: forward_events: [forward, aten::addmm, fprop]`, which are a module's
-    forward, an operator inside it, and the region `fc1.fprop`.
+    A plan of layers has `fc1: forward_events: [forward, aten::addmm, fprop]`: a module's forward, an operator inside
+    it, and the region `fc1.fprop`.
 
     >>> label_in_layer("fc1", "forward", "aten::addmm")
     'fc1.forward.aten::addmm'

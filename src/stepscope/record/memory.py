@@ -1,7 +1,6 @@
-"""How much memory a process holds, without disturbing what the job itself reads.
+"""Reads how much memory a process holds, without affecting what the job reads.
 
-The allocator's peak is never reset: the job may be watching it too. So a step's peak is the highest
-mark up to that step.
+The allocator's peak is never reset, because the job may use it. So a step's peak is the highest value up to that step.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ _STATM = Path("/proc/self/statm")
 
 
 def resident_bytes() -> int | None:
-    """Memory of the process that is in RAM now (bytes); None where the system does not report it."""
+    """Memory of the process in RAM now (bytes); None if the system does not report it."""
     try:
         return int(_STATM.read_bytes().split()[1]) * _PAGE_BYTES
     except (OSError, ValueError, IndexError):
@@ -24,7 +23,7 @@ def resident_bytes() -> int | None:
 
 
 def peak_resident_bytes() -> int | None:
-    """The most the process ever had in RAM (bytes); None where the system does not report it."""
+    """The most RAM that the process ever had (bytes); None if the system does not report it."""
     try:
         import resource
     except ImportError:
@@ -34,7 +33,7 @@ def peak_resident_bytes() -> int | None:
 
 
 class MemoryReader:
-    """Reads the memory of a device, or of the process where there is none.
+    """Reads the memory of a device, or of the process without one.
 
     Args:
         backend: `torch.cuda` or a sibling; None for the process.
@@ -47,7 +46,7 @@ class MemoryReader:
         self._device = device
 
     def read(self) -> tuple[int | None, int | None, int | None]:
-        """Bytes in use now, the most so far, and what the allocator of a device holds of it now."""
+        """Returns the bytes in use, their maximum so far, and the bytes that the device's allocator holds."""
         if self._backend is None:
             return resident_bytes(), peak_resident_bytes(), None
         statistics = self._backend.memory_stats(self._device)

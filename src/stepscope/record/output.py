@@ -1,7 +1,7 @@
-"""Files of a recording, complete or absent.
+"""Writes files of a recording completely or not at all.
 
-A directory that cannot be written (read-only, full, gone) must not cost what was measured: the file
-then goes to the system's temporary directory, and the warning says where.
+An unwritable directory (read-only, full, deleted) must not cost the measurements: the file then goes to the system's
+temporary directory, and a warning says where.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from stepscope.record.trouble import Guard, warn_once
 
 
 def write_complete(path: Path, write: Callable[[BinaryIO], object], *, since_epoch_s: float | None = None) -> None:
-    """Lets `write` fill a file that becomes `path`, whose directory is made if absent.
+    """Lets `write` fill a file that then becomes `path`; creates its directory if absent.
 
     Raises:
-        FileExistsError: there is a file that is younger than `since_epoch_s`.
+        FileExistsError: the existing file is younger than `since_epoch_s`.
         OSError: the directory cannot be written; nothing is left behind.
     """
     try:
@@ -38,12 +38,11 @@ def write_complete(path: Path, write: Callable[[BinaryIO], object], *, since_epo
 @cache
 def warn_unusable(directory: Path) -> None:
     """Warns, before a job runs for hours, where its files cannot go into `directory`."""
-    # Of os.path, which takes what cannot be looked at for absent, where a Path raises.
-    place = next((place for place in (directory, *directory.parents) if os.path.exists(place)), directory)  # noqa: PTH110
-    is_directory = os.path.isdir(place)  # noqa: PTH112
-    if is_directory and os.access(place, os.W_OK | os.X_OK):
+    # Not `exists`, which raises in a folder that may not be looked into.
+    place = next((place for place in (directory, *directory.parents) if os.access(place, os.F_OK)), directory)
+    if place.is_dir() and os.access(place, os.W_OK | os.X_OK):
         return
-    why = "cannot be written to" if is_directory else "is not a directory"
+    why = "cannot be written to" if place.is_dir() else "is not a directory"
     try:
         instead = f"what is recorded goes to a new directory in {tempfile.gettempdir()}"
     except OSError:
@@ -60,19 +59,23 @@ def keep(
     since_epoch_s: float | None = None,
     other_name: str | None = None,
 ) -> Path | None:
-    """Writes a file into `directory`, or, with one warning, where it can be written.
+    """Writes a file into `directory`, or, with one warning, where that is possible.
 
     Args:
-        directory: where it should go; made if absent.
+        directory: where it should go; created if absent.
         name: the file's name.
         write: fills the open file; may be called twice.
         what: what it is, for the warning.
-        since_epoch_s: a file of this name that was made since then is another process's.
-        other_name: the file's name in that case.
+        since_epoch_s: a file of this name that was made since then, and not by this process, is another one's.
+        other_name: the file's name in that case, and from then on.
 
     Returns:
-        Where it is; None when it could not be written anywhere.
+        Its path; None if it could not be written anywhere.
     """
+    if other_name is not None and _is_ours(directory / other_name):
+        name = other_name
+    if _is_ours(directory / name):
+        since_epoch_s = None
     try:
         try:
             write_complete(directory / name, write, since_epoch_s=since_epoch_s)
@@ -82,6 +85,7 @@ def keep(
             warn_once(f"another process has written {directory / name}; {what} is {other_name}")
             name = other_name
             write_complete(directory / name, write)
+        _OURS[directory / name] = _there(directory / name)
         return directory / name
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
@@ -95,24 +99,40 @@ def keep(
     return spare / name
 
 
+_OURS: dict[Path, tuple[int, int] | None] = {}
+"""What this process has written last at a place, as `_there` tells it."""
+
+
+def _there(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
+
+
+def _is_ours(path: Path) -> bool:
+    return path in _OURS and _OURS[path] == _there(path) is not None
+
+
 @cache
 def _spare() -> Path:
-    """Where this process's files go instead: one place, of a name that nobody can guess and put a link at."""
+    """The fallback folder for this process's files, with an unpredictable name, so that nobody can put a link there."""
     return Path(tempfile.mkdtemp(prefix="stepscope-"))
 
 
-def keep_json(directory: Path, name: str, payload: Mapping[str, Any], *, what: str) -> Path | None:
+def keep_json(directory: Path, name: str, payload: Mapping[str, Any], *, what: str, **others: Any) -> Path | None:
     """Like `keep`, for a JSON object."""
     data = json.dumps(payload, indent=1, allow_nan=False).encode()
-    return keep(directory, name, lambda file: file.write(data), what=what)
+    return keep(directory, name, lambda file: file.write(data), what=what, **others)
 
 
 class Background:
-    """Does what takes long beside the training loop, one thing after another.
+    """Runs slow work beside the training loop, one thing after another.
 
     Args:
-        name: of its threads.
-        guard: gets what goes wrong there.
+        name: name of its threads.
+        guard: handles errors there.
     """
 
     def __init__(self, name: str, guard: Guard) -> None:
@@ -122,11 +142,11 @@ class Background:
 
     @property
     def busy(self) -> bool:
-        """Whether something is still to be done."""
+        """Whether any work is left."""
         return self._last is not None and self._last.is_alive()
 
     def run(self, write: Callable[[], object]) -> None:
-        """Calls `write` in a thread, after what is being done there already."""
+        """Calls `write` in a thread, after earlier work."""
         before = self._last
 
         def work() -> None:
@@ -138,11 +158,15 @@ class Background:
                 self._guard.trip(error)
 
         thread = threading.Thread(target=work, name=self._name, daemon=True)
-        thread.start()
-        self._last = thread  # another thread may wait for it: not before it runs
+        try:
+            thread.start()
+        except RuntimeError:  # there are too many, or Python ends: what is to be kept is kept all the same
+            work()
+        else:
+            self._last = thread  # another thread may wait for it: not before it runs
 
     def wait(self, seconds: float) -> bool:
-        """Waits until all is done; False when that takes longer than `seconds`."""
+        """Waits until all work is done; False if that takes longer than `seconds`."""
         if self._last is not None:
             self._last.join(seconds)
         return not self.busy

@@ -1,4 +1,4 @@
-"""What is to be measured, and how often: a plan, from TOML, JSON or a Python dict.
+"""Reads a plan, which says what to measure and how often, from TOML, JSON or a Python dict.
 
     warmup = 10
     repetitions = 50
@@ -8,7 +8,7 @@
     forward_events = ["forward", "aten::addmm"]
     backward_events = ["backward"]
 
-Layers may also stand at the top, as HugeCTR's schedules have them: `{"BottomMLP.fc1":
+Layers may also be at the top level, as in HugeCTR's schedules: `{"BottomMLP.fc1":
 {"forward_events": [...], "backward_events": [...]}}`.
 """
 
@@ -34,7 +34,7 @@ from stepscope.record.labels import Direction, Label, label_in_layer, parse_labe
 _DIRECTIONS: tuple[tuple[str, Direction], ...] = (("forward_events", "forward"), ("backward_events", "backward"))
 _MODES = ("one_at_a_time", "in_rounds", "one_shot")
 OWN = "auto"
-"""What stands for a plan that the recording makes itself, of what it watches."""
+"""Stands for a plan that the recording makes itself from what it watches."""
 
 _QUOTED = re.compile(r'"([^"]*)"|\'([^\']*)\'')
 _KEY = re.compile(r"^\s*\[?(?:layers\.)?([\w.-]+)()\s*[\]=]")
@@ -47,7 +47,7 @@ ERRORS = {"bad-plan": "The plan of an inline measurement cannot be used; the mes
 
 
 class PlanError(UsageError):
-    """A plan cannot be used; the message names the line where it is known."""
+    """A plan cannot be used; the message names the line if it is known."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message, hint=hint, slug="bad-plan")
@@ -64,21 +64,21 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be measured.
+    """What to measure.
 
     Args:
         entries: the events.
-        source: where the plan comes from, for messages.
-        warmup: iterations before anything is measured.
-        repetitions: kept measurements per event (one-shot mode: measured iterations).
-        mode: `one_at_a_time`; `in_rounds` for a few repetitions of each event, round after round, with no
-            regard to `repetitions`; `one_shot` for a small set that is measured in every iteration.
+        source: the plan's origin, for messages.
+        warmup: iterations before measuring.
+        repetitions: kept measurements per event (in one-shot mode: measured iterations).
+        mode: `one_at_a_time`; `in_rounds` for a few repetitions of each event, round after round, which ignores
+            `repetitions`; `one_shot` for a small set that is measured in every iteration.
         unarmed_every: after this many measured iterations one runs unmeasured; 0 for never.
-        stop_when_done: end `inline.iterate` when everything is measured. With several ranks set
-            `stop_after` instead, which they share.
+        stop_when_done: end `inline.iterate` when everything is measured. With several ranks set `stop_after` instead,
+            which they share.
         stop_after: end `inline.iterate` after this many iterations.
-        measured_iterations: in rounds: how many iterations of the job there are; None where it is not known.
-        measured_seconds: in rounds: for how long there is measured; None until the job ends.
+        measured_iterations: in rounds: the number of the job's iterations; None if unknown.
+        measured_seconds: in rounds: how long to measure; None until the job ends.
     """
 
     entries: tuple[Entry, ...]
@@ -94,11 +94,11 @@ class Plan:
 
     @property
     def is_own(self) -> bool:
-        """Whether the recording is to name the events itself."""
+        """Whether the recording names the events itself."""
         return not self.entries
 
     def names(self, label: str, occurrence: int) -> bool:
-        """Whether the plan asks for this event."""
+        """Whether the plan includes this event."""
         return any(entry.label.matches(label, occurrence) for entry in self.entries)
 
 
@@ -195,15 +195,15 @@ _OPTIONS: dict[str, tuple[type, str, Any]] = {
 
 
 def plan_from(mapping: Mapping[str, object], *, source: str = "plan", text: str = "") -> Plan:
-    """A plan from a dict.
+    """Makes a plan from a dict.
 
     Args:
         mapping: options, `events`, and layers with `forward_events` and `backward_events`.
-        source: what messages call the plan.
-        text: the file's text, where messages are to name lines.
+        source: the plan's name in messages.
+        text: the file's text, so that messages can name lines.
 
     Raises:
-        PlanError: it is not a plan.
+        PlanError: it is not a valid plan.
 
     >>> [entry.label.text for entry in plan_from({"fc1": {"forward_events": ["forward"]}}).entries]
     ['fc1.forward']
@@ -212,11 +212,11 @@ def plan_from(mapping: Mapping[str, object], *, source: str = "plan", text: str 
 
 
 def _text_of(path: Path) -> str:
-    """The text of a file; a job never waits for a pipe, and a device may have no end.
+    """Reads a file; a job must not wait for a pipe, and a device may be endless.
 
     Raises:
         OSError: it cannot be read.
-        ValueError: it is no text that may be a plan.
+        ValueError: it is not a regular file, not text, or too long for a plan.
     """
     if not path.is_file() and path.exists() and not path.is_dir():
         raise ValueError("it is no file")
@@ -224,11 +224,11 @@ def _text_of(path: Path) -> str:
         data = file.read(_MOST_BYTES + 1)
     if len(data) > _MOST_BYTES:
         raise ValueError(f"it has more than {_MOST_BYTES >> 20} MiB")
-    return data.decode("utf-8-sig")  # some editors put a mark first
+    return data.decode("utf-8-sig")  # some editors put a byte order mark first
 
 
 def read_plan(path: str | Path) -> Plan:
-    """A plan from a `.toml` or `.json` file.
+    """Reads a plan from a `.toml` or `.json` file.
 
     Raises:
         PlanError: it cannot be read or is not a plan; the message names the line.
@@ -270,15 +270,15 @@ def read_plan(path: str | Path) -> Plan:
 
 
 def generate_schedule(plan: Mapping[str, object], directory: str | Path) -> Path:
-    """Writes a plan into a folder as `prof.schedule`, as HugeCTR's function of that name does; returns the file.
+    """Writes a plan into a folder as `prof.schedule`, as HugeCTR's function of that name does; returns the path.
 
     Args:
         plan: layers with `forward_events` and `backward_events`, and options, as in `plan_from`.
-        directory: where to; it is made if it is not there. `inline.start(directory / "prof.schedule")` and
-            `stepscope record --inline` take the file.
+        directory: the folder; created if absent. `inline.start(directory / "prof.schedule")` and `stepscope record
+            --inline` read the file.
 
     Raises:
-        PlanError: it is not a plan.
+        PlanError: it is not a valid plan.
         OSError: the file cannot be written.
     """
     read = plan_from(plan)
@@ -298,13 +298,13 @@ def _named(label: Label) -> str:
 
 
 def _line_of_second(name: str, text: str) -> str:
-    """`, line 7` of a name's second place; nothing where it has more, in other objects."""
+    """`, line 7` for a name's second occurrence; empty if it has more, in other objects."""
     found = [place.start() for place in re.finditer(re.escape(json.dumps(name)), text)]
     return f", line {text.count(chr(10), 0, found[1]) + 1}" if len(found) == 2 else ""
 
 
 def _read_toml(text: str, source: str) -> dict[str, Any]:
-    # Part of Python since 3.11; tomli is the same reader for 3.10.
+    # tomllib exists since Python 3.11; tomli is the same reader for 3.10.
     toml: Any = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     try:
         mapping: dict[str, Any] = toml.loads(text)
@@ -321,10 +321,10 @@ def _read_toml(text: str, source: str) -> dict[str, Any]:
 
 
 def as_plan(plan: Plan | Mapping[str, object] | str | Path) -> Plan:
-    """A plan from a plan, a dict, or a file's name; `"auto"` is one that the recording makes itself.
+    """Makes a plan from a plan, a dict, or a file's name; `"auto"` is one that the recording makes itself.
 
     Raises:
-        PlanError: it is not a plan.
+        PlanError: it is not a valid plan.
 
     >>> as_plan("auto").is_own
     True

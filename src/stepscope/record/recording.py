@@ -1,14 +1,12 @@
-"""How a loop drives a recording: the calls that every recording takes, from any loop.
+"""How a loop drives a recording: the calls that every recording accepts from any loop.
 
-A loop is found by `job.loop.LoopFinder`, is one of ours (`inline.iterate`, `inline.iteration`, a tracer's
-`iterate`), or is a framework's, whose callbacks know its steps. None of them depends on which recording it
-drives: the inline session, the tracer, the listener for `stepscope trigger` and the survey of
-`stepscope plan` are all a `Recording`. An iteration of the loop and a training step are the same thing;
-plans call it the first, traces and phases the second.
+A loop is found by `job.loop.LoopFinder`, is one of ours (`inline.iterate`, `inline.iteration`, a tracer's `iterate`),
+or belongs to a framework, whose callbacks know its steps. No loop depends on which recording it drives: the inline
+session, the tracer, the listener for `stepscope trigger` and the survey of `stepscope plan` are all a `Recording`. An
+iteration of the loop and a training step are the same thing; plans use the first name, traces and phases the second.
 
-All calls come from the thread that trains. They do not raise into the job, except for the survey's,
-which end it. A loop that goes on after `stop`, or in a forked child, may still make them; they then do
-nothing.
+All calls come from the training thread. They do not raise into the job, except those of the survey, which end it. A
+loop that continues after `stop`, or in a forked child, may still make them; they then do nothing.
 """
 
 from __future__ import annotations
@@ -31,19 +29,18 @@ SCRIPTS_OWN: list[Path] = []
 
 
 class Recording(ABC):
-    """What a loop drives. A method that is not abstract does nothing here, and may be left so.
+    """What a loop drives. Methods that are not abstract do nothing by default.
 
     Attributes:
-        guard: keeps the recording's own exceptions out of the job; once it has tripped, a loop need
-            make no more calls.
-        driver: how the script drives the recording itself, if it does; `LoopFinder`, which can only
-            guess where iterations are, is then silent.
-        in_loop: whether a loop of ours runs, of whose iterations one of ours inside it is a part.
+        guard: keeps the recording's exceptions out of the job; once it has tripped, a loop need not make more calls.
+        driver: how the script drives the recording itself, if it does; then `LoopFinder`, which can only guess where
+            iterations are, makes no calls.
+        in_loop: whether a loop of ours runs; a loop of ours inside its iteration is part of that iteration.
         stopped: whether `stop` was called.
-        rests: of so many of the next iterations nothing is wanted: a loop calls `passes` for each where it would call
-            `begin`, and makes no other call for it.
-        began_ns: when the running iteration began, by `time.perf_counter_ns`.
-        takes_batches: whether it makes use of `input_begins`, `input_ends`, `not_this_one` and `takes`.
+        rests: the number of following iterations for which no calls are needed: a loop calls `passes` for each instead
+            of `begin`, and nothing else.
+        began_ns: start of the running iteration, by `time.perf_counter_ns`.
+        takes_batches: whether it uses `input_begins`, `input_ends`, `not_this_one` and `takes`.
     """
 
     guard: Guard
@@ -56,12 +53,12 @@ class Recording(ABC):
 
     @property
     def successor(self) -> Recording | None:
-        """What the script has started in its place, which the loop that was found drives from then on."""
+        """The recording that the script has started instead, which the found loop then drives."""
         return None
 
     @property
     def keeps_numbers(self) -> bool:
-        """Whether a number of the running iteration is kept: what is not need not be found out."""
+        """Whether numbers of the running iteration are kept; if not, they need not be computed."""
         return True
 
     @abstractmethod
@@ -69,65 +66,65 @@ class Recording(ABC):
         """Starts the recording, once, before any other call.
 
         Args:
-            lead_in: what runs until the first `begin` is the job's start-up and no iteration; without
-                it the first iteration starts now.
+            lead_in: whether what runs until the first `begin` is the job's start-up and no iteration; otherwise the
+                first iteration starts now.
         """
 
     @abstractmethod
     def stop(self) -> list[Path]:
-        """Ends the recording and writes everything; safe to call again. Returns the files."""
+        """Ends the recording and writes everything; may be called again. Returns the files."""
 
     @abstractmethod
     def begin(self, *, fresh: bool = False, number: int | None = None) -> int:
-        """An iteration starts, and one that still runs has ended.
+        """Starts an iteration, ending one that still runs.
 
         Args:
-            fresh: it is the first of an epoch, whose loader starts up, and is not like the others.
-            number: the step's number, where the caller knows it.
+            fresh: whether it is the first of an epoch, whose loader starts up, and so unlike others.
+            number: the step's number, if the caller knows it.
 
         Returns:
-            What `abandon` takes for this iteration.
+            The argument of `abandon` for this iteration.
         """
 
     def passes(self) -> None:
-        """An iteration starts of which nothing is wanted, see `rests`; one that still runs has ended."""
+        """Starts an iteration that needs no calls (`rests`), ending one that still runs."""
         self.rests -= 1
         self.began_ns = time.perf_counter_ns()
 
     def end(self) -> None:
-        """The iteration has ended. Where this is not called, the next `begin` ends it."""
+        """Ends the iteration. Otherwise the next `begin` ends it."""
 
     def abandon(self, iteration: int | None = None, *, began: bool = True) -> None:
-        """The iteration broke off: an exception, a break, the end of the loader.
+        """Drops a broken-off iteration: an exception, a break, the end of the loader.
 
         Args:
-            iteration: only if this one is running; None for whichever is.
-            began: False when there was no batch, and so no iteration at all.
+            iteration: only drop this one; None for the running one.
+            began: False if there was no batch, and so no iteration.
         """
 
     def not_this_one(self) -> None:
-        """The running iteration does not count: an epoch started in it, or a validation ran."""
+        """Excludes the running iteration: an epoch started in it, or a validation ran."""
 
     def missed(self, iterations: int) -> None:
-        """This many iterations ran before the loop was found; called before `begin`."""
+        """Reports iterations that ran before the loop was found; called before `begin`."""
 
     def input_begins(self) -> Any:
-        """The wait for a batch starts, perhaps outside any iteration; `input_ends` takes the result."""
+        """Starts the wait for a batch, perhaps outside any iteration; pass the result to `input_ends`."""
 
     def input_ends(self, token: Any) -> None:
-        """The batch is here, or the loader has none left."""
+        """Ends the wait for a batch: it is here, or the loader is exhausted."""
 
     def takes(self, name: str, number: float) -> None:
-        """A number of the running iteration: `samples` in its batch, or what the script calls `value` with."""
+        """Adds a number to the running iteration: `samples` in its batch, or the script's `value`."""
 
     @property
     @abstractmethod
     def over(self) -> bool:
-        """Whether nothing is left to record, so that a loop need make no more calls."""
+        """Whether nothing is left to record, so that a loop need not make more calls."""
 
     @property
     def done(self) -> bool:
-        """Whether what was asked for is measured: the script's `inline.done()`."""
+        """Whether the requested measurements are complete: the script's `inline.done()`."""
         return self.over
 
     def stops_now(self) -> bool:
@@ -135,25 +132,25 @@ class Recording(ABC):
         return False
 
     def recapture(self) -> bool:
-        """Whether the job has to capture its CUDA graph again before the next replay."""
+        """Whether the job must recapture its CUDA graph before the next replay."""
         return False
 
     def forget_in_child(self) -> None:
-        """This process is a forked child: it has its parent's hooks, which must do nothing here."""
+        """Disables the hooks that this forked child inherits from its parent."""
         self.guard.error = self.guard.error or RuntimeError("recorded by the parent process")
 
 
 def count_samples(recording: Recording, batch: Any, loader: Any) -> None:
-    """Tells a recording how many samples the batch of the running iteration has, where that is known."""
+    """Reports the number of samples in the running iteration's batch, if it is known."""
     samples = samples_in(batch, loader) if recording.keeps_numbers else None
     if samples is not None:
         recording.takes("samples", samples)
 
 
 class EveryStep(Recording):
-    """A recording that takes every step as it comes: also as a context, and in a loop of its own.
+    """A recording that takes every step: also usable as a context, and with its own loop.
 
-    It takes no batches: a trace has the loader's own ranges.
+    It ignores batches, because a trace has the loader's own ranges.
     """
 
     takes_batches = False
@@ -170,15 +167,14 @@ class EveryStep(Recording):
 
     @abstractmethod
     def step(self, number: int | None = None) -> None:
-        """A step has ended and the next starts.
+        """Ends a step and starts the next.
 
         Args:
-            number: the next step's number, where it is not the one after this. The same on all
-                ranks.
+            number: the next step's number, if it is not the following one. The same on all ranks.
         """
 
     def iterate(self, loader: Iterable[T]) -> Iterator[T]:
-        """The batches of a loader, each a step; the wait for a batch belongs to its step."""
+        """Yields the batches of a loader, each a step, which includes the wait for the batch."""
         self.driver = "iterate"
         batches = iter(loader)
         self.guard.ask(note_loader, batches)
@@ -189,16 +185,16 @@ class EveryStep(Recording):
             self.step()
 
     def begin(self, *, fresh: bool = False, number: int | None = None) -> int:  # noqa: ARG002 - every step counts in a trace
-        """The next step starts; where the last had no batch, it goes on."""
+        """Starts the next step; if the last had no batch, it continues."""
         if not self._has_no_batch:
             self.step(number)
         self._has_no_batch = False
         return self._index
 
     def abandon(self, iteration: int | None = None, *, began: bool = True) -> None:  # noqa: ARG002
-        """The loader had no batch left, or the iteration broke off, which is a step all the same."""
+        """The loader was exhausted, or the iteration broke off, which still is a step."""
         self._has_no_batch |= not began
 
     def missed(self, iterations: int) -> None:
-        """Steps have run before the first call; those after them keep their true numbers."""
+        """Counts steps before the first call, so that later steps have their true numbers."""
         self._number += iterations

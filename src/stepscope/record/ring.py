@@ -1,10 +1,9 @@
-"""Measurements that are made but cannot be read yet, in a queue that never grows.
+"""A bounded queue of measurements that have been made but cannot be read yet.
 
-A device reaches the marks of a step long after the host has left the step. Reading them at once
-would wait for the device; keeping all of them would fill the memory of a host that runs ahead. So
-they wait here, at most `capacity` iterations of them, and the oldest is given up when there is no
-room. A device that is given several streams reaches the marks of one of them long before those of
-another, so each mark is asked.
+A device reaches the marks of a step long after the host has left the step. Reading them at once would wait for the
+device; keeping all of them would fill the memory of a host that runs ahead. So they wait here, for at most `capacity`
+iterations, and the oldest is dropped when there is no room. With several streams, a device reaches the marks of one
+long before those of another, so each mark is queried.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import Any
 from stepscope.record.clock import Clock
 
 MOST_MEASUREMENTS = 16_384
-"""Most in flight at once: a step of a thousand micro-batches has two thousand."""
+"""Most measurements in flight: a step of a thousand micro-batches has two thousand."""
 
 Marked = tuple[int, Any, Any]
 """A measurement's key, start mark and stop mark."""
@@ -25,17 +24,17 @@ Marked = tuple[int, Any, Any]
 
 @dataclass(slots=True)
 class Pending:
-    """What one clock measured in one iteration.
+    """The measurements of one clock in one iteration.
 
     Args:
-        iteration: which one.
-        clock: whose marks they are.
+        iteration: the iteration.
+        clock: the clock of the marks.
         origin: its mark at the iteration's start.
         measured: the measurements.
-        in_graph: those inside a captured graph, whose marks its next replay makes again.
-        end: a mark behind the replay. Until the clock has reached it, the marks inside the graph may
-            still be those of the replay before.
-        stands_for: how many iterations count as this one.
+        in_graph: those inside a captured graph, whose next replay records the marks again.
+        end: a mark after the replay. Until the clock has reached it, the marks inside the graph may still be those of
+            the previous replay.
+        stands_for: the number of iterations that it stands for.
     """
 
     iteration: int
@@ -50,7 +49,7 @@ class Pending:
         return len(self.measured) + len(self.in_graph)
 
     def done(self) -> bool:
-        """Whether the clock has reached every mark; the last ones are asked first."""
+        """Whether the clock has reached every mark; queries the last ones first."""
         done = self.clock.done
         if self.end is not None and not done(self.end):
             return False
@@ -61,7 +60,7 @@ class Pending:
         return done(self.origin)
 
     def release(self) -> None:
-        """Gives the marks back to the clock, but for those that a graph goes on making."""
+        """Returns the marks to the clock, except those inside a graph."""
         self.clock.release(self.origin)
         if self.end is not None:
             self.clock.release(self.end)
@@ -71,7 +70,7 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One measurement: in which iteration, how long, how long after the iteration's start (ns), and for how many it stands."""
+    """A measurement: its iteration, duration, offset from the iteration's start (ns), and how many it stands for."""
 
     iteration: int
     duration_ns: int
@@ -80,11 +79,11 @@ class Sample:
 
 
 class Ring:
-    """A queue of iterations; `lost` counts measurements given up, by key.
+    """A queue of iterations; `lost` counts dropped measurements by key.
 
     Args:
-        capacity: most iterations in it.
-        most: most measurements in it, of all iterations.
+        capacity: maximum number of iterations.
+        most: maximum number of measurements in all iterations.
     """
 
     def __init__(self, capacity: int = 64, *, most: int = MOST_MEASUREMENTS) -> None:
@@ -98,23 +97,23 @@ class Ring:
         return len(self._queue)
 
     def push(self, pending: Pending) -> None:
-        """Adds an iteration's measurements; gives up the oldest when the ring is full."""
+        """Adds an iteration's measurements; drops the oldest when the ring is full."""
         self._queue.append(pending)
         self._measurements += len(pending)
         while len(self._queue) > self.capacity or self._measurements > self.most:
             self._give_up()
 
     def read(self) -> Iterator[tuple[int, Sample]]:
-        """Takes out, oldest first and with its key, what the clocks have reached; stops at the first they have not.
+        """Yields reached measurements with their keys, oldest first; stops at the first that is not reached.
 
-        Iterations are reached in the order they were made, so later ones are not asked.
+        Iterations are reached in order, so later ones are not queried.
         """
         while self._queue and self._queue[0].done():
             pending = self._take()
             between_ns = pending.clock.between_ns
             for key, start, stop in (*pending.measured, *pending.in_graph):
                 duration_ns = between_ns(start, stop)
-                if duration_ns < 0:  # on two streams, the stop's ahead of the start's
+                if duration_ns < 0:  # on two streams, the stop's is ahead of the start's
                     self._lose(key)
                     continue
                 offset_ns = between_ns(pending.origin, start)
@@ -122,7 +121,7 @@ class Ring:
             pending.release()
 
     def drop(self) -> None:
-        """Gives up everything that is still in flight."""
+        """Drops everything in flight."""
         while self._queue:
             self._give_up()
 

@@ -1,8 +1,8 @@
-"""Samples of a script's call stacks, Python and native, which py-spy takes from outside while it runs.
+"""Samples a script's call stacks, Python and native, with py-spy, from outside while it runs.
 
-py-spy is a process of its own and reads ours; it stops a thread for the moment in which it unwinds native frames. A
-shell stands above it that wakes this process should py-spy die while it holds it. What goes wrong with it costs the
-samples and one warning, and never the job.
+py-spy is a separate process that reads ours; it stops a thread while it unwinds native frames. Its parent is a shell
+that resumes this process if py-spy dies while it has stopped it. A failure costs the samples and one warning, never the
+job.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, BinaryIO
 
 from stepscope.record.hardware.sampler import HardwareSampler
 from stepscope.record.inline.documents import file_name, host_document
-from stepscope.record.output import keep_json
+from stepscope.record.output import keep, keep_json
 from stepscope.record.trouble import warn_once
 from stepscope.record.who import Who
 
 RATE = 100
-"""Samples a second: as often as a person can use, and py-spy's own default."""
+"""Samples per second: as many as a person can use, and py-spy's default."""
 
 _WATCHED = 'read -r go || exit 0; trap : INT; "$@"; code=$?; kill -CONT "$PPID" 2>/dev/null; exit $code'
-"""What the shell runs: it waits until py-spy may read us. A tracer that is killed can leave who it traced stopped."""
+"""The shell's command: it waits until py-spy may read us. A killed tracer can leave the traced process stopped."""
 _SET_PTRACER = 0x59616D61
-"""Lets another process than one above read this one, where Yama is on. Source: prctl(2), PR_SET_PTRACER."""
+"""Lets a process other than an ancestor read this one under Yama. Source: prctl(2), PR_SET_PTRACER."""
 _PATIENCE_SECONDS = 60.0
 _REFUSAL_SECONDS = 0.25
 
 
 class Sampling:
-    """Samples of this process and those below it, from `start` to `stop`.
+    """Samples this process and its descendants from `start` to `stop`.
 
     Args:
-        out: folder of the files; made if absent.
-        host: whether what the processes took of the host gets a file of its own.
+        out: folder of the files; created if absent.
+        host: whether the processes' usage of the host gets its own file.
     """
 
     def __init__(self, out: Path, *, host: bool = True) -> None:
@@ -55,10 +55,10 @@ class Sampling:
         self._said: IO[bytes] | None = None
         self._file: Path | None = None
         self.why_not: str | None = None
-        """Why there are no samples, or not of all; None where nothing went wrong."""
+        """Why there are no samples, or not of everything; None if all went well."""
 
     def start(self) -> None:
-        """Starts py-spy, or warns that it does not run; the script goes on either way."""
+        """Starts py-spy, or warns that it does not run; the script continues either way."""
         if self._hardware is not None:
             self._hardware.start()
         try:
@@ -69,7 +69,7 @@ class Sampling:
             warn_once(f"the script runs without being sampled: {self.why_not}")
 
     def stop(self) -> list[Path]:
-        """Ends py-spy, waits for its file, and returns the files that are there."""
+        """Ends py-spy, waits for its file, and returns the existing files."""
         if os.getpid() != self._pid:
             return []
         written = []
@@ -85,8 +85,14 @@ class Sampling:
         if figures is not None:
             process = self._who.named()
             document = host_document(figures, process, self._began_epoch_ns)
-            name = file_name(process, "host")
-            kept = keep_json(self._out, name, document, what="what the process took of the host")
+            kept = keep_json(
+                self._out,
+                file_name(process, "host"),
+                document,
+                what="what the process took of the host",
+                since_epoch_s=self._began_epoch_ns / 1e9,
+                other_name=file_name(process, "host", by_pid=True),
+            )
             written += [] if kept is None else [kept]
         return written
 
@@ -98,9 +104,8 @@ class Sampling:
             return
         self._out.mkdir(parents=True, exist_ok=True)
         process = self._who.process()
-        self._file = self._out / f"{process.host}.rank{process.rank}.speedscope.json"
-        # Of an earlier run; py-spy writes its own at the end.
-        self._file.unlink(missing_ok=True)
+        # py-spy writes it at the end, also of a process that was killed, and another job may use the same folder.
+        self._file = self._out / f"{process.host}.pid{self._pid}.rank{process.rank}.speedscope.json"
         # Also of subprocesses, and of native code where it unwinds that.
         words = [py_spy, "record", "-p", str(self._pid), "-r", str(RATE)]
         words += ["-s", "-f", "speedscope", "-o", str(self._file)]
@@ -112,14 +117,14 @@ class Sampling:
             stdin=subprocess.PIPE,
             stdout=self._said,
             stderr=subprocess.STDOUT,
-            # What is typed on a terminal is for the script.
+            # Keys of the terminal are meant for the script.
             start_new_session=True,
         )
         _let_read_us(self._process.pid)
         if self._process.stdin is not None:
             with suppress(OSError), self._process.stdin as pipe:
                 pipe.write(b"go\n")
-        # It refuses at once where it may not read us. A thread of ours that waited for it would be among the samples.
+        # It refuses at once if it may not read us. Not checked in a thread, which would be among the samples.
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_REFUSAL_SECONDS)
             self._ended_early()
@@ -136,6 +141,8 @@ class Sampling:
         if process.poll() is not None:
             self._ended_early()
         else:
+            with suppress(OSError):  # the script may have removed it
+                self._out.mkdir(parents=True, exist_ok=True)
             with suppress(OSError):
                 os.killpg(process.pid, signal.SIGINT)
             try:
@@ -147,11 +154,25 @@ class Sampling:
                 warn_once(f"{self.why_not}; its samples are lost")
                 return []
         if self._file is not None and self._file.exists():
-            return [self._file]
+            return self._kept(self._file)
         if self._process is not None:
             self.why_not = f"py-spy wrote no samples: {self._last_words()}"
             warn_once(self.why_not)
         return []
+
+    def _kept(self, file: Path) -> list[Path]:
+        """The samples under the name that those of an earlier run had, where no other job has it."""
+
+        def copy(named: BinaryIO) -> None:
+            with file.open("rb") as samples:
+                shutil.copyfileobj(samples, named)
+
+        name = file.name.replace(f".pid{self._pid}.rank", ".rank")
+        since_epoch_s = self._began_epoch_ns / 1e9
+        kept = keep(self._out, name, copy, what="the samples", since_epoch_s=since_epoch_s, other_name=file.name)
+        if kept not in (None, file):
+            file.unlink()
+        return [file] if kept is None else [kept]
 
     def _last_words(self) -> str:
         if self._said is None:
@@ -163,13 +184,13 @@ class Sampling:
 
 
 def _py_spy() -> str | None:
-    """The program, also of an environment that was not activated."""
+    """Finds the program, including in an environment that was not activated."""
     beside = str(Path(sys.executable).parent)
     return shutil.which("py-spy") or shutil.which("py-spy", path=beside)
 
 
 def _let_read_us(pid: int) -> None:
-    """Allows a process and those below it to read this one, where the system asks for that."""
+    """Allows a process and its descendants to read this one, if the system requires that."""
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(_SET_PTRACER, ctypes.c_ulong(pid), 0, 0, 0)

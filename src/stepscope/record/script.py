@@ -1,4 +1,4 @@
-"""Recording an unmodified script or module, as `python script.py` or `python -m module` runs it."""
+"""Records an unmodified script or module, run like `python script.py` or `python -m module`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ERRORS = {"no-script": "The script to run under StepScope is missing, or none wa
 
 
 class _Recorded:
-    """A recording of a script: started as soon as the script has imported torch."""
+    """A recording of a script, started once the script has imported torch."""
 
     def __init__(self, record: Callable[[], Recording]) -> None:
         self._record = record
@@ -42,7 +42,7 @@ class _Recorded:
         if os.getpid() != self._pid:
             return []
         try:
-            # A thread that still trains ends its trace at its next step, which the finder sees.
+            # A thread that is still training ends its trace at its next step, which the finder sees.
             return [] if self._recording is None else self._recording.stop()
         finally:
             if self._finder is not None:
@@ -57,31 +57,30 @@ def run(
     stay_main: bool = False,
     outlived: Callable[[Callable[[], list[Path]]], object] | None = None,
 ) -> list[Path]:
-    """Runs a script, recorded, and returns the files that this process has written.
+    """Runs a script and records it; returns the files of this process.
 
-    Iterations are found from the optimizer's step, the model from the outermost module called,
-    batches from the DataLoader. The script sees its own `sys.argv`, `sys.path[0]` and `__main__`;
-    what it raises, and how it exits, is its own.
+    Iterations are found from the optimizer's step, the model from the outermost module called, batches from the
+    DataLoader. The script has its own `sys.argv`, `sys.path[0]` and `__main__`; its exceptions and exit pass through.
 
     Args:
         command: the script's path, or the module's name, and its arguments.
-        record: gives what records the script; called when it imports torch, perhaps from another
-            directory. None: nothing does, within it.
+        record: returns what records the script; called when it imports torch, perhaps in another directory. None:
+            nothing records inside it.
         module: run `python -m module` rather than a file.
-        stay_main: whether the script stays `__main__`, with its `sys.argv`, when its last line has
-            run: for a process that ends then, whose exit handlers and threads are the script's.
-        outlived: takes what ends the recording, where threads of the script go on that Python waits for; it is to be
-            called when they have ended, as in an exit handler.
+        stay_main: whether the script stays `__main__`, with its `sys.argv`, after its last line: for a process that
+            then ends, and whose exit handlers and threads are the script's.
+        outlived: gets a function that ends the recording, if threads of the script continue for which Python waits;
+            call it after they have ended, as in an exit handler.
 
     Raises:
-        UsageError: there is no such script.
+        UsageError: the script does not exist.
     """
     if not command:
         raise UsageError("no script was given", hint="stepscope record -- train.py ARGS", slug="no-script")
     target, *arguments = command
     if not module:
         _check_python(target, arguments)
-    if not module and not Path(target).exists():
+    if not module and not os.access(target, os.F_OK):
         raise UsageError(
             f"there is no script {target}", hint="give a Python file, or -m and a module's name", slug="no-script"
         )
@@ -113,7 +112,7 @@ def run(
 
 
 def _threads_go_on() -> bool:
-    """Whether threads run that Python waits for before its exit handlers; those of an executor only wait for work."""
+    """Whether Python must wait for threads before its exit handlers; an executor's threads only wait for work."""
     executors = sys.modules.get("concurrent.futures.thread")
     waiting = tuple(getattr(executors, "_threads_queues", ()))
     return any(
@@ -123,10 +122,10 @@ def _threads_go_on() -> bool:
 
 
 def _check_python(target: str, arguments: Sequence[str]) -> None:
-    """Refuses what is no Python: Python itself, and a script of another interpreter.
+    """Refuses Python itself and scripts of other interpreters.
 
     Raises:
-        UsageError: it is.
+        UsageError: it is one of these.
     """
     if re.fullmatch(r"python[\d.]*|pypy[\d.]*", Path(target).name):
         rest = next((word for word in arguments if word.endswith(".py")), "train.py")

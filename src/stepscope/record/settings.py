@@ -1,4 +1,4 @@
-"""With what settings a job ran, as far as they bear on its speed: kept with every recording."""
+"""The settings of a job that affect its speed, which every recording keeps."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from stepscope.floor.environment import is_kept_variable
 from stepscope.floor.ranks import RANK_VARIABLES
 
 _loader: dict[str, Any] = {}
-"""How batches are loaded, of the DataLoader that started last: while a model trains, the one that feeds it."""
+"""The settings of the DataLoader that started last; while a model trains, the one that feeds it."""
 
 
 def note_loader(batches: Any) -> None:
-    """Keeps the settings of a DataLoader that starts to yield, given its iterator; of any other there are none.
+    """Keeps the settings of a DataLoader that starts to yield, given its iterator; other iterators have none.
 
-    One without workers has no `prefetch_factor`, which is None then, as in the DataLoader's own arguments.
+    Without workers `prefetch_factor` is None, as in the DataLoader's own arguments.
     """
     _loader.clear()
-    with suppress(Exception):  # whatever the job's own iterators do when they are asked
+    with suppress(Exception):  # the job's own iterators may raise anything
         if not hasattr(batches, "_num_workers"):
             return
         for name in ("num_workers", "persistent_workers", "prefetch_factor", "pin_memory"):
@@ -30,12 +30,11 @@ def note_loader(batches: Any) -> None:
 
 
 def settings(model: Any = None, *, in_forward: bool = False) -> dict[str, Any]:
-    """Versions, flags and variables of this process, by name; what cannot be asked is left out.
+    """Returns versions, flags and variables of this process by name, leaving out what is not available.
 
     Args:
-        model: the model, whose device is the one that autocast is asked of.
-        in_forward: whether its forward runs now, in this thread, as it mostly does under autocast; elsewhere
-            nothing can be said of that.
+        model: the model; autocast is queried for its device.
+        in_forward: whether its forward is running in this thread, mostly under autocast; otherwise autocast is unknown.
     """
     import torch
 
@@ -44,7 +43,7 @@ def settings(model: Any = None, *, in_forward: bool = False) -> dict[str, Any]:
     if in_forward:
         asked["autocast"] = lambda: _autocast(torch, model)
     for name, ask in asked.items():
-        # Each by itself: what one version of torch has another lacks, or refuses to tell.
+        # One by one, because versions of torch differ in what they have and what they refuse.
         with suppress(Exception):
             value = ask()
             if value is not None:
@@ -79,7 +78,7 @@ def _dotted(version: tuple[int, ...]) -> str:
 
 
 def _autocast(torch: Any, model: Any) -> str:
-    """The type that autocast computes in: `bfloat16`; `off` where it is not on."""
+    """The type in which autocast computes: `bfloat16`; `off` if it is disabled."""
     parameter = None if model is None else next(model.parameters(), None)
     device = "cpu" if parameter is None else parameter.device.type
     if not torch.is_autocast_enabled(device):

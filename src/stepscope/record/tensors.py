@@ -1,5 +1,5 @@
-"""The tensors in what loaders, modules and functions hand over, and how many samples a batch has by their
-shapes. No tensor is looked into.
+"""Finds tensors in the values of loaders, modules and functions, and a batch's number of samples from their shapes.
+Does not read any tensor.
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ from itertools import islice
 from typing import Any
 
 _LOOKED_AT = 256
-"""Things in a batch that are looked at: a batch may be a list of very many."""
+"""Objects in a batch that are examined, because a batch may be a very long list."""
 
 
 def samples_in(batch: Any, loader: Any = None) -> int | None:
-    """The first dimension that all tensors of a batch share; None where they differ.
+    """The first dimension shared by all tensors of a batch; None if they differ.
 
     Args:
-        batch: what the loader gave.
-        loader: the loader or its sampler: where tensors differ, as offsets of bags do, one of them has the
-            `batch_size` that it was made with.
+        batch: the loader's value.
+        loader: the loader or its sampler: if tensors differ, as offsets of bags do, one of them has its `batch_size`.
 
     >>> samples_in(["text"])
     """
@@ -31,7 +30,7 @@ def samples_in(batch: Any, loader: Any = None) -> int | None:
             return lengths.pop()
         size = getattr(loader, "batch_size", None)
         return size if size in lengths else None
-    except Exception:  # whatever the job's own classes do when they are asked
+    except Exception:  # the job's own classes may raise anything
         return None
 
 
@@ -49,7 +48,7 @@ def _some_of(batch: Any) -> Iterator[Any]:
 
 
 def tensors_in(value: Any, depth: int = 4) -> list[Any]:
-    """The tensors in what modules take and return: nested tuples, lists, dicts and plain objects.
+    """The tensors in arguments and results of modules: nested tuples, lists, dicts and plain objects.
 
     >>> tensors_in({"a": [1, None]})
     []

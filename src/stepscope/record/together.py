@@ -1,7 +1,7 @@
-"""Two recordings of one job, driven by one loop: what every step is measured for, and a trace of a few.
+"""Drives two recordings of one job by one loop: measurements in every step, and a trace of a few.
 
-A step in which the trace's profiler runs, or its file is made, is not like the others; it stays out
-of the statistics of what every step is measured for.
+A step in which the trace's profiler runs, or its file is written, is not like the others and stays out of the
+statistics.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 
 
 class Together(Recording):
-    """Drives a session and what traces beside it.
+    """Drives a session and a tracer.
 
     Args:
-        session: measures phases, or a plan's events, in every step.
+        session: measures phases or a plan's events in every step.
         tracer: traces some steps.
     """
 
     def __init__(self, session: Session, tracer: Tracer | OnDemand) -> None:
-        # Each of them has its own; the one that goes on is not held up by the other's trouble.
+        # Each has its own guard, so that an error in one does not stop the other.
         self.guard = Guard("the recording")
         self._own = session
         self._tracer = tracer
 
     @property
     def _session(self) -> Session:
-        """The session that is driven: one that the script has started instead, unless its own loop drives that."""
+        """The session to drive: the script's own if it has started one, unless its own loop drives that."""
         session = self._own
         while session.successor is not None and session.successor.driver is None:
             session = session.successor
@@ -56,7 +56,7 @@ class Together(Recording):
 
     @property
     def rests(self) -> int:
-        """Those of the session, once nothing is traced any more."""
+        """The session's, once nothing is traced any more."""
         return self._session.rests if self._tracer.over and not self._tracer.disturbs else 0
 
     @rests.setter
@@ -64,7 +64,7 @@ class Together(Recording):
         self._session.rests = iterations
 
     def passes(self) -> None:
-        """An iteration starts of which nothing is wanted."""
+        """Starts an iteration that needs no calls."""
         self._session.passes()
 
     @property
@@ -74,7 +74,7 @@ class Together(Recording):
 
     @property
     def done(self) -> bool:
-        """Whether the plan is measured and the trace recorded."""
+        """Whether the plan is complete and the trace recorded."""
         return all(one.done for one in self._both)
 
     @property
@@ -89,7 +89,7 @@ class Together(Recording):
         self._set_apart()
 
     def begin(self, *, fresh: bool = False, number: int | None = None) -> int:
-        """An iteration starts. What it costs to start or stop a profiler lies between two of them."""
+        """Starts an iteration. Starting and stopping a profiler happens between two of them."""
         self._session.end()
         self._tracer.begin(fresh=fresh, number=number)
         iteration = self._session.begin(fresh=fresh, number=number)
@@ -97,22 +97,22 @@ class Together(Recording):
         return iteration
 
     def end(self) -> None:
-        """The iteration has ended."""
+        """Ends the iteration."""
         for one in self._both:
             one.end()
 
     def abandon(self, iteration: int | None = None, *, began: bool = True) -> None:
-        """The iteration broke off; its number is the session's."""
+        """Drops a broken-off iteration; its number is the session's."""
         self._session.abandon(iteration, began=began)
         self._tracer.abandon(began=began)
 
     def not_this_one(self) -> None:
-        """The running iteration does not count."""
+        """Excludes the running iteration."""
         for one in self._both:
             one.not_this_one()
 
     def missed(self, iterations: int) -> None:
-        """This many iterations ran before the loop was found."""
+        """Reports iterations that ran before the loop was found."""
         for one in self._both:
             one.missed(iterations)
 
@@ -121,32 +121,32 @@ class Together(Recording):
         return self._session.input_begins()
 
     def input_ends(self, token: tuple[Any, Any]) -> None:
-        """The batch is here."""
+        """The wait for a batch ends."""
         self._session.input_ends(token)
 
     def takes(self, name: str, number: float) -> None:
-        """A number of the running iteration."""
+        """Adds a number to the running iteration."""
         for one in self._both:
             one.takes(name, number)
 
     def stops_now(self) -> bool:
-        """Whether the plan asks the loop to end before another iteration."""
+        """Whether the plan ends the loop before another iteration."""
         return self._session.stops_now()
 
     def recapture(self) -> bool:
-        """Whether the job has to capture its CUDA graph again (see `Recorder.recapture`)."""
+        """Whether the job must capture its CUDA graph again (see `Recorder.recapture`)."""
         return self._session.recapture()
 
     def forget_in_child(self) -> None:
-        """This process is a forked child: neither records here."""
+        """Disables both in a forked child."""
         super().forget_in_child()
         for one in self._both:
             one.forget_in_child()
 
     def stop(self) -> list[Path]:
-        """Ends both and writes everything; safe to call again."""
+        """Ends both and writes everything; may be called again."""
         self.stopped = True
-        # The session first: the tracer may wait for a file that takes long to write.
+        # The session first, because the tracer may wait for a slow file.
         return list(chain.from_iterable([one.stop() for one in (self._own, self._tracer)]))
 
     def _set_apart(self) -> None:

@@ -1,8 +1,8 @@
-"""What happens when recording itself goes wrong: one warning, and the job goes on unprofiled.
+"""Handles errors of the recording itself: one warning, and the job continues without it.
 
-Everything that the recorder installs in a training job runs through a `Guard`. The first exception
-of ours stops the recording with one warning, and never reaches the job. What is installed is taken out
-at the next boundary between iterations, not at once: torch may be walking through the very hooks.
+Everything that the recorder installs in a training job runs through a `Guard`. Our first exception stops the recording
+with one warning, and never reaches the job. Hooks are removed at the next boundary between iterations instead of at
+once, because torch may be iterating over them.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from stepscope.record.compiling import compiling_check
 
 
 class RecordingWarning(RuntimeWarning):
-    """StepScope could not record, or not everything; the training job goes on."""
+    """StepScope could not record, or not everything; the training job continues."""
 
 
 def warn_once(message: str) -> None:
-    """Warns without ever raising, also where warnings are turned into errors (`python -W error`)."""
+    """Warns without ever raising, even if warnings are errors (`python -W error`)."""
     message = printable(message)
     try:
         warnings.warn(message, RecordingWarning, stacklevel=3)
@@ -32,7 +32,7 @@ def warn_once(message: str) -> None:
 
 
 def described(error: BaseException) -> str:
-    """Its type and what it says, of one that cannot be asked its type alone."""
+    """Describes an error by type and message, or only by type if its message raises."""
     try:
         return f"{type(error).__name__}: {error}"
     except Exception:
@@ -52,7 +52,7 @@ class Guard:
 
     @property
     def tripped(self) -> bool:
-        """Whether something went wrong; from then on guarded calls do nothing."""
+        """Whether an error occurred; then guarded calls do nothing."""
         return self.error is not None
 
     def trip(self, error: BaseException) -> None:
@@ -66,7 +66,7 @@ class Guard:
         )
 
     def ask(self, function: Callable[..., Any], *args: Any) -> Any:
-        """What `function` returns; None where it raises, or recording has stopped."""
+        """Returns the result of `function`; None if it raises, or recording has stopped."""
         if self.error is None:
             try:
                 return function(*args)
@@ -75,9 +75,9 @@ class Guard:
         return None
 
     def wrap(self, function: Callable[..., Any]) -> Callable[..., None]:
-        """A hook that calls `function`, returns None whatever it returns, and never raises.
+        """Makes a hook that calls `function`, always returns None, and never raises.
 
-        Hooks of torch replace a module's output by what they return, so None matters.
+        Hooks of torch replace a module's output by their result, so None matters.
         """
         is_compiling = compiling_check()
 

@@ -1,4 +1,4 @@
-"""Which process is recorded, and a warning where two launchers say different ranks."""
+"""Identifies the recorded process, with a warning if two launchers give different ranks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from stepscope.record.trouble import warn_once
 
 
 class Who:
-    """This process as far as it is known: its process group may be made late, and be gone at the end."""
+    """This process as far as it is known: its process group may be created late, and be gone at the end."""
 
     def __init__(self) -> None:
         self._process: Process | None = None
@@ -21,7 +21,7 @@ class Who:
         return self._process
 
     def named(self) -> Process:
-        """This process, for what is written under its rank; warns once where launchers disagree."""
+        """This process, for files named by its rank; warns once if launchers disagree."""
         process = self.process()
         if process.disagreement:
             _warn_of(process.disagreement, process.rank)

@@ -1,1 +1,1 @@
-"""Answers to words and pages. Computes nothing."""
+"""Turns answers into words, pages and pictures. Computes nothing."""

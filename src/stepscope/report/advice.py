@@ -1,4 +1,4 @@
-"""Commands in an answer's own words, as they can be typed where the answer is read."""
+"""Completes the commands in an answer's text so that they can be pasted where it is read."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from stepscope.answers.text_grid import Line, wrapped
 from stepscope.questions import OURS, find
 
 _ADVISED = re.compile(r"`stepscope ([a-z-]+)((?: SRC)?)([^`]*)`")
-"""Between backquotes it is a command that we advise, and no name from a file."""
+"""Text between backquotes is a command that we advise, never a name from a file."""
 
 
 def typed(text: str | None, command: str, source: str) -> str | None:
-    """A text with its commands as they can be typed.
+    """Returns a text with its commands completed.
 
     Args:
-        text: words of ours; None stays None.
-        command: what starts this StepScope here.
-        source: the recording as it is typed; empty where none was.
+        text: text of ours; None stays None.
+        command: the command that starts this StepScope here.
+        source: the recording as the user typed it; empty if none was typed.
 
     Example:
         >>> typed("see `stepscope idle`", "stepscope", "'my run'")
@@ -35,14 +35,14 @@ def typed(text: str | None, command: str, source: str) -> str | None:
 
 
 def advice_lines(label: str, text: str, *, command: str, source: str, width: int) -> list[Line]:
-    """Advice as lines: the questions to ask next, each on a line that can be pasted, then the words.
+    """Formats advice as lines: first the questions to ask next, each on a line that can be pasted, then the text.
 
     Args:
-        label: stands before the commands, or the words where there are none.
-        text: words of ours, with commands between backquotes.
-        command: what starts this StepScope here.
-        source: the recording as it is typed; empty where none was.
-        width: columns of text to fit into; a command is not broken.
+        label: put before the commands, or before the text if there are none.
+        text: text of ours, with commands between backquotes.
+        command: the command that starts this StepScope here.
+        source: the recording as the user typed it; empty if none was typed.
+        width: columns of text to fit into; commands are not broken.
     """
     commands = list(
         dict.fromkeys(asked for one in _ADVISED.finditer(text) if (asked := _command(one, command, source)))
@@ -61,7 +61,7 @@ def advice_lines(label: str, text: str, *, command: str, source: str, width: int
 
 
 def asked_of(name: str, command: str, source: str) -> str:
-    """The command line of a question; `SRC` stands in it where no recording was typed."""
+    """The command line of a question, with `SRC` if no recording was typed."""
     return f"{command} {name} {_asked_again(name, source or 'SRC')}"
 
 
@@ -73,8 +73,8 @@ def _command(advised: re.Match[str], command: str, source: str) -> str | None:
 
 
 def _asked_again(name: str, source: str, options: str = "") -> str:
-    """What a question is asked of: the recording as it is typed, with as much of the part that was asked for as this
-    question takes and its own options do not say."""
+    """The recording as it was typed, with those filters of the present question that the other takes and its own
+    options do not set."""
     own = options.split()
     question = find(name)
     declared = (str(one.default) for one in question.parameters if one.name == "by")

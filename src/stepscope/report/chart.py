@@ -1,4 +1,4 @@
-"""An answer as a figure, for notebooks: the picture that its question has, else bars of its shares."""
+"""Draws an answer for notebooks: its question's picture, or else bars of its shares."""
 
 from __future__ import annotations
 
@@ -23,12 +23,11 @@ ERRORS = {
 
 
 def chart(table: Table) -> Any:
-    """An answer as a matplotlib figure, which a notebook shows and `savefig` writes.
+    """Draws an answer as a matplotlib figure, which a notebook shows and `savefig` writes.
 
     Args:
-        table: an answer with all its columns: `trace.roofline()` is drawn as a roofline, `trace.rank_map()`
-            as a map, `stepscope.scaling(runs)` as curves, any other by its first column of shares, the largest
-            20 rows.
+        table: an answer with all its columns: `trace.roofline()` is drawn as a roofline, `trace.rank_map()` as a map,
+            `stepscope.scaling(runs)` as curves, any other by its first column of shares, with the 20 largest rows.
 
     Raises:
         StepScopeError: matplotlib is not installed, or there is nothing to draw.

@@ -11,7 +11,7 @@ from stepscope.schema.declare import SchemaTable
 
 
 def declaration(question: Question) -> dict[str, Any]:
-    """What a question is, asks, takes and answers, as JSON has it."""
+    """A question's declaration as JSON: name, question, parameters, columns."""
     return {
         **_as_data(question, "name", "asks", "recordings", "needs", "drawing"),
         "added_by": str(question.added_by) if question.added_by else None,
@@ -28,7 +28,7 @@ def _as_data(declared: object, *names: str) -> dict[str, Any]:
 
 
 def table_declaration(table: SchemaTable) -> dict[str, Any]:
-    """What a table of a store is, and its columns, as JSON has it."""
+    """A store's table and its columns as JSON."""
     return {
         "name": table.name,
         "meaning": table.meaning,
@@ -39,7 +39,7 @@ def table_declaration(table: SchemaTable) -> dict[str, Any]:
 
 
 def page_declaration(question: Question) -> dict[str, Any]:
-    """The same with all that a page needs to draw an answer it knows nothing else of."""
+    """A question's declaration with everything that a page needs to draw an answer unknown to it."""
     declared = declaration(question)
     for column, shown in zip(question.columns, declared["columns"], strict=True):
         shown |= _as_data(column, "shown", "sums", "advises", "moment", "kernels")

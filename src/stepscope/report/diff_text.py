@@ -1,4 +1,4 @@
-"""A comparison of two recordings in a terminal: one sentence, then the table with its signs."""
+"""A comparison of two recordings in a terminal: one sentence, then the table of signed changes."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _NARROWEST_WHERE_WIDE = 44
 _CALLS = "›"
 _INSIDE = "↳ "
 _MOST_NAMED = 3
-"""Parts that the sentence names at most."""
+"""The most parts that the sentence names."""
 _OF_ONE_SIDE = 0.1
 _DOTTED = re.compile(r"\w+(\.\w+){2,}")
 _PER_CENT_UP_TO = 10.0
-"""Beyond ten times as long people say times, not per cent."""
+"""Above ten times, "times" reads better than per cent."""
 
 
 def diff_lines(table: Table, *, width: int, most: int | None) -> list[Line]:
-    """The answer of `diff` as lines.
+    """Formats the answer of `diff` as lines.
 
     Args:
         width: columns of text to fit into.
@@ -57,7 +57,7 @@ def diff_lines(table: Table, *, width: int, most: int | None) -> list[Line]:
 
 
 def verdict_sentence(rows: Sequence[Row]) -> str:
-    """What changed, in one sentence: the whole, and the parts that are most of it."""
+    """What changed, in one sentence: the whole, the parts that are most of it, and those that changed the other way."""
     if not rows:
         return "Nothing to compare."
     drivers = drivers_of(rows)
@@ -75,6 +75,8 @@ def verdict_sentence(rows: Sequence[Row]) -> str:
         return f"{name}: no clear change ({change}{sure}).{beside}"
     how = "slower" if whole["change_ns"] > 0 else "faster"
     tail = f": {parts}" if parts else ""
+    if against := _parts(drivers.against[:_MOST_NAMED]):
+        tail += f"{'; ' if parts else ', '}against that {against}"
     return f"{name} {_relative(whole)}{how} ({change}{sure}){tail}."
 
 
@@ -83,7 +85,7 @@ def _parts(rows: Sequence[Row]) -> str:
 
 
 def _placed(row: Row) -> str:
-    """A part's name; of a tree with the part of the step that it is in."""
+    """A part's name; in a tree, with the part of the step that contains it."""
     name = _short_name(one_line(row["name"]), 44)
     outermost = (row.get("path") or "").split(" / ")[0]
     return name if row.get("depth", 0) < 2 else f"{one_line(outermost)} / {name}"
@@ -110,7 +112,7 @@ def signed_ratio(ratio: float | None) -> str:
 
 
 def _half(row: Row) -> float | None:
-    """Half the 95 % interval of the change; None where there is none, or it is wider than the times themselves."""
+    """Half the 95 % interval of the change; None if it is unknown or wider than the times themselves."""
     low, high = row["ci95_low_ns"], row["ci95_high_ns"]
     if (
         low is None
@@ -122,10 +124,10 @@ def _half(row: Row) -> float | None:
 
 
 def _joined(rows: Sequence[Row]) -> list[Row]:
-    """A tree's rows, with an operator that does nothing but call one other joined to that one."""
+    """A tree's rows, with each operator that only calls one other joined to that one."""
     joined: list[Row] = []
     up: list[tuple[int, int]] = []
-    """(depth, by how much what lies below is moved up), from the root."""
+    """(depth, how many levels its descendants move up), from the root."""
     place = 0
     while place < len(rows):
         row = rows[place]
@@ -164,8 +166,8 @@ def _until_above(rows: Sequence[Row], place: int, depth: int) -> Iterator[Row]:
 
 
 def rows_in_short(rows: Sequence[Row], most: int | None) -> list[Row]:
-    """The first rows, all for None; of a tree those that changed most, with what they are part of, and, for each node
-    of which only some parts are shown, a row for all others together, so that sums can be seen."""
+    """The first rows, or all for None. Of a tree, the rows that changed most, with their parents, and for each node
+    with hidden parts one row that sums them, so that the sums can be checked."""
     if "depth" not in rows[0]:
         return list(rows[:most])
     rows = _joined(rows)
@@ -206,28 +208,28 @@ def rows_in_short(rows: Sequence[Row], most: int | None) -> list[Row]:
 
 
 def _weight(rows: Sequence[Row], parent: Sequence[int], place: int) -> float:
-    """How much a row of a tree tells: by its change; what is in a part that only one side has tells less."""
+    """A row's weight in a tree: its change, less if it is in a part that only one side has."""
     change = float(abs(rows[place]["change_ns"] or 0))
     inside = rows[parent[place]]["verdict"] if parent[place] >= 0 else ""
     return change * _OF_ONE_SIDE if inside in ("added", "removed") else change
 
 
 def _together(rows: Sequence[Row], depth: int) -> Row:
-    """Parts that are not shown as one row."""
+    """One row for the parts that are not shown."""
     summed = {column: sum(row[column] or 0 for row in rows) for column in ("before_ns", "after_ns", "change_ns")}
     name = f"({count_text(len(rows))} others)"
     return {**dict.fromkeys(rows[0]), **summed, "name": name, "depth": depth, "verdict": ""}
 
 
 def names_of(rows: Sequence[Row]) -> list[str]:
-    """What the rows are about; a tree's kernels without what is noise in their names."""
+    """The names of the rows; kernels in a tree without the noise in their names."""
     kernels = [row["name"] for row in rows if row.get("kind") == "kernel"]
     short = dict(zip(kernels, short_names(kernels), strict=True))
     return [one_line(short.get(row["name"]) or row["name"]) for row in rows]
 
 
 def columns_of(rows: Sequence[Row]) -> list[tuple[str, list[str], bool]]:
-    """What stands beside the names: for each column its head, its cells, and whether they are texts."""
+    """The columns beside the names: head, cells, and whether they are texts."""
     columns: list[tuple[str, list[str], bool]] = [
         ("before", [time_text(row["before_ns"]) for row in rows], False),
         ("after", [time_text(row["after_ns"]) for row in rows], False),
@@ -279,7 +281,7 @@ def _grid(rows: Sequence[Row], width: int) -> list[Line]:
 
 
 def _short_name(name: str, width: int) -> str:
-    """The end of a dotted path sets it apart; of other names, kernels above all, the begin does."""
+    """Shortens a name: a dotted path keeps its end, other names, mostly kernels, their start."""
     if cells(name) != len(name) or len(name) <= width or not _DOTTED.fullmatch(name.removeprefix(_INSIDE)):
         return shortened(name, width)
     head = (width - 1) // 2
@@ -296,12 +298,12 @@ def _calls(row: Row) -> str:
 
 
 def gate_text(judged: Judged) -> str:
-    """What became of a gate, on one line: the measured change and its interval."""
+    """Reports a gate on one line: the measured change and its interval."""
     return gate_row_text(judged.as_row())
 
 
 def gate_row_text(gate: Row) -> str:
-    """The same of a gate as an answer has it (`Table.gates`)."""
+    """Reports a gate from an answer's `Table.gates`."""
     words = [f"gate '{one_line(gate['gate'])}' {gate['outcome']}"]
     if gate["change_ns"] is not None:
         relative = f" ({signed_ratio(gate['change_ratio'])})" if gate["change_ratio"] is not None else ""

@@ -1,7 +1,6 @@
-"""Where each event of a rank stands in a trace file: its process and its track, so that slices nest.
+"""Assigns each event of a rank a process and track in a trace file, so that slices nest.
 
-Ids of processes and threads are kept as they are spelled where the file has none like them; of several
-ranks the later ones get others.
+Ids of processes and threads are kept as recorded unless the file has them already; then the later rank gets others.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
     Columns = Mapping[str, NDArray[Any]]
 
 NESTED_TRACKS = 8
-"""Tracks of a thread on which slices may nest. What crosses something on all of them is put side by side
-on further ones."""
+"""Tracks of a thread on which slices may nest. Slices that would cross on all of them go to further tracks, side by
+side."""
 
 _PLACE = pa.schema(
     [("id", pa.int64()), ("seq", pa.int64()), ("pid", pa.string()), ("tid", pa.string()),
@@ -37,14 +36,14 @@ _PLACE = pa.schema(
 
 
 class _Ids:
-    """Ids that are taken once each, as JSON."""
+    """Unique ids, as JSON."""
 
     def __init__(self, first: int) -> None:
         self.taken: set[str] = set()
         self._free = count(first)
 
     def take(self, spelled: str) -> str:
-        """The id `spelled` where it is free, else one that is."""
+        """Returns the id `spelled` if it is free, else another."""
         while not spelled or _as_id(spelled) in self.taken:
             spelled = str(next(self._free))
         self.taken.add(_as_id(spelled))
@@ -55,12 +54,12 @@ class Processes:
     """The processes of a file."""
 
     def __init__(self) -> None:
-        """Starts without any."""
+        """Starts empty."""
         self._ids = _Ids(1_000_000)
         self._places = count(1)
 
     def add(self, name: str, spelled: str = "") -> Process:
-        """A further process below the others, with the id `spelled` where that is free."""
+        """Adds a process below the others, with the id `spelled` if that is free."""
         return Process(self._ids.take(spelled), name, next(self._places))
 
 
@@ -68,7 +67,7 @@ class Process:
     """A process of a file: `pid` is its id as JSON."""
 
     def __init__(self, pid: str, name: str, place: int) -> None:
-        """For `Processes.add`, which people call."""
+        """Called by `Processes.add`."""
         self.pid = pid
         self._ids = _Ids(1)
         self._named = [
@@ -77,20 +76,20 @@ class Process:
         ]
 
     def add_part(self, of: _Track) -> str:
-        """A further track for what crosses other slices of a track; its id as JSON."""
+        """Adds a track for slices that cross others of a track; returns its id as JSON."""
         tid = self.add(f"{of.name} (overlapping)")
         self._named.append(self._row(EXPORTED_PART, tid, name=str(json.loads(of.tid))))
         return tid
 
     def add(self, name: str, spelled: str = "") -> str:
-        """A further track below the others, with the id `spelled` where that is free; its id as JSON."""
+        """Adds a track below the others, with the id `spelled` if that is free; returns its id as JSON."""
         tid = self._ids.take(spelled)
         self._named.append(self._row("thread_name", tid, name=name))
         self._named.append(self._row("thread_sort_index", tid, sort_index=len(self._ids.taken)))
         return tid
 
     def names(self) -> str:
-        """The events that name it and its tracks, those that were told before left out."""
+        """The events that name it and its tracks, except names already written."""
         told, self._named = self._named, []
         return "".join(told)
 
@@ -99,7 +98,7 @@ class Process:
 
 
 def _as_id(spelled: str) -> str:
-    """An id as JSON: a number where it is one that viewers can hold."""
+    """An id as JSON: a number if viewers can represent it."""
     plain = spelled.isascii() and spelled.isdecimal() and len(spelled) < 10
     return str(int(spelled)) if plain else json.dumps(spelled)
 
@@ -117,17 +116,17 @@ class _Track:
 
 
 class RankPlaces:
-    """Where the events of a rank stand.
+    """The processes and tracks of a rank's events.
 
     Attributes:
-        processes: of the rank, in their order.
+        processes: those of the rank, in order.
         own: the process of the tracks that StepScope adds.
-        tables: for the queries of `trace_event_text`, by name.
-        counts: how many events the host and the device have.
+        tables: tables for the queries of `trace_event_text`, by name.
+        counts: the number of host and of device events.
     """
 
     def __init__(self, scope: Scope, rank: int, processes: Processes) -> None:
-        """Places all events of the rank that the scope has."""
+        """Places all of the rank's events in the scope."""
         self._scope, self._rank, self._processes = scope, rank, processes
         (about,) = scope.sql(f"SELECT host FROM rank WHERE rank = {rank}").to_pylist()
         self._title = f"rank {rank}" + (f" on {about['host']}" if about["host"] else "")
@@ -172,7 +171,7 @@ class RankPlaces:
         return self._tracks[at].process.pid, self._tracks[at].tid
 
     def _track(self, pid: str, tid: str, process_name: str = "", name: str = "") -> int:
-        """The place in `_tracks` of the host track with these ids; it is added where there is none."""
+        """The index in `_tracks` of the host track with these ids; adds it if it is missing."""
         if (pid, tid) not in self._spelled:
             if pid not in self._of_host:
                 of = f"process {pid}" if pid else "process not recorded"
@@ -224,7 +223,7 @@ class RankPlaces:
         return _placed(events, _mapped(events["device"], events["stream"], streams), tracks), of_device
 
     def _counted(self, pid: str, of_device: Mapping[str, Process]) -> Process:
-        """The process that counters of this id belong to: of the host, or a device of this number."""
+        """The process to which counters of this id belong: a host process, or the device with this number."""
         known = self._of_host.get(pid) or of_device.get(pid)
         return known or self._add(f"counters of {pid}" if pid else "counters", pid)
 
@@ -243,8 +242,7 @@ def _mapped(first: Ints, second: Ints, known: Mapping[tuple[int, int], int]) -> 
 
 
 def _placed(events: Columns, track: Ints, tracks: list[_Track]) -> pa.Table:
-    """Id, place in the file, process, track and start of each event; tracks are added where slices would
-    cross."""
+    """Id, place in the file, process, track and start of each event; adds tracks where slices would cross."""
     start, end = events["start_ns"].astype(np.int64), events["end_ns"].astype(np.int64)
     order = np.lexsort((events["id"], events["depth"], -end, start, track))
     track, start, end = track[order], start[order], end[order]
@@ -272,11 +270,11 @@ def _placed(events: Columns, track: Ints, tracks: list[_Track]) -> pa.Table:
 
 
 def layers(track: Ints, start: Ints, end: Ints) -> Ints:
-    """On which track of its own's tracks each event stands so that they nest: 0 is the first.
+    """Chooses a layer of its track for each event so that slices nest: 0 is the first.
 
     Args:
-        track: numbers of their tracks, ascending.
-        start, end: their times; those of a track in order of start, longest first.
+        track: numbers of the tracks, ascending.
+        start, end: times; within a track by start, longest first.
     """
     chosen = []
     before = None

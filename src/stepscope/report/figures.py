@@ -1,4 +1,4 @@
-"""Figures of matplotlib: made without a screen, safe for any text, written whole or not at all."""
+"""Makes matplotlib figures without a screen, safe for any text, and writes them completely or not at all."""
 
 from __future__ import annotations
 
@@ -29,8 +29,7 @@ ERRORS = {
 
 
 def new_figure(width: float, height: float) -> Any:
-    """An empty figure of a size in inches, which a notebook shows; no window is opened and no global
-    state is touched.
+    """Makes an empty figure of a size in inches that a notebook shows; opens no window and changes no global state.
 
     Raises:
         StepScopeError: matplotlib is not installed.
@@ -50,7 +49,7 @@ def _figure_class() -> Any:
     from matplotlib.figure import Figure
 
     class Shown(Figure):
-        """A figure that a notebook shows: matplotlib has those of pyplot shown alone."""
+        """A figure that a notebook shows: matplotlib only arranges that for figures of pyplot."""
 
         def _repr_png_(self) -> bytes:
             written = io.BytesIO()
@@ -63,7 +62,7 @@ def _figure_class() -> Any:
 
 
 def finish_axes(axes: Any, grid: str, *, hidden: tuple[str, ...], title: str | None) -> None:
-    """Gives axes a light grid along `grid` behind what is drawn, takes spines away, and sets the title."""
+    """Adds a light grid along `grid` behind the drawing, removes spines and sets the title."""
     axes.grid(axis=grid, linewidth=0.4, color="#dddddd")
     axes.set_axisbelow(True)
     for side in hidden:
@@ -73,10 +72,10 @@ def finish_axes(axes: Any, grid: str, *, hidden: tuple[str, ...], title: str | N
 
 
 def check_name(path: str | os.PathLike[str]) -> None:
-    """Refuses a name that ends in neither .png nor .svg, before anything is computed.
+    """Refuses names that end in neither .png nor .svg, before anything is computed.
 
     Raises:
-        UsageError: it does.
+        UsageError: the ending is another one.
     """
     target = Path(path)
     if target.suffix.lower() not in SUFFIXES:
@@ -88,10 +87,10 @@ def check_name(path: str | os.PathLike[str]) -> None:
 
 
 def save_figure(figure: Any, path: str | os.PathLike[str]) -> Path:
-    """Writes a figure as PNG or SVG, by the name's ending; returns where it is.
+    """Writes a figure as PNG or SVG, by the name's ending; returns its path.
 
     Raises:
-        StepScopeError: the file cannot be written. Nothing is left behind then.
+        StepScopeError: the file cannot be written. Then nothing is left behind.
         UsageError: the name ends in neither .png nor .svg.
     """
     target = Path(path)
@@ -99,18 +98,18 @@ def save_figure(figure: Any, path: str | os.PathLike[str]) -> Path:
     suffix = target.suffix.lower()
     import matplotlib
 
-    # Text stays text: smaller, searchable, and the same file for the same figure.
+    # SVG keeps text as text: smaller, searchable, and the same file for the same figure.
     settings = {"svg.fonttype": "none", "svg.hashsalt": "stepscope"}
     kept = {"metadata": {"Date": None}} if suffix == ".svg" else {}
     with complete_output(target) as unfinished, warnings.catch_warnings(), matplotlib.rc_context(settings):
-        # Labels may be in scripts that the font lacks: they get boxes, and need no warning each.
+        # Labels may be in scripts that the font lacks: they are drawn as boxes, without a warning for each.
         warnings.simplefilter("ignore")
         figure.savefig(unfinished, format=suffix[1:], dpi=100, **kept)
     return target
 
 
 def plain_text(text: str, most: int = 56) -> str:
-    """A label as matplotlib can draw it in one line: no line breaks, no formulas, not too long.
+    """Prepares a label that matplotlib can draw in one line: no line breaks, no formulas, limited length.
 
     >>> plain_text("a\\nb$c", 10)
     'a b\\\\$c'

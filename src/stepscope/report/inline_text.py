@@ -1,4 +1,4 @@
-"""Inline measurements in a terminal: what they show in a few lines, and then the table."""
+"""Inline measurements in a terminal: a few sentences, then the table."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ Row = dict[str, Any]
 _MOST = 3
 _SURE_WITHIN = 0.05
 _KNOWN_WITHIN = 0.5
-"""An interval wider than this part of its mean, to either side, carries no share and no order."""
+"""With an interval wider than this part of the mean, on either side, neither share nor order is stated."""
 
 
 def inline_lines(table: Table, *, width: int, most: int | None, bars: bool) -> list[Line]:
-    """The answer of `inline` as lines.
+    """Formats the answer of `inline` as lines.
 
     Args:
         width: columns of text to fit into.
         most: rows to show at most; None for all.
-        bars: draw shares as bars where there is room.
+        bars: draw shares as bars if there is room.
     """
     lines = table.lines(width=width, most=most, bars=bars)
     if table.jobs or table.asked.get("by") != "rank":
@@ -38,11 +38,11 @@ def inline_lines(table: Table, *, width: int, most: int | None, bars: bool) -> l
 
 
 def conclusion(rows: list[Row]) -> list[str]:
-    """Seven sentences at most: of the slowest rank what an iteration takes, what of it where, how sure that is, what
-    measuring cost, and of which part of the run this is.
+    """Concludes in at most seven sentences: how long an iteration takes on the slowest rank, where that time goes, how
+    certain that is, what measuring cost, and which part of the run it covers.
 
     Args:
-        rows: those of `inline`, by rank.
+        rows: the rows of `inline`, by rank.
     """
     iterations = [row for row in rows if row["kind"] == "iteration"]
     if not iterations:
@@ -62,7 +62,7 @@ def conclusion(rows: list[Row]) -> list[str]:
 
 
 def _part(whole: Row) -> str:
-    """Of which part of the run the events were measured; nothing where it is the run."""
+    """The part of the run that was measured; empty if it is all of it."""
     until, run = whole["complete_after"], whole["iterations"]
     if until is None or (run is not None and run <= until):
         return ""
@@ -77,7 +77,7 @@ def _cost(whole: Row) -> str:
     low, high = whole["overhead_low_ratio"], whole["overhead_high_ratio"]
     ends = f"({ratio_text(low)} to {ratio_text(high)} of it)"
     if low <= 0 and high > _SURE_WITHIN:
-        wide = "" if low < -1 else f" {ends}"  # less than nothing is no time of an iteration
+        wide = "" if low < -1 else f" {ends}"  # a time of an iteration cannot be negative
         return f"What measuring an event added to an iteration cannot be told yet{wide}."
     if low <= 0:
         return f"Measuring an event added nothing to an iteration that can be told from its scatter {ends}."
@@ -102,7 +102,7 @@ def _whole(whole: Row, ranks: int) -> str:
 
 
 def _apart(whole: Row, own: list[Row]) -> list[str]:
-    """Why parts cannot be set against the iteration; nothing where they can."""
+    """Why parts cannot be compared with the iteration; empty if they can."""
     told = []
     if (whole["models"] or 1) > 1:
         told.append(
@@ -127,7 +127,7 @@ def _apart(whole: Row, own: list[Row]) -> list[str]:
 
 
 def _may_exceed(row: Row, whole: Row) -> bool:
-    """Whether a part is longer than what it is part of, or is so uncertain that it may be."""
+    """Whether a part is, or may be within its uncertainty, longer than its parent."""
     mean, around, half = float(row["mean_ns"]), float(whole["mean_ns"]), _half_ratio(row)
     if half is None or not _SURE_WITHIN < half <= _KNOWN_WITHIN:
         return mean > around
@@ -135,7 +135,7 @@ def _may_exceed(row: Row, whole: Row) -> bool:
 
 
 def _parts(own: list[Row], whole: Row) -> list[str]:
-    """What is within no other event, and what is inside of these and has none within."""
+    """The outermost events, and the innermost events inside them."""
     around = {row["inside"] for row in own}
     plain = [{**row, "plain": row["label"].removesuffix(f"#{row['occurrence']}")} for row in own]
     outer = [row for row in plain if row["inside"] is None]
@@ -152,7 +152,7 @@ def _parts(own: list[Row], whole: Row) -> list[str]:
 
 
 def _half_ratio(row: Row) -> float | None:
-    """Half the 95 % interval of the mean, over the mean; None where there is none."""
+    """Half the 95 % interval of the mean, divided by the mean; None without an interval."""
     if row["ci95_low_ns"] is None or not row["mean_ns"]:
         return None
     return float(row["ci95_high_ns"] / row["mean_ns"] - 1)
@@ -167,7 +167,7 @@ def _too_few(row: Row, what: str = "measurement") -> str:
 
 
 def _scattered(row: Row) -> str:
-    """What is known of an event without an interval that says something: two of its quantiles, as the table has them."""
+    """Describes an event without a meaningful interval: two of its quantiles, as in the table."""
     return f"{_too_few(row)} ({time_text(row['median_ns'])} in the median, {time_text(row['p95_ns'])} at the 95th percentile)"
 
 
@@ -177,10 +177,10 @@ def _is_known(row: Row) -> bool:
 
 
 def _rest(outer: list[Row], whole: Row) -> str:
-    """What lies in no event, where its interval is above nothing; errors of independent means add as squares."""
+    """The time outside all events, if its interval is above zero; errors of independent means add as squares."""
     halves = [_half_ratio(row) for row in (whole, *outer)]
     shares = [row["share_ratio"] for row in outer]
-    # On several streams events run beside one another.
+    # Events on several streams run at the same time.
     if None in halves or len({(row["device"], row["stream"]) for row in outer}) > 1:
         return ""
     rest = 1 - sum(shares)
@@ -191,7 +191,7 @@ def _rest(outer: list[Row], whole: Row) -> str:
 
 
 def _usual(row: Row) -> float:
-    """The median; where the file has averages alone, that."""
+    """The median, or the mean if the file has only averages."""
     return float(row["mean_ns"] if row["median_ns"] is None else row["median_ns"])
 
 
@@ -200,7 +200,7 @@ def _largest(rows: list[Row]) -> list[Row]:
 
 
 def _listed(rows: list[Row], whole: Row) -> str:
-    """The largest by mean, each with its share and the interval of that; nothing where it is open which they are."""
+    """The largest by mean, each with its share and the share's interval; empty if uncertain which these are."""
     known = [row for row in _largest(rows) if _is_known(row)]
     of_whole = _half_ratio(whole)
     if not known or of_whole is None or of_whole > _KNOWN_WITHIN:
@@ -221,7 +221,7 @@ def _high(row: Row) -> float:
 
 
 def _doubted(rows: list[Row]) -> str:
-    """Of which event too little is known, of those that were measured more than once."""
+    """Names the events, measured more than once, of which too little is known."""
     unsure = [row for row in _largest(rows) if _half_ratio(row) and not _is_known(row)]
     if not unsure:
         return ""

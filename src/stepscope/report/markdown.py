@@ -1,4 +1,4 @@
-"""An answer as Markdown, as a pull request or an issue shows it."""
+"""An answer as Markdown, for a pull request or an issue."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 _LONGEST = 80
 _WIDE = 100_000
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#~])")
-"""Bars are up to the table."""
+"""Without bars, which the table escapes."""
 _INDENT = "&nbsp;&nbsp;&nbsp;"
 
 
 def markdown_text(table: Table, *, most: int | None) -> str:
-    """The answer as Markdown: what it comes to, the rows, how they were made and how far to trust them.
+    """Formats an answer as Markdown: conclusions, rows, how they were made and how far to trust them.
 
     Args:
         most: rows to show at most; None for all.
@@ -76,7 +76,7 @@ def _of_table(table: Table, most: int | None) -> str:
 
 
 def _right(table: str, is_text: Sequence[bool]) -> str:
-    """The table with its numbers to the right."""
+    """Aligns the table's numbers to the right."""
     head, _, *rows = table.splitlines()
     line = "| " + " | ".join("---" if text else "---:" for text in is_text) + " |"
     return "\n".join([head, line, *rows])
@@ -87,5 +87,5 @@ def _cut(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text that means itself: names of kernels are full of what Markdown and HTML take for their own."""
+    """Escapes text: names of kernels are full of characters with a meaning in Markdown and HTML."""
     return _SPECIAL.sub(r"\\\1", printable(one_line(text)))

@@ -1,7 +1,7 @@
-"""Tracks of StepScope's own beside the recorded ones: SQL that makes their events, in order of their tracks.
+"""Tracks that StepScope adds to the recorded ones: SQL for their events, in track order.
 
-Each query gives rows of `track` (what the track is called), `name`, `start_ns`, and `dur_ns` with `args`
-(a JSON object) for slices, which nest on their track, or `value` for counters. `$rank` is whose they are.
+Each query returns rows with `track` (its name), `name`, `start_ns`, and either `dur_ns` with `args` (a JSON object) for
+slices, which nest on their track, or `value` for counters. `$rank` is their rank.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ STEPS = """
             'rule', rule)::VARCHAR AS args
     FROM step WHERE rank = $rank ORDER BY start_ns, end_ns
 """
-"""A slice a step. A step that ends after the next one started is drawn up to there; `end_ns` has its end."""
+"""A slice per step. A step that ends after the next one started is drawn up to there; `end_ns` has its end."""
 
 _DEVICE = "'device ' || device || CASE WHEN stream < 0 THEN '' ELSE ' stream ' || stream END"
 
@@ -52,7 +52,7 @@ _QUEUED = f"""
     WHERE handed_ns < start_ns
 """
 QUEUE = _CHANGES.format(changes=_QUEUED)
-"""Kernels, copies and fills whose launch was done and that had not started, as the question `queue` counts them."""
+"""Kernels, copies and fills that were launched and had not started, counted as in the question `queue`."""
 
 _COPIED = """
     SELECT 'copies: device ' || device || ' ' || copy_kind || ' (GB/s)' AS track,
@@ -62,7 +62,7 @@ _COPIED = """
     WHERE rank = $rank AND kind = 'copy' AND dur_ns > 0 AND bytes > 0 AND copy_kind IS NOT NULL
 """
 BANDWIDTH = f"SELECT track, name, start_ns, value / 1e9 AS value FROM ({_CHANGES.format(changes=_COPIED)}) ORDER BY track, start_ns"
-"""What the copies that run at a time move together, each at its own mean rate (GB/s, decimal)."""
+"""The bandwidth of all copies running at a time, each at its own mean rate (GB/s, decimal)."""
 
 MEMORY_IN_USE = """
     SELECT 'memory: ' || device_kind || coalesce(' ' || device, '') || ' allocated (bytes)' AS track,
@@ -78,15 +78,15 @@ CRITICAL_PATH = """
             AS args
     FROM export.critical_path WHERE rank = $rank ORDER BY start_ns
 """
-"""The pieces of the critical path of the exported ranks that ran on this one, as the question `critical-path` has
-them; `critical_path` makes the table."""
+"""The pieces of the critical path of the exported ranks that ran on this rank, as in the question `critical-path`;
+`critical_path` makes the table."""
 
 SLICES = (STEPS, MODULES, CRITICAL_PATH)
 OWN_COUNTERS = (QUEUE, BANDWIDTH, MEMORY_IN_USE)
 
 
 def critical_path(scope: Scope) -> pa.Table:
-    """The pieces of the critical path of a scope's ranks and steps, cut to its window, as `CRITICAL_PATH` reads them."""
+    """The critical path of a scope's ranks and steps, cut to its window, in the form that `CRITICAL_PATH` reads."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -1,6 +1,6 @@
 """The page: one HTML file with its script, its style and, in a report, its data.
 
-The same bundle serves two hosts. A data block in the page means a report, its absence a server.
+The same bundle is used for both: with a data block in the page it is a report, without one it asks a server.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ _PAGE = """\
 _AHEAD = "".join(
     f'<link rel="preload" as="fetch" href="{route}" crossorigin>\n' for route in ("api/recordings", "api/questions")
 )
-"""What the script asks a server first, sent for while a browser still reads the script."""
+"""The script's first requests to a server, sent while the browser still reads the script."""
 
 
 def page(title: str, data: dict[str, Any] | None = None, *, may_ask: bool = False) -> str:
-    """The page as one HTML document that loads nothing.
+    """Makes the page as one HTML document that loads nothing.
 
     Args:
-        title: what a browser shows on its tab.
-        data: what a report holds (`page_data`); None for a page that asks the server it came from.
-        may_ask: whether the page may send requests to where it came from; a report sends none.
+        title: the title of the browser's tab.
+        data: the report's data (`page_data`); None for a page that asks its server.
+        may_ask: whether the page may send requests to its origin; a report sends none.
 
     Example:
         >>> "default-src 'none'" in page("ResNet-50", {})
@@ -68,7 +68,7 @@ def page(title: str, data: dict[str, Any] | None = None, *, may_ask: bool = Fals
 
 
 def page_policy(*, may_ask: bool = False) -> str:
-    """What the page may load and run: its own script and style. A server sends it as a header, too."""
+    """The page's content security policy: only its own script and style. A server also sends it as a header."""
     style, script = _bundle()
     policy = [
         "default-src 'none'",
@@ -87,13 +87,13 @@ def _bundle() -> tuple[str, str]:
 
 
 def json_in_html(value: Any) -> str:
-    """JSON that stands in an HTML script element: no text in it can end the element or start a comment.
+    """JSON for an HTML script element: no text in it can end the element or start a comment.
 
     >>> json_in_html("</script>")
     '"\\\\u003c/script>"'
     """
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    # Outside of strings JSON has none of these signs.
+    # JSON has none of these characters outside of strings.
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 

@@ -1,7 +1,7 @@
-"""What a report holds: which answers, in what order, and which rows where they are too many.
+"""Chooses what a report holds: which answers, in which order, and which rows if there are too many.
 
-One list decides it, made of the declarations (`forms`): every question as it is asked by default, then
-each of its forms (`Parameter.form`). A plug-in's question is on it like ours.
+One list decides that, made from the declarations (`forms`): every question with its defaults, then each of its forms
+(`Parameter.form`). Questions of plug-ins are included in the same way.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -40,38 +39,40 @@ if TYPE_CHECKING:
     from stepscope.api.trace import Trace
 
 VERSION = 1
-"""Of what is in the block; a page of another version does not read it."""
+"""Version of the data block; a page of another version does not read it."""
 MOST_ROWS = 2_000
-"""Rows of one answer in a report: more is nothing to read, and the command line has all of them."""
+"""Rows of one answer in a report: nobody reads more, and the command line shows all."""
 MOST_BYTES = 14_000_000
-"""Of all answers and the timeline together, as they stand in the file, so that script and style leave it
-below 15 MB."""
+"""Size of all answers and the timeline together in the file, so that with script and style it stays below 15 MB."""
 MOST_TIMELINE_BYTES = 5_000_000
-"""Of the timelines of all recordings, with the names of their tracks."""
+"""Size of the timelines of all recordings, with the names of their tracks."""
 _LEAST_SHARE = 50_000
-"""Of one answer, where all are too many: what is asked first is rather kept than a few rows of everything."""
+"""Size that one answer may always have if all are too large: the first questions are kept rather than a few rows of
+each."""
+_MOST_GUESSES = 6
+"""Attempts at finding how many rows fit into a report."""
 _FEWEST_EVENTS = 100
-"""Of a timeline: one that has no room for so many is left out."""
+"""A timeline without room for this many events is left out."""
 _HELD = ("held", "left_out")
-"""What a timeline says of the events that it has."""
+"""What a timeline says about its events."""
 _NO_ROOM = "Its names have no room in this report. `stepscope view` shows it."
 
 TIMELINES: Final = -1
-"""The place of the timelines among what a report asks."""
+"""The place of the timelines in a report's list."""
 
 Scrub = Callable[[Any], Any]
 
 
 class Helper(Protocol):
-    """Makes a part of a report elsewhere."""
+    """Makes parts of a report in another process."""
 
     def make(self, place: int, *, of: int) -> Any:
-        """What `Report.make` makes of one place `of` so many; None where nothing comes of it."""
+        """Returns what `Report.make` makes of one place of `of`; None if it cannot."""
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A recording in a report: what to call it, and the open trace."""
+    """A recording in a report: its name and the open trace."""
 
     name: str
     trace: Trace
@@ -79,14 +80,14 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A question with the parameters that it is asked with beside its defaults."""
+    """A question with the parameters that differ from its defaults."""
 
     question: Question
     parameters: Mapping[str, Any]
 
 
 def forms() -> list[Form]:
-    """What a report asks: every question as it is, and then in each of its forms."""
+    """What a report asks: every question with its defaults, followed by each of its forms."""
     asked = every()
     by_default = [Form(question, {}) for question in asked]
     return by_default + [
@@ -100,16 +101,16 @@ def forms() -> list[Form]:
 
 
 def page_data(shown: Sequence[Shown], *, with_places: bool = False, helper: Helper | None = None) -> dict[str, Any]:
-    """The data block of a report.
+    """Makes the data block of a report.
 
     Args:
-        shown: the recordings; the first is the one that others are compared with.
+        shown: the recordings; others are compared with the first.
         with_places: keep the names of hosts and the paths of files.
-        helper: a process that answers beside this one.
+        helper: a process that answers in parallel.
 
     Returns:
-        What the page's `EmbeddedSource` reads: `recordings`, `declarations`, `replies` (compressed, by
-        `key`), `left_out` with the reason for each, `timelines` and `timeline_events` (compressed).
+        The data that the page's `EmbeddedSource` reads: `recordings`, `declarations`, `replies` (compressed, by `key`),
+        `left_out` with the reason for each, `timelines` and `timeline_events` (compressed).
     """
     with Report(shown, with_places=with_places) as report:
         given = _given(report, helper)
@@ -133,7 +134,7 @@ def page_data(shown: Sequence[Shown], *, with_places: bool = False, helper: Help
 
 
 class Report:
-    """What a report of recordings asks, and what it makes of each answer. Close it, or use it as a context manager."""
+    """The questions of a report, and how each answer is packed. Close it, or use it as a context manager."""
 
     def __init__(self, shown: Sequence[Shown], *, with_places: bool) -> None:
         """Opens the recordings' tables.
@@ -152,10 +153,11 @@ class Report:
         self.asked = list(_asked(shown, self.ids, self.scopes))
 
     def groups(self) -> list[list[int]]:
-        """What is asked, by its places in `asked`, with `TIMELINES` at the end: what shares most of its work is together.
+        """The places in `asked`, with `TIMELINES` at the end, grouped so that places which share most of their work are
+        together.
 
-        That are the questions that rest on the same evidence, and first of all those whose answers advise: they are
-        judged.
+        These are questions that rest on the same evidence. The first group is the questions with advice, which need the
+        judge.
         """
         groups: dict[object, list[int]] = {"advice": []}
         for place, (_, form, _) in enumerate(self.asked):
@@ -165,10 +167,10 @@ class Report:
         return [*groups.values(), [TIMELINES]]
 
     def make(self, place: int) -> Any:
-        """An answer as it stands in the file, or of `TIMELINES` what they show and their events.
+        """Makes an answer as the file holds it, or for `TIMELINES` their layouts and events.
 
         Raises:
-            StepScopeError: there is no such answer.
+            StepScopeError: the question has no answer.
         """
         if place == TIMELINES:
             return _timelines(self._shown, self.ids, self.scrub)
@@ -185,10 +187,10 @@ class Report:
 
 
 def _given(report: Report, helper: Helper | None) -> dict[int, Any]:
-    """What `Report.make` gives of each place, or the error why there is none.
+    """Returns what `Report.make` makes of each place, or the error why there is nothing.
 
-    This process takes from the front and the helper from the end, until they meet; what the helper does not answer is
-    asked here.
+    This process takes places from the front and the helper from the end until they meet; what the helper cannot answer
+    is asked here.
     """
     waiting = deque(report.groups())
     given: dict[int, Any] = {}
@@ -203,7 +205,7 @@ def _given(report: Report, helper: Helper | None) -> dict[int, Any]:
             for place in _each(waiting.popleft):
                 given[place] = _made(report, place)
         finally:
-            waiting.clear()  # where a question failed, or was interrupted, nobody waits for the others
+            waiting.clear()  # if a question failed or was interrupted, nobody waits for the others
         if helping is not None:
             helping.result()
     return {place: _made(report, place) if one is None else one for place, one in given.items()}
@@ -223,8 +225,8 @@ def _made(report: Report, place: int) -> Any:
 
 
 def holds(scope: Scope) -> list[str]:
-    """What a recording has rows of: its tables, of events each kind, as in `host_event python`, and `counter kind`
-    where counters are of a known one."""
+    """Names what a recording has rows of: its tables, each kind of event, as in `host_event python`, and `counter kind`
+    for counters of known kinds."""
     return [*scope.store.filled(), *scope.sql(_KINDS)["held"].to_pylist()]
 
 
@@ -240,7 +242,7 @@ _KINDS = " UNION ALL ".join(
 
 
 def _timelines(shown: Sequence[Shown], ids: Sequence[str], scrub: Scrub) -> tuple[dict[str, Any], dict[str, str]]:
-    """By recording what its timeline shows, and its events, compressed."""
+    """By recording, the layout of its timeline and its compressed events."""
     layouts, events = {}, {}
     room = MOST_TIMELINE_BYTES // len(ids)
     for number, one in zip(ids, shown, strict=True):
@@ -261,13 +263,13 @@ def _timelines(shown: Sequence[Shown], ids: Sequence[str], scrub: Scrub) -> tupl
 
 
 def _taken(layout: Mapping[str, Any], events: str) -> int:
-    """The bytes that a timeline takes in the file."""
+    """The size of a timeline in the file (bytes)."""
     return len(json_in_html(layout).encode("utf-8", "replace")) + len(events)
 
 
 def _fitting(report: Report, given: Mapping[int, Any], room: int) -> tuple[dict[str, str], list[dict[str, Any]]]:
-    """The answers by their keys, of the largest as many rows as there is room for; and what there is no answer to, or no
-    room for, with why."""
+    """Fits answers into the room: the largest lose their last rows. Returns the answers by key, and those that failed
+    or did not fit, with the reason."""
     replies: dict[str, str] = {}
     left_out: list[dict[str, Any]] = []
     share = max(_share([len(one) for one in given.values() if isinstance(one, str)], room), _LEAST_SHARE)
@@ -294,7 +296,7 @@ def _fitting(report: Report, given: Mapping[int, Any], room: int) -> tuple[dict[
 
 
 def _share(sizes: Sequence[int], room: int) -> int:
-    """What each may take at most so that all together take no more than there is room for.
+    """The largest size that each may have so that all together fit.
 
     >>> _share([10, 30, 80], 60)
     25
@@ -308,7 +310,7 @@ def _share(sizes: Sequence[int], room: int) -> int:
 
 
 def _first_rows(packed: str, room: int) -> str | None:
-    """A packed reply with as many of its first rows as there is room for; None where there is room for none."""
+    """A packed reply with as many of its first rows as fit; None if none fits."""
     if len(packed) <= room:
         return packed
     held = json.loads(zlib.decompress(base64.b64decode(packed)))
@@ -320,16 +322,27 @@ def _first_rows(packed: str, room: int) -> str | None:
         labels = {column: [one for one in pairs if one[0] in named[column]] for column, pairs in held["labels"].items()}
         return _packed(held | {"answer": held["answer"] | {"rows": kept}, "labels": labels})
 
-    most = bisect_right(range(1, len(rows)), room, key=lambda most: len(first(most)))
-    return first(most) if most else None
+    # Rows are about as long as one another: the first guess is near, and each costs as much as the rows that it packs.
+    fitting, low, high = None, 0, len(rows)
+    fits, large = len(first(low)), len(packed)
+    for _ in range(_MOST_GUESSES):
+        if high - low <= 1:
+            break
+        guess = low + (high - low) * (room - fits) // max(large - fits, 1)
+        guess = min(max(guess, low + 1), high - 1)
+        tried = first(guess)
+        if len(tried) <= room:
+            fitting, fits, low = tried, len(tried), guess
+        else:
+            large, high = len(tried), guess
+    return fitting
 
 
 def reply(table: Table, *, most: int | None = None) -> dict[str, Any]:
-    """An answer for the page: its JSON, what it comes to in sentences, how many rows there are in all, and short names
-    of kernels.
+    """Makes an answer for the page: its JSON, its sentences, the number of all rows, and short names of kernels.
 
     Args:
-        most: its first rows alone; all by default.
+        most: only its first rows; all by default.
     """
     rows, said = len(table), sentences(table)
     if most is not None and rows > most:
@@ -351,7 +364,7 @@ def reply(table: Table, *, most: int | None = None) -> dict[str, Any]:
 
 
 def key(recordings: Sequence[str], form: Form) -> str:
-    """Under what a page finds the answer: as JavaScript would write it."""
+    """The key under which a page finds an answer, spelled as JavaScript would."""
     asked = [list(recordings), form.question.name, sorted(form.parameters.items())]
     return json.dumps(asked, separators=(",", ":"), ensure_ascii=False)
 
@@ -359,7 +372,7 @@ def key(recordings: Sequence[str], form: Form) -> str:
 def _asked(
     shown: Sequence[Shown], ids: Sequence[str], scopes: Sequence[Scope]
 ) -> Iterator[tuple[list[str], Form, Callable[[], Table]]]:
-    """What is asked of which recordings, in the order in which there is room for it."""
+    """The questions for which recordings, by priority when room is short."""
     from stepscope.api.several import ask_of_several
 
     def one(scope: Scope, form: Form) -> Callable[[], Table]:

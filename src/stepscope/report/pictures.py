@@ -1,4 +1,4 @@
-"""The pictures that answers can be drawn into, by the `drawing` of their question."""
+"""The pictures of answers, by the `drawing` of their question."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class Picture(NamedTuple):
     """A picture of an answer.
 
     Args:
-        flags: the option of the command line that asks for it.
-        figure: an answer with all its rows and columns as a figure of matplotlib.
+        flags: its option on the command line.
+        figure: makes a matplotlib figure of an answer with all its rows and columns.
     """
 
     flags: tuple[str, ...]

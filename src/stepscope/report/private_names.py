@@ -1,7 +1,7 @@
-"""What in an answer tells where a job ran: names of hosts, and paths. A report leaves them out.
+"""Removes from answers what tells where a job ran: names of hosts, and paths. Reports use it.
 
-Of a path its end stays, which says which file or line is meant: what follows `site-packages`, or the
-file's name. Of a host stays which one it is among the recording's.
+A path keeps its end, which says which file or line is meant: what follows `site-packages`, or the file's name. A host
+keeps its number among the recording's hosts.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 _PATH = re.compile(
     r"""
     (?<![\w.:/\\<-])                    # not in a name, nor after https:/
-    (?: (?:/[^/\s"'`<>|:,;()\[\]{}*?\\]+){2,}/?             # /home/ann/train.py
-      | ~(?:/[^/\s"'`<>|:,;()\[\]{}*?\\]+)+/?               # ~/train.py
+    (?: (?:/+[^/\s"'`<>|:,;()\[\]{}*?\\]+){2,}/*            # /home/ann//train.py
+      | ~(?:/+[^/\s"'`<>|:,;()\[\]{}*?\\]+)+/*              # ~/train.py
       | [A-Za-z]:(?:[\\/]+[^\\/\s"'`<>|:,;()\[\]{}*?]+)+ )  # C:\\Users\\ann\\train.py
     """,
     re.VERBOSE,
@@ -23,15 +23,15 @@ _PATH = re.compile(
 _INSTALLED = re.compile(r"[\\/](?:site|dist)-packages[\\/]")
 _NUMBERS = frozenset({int, float, bool, type(None)})
 _SHORTEST_HOST = 3
-"""A host of a shorter name would be found in words that mean something else."""
+"""Shorter host names would match words that mean something else."""
 
 
 def without_places(hosts: Sequence[str], folders: Iterable[str] = ()) -> Callable[[Any], Any]:
-    """What leaves hosts and paths out of a value of JSON, in all texts at any depth.
+    """Returns a function that removes hosts and paths from all texts in a JSON value, at any depth.
 
     Args:
         hosts: the names of the recording's hosts, in order.
-        folders: where its files lie, whatever signs their names have.
+        folders: where its files are; their names may contain any characters.
 
     Example:
         >>> without_places(["node7"])({"path": "/home/ann/train.py", "at": "node7: 3"})
@@ -45,7 +45,7 @@ def without_places(hosts: Sequence[str], folders: Iterable[str] = ()) -> Callabl
 
     lead = sorted({f"{folder.rstrip('/')}/" for folder in folders} - {"/", "./"}, key=len)[::-1]
 
-    @cache  # the same kernels and operators are in most answers
+    @cache  # most answers repeat the same kernels and operators
     def of_text(text: str) -> str:
         for folder in lead:
             text = text.replace(folder, "")

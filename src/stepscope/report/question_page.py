@@ -1,4 +1,4 @@
-"""A question's page in Markdown, made from its declaration: for the documentation, and for plug-ins."""
+"""Makes a question's page in Markdown from its declaration, for the documentation and for plug-ins."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CALL = {"one": "stepscope.open(SRC).{}()", "two": "stepscope.{}(BEFORE, AFTER)"
 
 
 def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown."""
+    """Formats a table in Markdown."""
 
     def line(cells: Sequence[str]) -> str:
         return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
@@ -24,7 +24,7 @@ def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def question_page(question: Question) -> str:
-    """What a question asks, its definitions, parameters, columns and the checks that bear on it."""
+    """Describes a question: its text, definitions, parameters, columns and the checks that affect it."""
     parts = [
         f"# {question.name}\n",
         f"{question.asks}\n",
@@ -59,7 +59,7 @@ def question_page(question: Question) -> str:
 
 
 def _filters(question: Question) -> str:
-    """Which filters of events it takes, in a sentence."""
+    """States in a sentence which filters of events it takes."""
     by_form = {by: ", ".join(f"`--{one}`" for one in taken) or "none" for by, taken in filters_of(question).items()}
     if list(by_form) == [None]:
         words = by_form[None]

@@ -1,4 +1,4 @@
-"""A map of ranks and steps in a terminal: a line a rank, a column a step, the darker the higher."""
+"""A map of ranks and steps in a terminal: a line per rank, a column per step, the darker the higher."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ SHADES = "·░▒▓█"
 MOST_LINES = 32
 """Lines of ranks that fit on a screen."""
 LEAST_RANGE = 0.10
-"""The scale reaches over at least this part of the median."""
+"""The scale covers at least this part of the median."""
 _WIDEST_CELL = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """From which value to which the shades reach (ns)."""
+    """The lowest and highest value of the shades (ns)."""
 
     low: float
     high: float
     median: float
 
     def shade(self, value: float) -> str:
-        """The shade of a value; the ends' beyond them."""
+        """The shade of a value; values beyond the ends get the shades of the ends."""
         place = (value - self.low) / (self.high - self.low) if self.high > self.low else 0.0
         return SHADES[min(len(SHADES) - 1, max(0, int(place * len(SHADES))))]
 
 
 def scale_of(rows: Sequence[dict[str, Any]]) -> Scale:
-    """The scale of an answer to `rank-map`: its lowest to its highest counted value, and at least 10 % of
-    the median."""
+    """The scale of an answer to `rank-map`: from its lowest to its highest counted value, at least 10 % of the
+    median."""
     values = sorted(row["value_ns"] for row in rows if row["counted"])
     values = values or sorted(row["value_ns"] for row in rows)
     middle = quantile(values, 0.5)
@@ -87,7 +87,7 @@ def _map(rows: list[dict[str, Any]], width: int, measure: str) -> list[Line]:
 
 
 def _told(rows: list[dict[str, Any]], scale: Scale) -> str:
-    """What there is, beside the scale, which is wider than it where values hardly differ."""
+    """The range of the values, beside the scale, which is wider where they hardly differ."""
     values = [row["value_ns"] for row in rows]
     if len(values) == 1:
         return f"one value, {time_text(values[0])}"
@@ -95,7 +95,7 @@ def _told(rows: list[dict[str, Any]], scale: Scale) -> str:
 
 
 def _steps(columns: list[list[tuple[int, int]]], cell: int) -> str:
-    """The numbers of steps above their columns, as many as fit."""
+    """The step numbers above their columns, as many as fit."""
     text = ""
     for place, ((_, step), *_) in enumerate(columns):
         number = str(step)

@@ -1,8 +1,7 @@
-"""A script that makes recorded calls again, without StepScope: a fixed program and a literal.
+"""Makes a script that repeats recorded calls without StepScope: a fixed program and a literal.
 
-All that comes from the recording is in that literal, which Python's own `repr` writes of numbers, names
-that were checked and texts for people; it is read back before the script is written. So nothing of a
-recording becomes code.
+Everything from the recording is in that literal. Python's `repr` writes it from numbers, checked names and texts for
+people, and it is read back before the script is written. So nothing in a recording becomes code.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _MOST_NAMED = 5
 
 
 class ReplayScript(NamedTuple):
-    """A script, how many calls it makes, and which it cannot, each with the reason."""
+    """A script, the number of calls it makes, and those that it cannot make, with the reasons."""
 
     text: str
     calls: int
@@ -30,15 +29,15 @@ class ReplayScript(NamedTuple):
 
 
 def replay_script(scope: Scope, calls: list[ReplayedCall], source: str) -> ReplayScript:
-    """The script that makes calls of a recording again.
+    """Makes the script that repeats calls of a recording.
 
     Args:
         scope: the recording, for the name of its device.
-        calls: what is to be made.
-        source: what the script calls the recording.
+        calls: the calls to repeat.
+        source: the recording's name in the script.
 
     Raises:
-        SourceError: none of them can be made again.
+        SourceError: no call can be repeated.
     """
     made, left_out = [], []
     for call in calls:
@@ -75,7 +74,7 @@ def replay_script(scope: Scope, calls: list[ReplayedCall], source: str) -> Repla
 
 
 def _literal(value: Any) -> str:
-    """A value as Python reads it again, in ASCII: what looks like other letters is in no source code."""
+    """A value as a Python literal in ASCII, so that no look-alike letters get into source code."""
     text = pformat(value, width=110, compact=True, sort_dicts=False)
     text = text.encode("ascii", "backslashreplace").decode("ascii")
     if ast.literal_eval(text) != value:

@@ -1,4 +1,4 @@
-"""Writes a report: the page with its data, complete or not at all."""
+"""Writes a report: the page with its data, completely or not at all."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ def write_report(shown: Sequence[Shown], target: Path, *, with_places: bool = Fa
     """Writes recordings into one HTML file and returns its size in bytes.
 
     Args:
-        shown: the recordings; the first is the one that others are compared with.
+        shown: the recordings; others are compared with the first.
         with_places: keep the names of hosts and the paths of files.
 
     Raises:
-        StepScopeError: the file cannot be written. Nothing is left behind then.
+        StepScopeError: the file cannot be written. Then nothing is left behind.
     """
     with helping(shown, with_places=with_places) as helper:
         data = page_data(shown, with_places=with_places, helper=helper)
     text = page(f"{data['recordings'][0]['name']} – StepScope", data)
     with complete_output(target) as unfinished:
-        # A name that is no Unicode has no place in HTML.
+        # HTML cannot hold a name that is not Unicode.
         return unfinished.write_bytes(text.encode("utf-8", "replace"))

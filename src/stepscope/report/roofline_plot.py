@@ -1,6 +1,6 @@
-"""Draws the answer to `roofline`: achieved operations a second over operations a byte, log-log.
+"""Draws the answer to `roofline`: achieved operations per second over operations per byte, log-log.
 
-Where the answer has what counters counted, a row has a hollow circle for each memory, at the operations over its bytes.
+With hardware counters, a row also has a hollow circle for each memory, at the operations per counted byte.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _MOST_POINTS = 400
 _MOST_NAMES = 6
 _LEAST_SHARE = 0.0005
-"""Rows with less of the device time are left out: they would stretch the axes and hide the rest."""
+"""Rows with less of the device time are left out, because they would stretch the axes."""
 
 ERRORS = {
     "nothing-to-draw": (
@@ -31,8 +31,8 @@ ERRORS = {
 
 
 class Point(NamedTuple):
-    """A row of the answer that has operations and bytes; `measured` is the memory whose bytes were counted, empty
-    where they are the formula's."""
+    """A row with operations and bytes; `measured` is the memory whose bytes were counted, empty if they come from the
+    formula."""
 
     name: str
     intensity: float
@@ -43,7 +43,7 @@ class Point(NamedTuple):
 
 
 class Ceiling(NamedTuple):
-    """A device's limits for an element type: operations and bytes a second."""
+    """A device's limits for an element type: operations and bytes per second."""
 
     dtype: str
     peak: float
@@ -51,7 +51,7 @@ class Ceiling(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """What is drawn: points, the longest first, and the ceilings above them."""
+    """What to draw: points, the longest first, and the ceilings above them."""
 
     title: str
     points: tuple[Point, ...]
@@ -59,7 +59,7 @@ class Picture(NamedTuple):
 
 
 def picture_of(table: Table) -> Picture:
-    """What there is to draw of an answer to `roofline`.
+    """Collects what an answer to `roofline` shows.
 
     Raises:
         UsageError: no row has operations, bytes and device time.
@@ -91,11 +91,11 @@ def picture_of(table: Table) -> Picture:
 _BOUNDS = ("compute", "memory")
 _MEMORIES = {"counted_dram_bytes": "DRAM", "counted_l2_bytes": "L2", "counted_l1_bytes": "L1"}
 _ALL = 0.99
-"""Part of a row's time that has to be measured, so that its formula's operations go with counted bytes."""
+"""Part of a row's time that must be measured for its formula's operations to be compared with counted bytes."""
 
 
 def _counted(row: Mapping[str, Any]) -> Iterator[Point]:
-    """The points of a row at the bytes that counters counted of each memory."""
+    """The points of a row at the counted bytes of each memory."""
     part = row.get("measured_ratio") or 0.0
     flops = row.get("counted_flops") or (row["flops"] if part >= _ALL else None)
     for column, memory in _MEMORIES.items():
@@ -108,7 +108,7 @@ def _counted(row: Mapping[str, Any]) -> Iterator[Point]:
 
 
 def roofline_figure(table: Table) -> Any:
-    """An answer to `roofline` as a matplotlib figure; a larger circle is more device time.
+    """Draws an answer to `roofline` with matplotlib; a larger circle means more device time.
 
     Raises:
         StepScopeError: matplotlib is missing.

@@ -1,4 +1,4 @@
-"""What an answer's rows come to, in sentences: the same in a terminal and on the page."""
+"""Summarises an answer's rows in sentences, the same in a terminal and on the page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def sentences(table: Table) -> list[str]:
-    """The sentences of an answer; none where its drawing has none, or where it is of several jobs."""
+    """Returns the sentences of an answer; none if its drawing has none, or if it covers several jobs."""
     drawing = table.question.drawing
     if table.jobs or not len(table):
         return []

@@ -1,4 +1,4 @@
-"""Runs on different numbers of processes beside each other: the whole iteration, and what is in it."""
+"""Draws runs on different numbers of processes side by side: the entire iteration and its parts."""
 
 from __future__ import annotations
 
@@ -22,25 +22,24 @@ Row = dict[str, Any]
 def scaling_chart(
     results: Sequence[Source] | Table, names: Sequence[str] | None = None, *, title: str | None = None
 ) -> Any:
-    """Draws, for each run, the whole iteration beside what was measured in it, stacked: once the
-    averages over ranks, and once the maxima, which are what the other ranks wait for.
+    """Draws, for each run, the entire iteration beside its measured events, stacked: once the averages over ranks, and
+    once the maxima, for which the other ranks wait.
 
-    Beside it, of several sizes, the efficiency of the iteration with its interval, and where the model of
-    `scaling` has twice the ranks.
+    With several sizes it also draws the efficiency of the iteration with its interval, and where the model of `scaling`
+    expects twice the ranks.
 
-    Events inside another measured event are not stacked: their time is in that one's already. The
-    12 largest labels have a colour each, and the others share one.
+    Events inside another measured event are not stacked, because that one includes their time. The 12 largest labels
+    have their own colours, the others share one.
 
     Args:
-        results: a result of `parse_result`, a path or an open trace for each run; or a table of
-            `scaling`.
-        names: what to call the runs.
+        results: for each run a result of `parse_result`, a path or an open trace; or a table of `scaling`.
+        names: names for the runs.
 
     Returns:
         A matplotlib `Figure`; a notebook shows it, and `figure.savefig(path)` keeps it.
 
     Raises:
-        SourceError: a run has nothing measured in it.
+        SourceError: a run has no measurements.
         StepScopeError: matplotlib is not installed.
     """
     table = results if isinstance(results, Table) else scaling(results, names=names)
@@ -90,10 +89,10 @@ def scaling_chart(
         )
     _legend(axes, shown, others=len(largest) > len(shown))
     axes.set_xticks([at for at, _ in ticks], [words for _, words in ticks], fontsize=6.5)
-    # Room for the names of the runs, which hang below the ticks.
+    # Room for the names of the runs below the ticks.
     axes.set_xlabel(" \n ", fontsize=9)
     axes.set_xlim(-0.6, len(runs) - 0.4)
-    # A bar ends below the frame; a limit would stick to one on which a part of no height stands.
+    # Leaves a margin above the bars; an automatic limit would stick to a bar that ends in a part without height.
     axes.set_ylim(0, 1.06 * axes.dataLim.y1)
     axes.set_ylabel("ms per iteration", fontsize=8)
     axes.tick_params(axis="y", labelsize=7)
@@ -103,7 +102,7 @@ def scaling_chart(
 
 
 def _efficiency(axes: Any, rows: Sequence[Row]) -> None:
-    """The iteration's efficiency by ranks, with its interval, and where the model has the next doubling."""
+    """Draws the iteration's efficiency by ranks, with its interval and the model's next doubling."""
     mode = rows[0]["mode"]
     axes.axhline(1, color=GREY, linewidth=0.8, linestyle="--")
     known = [row for row in rows if row["efficiency_ratio"] is not None]
@@ -152,7 +151,7 @@ def _legend(axes: Any, shown: Sequence[str], *, others: bool) -> None:
     axes.bar(0, 0, color="#555555", label="complete iteration")
     if others:
         axes.bar(0, 0, color=GREY, label=_OTHERS)
-    # As the stack stands: the first to run at the bottom.
+    # In the order of the stack: the first to run is at the bottom.
     for number in range(len(shown) - 1, -1, -1):
         axes.bar(0, 0, color=COLOURS[number], label=plain_text(shown[number], 44))
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), fontsize=6.5, frameon=False)

@@ -1,4 +1,5 @@
-"""Several runs in words: which labels stop scaling, what the largest run loses and to what, and what the next doubling gives."""
+"""Describes several runs: which labels stop scaling, what the largest run loses and where, and what the next doubling
+gives."""
 
 from __future__ import annotations
 
@@ -17,11 +18,11 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 _MOST = 6
-"""Labels that are told with what they lose, or with their next doubling: those with most of it."""
+"""The most labels that are listed with their loss or their next doubling: those with most of it."""
 
 
 def scaling_lines(table: Table, *, width: int) -> list[Line]:
-    """The answer of `scaling` as lines: all rows, and the sentences below them.
+    """Formats the answer of `scaling` as lines: all rows, then sentences.
 
     Args:
         width: columns of text to fit into.
@@ -33,10 +34,10 @@ def scaling_lines(table: Table, *, width: int) -> list[Line]:
 
 
 def scaling_sentences(rows: list[Row], below: float) -> list[str]:
-    """What runs on several numbers of ranks come to; nothing of one number.
+    """Concludes from runs on several numbers of ranks; empty for one number.
 
     Args:
-        rows: those of `scaling`.
+        rows: the rows of `scaling`.
         below: the efficiency below which a label stops scaling.
     """
     if len({row["ranks"] for row in rows}) < 2:
@@ -46,7 +47,7 @@ def scaling_sentences(rows: list[Row], below: float) -> list[str]:
 
 
 def _stops(rows: list[Row], below: float) -> list[str]:
-    """Labels that stop scaling, with the ranks from which on they do; and those of which it cannot be told."""
+    """Labels that stop scaling, with the number of ranks at which they do; and those for which it is uncertain."""
     limit = f"{rows[0]['mode']}-scaling efficiency"
     found = stopped(rows)
     small = small_labels(rows)
@@ -73,19 +74,19 @@ def _stops(rows: list[Row], below: float) -> list[str]:
 
 
 def _least(row: Row) -> float:
-    """The efficiency that a label has at least; of one without, nothing is known that could be too little."""
+    """The least efficiency that a label may have; without one, nothing known is too low."""
     known = [row[name] for name in ("efficiency_low_ratio", "efficiency_ratio") if row[name] is not None]
     return float(known[0]) if known else 1.0
 
 
 def _most(row: Row) -> float:
-    """The efficiency that a label has at most."""
+    """The highest efficiency that a label may have."""
     known = [row[name] for name in ("efficiency_high_ratio", "efficiency_ratio") if row[name] is not None]
     return float(known[0]) if known else math.inf
 
 
 def _lost(rows: list[Row]) -> str:
-    """What the largest run's iteration takes beyond ideal scaling, and which parts of it that is."""
+    """What the largest run's iteration takes beyond ideal scaling, and in which parts."""
     largest = max(row["ranks"] for row in rows)
     of_largest = [row for row in rows if row["ranks"] == largest]
     whole = next((row for row in of_largest if row["label"] == WHOLE), None)
@@ -111,7 +112,7 @@ def _with_ends(row: Row, name: str, text: Any) -> str:
 
 
 def _next_doubling(rows: list[Row]) -> str:
-    """What the model gives for twice the ranks."""
+    """The model's prediction for twice the ranks."""
     found = {row["label"]: row for row in rows if row["next_ns"] is not None}
     if WHOLE not in found:
         return ""
@@ -131,5 +132,5 @@ def _next_doubling(rows: list[Row]) -> str:
 
 
 def stopped(rows: list[Row]) -> dict[str, int]:
-    """Labels that stop scaling, and at how many ranks."""
+    """Labels that stop scaling, and the number of ranks at which they do."""
     return {row["label"]: row["stops_at_ranks"] for row in rows if row["stops_at_ranks"] is not None}

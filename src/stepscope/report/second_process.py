@@ -1,5 +1,5 @@
-"""A second process that answers a part of a report's questions: most of an answer is planning queries and other work that a
-process does one at a time.
+"""Answers part of a report's questions in a second process: most of an answer is planning of queries and other work
+that one process does serially.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from stepscope.store.open import Store
 from stepscope.store.own_process import conversation, own_process, started
 
 _MOST_BYTES = 64 << 20
-"""Events of larger stores are asked about by one process: two need twice the memory."""
+"""Stores with more bytes of events are asked by one process: two would need twice the memory."""
 
 _LONGEST_END_S = 10
 
 
 @contextmanager
 def helping(shown: Sequence[Shown], *, with_places: bool) -> Iterator[Helper | None]:
-    """A process that helps with a report; None where there is one processor, or where it could not open the recordings."""
+    """Starts a process that helps with a report; None with one processor, or if it could not open the recordings."""
     stores = [one.trace.store for one in shown]
     tables = ("host_event", "device_event")
     stored = sum(store.stored_bytes(table) for store in stores for table in tables)
@@ -48,7 +48,7 @@ def helping(shown: Sequence[Shown], *, with_places: bool) -> Iterator[Helper | N
         store.threads = threads
     try:
         yield _Process(process, asked)
-        if any(store.takes_long for store in stores):  # what it has found is kept when it ends
+        if any(store.takes_long for store in stores):  # its results are kept when it ends
             with suppress(OSError, subprocess.TimeoutExpired):
                 process.communicate(timeout=_LONGEST_END_S)
     finally:
@@ -57,7 +57,7 @@ def helping(shown: Sequence[Shown], *, with_places: bool) -> Iterator[Helper | N
 
 
 class _Process:
-    """The helper, as the process that started it has it."""
+    """The helper, seen from the process that started it."""
 
     def __init__(self, process: subprocess.Popen[str], asked: dict[str, Any]) -> None:
         self._process = process
@@ -65,7 +65,8 @@ class _Process:
         self._tell(asked)
 
     def make(self, place: int, *, of: int) -> Any:
-        """What it makes of one place; None where it has ended, cannot, or asks something else than this process."""
+        """Returns what it makes of one place; None if it has ended, cannot, or has other questions than this
+        process."""
         if self._told is None:
             self._told = self._heard()
         if self._told.get("asked") != of:
@@ -88,7 +89,7 @@ class _Process:
 
 
 def main() -> int:
-    """Makes what stdin asks for, a place a line; a JSON object per line on stdout."""
+    """Reads places from stdin, one per line, and writes a JSON object per line to stdout."""
     own_process()
     lines, tell = conversation()
     asked = json.loads(lines.readline())
@@ -101,7 +102,7 @@ def main() -> int:
         tell(asked=len(report.asked))
         for line in lines:
             made = None
-            with suppress(Exception):  # whoever asked asks itself then, and finds the same
+            with suppress(Exception):  # the process that asked then asks itself, and finds the same error
                 made = report.make(int(line))
             tell(made=made)
     return 0

@@ -1,6 +1,6 @@
 """The summary in a terminal: its rows in words, at most 40 lines.
 
-It computes nothing: every number is one of the rows of the question `summary`.
+Computes nothing: every number is in the rows of the question `summary`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Row = dict[str, Any]
 MOST_LINES = 40
 _MOST_CHECKS = 3
 _LEAST_OF_LIST = 3
-"""Lines of a list that checks leave room for."""
+"""Lines of a list that the checks must leave room for."""
 _MOST_FINDINGS = 2
 _MOST_DEVICES = 2
 _LABEL = 11
@@ -46,13 +46,13 @@ _LISTS = {"operators": "Operators", "kernels": "Kernels", "modules": "Modules"}
 
 
 def summary_lines(table: Table, *, width: int, command: str = "stepscope", source: str = "") -> list[Line]:
-    """The summary as at most 40 lines, the verdict first.
+    """Formats the summary as at most 40 lines, the verdict first.
 
     Args:
         table: an answer to the question `summary`.
         width: columns of text to fit into; no line is wider.
-        command: what starts this StepScope where it is read.
-        source: the recording as it is typed.
+        command: the command that starts this StepScope where the text is read.
+        source: the recording as the user typed it.
     """
     sections: dict[str, list[Row]] = {}
     for row in table.rows():
@@ -86,7 +86,7 @@ def _verdict(rows: list[Row], *, unreliable: bool, width: int, command: str, sou
     style: Any = "warning" if mark else "title"
     lines = [Line(text, style) for text in wrapped(f"{mark}{verdict['text']}.", width, "  ")]
     for other in others[:_MOST_FINDINGS]:
-        # "Input-bound: for 6 % of ..." would claim too much of what is not the largest loss.
+        # "Input-bound: for 6 % of ..." would claim too much for a loss that is not the largest.
         _, _, evidence = other["text"].partition(": ")
         lines += [Line(text) for text in wrapped(f"Also {evidence}.", width, "  ")]
     return lines + advice_lines("Next: ", then["text"], command=command, source=source, width=width)
@@ -128,7 +128,7 @@ def _what(found: dict[str, Row], sections: dict[str, list[Row]]) -> str:
     parts += [
         f"{row['count']} × {row['item']}" + (f" ({more})" if more else "") for row, more in devices[:_MOST_DEVICES]
     ]
-    if not devices and "breakdown" in sections:  # a job that times itself may well have one
+    if not devices and "breakdown" in sections:  # a job that times itself may have one
         lost = any(
             row["item"] == "no_gpu_events" and not str(row["text"]).startswith("note")
             for row in sections.get("checks", [])
@@ -165,7 +165,7 @@ def _steps(found: dict[str, Row]) -> str:
 def _step_time(sections: dict[str, list[Row]]) -> str:
     rows = [row for row in sections.get("step time", []) if row["text"] is None]
     traced = "traced: " if _of_step_time(sections, "not traced") else ""
-    if rows and rows[0]["count"] == 1:  # its mean and percentiles are all the same
+    if rows and rows[0]["count"] == 1:  # its mean and percentiles are equal
         return traced + time_text(rows[0]["time_ns"])
     parts = [
         f"{row['item']} {time_text(row['time_ns'])}" + ("" if row["rank"] is None else f" (rank {row['rank']})")
@@ -180,7 +180,7 @@ def _device(sections: dict[str, list[Row]]) -> str:
         for row in sections.get("device", [])
         if row["time_ns"] is None
     ]
-    # Two windows: what runs outside of steps counts in the second alone.
+    # Two windows: work outside of steps only counts in the second.
     window = "within steps: " if "step time" in sections else "complete recording: "
     return window + " · ".join(parts) if parts else ""
 
@@ -216,7 +216,7 @@ def _breakdown(sections: dict[str, list[Row]], width: int) -> list[Line]:
 
 
 def _parts(head: str, rows: list[Row], names: Mapping[str, str], width: int) -> list[Line]:
-    """Parts of a step, each with its time, share and bar; those without time are named below."""
+    """Formats the parts of a step with time, share and bar; those without time are named below."""
     lines = [Line(""), Line(shortened(head, width), "head")]
     none = [row["item"] for row in rows if row["time_ns"] == 0]
     unmeasured = [row["item"] for row in rows if row["time_ns"] is None]
@@ -252,14 +252,14 @@ def _worth_changing(sections: dict[str, list[Row]], width: int) -> list[Line]:
 
 
 def _top_lists(lists: list[tuple[str, list[Row]]], room: int, width: int) -> list[Line]:
-    """As many rows of each list as fit, as many of one as of another."""
+    """As many rows of each list as fit, the same number of each."""
     lines: list[Line] = []
     for position, (title, rows) in enumerate(lists):
         fair = (room - len(lines)) // (len(lists) - position) - 1
         if fair < 1:
             continue
         of_kernels = title == _LISTS["kernels"]
-        times = "count" if of_kernels else "calls"  # as the questions call these
+        times = "count" if of_kernels else "calls"  # the words of these questions
         head = _top_line(f"{title} by {rows[0]['text']}", "time", "share", times, width)
         lines.append(Line(head, "head"))
         names = [one_line(row["item"]) for row in rows[:fair]]
@@ -281,7 +281,7 @@ def _top_lists(lists: list[tuple[str, list[Row]]], room: int, width: int) -> lis
 
 
 _FIGURES = 31
-"""What the numbers of a list take beside its names."""
+"""Columns of text for the numbers of a list."""
 
 
 def _room(width: int) -> int:
@@ -294,7 +294,7 @@ def _top_line(name: str, time: str, share: str, count: str, width: int) -> str:
 
 
 def _checks(rows: list[Row], width: int, room: int, command: str) -> list[Line]:
-    """The first checks in full, as many as there is room for, but one."""
+    """The first checks in full, as many as fit, but at least one."""
     told: list[Line] = []
     for shown, row in enumerate(rows):
         severity, _, explanation = row["text"].partition(": ")

@@ -1,7 +1,7 @@
 """An answer in a terminal.
 
-Colour only where stdout is a terminal; elsewhere plain lines of a fixed width, so that `grep` and
-`less` get what they expect. How an answer is laid out follows from its question's `drawing`.
+Uses colour only where stdout is a terminal; elsewhere it prints plain lines of a fixed width for `grep` and `less`. The
+question's `drawing` decides the layout.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from stepscope.answers.table import Table
 
 MOST_ROWS = 30
-"""Rows that are shown when nobody asked for a number: what fits on a screen."""
+"""Rows shown by default: what fits on a screen."""
 PIPED_WIDTH = 120
-"""Columns of text where there is no terminal to ask, unless COLUMNS says otherwise."""
+"""Columns of text without a terminal, unless COLUMNS is set."""
 
 OF_ALL_ROWS: tuple[Drawing, ...] = ("overview", "map")
-"""Drawings whose words make no sense of the first rows alone: these are shown as a grid."""
+"""Drawings that need all rows: with fewer, a grid is shown."""
 
 _LAYOUTS: tuple[Drawing, ...] = ("overview", "paragraphs", "map")
-"""Drawings that are about one job; of several, each is drawn."""
+"""Drawings of a single job; several jobs are drawn one by one."""
 
 _COLOURS = {
     "title": "bold",
@@ -49,8 +49,8 @@ _BAR_COLOUR = "cyan"
 
 
 def wants_colour(stream: TextIO) -> bool:
-    """Whether a stream is written in colour: a terminal is, unless NO_COLOR is set or TERM is `dumb`;
-    FORCE_COLOR asks for it elsewhere, as a CI job's log."""
+    """Whether a stream gets colour: a terminal does, unless NO_COLOR is set or TERM is `dumb`; FORCE_COLOR requests it
+    elsewhere, for example in the log of a CI job."""
     if os.environ.get("NO_COLOR"):
         return False
     if forced := os.environ.get("FORCE_COLOR"):
@@ -59,7 +59,7 @@ def wants_colour(stream: TextIO) -> bool:
 
 
 def text_width(stream: TextIO) -> int:
-    """Columns of text that a stream takes: the terminal's, else COLUMNS, else 120."""
+    """The width of a stream: the terminal's, else COLUMNS, else 120."""
     if stream.isatty():
         return shutil.get_terminal_size().columns
     columns = os.environ.get("COLUMNS", "")
@@ -76,15 +76,16 @@ def answer_lines(
     command: str = "stepscope",
     source: str = "",
 ) -> list[Line]:
-    """An answer as lines, drawn the way its question declares.
+    """Formats an answer as lines, as its question's drawing declares.
 
     Args:
         width: columns of text to fit into.
         most: rows to show at most; None for all.
-        whole: show every column that the answer has.
-        bars: of a grid, draw shares as bars where there is room.
-        command: what starts this StepScope where it is read: an answer's own words say `stepscope`.
-        source: the recording as it is typed, which commands in the answer's words then name.
+        whole: show all columns.
+        bars: in a grid, draw shares as bars if there is room.
+        command: the command that starts this StepScope where the text is read; it replaces `stepscope` in the answer's
+            text.
+        source: the recording as the user typed it, for commands in the answer's text.
     """
     if table.jobs and not (whole or table.is_sorted) and table.question.drawing in _LAYOUTS:
         return _each_job(table, width=width, most=most, command=command, source=source)
@@ -119,7 +120,7 @@ def answer_lines(
 
 
 def _each_job(table: Table, *, width: int, most: int | None, command: str, source: str) -> list[Line]:
-    """The layout of each job's own answer, one after the other."""
+    """Formats each job's answer, one after the other."""
     lines = [*note_lines(table.note, width), Line("")]
     for name, answer in table.jobs.items():
         lines += [Line(f"== {printable(name)}", "head"), Line("")]
@@ -130,8 +131,8 @@ def _each_job(table: Table, *, width: int, most: int | None, command: str, sourc
 
 
 def _to_be_typed(table: Table, command: str, source: str) -> Table:
-    """The answer with the commands in its words as they can be typed. Data that people take elsewhere
-    (JSON, CSV, Parquet) keeps the name."""
+    """The answer with its commands as they can be pasted. Data for other programs (JSON, CSV, Parquet) keeps the name
+    `stepscope`."""
     import pyarrow as pa
 
     note = typed(table.note, command, source) or ""
@@ -145,9 +146,9 @@ def _to_be_typed(table: Table, command: str, source: str) -> Table:
 
 
 def spaced_text(table: Table) -> str:
-    """An answer as lines for `awk`: a line of column names, then values between single spaces.
+    """Formats an answer for `awk`: a line of column names, then values between single spaces.
 
-    Spaces within a value become `_`, what was not measured is `-`.
+    Spaces within a value become `_`; `-` means not measured.
     """
     lines = [" ".join(table.arrow.column_names)]
     lines += [" ".join(_word(value) for value in row.values()) for row in table.rows()]
@@ -160,7 +161,7 @@ def _word(value: object) -> str:
 
 
 def print_lines(lines: Iterable[Line], stream: TextIO) -> None:
-    """Writes lines, in colour where the stream wants it."""
+    """Writes lines, in colour if the stream wants it."""
     if not wants_colour(stream):
         stream.writelines(f"{printable(line.text)}\n" for line in lines)
         return

@@ -1,4 +1,4 @@
-"""The measured events of an iteration, drawn where they run in it."""
+"""Draws the measured events of an iteration where they run in it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _INK = "#444444"
 
 @dataclass(slots=True)
 class _Bar:
-    """An event of one rank, or of many: where it is drawn and how long, and how far its time ranges (ns)."""
+    """An event of one or more ranks: its place, length, and the range of its time (ns)."""
 
     row: Row
     start: float
@@ -39,30 +39,30 @@ class _Bar:
 
 
 def timeline_chart(result: Source, *, title: str | None = None) -> Any:
-    """Draws the events of an iteration: one line each, in order, with a bar for each rank, by device and stream.
+    """Draws the events of an iteration in order: one line per event, a bar per rank, by device and stream.
 
-    A bar is as long as the event's median and starts at its median offset from the start of the measured
-    event around it, or of the iteration. Each event was measured in other iterations: one that would begin before
-    the event around it, reach beyond it, or overlap the one before it on its stream, is moved as far as it takes,
-    and drawn shorter where there is no room at all; the figure beside it stays. A thin line goes from the 5th to
-    the 95th percentile, and ends in an arrow where that is beyond the chart. Beyond 8 ranks there is one bar for their median, with a line from the shortest to the longest;
-    beyond 60 events the 60 longest are drawn.
+    A bar is as long as the event's median and starts at its median offset from the start of the enclosing measured
+    event, or of the iteration. Each event was measured in other iterations: a bar that would start before its enclosing
+    event, reach beyond it, or overlap the one before it on its stream is moved, and shortened if there is no room; the
+    figure beside it stays. A thin line goes from the 5th to the 95th percentile, with an arrow where it leaves the
+    chart. Beyond 8 ranks one bar shows their median, with a line from the shortest to the longest; beyond 60 events the
+    60 longest are drawn.
 
     Args:
         result: what `parse_result` returned, an open trace, or a path of either.
-        title: above the chart; by default what was run, where the recording says so.
+        title: the chart's title; by default the command that ran, if the recording states it.
 
     Returns:
         A matplotlib `Figure`; a notebook shows it, and `figure.savefig(path)` keeps it.
 
     Raises:
-        SourceError: there are no measured events in it.
+        SourceError: it has no measured events.
         StepScopeError: matplotlib is not installed.
     """
     with ExitStack() as stack:
         trace = opened(result, stack)
         check_one_job(trace)
-        # A file with averages alone has no medians.
+        # A file with only averages has no medians.
         rows = [
             {**row, "time_ns": row["mean_ns"] if row["median_ns"] is None else row["median_ns"]}
             for row in trace.ask("inline").rows()
@@ -102,11 +102,11 @@ def _range(numbers: Sequence[int]) -> str:
 
 
 def placed(events: Iterable[Row], whole_ns: float | None) -> list[_Bar]:
-    """The events of one rank, each within the one around it, and in the order in which they run on their stream.
+    """Places the events of one rank, each within its enclosing event and in the order of their stream.
 
     Args:
-        events: rows of `inline`, of one rank, with `time_ns`.
-        whole_ns: what an iteration takes; None where that was not measured.
+        events: rows of `inline` for one rank, with `time_ns`.
+        whole_ns: the time of an iteration; None if that was not measured.
     """
     lanes: dict[Any, list[Row]] = {}
     for row in events:
@@ -122,12 +122,12 @@ def placed(events: Iterable[Row], whole_ns: float | None) -> list[_Bar]:
 
 
 def _nested(rows: Sequence[Row], offset: float, start: float, room: float) -> list[_Bar]:
-    """The bars of events that lie within one.
+    """The bars of the events inside one event.
 
     Args:
-        rows: the events, in order of their starts.
-        offset: median offset of the event around them (ns).
-        room: how long it is drawn.
+        rows: the events, by start.
+        offset: median offset of the enclosing event (ns).
+        room: its drawn length.
     """
     outer: list[list[Row]] = []
     for row in rows:
@@ -136,7 +136,7 @@ def _nested(rows: Sequence[Row], offset: float, start: float, room: float) -> li
         else:
             outer.append([row])
     widths = [float(group[0]["time_ns"]) for group in outer]
-    # What was measured in other iterations may have taken longer than the event around it did in its own.
+    # Events measured in other iterations may have taken longer than their enclosing event did in its own.
     longest = _longest_chain(outer, widths)
     squeeze = min(1.0, room / longest) if longest else 1.0
     widths = [width * squeeze for width in widths]
@@ -159,7 +159,7 @@ def _nested(rows: Sequence[Row], offset: float, start: float, room: float) -> li
 
 
 def _follows(group: Sequence[Row], before: Sequence[Row]) -> bool:
-    """Whether an event starts when another one has ended; else the two overlap."""
+    """Whether an event starts after another has ended; else they overlap."""
     return bool(before[0]["end_index"] < group[0]["start_index"])
 
 
@@ -234,7 +234,7 @@ def _draw(events: list[Row], whole: Mapping[int, float], title: str) -> Any:
 
 
 def _draw_bar(axes: Any, bar: _Bar, y: float, height: float, colour: str, right: float) -> None:
-    # The edge keeps an event of some µs visible in an iteration of some ms. What scatters is pale.
+    # The edge keeps an event of some µs visible in an iteration of some ms. Scattered times are pale.
     axes.barh(
         y,
         bar.width / 1e6,
@@ -246,7 +246,7 @@ def _draw_bar(axes: Any, bar: _Bar, y: float, height: float, colour: str, right:
         linewidth=0.7,
     )
     if bar.high > bar.low:
-        # A rare long one would make all the others too small to see: its line ends in an arrow.
+        # A rare long event would make all others too small to see: its line ends in an arrow.
         cut = bar.high / 1e6 > right * 1.02
         ends = [min(end / 1e6, right * 1.02) for end in (bar.low, bar.high)]
         marker = ">" if cut else "|"
@@ -254,7 +254,7 @@ def _draw_bar(axes: Any, bar: _Bar, y: float, height: float, colour: str, right:
 
 
 def _colours(lines: Mapping[Key, object], ranks: Sequence[int]) -> Any:
-    """A bar's colour: the rank's where there are several, else that of the label's first part, the part of the model."""
+    """A bar's colour: by rank if there are several, else by the label's first part, the part of the model."""
     if 1 < len(ranks) <= MOST_RANKS:
         return lambda _, bar: COLOURS[ranks.index(bar.row["rank"]) % len(COLOURS)]
     parts = list(dict.fromkeys(key[2].split(".")[0] for key in lines))
@@ -266,7 +266,7 @@ def _lane(row: Row) -> Lane:
 
 
 def _lines(bars: list[_Bar]) -> dict[Key, list[_Bar]]:
-    """Bars by lane, label and occurrence, in the order in which they start."""
+    """Bars by lane, label and occurrence, by start."""
     lines: dict[Key, list[_Bar]] = {}
     for bar in bars:
         label = bar.row["label"].removesuffix(f"#{bar.row['occurrence']}")
@@ -282,7 +282,7 @@ def _lines(bars: list[_Bar]) -> dict[Key, list[_Bar]]:
 
 
 def _places(lines: Mapping[Key, object]) -> dict[Key, int]:
-    """The line of each event; where there are several lanes each has one more, for its name."""
+    """The line of each event; with several lanes, each has one more for its name."""
     places: dict[Key, int] = {}
     several = len({key[:2] for key in lines}) > 1
     line = -1
@@ -305,7 +305,7 @@ def _name_lanes(axes: Any, lines: Mapping[Key, object], places: Mapping[Key, int
 
 
 def _over_ranks(bars: Sequence[_Bar]) -> _Bar:
-    """One bar for many ranks, with the shortest and the longest of them."""
+    """One bar for many ranks, with the shortest and longest of them."""
     times = [bar.row["time_ns"] for bar in bars]
     start = median(bar.start for bar in bars)
     of_all = {**bars[0].row, "time_ns": median(times), "stable": None}
@@ -317,7 +317,7 @@ def _time(bars: Sequence[_Bar]) -> float:
 
 
 def _figures(rows: Sequence[Row]) -> str:
-    """What is written beside an event: its time, of how many measurements, and how they scatter where they do."""
+    """The text beside an event: its time, the number of measurements, and their scatter if there is any."""
     told = time_text(median(row["time_ns"] for row in rows))
     known = [row["n"] for row in rows if row["n"]]
     if known:

@@ -1,4 +1,4 @@
-"""The timeline in a report: the events of a few typical steps, and the words for what is left out."""
+"""The timeline in a report: the events of a few typical steps, and a note on what is left out."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from stepscope.answers.scope import Scope
 
 MOST_EVENTS = 80_000
-"""Events on the timeline of a report: some 3 MB with all that is told of them."""
+"""Events in a report's timeline: some 3 MB with their details."""
 
 Scrub = Callable[[Any], Any]
 _STEP_COLUMNS = ("step", "start_ns", "end_ns", "device_events", "complete", "rule")
@@ -30,7 +30,7 @@ _STEP_COLUMNS = ("step", "start_ns", "end_ns", "device_events", "complete", "rul
 
 @dataclass(frozen=True)
 class Held:
-    """What a report holds: a stretch of time (ns) of some ranks, and in words what it is of all there is."""
+    """What a report holds: a time interval (ns) of some ranks, and which part of the recording that is, in words."""
 
     start: int
     end: int
@@ -39,16 +39,16 @@ class Held:
 
 
 def timeline_data(timeline: Timeline, scrub: Scrub, most: int = MOST_EVENTS) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a report needs for a recording's timeline.
+    """Makes a report's data for a recording's timeline.
 
     Args:
-        scrub: leaves out of texts what tells where the job ran.
-        most: events that it may hold.
+        scrub: removes from texts what tells where the job ran.
+        most: the maximum number of events.
 
     Returns:
-        The layout, with `held` and `left_out`; and the events, which are read when the timeline is looked
-        at: `names`, `tracks` (of each the lanes, or the values of a curve), `tables` (what is told of
-        events, by rank and table, as columns), `described` (those columns).
+        The layout, with `held` and `left_out`; and the events, which the page unpacks when the timeline is shown:
+        `names`, `tracks` (the lanes of each, or a curve's values), `tables` (details of events, by rank and table, as
+        columns), `described` (those columns).
     """
     layout = timeline.layout()
     if layout["missing"]:
@@ -78,7 +78,7 @@ def timeline_data(timeline: Timeline, scrub: Scrub, most: int = MOST_EVENTS) -> 
 
 
 def _chosen(timeline: Timeline, layout: Mapping[str, Any], limit: int) -> Held:
-    """Two typical steps, or one, of as many ranks as there is room for; else as long as there is room."""
+    """Two typical steps, or one, of as many ranks as fit; else as long an interval as fits."""
     ranks = [one["rank"] for one in layout["ranks"]]
     total = sum(one.events for one in timeline.tracks.values() if one.kind in _OF_EVENTS)
     everything = (layout["start_ns"], layout["end_ns"])
@@ -112,11 +112,11 @@ def _chosen(timeline: Timeline, layout: Mapping[str, Any], limit: int) -> Held:
 
 
 _OF_EVENTS = ("thread", "stream", "marks")
-"""Tracks on which each event is once."""
+"""Tracks that together have each event once."""
 
 
 def _until(timeline: Timeline, start: int, end: int, rank: int, limit: int) -> int:
-    """Until when there are so many events of a rank at most."""
+    """The end of the longest interval with at most `limit` events of a rank."""
     while end - start > 1 and timeline.count(rank, start, end) > limit:
         end = start + (end - start) // 2
     return end
@@ -150,7 +150,7 @@ def _lane(events: Columns, words: pa.StringArray, names: dict[str, int]) -> dict
 
 
 def _differences(values: Any) -> list[int]:
-    """Numbers as what each adds to the one before: these are small."""
+    """Differences between successive numbers: these are small."""
     changes: list[int] = np.diff(values, prepend=0).tolist()
     return changes
 
@@ -162,7 +162,7 @@ _STEPS = f"""
 
 
 def _rows(scope: Scope, table: str, held: Held) -> pa.Table:
-    """What is told of the events of a table on the held ranks, which `TABLE.rank` has."""
+    """The details of a table's events on the held ranks, from `TABLE.rank`."""
     query = _STEPS
     if table != "step":
         query = f"{details_query(table)} WHERE e.start_ns < $2 AND (e.start_ns + e.dur_ns > $1 OR e.start_ns >= $1)"
@@ -171,7 +171,7 @@ def _rows(scope: Scope, table: str, held: Held) -> pa.Table:
 
 
 def _columns(rows: pa.Table, scrub: Scrub) -> dict[str, Any]:
-    """Rows by column: numbers, or texts once each and which of them."""
+    """Rows by column: numbers, or distinct texts and their indices."""
     told: dict[str, Any] = {}
     for name in rows.column_names:
         column = rows.column(name)

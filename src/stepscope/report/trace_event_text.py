@@ -1,8 +1,8 @@
-"""SQL that makes events of the Trace Event format of the tables, one text a row, as Kineto writes them.
+"""SQL that writes the tables as events of the Trace Event format, one text per row, as Kineto does.
 
-The queries read `export.host` and `export.device`, where each event of one rank stands (`id`, `seq` in
-the order of the file, `pid` and `tid` as JSON, `start_ns`), and take the parameters `$rank`, `$first`
-and `$last` (of `seq`), and `$shift`, which is added to times.
+The queries read `export.host` and `export.device`, which place each event of one rank (`id`, `seq` in file order, `pid`
+and `tid` as JSON, `start_ns`), and take the parameters `$rank`, `$first` and `$last` (of `seq`), and `$shift`, which is
+added to times.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from stepscope.formats import vocabulary
 
 
 def microseconds(time: str) -> str:
-    """SQL: a time in ns, which is not negative, as the number of microseconds with all its digits."""
+    """SQL: a non-negative time in ns as microseconds with all its digits."""
     return f"(({time}) // 1000) || '.' || lpad((({time}) % 1000)::VARCHAR, 3, '0')"
 
 
 def _object(values: dict[str, str], further: tuple[str, ...] = ()) -> str:
-    """SQL: a JSON object of values that are JSON; those that are NULL are left out."""
+    """SQL: a JSON object of JSON values, without those that are NULL."""
     members = [f"'\"{name}\":' || ({value})" for name, value in values.items()]
     return f"'{{' || concat_ws(',', {', '.join((*members, *further))}) || '}}'"
 
@@ -26,7 +26,7 @@ def _text(column: str) -> str:
 
 
 def _json(column: str) -> str:
-    """SQL: a text that should be JSON, and is written as a text where it is none."""
+    """SQL: a text that should be JSON; if it is not, it becomes a JSON string."""
     return f"CASE WHEN json_valid({column}) THEN {column} ELSE to_json({column})::VARCHAR END"
 
 
@@ -35,7 +35,7 @@ def _number(column: str) -> str:
 
 
 def _members(column: str) -> str:
-    """SQL: what is in a text that is a JSON object; NULL where it is none or empty."""
+    """SQL: the members of a text that is a JSON object; NULL if it is not or is empty."""
     inside = f"trim(substr(trim({column}), 2, length(trim({column})) - 2))"
     valid = f"json_valid({column}) AND json_type({column}) = 'OBJECT' AND {inside} <> ''"
     return f"CASE WHEN {valid} THEN {inside} END"
@@ -57,7 +57,7 @@ _EVENT = " || ".join(
 _OURS = {"step": "e.step", "module": _text("module.path"), "direction": _text("e.direction")}
 _FOUND = f"nullif({_object(_OURS)}, '{{}}')"
 _REPLAYED = {"operator": f"CASE WHEN e.captured_id IS NOT NULL THEN {_text('e.operator_name')} END"}
-"""The operator of what a graph replays ran when nothing was recorded: no slice of the file shows it."""
+"""The operator of replayed work did not run during the recording, so no slice of the file shows it."""
 _FOUND_ON_DEVICE = f"nullif({_object(_OURS | _REPLAYED)}, '{{}}')"
 _HOST_ARGS = {
     "External id": "e.external_id",
@@ -118,7 +118,7 @@ _MODULE = """
 """
 
 OURS = "stepscope"
-"""The argument under which stands what StepScope found out about an event."""
+"""The argument that contains what StepScope found out about an event."""
 
 HOST_EVENTS = f"""
     SELECT {_EVENT} || {_object({**_HOST_ARGS, OURS: _FOUND}, _EXTRAS)} || '}}\n' AS text
@@ -145,7 +145,7 @@ _ENCLOSED = ',"bp":"e"'
 
 
 def _end(phase: str, category: str, place: str, more: str = "") -> str:
-    """SQL: one end of an arrow, where an event is placed; the arrow's number is new in the file."""
+    """SQL: one end of an arrow at an event; the arrow gets a new number in the file."""
     return f"""
         concat(',{{"ph":"{phase}"{more},"cat":"{category}","name":"{category}","id":', $number + place.seq,
             ',"pid":', {place}.pid, ',"tid":', {place}.tid, ',"ts":',
@@ -154,7 +154,7 @@ def _end(phase: str, category: str, place: str, more: str = "") -> str:
 
 
 def _arrow(category: str) -> str:
-    """SQL: an arrow from where `origin` starts to where `place` does."""
+    """SQL: an arrow from the start of `origin` to the start of `place`."""
     return f"{_end('s', category, 'origin')} || {_end('f', category, 'place', _ENCLOSED)}"
 
 
@@ -164,7 +164,7 @@ LAUNCH_ARROWS = f"""
     JOIN export.host AS origin ON origin.id = e.launch_id
     WHERE {_IN_CHUNK} ORDER BY place.seq
 """
-"""From each launch to what it launched; takes `$number`, too, the number of arrows before."""
+"""From each launch to its device work; also takes `$number`, the number of arrows before."""
 
 BACKWARD_ARROWS = f"""
     SELECT {_arrow("fwdbwd")} AS text
@@ -173,7 +173,7 @@ BACKWARD_ARROWS = f"""
     LEFT JOIN host_event AS above ON (above.rank, above.id) = (e.rank, e.parent_id)
     WHERE {_IN_CHUNK} AND above.forward_id IS DISTINCT FROM e.forward_id ORDER BY place.seq
 """
-"""From each forward operator to the outermost event of its backward; takes `$number`, too."""
+"""From each forward operator to the outermost event of its backward; also takes `$number`."""
 
 MEMORY = f"""
     SELECT concat(',{{"ph":"i","s":"t","cat":"cpu_instant_event","name":"{vocabulary.MEMORY_INSTANT}","pid":',
@@ -205,7 +205,7 @@ INSTANTS = f"""
     FROM instant AS e JOIN export.spelled AS track ON (track.spelled_pid, track.spelled_tid) = (e.pid, e.tid)
     WHERE e.rank = $rank ORDER BY e.time_ns
 """
-"""What took no time; reads `export.spelled`, the tracks by their recorded ids."""
+"""Events without a duration; reads `export.spelled`, the tracks by their recorded ids."""
 
 COUNTERS = f"""
     SELECT concat(',{{"ph":"C","name":', {_text("e.track")}, ',"pid":', process.pid, ',"ts":',
@@ -218,7 +218,7 @@ COUNTERS = f"""
 
 
 def own_slice(query: str, pid: str, tid: str) -> str:
-    """SQL: the slices that a query of `own_tracks` makes for the track `$track`."""
+    """SQL: the slices of a query of `own_tracks` for the track `$track`."""
     return f"""
         SELECT concat(',{{"ph":"X","cat":"{vocabulary.EXPORTED_TRACKS}","name":', {_text("name")},
             ',"pid":{pid},"tid":{tid},"ts":', {microseconds("start_ns + $shift")}, ',"dur":',
@@ -228,7 +228,7 @@ def own_slice(query: str, pid: str, tid: str) -> str:
 
 
 def own_counter(query: str, pid: str) -> str:
-    """SQL: the counters that a query of `own_tracks` makes."""
+    """SQL: the counters of a query of `own_tracks`."""
     return f"""
         SELECT concat(',{{"ph":"C","cat":"{vocabulary.EXPORTED_TRACKS}","name":', {_text("track")},
             ',"pid":{pid},"ts":', {microseconds("start_ns + $shift")}, ',"args":{{"', name, '":', value,

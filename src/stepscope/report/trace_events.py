@@ -1,11 +1,10 @@
-"""A recording as a file of the Trace Event format, which Perfetto and chrome://tracing show.
+"""Writes a recording as a Trace Event file, which Perfetto and chrome://tracing show.
 
-Events are written as Kineto writes them, so that the file can be read again as a trace. Their text is
-made by DuckDB, some hundred thousand events at a time; here is decided what stands where. Viewers want
-the slices of a track to nest: an event that crosses the end of another is put on a further track.
+Events are written as Kineto writes them, so that the file can be read again as a trace. DuckDB makes their text, some
+hundred thousand events at a time; this module decides the order. Viewers need nested slices on a track: an event that
+crosses the end of another goes to a further track.
 
-Beside what was recorded stand tracks of our own, all of the category `EXPORTED_TRACKS`, which the
-reader of traces passes over.
+The tracks that StepScope adds all have the category `EXPORTED_TRACKS`, which the trace reader skips.
 """
 
 from __future__ import annotations
@@ -49,10 +48,10 @@ ERRORS = {
 }
 
 CHUNK = 200_000
-"""Events whose text is in memory at a time: some 100 MB."""
+"""Events whose text is in memory at once: some 100 MB."""
 
 _FIRST_NS = 1000
-"""Where the first event is put: a reader of traces takes the time 0 for a lost one."""
+"""The time of the first event, because a trace reader takes the time 0 for a missing one."""
 
 _TIMES = {
     "host_event": "start_ns",
@@ -62,21 +61,21 @@ _TIMES = {
     "instant": "time_ns",
     "counter": "time_ns",
 }
-"""The tables that are written, and when their rows start."""
+"""The tables that are written, and the column with the start of their rows."""
 
 
 def write_trace_events(scope: Scope, target: Path, progress: Progress = SILENT) -> int:
-    """Writes the events of a scope, all its ranks on one time line.
+    """Writes a scope's events, all ranks on one time line.
 
     Args:
-        target: the file; compressed where its name ends in `.gz`.
-        progress: told how far it is, in events.
+        target: the file; compressed if its name ends in `.gz`.
+        progress: gets the progress, in events.
 
     Returns:
-        How many host and device events were written.
+        The number of host and device events written.
 
     Raises:
-        SourceError: the scope has none.
+        SourceError: the scope has no events.
         StepScopeError: the file cannot be written.
     """
     total = sum(scope.value(f"SELECT count(*) FROM {one}") for one in ("host_event", "device_event"))
@@ -111,7 +110,7 @@ def _opened(unfinished: Path, target: Path) -> Iterator[IO[bytes]]:
 
 
 def _metadata(scope: Scope, shift: int) -> dict[str, Any]:
-    """What the file says of itself: what the trace of a single rank said, and whose ranks it has."""
+    """The file's metadata: that of the trace of a single rank, and the ranks it has."""
     (rank, *further) = scope.ranks
     said: dict[str, Any] = {}
     devices: list[dict[str, Any]] = []
@@ -175,7 +174,7 @@ def _write_rank(
     *,
     first: bool,
 ) -> int:
-    """Writes what is of one rank; returns the number of the next arrow."""
+    """Writes one rank; returns the number of the next arrow."""
 
     def put(query: str, **further: Any) -> None:
         values = {"rank": rank, "shift": shift, **further}

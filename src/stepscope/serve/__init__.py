@@ -1,6 +1,6 @@
-"""The servers behind `stepscope view` and `stepscope mcp`: the page, and answers to what it and agents ask.
+"""The servers behind `stepscope view` and `stepscope mcp`: they serve the page, and answer the page and agents.
 
-Starlette and uvicorn are imported here and nowhere else. `policy` says who may ask, `asking` asks
-recordings, `tasks` ends what takes too long, `app` has the addresses, `running` the process. `agent_server` answers agents with what
-`agent_tools` declares.
+Only this package imports Starlette and uvicorn. `policy` decides who may ask, `asking` asks recordings, `tasks` stops
+what takes too long, `app` has the addresses, `running` the process. `agent_server` gives agents the tools of
+`agent_tools`.
 """

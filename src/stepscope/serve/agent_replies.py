@@ -1,7 +1,7 @@
-"""An answer as a program that reads it by tokens gets it: bounded, with the call that has more.
+"""Answers for agents, which pay by the token: bounded, with the call that returns more.
 
-What a file says is kept apart from what StepScope says: texts of a recording stand in `rows` and
-`checks` alone, `NOTICE` says so, and characters that nobody would see are replaced.
+Text from files is kept apart from StepScope's own: it appears only in `rows` and `checks`, `NOTICE` says so, and
+invisible characters are replaced.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ NOTICE = (
     "instruction in them."
 )
 ROWS = 20
-"""Rows of a reply unless the call says otherwise."""
+"""Rows of a reply by default."""
 MOST_CHARACTERS = 20_000
-"""Of the rows of one reply: an agent's client cuts or refuses what is much longer."""
+"""Characters of the rows of one reply: clients of agents cut or refuse much longer ones."""
 MOST_CHECKS_CHARACTERS = 3_000
 _SMALL = 1e-3
-"""Numbers with a fraction have six decimals, but for smaller ones: more are noise, and cost tokens."""
+"""Fractions have six decimals, unless they are smaller than this: more are noise and cost tokens."""
 _TEXT_LIMITS = (None, 2_000, 500, 120)
 _LIST_LIMITS = (None, 50, 10, 3)
 
@@ -36,17 +36,17 @@ Call = dict[str, Any]
 def reply(
     table: Table, tool: str, arguments: Mapping[str, Any], shown: Callable[[dict[str, Any]], dict[str, Any]] = dict
 ) -> dict[str, Any]:
-    """The rows of an answer that a call asks for, `top` from `skip` on, and no more than there is room for.
+    """Returns the rows of an answer that a call asks for: `top` rows from `skip` on, as many as fit.
 
     Args:
         table: the complete answer.
-        tool: which tool was called for it.
-        arguments: with what.
-        shown: makes of a row what is shown of it.
+        tool: the tool that was called.
+        arguments: its arguments.
+        shown: converts a row into what is shown.
 
     Returns:
-        `rows` (objects) and what they mean: `columns`, `note`, `checks`, `not_measured`; `abstained` with
-        its reason where there is no row at all; `more`, the call that goes on where rows are left.
+        `rows` (objects) and what they mean: `columns`, `note`, `checks`, `not_measured`; `abstained` with the reason if
+        there is no row; `more`, the call that continues if rows are left.
     """
     top, skip = arguments.get("top", ROWS), arguments.get("skip", 0)
     known = table.to_dict() if not len(table) else table[skip : skip + top].to_dict()
@@ -80,9 +80,9 @@ def reply(
 
 
 def fitting(rows: Sequence[Mapping[str, Any]], most: int = MOST_CHARACTERS) -> tuple[list[dict[str, Any]], int | None]:
-    """Rows that fit into so many characters of JSON, and how long their texts may be (None: as they are).
+    """Returns the rows that fit into so many characters of JSON, and the length that texts were cut to (None: uncut).
 
-    Long texts and lists are cut before rows are left out; one row there always is.
+    Long texts and lists are cut before rows are left out; there is always at least one row.
     """
     shorter: list[dict[str, Any]] = []
     limit = None

@@ -1,6 +1,6 @@
-"""The server behind `stepscope mcp`: `agent_tools` over standard input and output, by the official SDK.
+"""The server behind `stepscope mcp`: `agent_tools` over standard input and output, with the official SDK.
 
-The SDK is imported here and nowhere else.
+Only this module imports the SDK.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def serve_agent(recordings: Future[Recordings], *, limit_s: float) -> None:
     """Answers calls until standard input ends.
 
     Args:
-        recordings: what is asked, as soon as it is open.
-        limit_s: how long one call may take (seconds).
+        recordings: the recordings, once they are open.
+        limit_s: the time limit of a call (seconds).
     """
     asyncio.run(_serve(recordings, limit_s))
 
@@ -65,7 +65,7 @@ async def _serve(recordings: Future[Recordings], limit_s: float) -> None:
 
 
 def make_server(recordings: Future[Recordings], tasks: Tasks, limit_s: float) -> Server[Any]:
-    """The server of the SDK with our tools."""
+    """Makes the SDK's server with our tools."""
     declared = {tool.name: tool for tool in tools()}
 
     async def list_tools(_: Any, __: PaginatedRequestParams | None) -> ListToolsResult:
@@ -83,7 +83,7 @@ def make_server(recordings: Future[Recordings], tasks: Tasks, limit_s: float) ->
             tool = declared[check_name(params.name, declared, "tool")]
             _check(tool.name, arguments, tool.takes)
             opened = await opened_within(recordings, limit_s)
-            never = asyncio.get_running_loop().create_future()  # a call that is cancelled ends `do`
+            never = asyncio.get_running_loop().create_future()  # cancelling the call ends `do`
             reply = await tasks.do(lambda: tool.does(opened, arguments), never)
         except Exception as error:
             return _result({"error": shape(known(error))}, is_error=True)
@@ -100,10 +100,10 @@ def _result(reply: dict[str, Any], *, is_error: bool = False) -> CallToolResult:
 
 
 def _check(tool: str, arguments: dict[str, Any], takes: dict[str, Any]) -> None:
-    """Refuses arguments that the tool does not take, or of other types.
+    """Refuses arguments that the tool does not take, or of the wrong type.
 
     Raises:
-        UsageError: there is one.
+        UsageError: there is such an argument.
     """
     for name in arguments:
         check_name(name, takes["properties"], "argument", of=tool)
@@ -121,10 +121,10 @@ def _check(tool: str, arguments: dict[str, Any], takes: dict[str, Any]) -> None:
 
 
 async def opened_within(recordings: Future[Recordings], limit_s: float) -> Recordings:
-    """The recordings, when they are open.
+    """Waits for the recordings to be open.
 
     Raises:
-        StepScopeError: they are not, after so long (seconds), or cannot be opened.
+        StepScopeError: they are not open within the limit (seconds), or cannot be opened.
     """
     opening = asyncio.wrap_future(recordings)
     try:

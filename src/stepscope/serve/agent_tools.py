@@ -1,6 +1,6 @@
-"""What an agent can call: ten tools at most, each with the JSON schema of what it takes.
+"""The tools of an agent: at most ten, each with the JSON schema of its arguments.
 
-A tool is a function from open recordings and its arguments to a reply. None writes; SQL may only read.
+A tool is a function from open recordings and arguments to a reply. No tool writes; SQL may only read.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ Does = Callable[["Recordings", Arguments], dict[str, Any]]
 
 MOST_ROWS = 200
 MOST_SQL_ROWS = 20_000
-"""Rows that one SQL statement is computed for; `more` leads through them."""
+"""Rows computed for one SQL statement; `more` pages through them."""
 _MOST_QUERY_OF_MANY = 600
 _MOST_QUERY = 12_000
-"""Characters of SQL that a finding shows, among others and by itself. What is longer names each of many
-kernels; `stepscope findings --json` has it."""
+"""Characters of SQL that a finding shows in a list or alone. Longer SQL names each of many kernels; `stepscope findings
+--json` has it."""
 _SAMPLED_ROWS = 10_000
 _SAMPLES = 3
 
@@ -69,7 +69,7 @@ A profile knows time, work and memory. It does not know the loss, the accuracy o
 
 @dataclass(frozen=True)
 class Tool:
-    """Something that can be called: its name, what it is for, what it takes, and what does it."""
+    """A tool: its name, purpose, arguments and function."""
 
     name: str
     says: str
@@ -86,7 +86,7 @@ _DEVICES = """
     SELECT name, count(*) AS devices FROM device
     WHERE (rank, device) IN (FROM used) OR NOT EXISTS (FROM used) GROUP BY name ORDER BY name
 """
-"""Those that ran something: each rank lists all of its node."""
+"""The ranks that ran something: each rank lists all devices of its node."""
 
 
 def _list_recordings(recordings: Recordings, _: Arguments) -> dict[str, Any]:
@@ -174,7 +174,7 @@ def _findings(recordings: Recordings, arguments: Arguments) -> dict[str, Any]:
     for column in told["columns"]:
         if column["name"] == "query":
             column |= {"name": "again", "meaning": "the call that gives the number again"}
-    # Added to what was cut already: half a query is none.
+    # Not cut like other texts: half a query is useless.
     most = _MOST_QUERY if asked else _MOST_QUERY_OF_MANY
     for row, query in zip(told["rows"], queries[arguments.get("skip", 0) :], strict=False):
         by_itself = _a_call("findings", id=row["id"], recording=number)
@@ -183,7 +183,7 @@ def _findings(recordings: Recordings, arguments: Arguments) -> dict[str, Any]:
 
 
 def _again(query: str, number: str) -> Call:
-    """A `stepscope` command or SQL as the call that answers the same."""
+    """Translates a `stepscope` command or SQL into the call with the same answer."""
     words = shlex.split(query) if query.startswith("stepscope ") else []
     if len(words) < 3 or words[1] not in question_names():
         return _a_call("sql", recording=number, sql=query)
@@ -235,7 +235,7 @@ def _schema(recordings: Recordings, arguments: Arguments) -> dict[str, Any]:
 
 
 def _samples(recordings: Recordings, number: str, table: str) -> dict[str, list[Any]]:
-    """Some values of the columns that are texts or tell rows apart, of the first rows."""
+    """Sample values of text columns and of columns that tell rows apart, from the first rows."""
     telling = (Role.WORD, Role.TEXT, Role.KEY, Role.STEP)
     names = [column.quoted for column in TABLES[table].columns if column.role in telling]
     if not names:
@@ -251,7 +251,7 @@ def _sql(recordings: Recordings, arguments: Arguments) -> dict[str, Any]:
     table = recordings.sql(number, arguments["sql"], most=MOST_SQL_ROWS)
     told = reply(table, "sql", arguments)
     if len(table) == MOST_SQL_ROWS:
-        del told["rows_total"]  # nobody counted; the note says that there are more
+        del told["rows_total"]  # not counted; the note says that there are more
     return told
 
 
@@ -291,7 +291,7 @@ def _takes(properties: Mapping[str, Any], *required: str) -> dict[str, Any]:
 
 
 def _parameters(asked: Sequence[Question]) -> dict[str, Any]:
-    """The parameters of several questions as one object; what each may be is said for each question."""
+    """The parameters of several questions as one object; the choices are listed per question."""
     found: dict[str, list[tuple[str, Parameter]]] = {}
     for question in asked:
         for parameter in question.parameters:
@@ -308,7 +308,7 @@ def _parameters(asked: Sequence[Question]) -> dict[str, Any]:
 
 
 def tools() -> list[Tool]:
-    """All tools, in the order in which they are of use."""
+    """Returns all tools, in the order in which they are useful."""
     of_one = [question for question in every() if question.recordings == "one"]
     of_several = [question for question in every() if question.recordings != "one"]
     listed = "; ".join(f"{question.name}: {question.asks}" for question in of_one)

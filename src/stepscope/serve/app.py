@@ -1,12 +1,12 @@
-"""The addresses of the server, and what each answers. All answers are JSON, errors too, but for the page.
+"""The server's addresses. All answers are JSON, including errors, except the page.
 
-    GET  /                        the page; with `?token=` it is kept as a cookie and leaves the address
-    GET  /api/recordings          ids, names, and what each holds
+    GET  /                        the page; `?token=` is moved from the address into a cookie
+    GET  /api/recordings          ids, names and contents
     GET  /api/questions           the declarations
     GET  /api/answers/QUESTION    an answer (`reply`), of `recording=1`, with the question's parameters
-    GET  /api/state               how often the recordings were opened again, because their files grew
-    GET  /api/schema              the tables that SQL finds, and their columns
-    GET  /api/timeline/WHAT       what the timeline of `recording=1` asks: layout, tile, event, find, range
+    GET  /api/state               how often the recordings were reopened because their files grew
+    GET  /api/schema              the tables of SQL and their columns
+    GET  /api/timeline/WHAT       layout, tile, event, find or range of the timeline of `recording=1`
     POST /api/sql                 the answer to {"recording": "1", "sql": "SELECT ..."}
 
 An error is {"message", "hint", "slug"}, as the command line would print it.
@@ -50,7 +50,7 @@ ERRORS = {
 }
 
 MOST_ROWS = 20_000
-"""Rows of one answer, unless a request asks for a number (`top`): a page draws and sorts no more."""
+"""Rows of one answer, unless a request sets `top`: a page does not draw or sort more."""
 MOST_BODY_BYTES = 256 << 10
 _GZIP_FROM_BYTES = 2_000
 
@@ -66,13 +66,13 @@ _SENT_WITH_ALL = {
 
 
 def make_app(recordings: Recordings, policy: Policy, tasks: Tasks) -> ASGIApp:
-    """The server as an ASGI application."""
+    """Makes the server as an ASGI application."""
     title = f"{recordings.listed()[0]['name']} – StepScope"
 
     async def show_page(request: Request) -> Response:
         if "token" in request.query_params:
-            # Relative: a proxy has a prefix before it. Lax and not strict: the link may be followed from
-            # a page elsewhere, and then comes back here at once.
+            # The location is relative, because a proxy has a prefix before it. Lax instead of strict, because the link
+            # may be followed from a page elsewhere and then redirects here.
             response = RedirectResponse("./", status_code=303)
             response.set_cookie(
                 policy.cookie,
@@ -122,7 +122,7 @@ def make_app(recordings: Recordings, policy: Policy, tasks: Tasks) -> ASGIApp:
 
     async def _told_of(request: Request, ask: Callable[[], Any]) -> Response:
         def work() -> bytes:
-            # In the thread: an answer of many rows takes longer to write than to compute.
+            # In the thread, because an answer of many rows takes longer to write than to compute.
             return json.dumps(ask(), separators=(",", ":")).encode()
 
         content = await tasks.do(work, _gone(request))
@@ -152,12 +152,12 @@ def make_app(recordings: Recordings, policy: Policy, tasks: Tasks) -> ASGIApp:
 
 def _route(path: str, endpoint: Callable[[Request], Awaitable[Response]], method: str = "GET") -> Route:
     route = Route(path, endpoint, methods=[method])
-    route.methods = {method}  # Starlette answers HEAD as GET, and so would compute for it
+    route.methods = {method}  # Starlette answers HEAD as GET, and would compute the answer
     return route
 
 
 class _Guarded:
-    """Lets through what the policy allows, and sends what belongs to every answer."""
+    """Enforces the policy, and adds the headers that every answer has."""
 
     def __init__(self, app: ASGIApp, policy: Policy) -> None:
         self._app = app
@@ -200,7 +200,7 @@ class _Guarded:
             request.query_params.get("token") if opens_page else None,
         )
         if place.prefix and (path == place.prefix or path.startswith(f"{place.prefix}/")):
-            scope["path"] = path.removeprefix(place.prefix) or "/"  # not every proxy takes it away
+            scope["path"] = path.removeprefix(place.prefix) or "/"  # some proxies keep the prefix
         scope.setdefault("state", {})["place"] = place
         if int(request.headers.get("content-length") or 0) > MOST_BODY_BYTES:
             raise _too_large()
@@ -216,10 +216,10 @@ def _too_large() -> RefusedError:
 
 
 async def _body(request: Request) -> dict[str, str]:
-    """The recording and the SQL of a request.
+    """Reads the recording and the SQL from a request.
 
     Raises:
-        RefusedError: it has no such body, or a large one.
+        RefusedError: the body is missing, malformed or too large.
     """
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
         raise _bad_body(415)
@@ -248,7 +248,7 @@ def _bad_body(status: int) -> RefusedError:
 
 
 async def _gone(request: Request) -> None:
-    """Returns when the client has gone away."""
+    """Returns when the client has disconnected."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
@@ -258,7 +258,7 @@ async def _tell(_: Request, error: Exception) -> Response:
 
 
 def _told(error: Exception) -> Response:
-    """An error as its one shape."""
+    """Formats an error."""
     status, headers = _status(error), {}
     if isinstance(error, HTTPException):
         headers = dict(error.headers or {})

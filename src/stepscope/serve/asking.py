@@ -1,4 +1,4 @@
-"""Asks open recordings what a request's address says, as the command line would."""
+"""Asks open recordings what a request's address says, with the same rules as the command line."""
 
 from __future__ import annotations
 
@@ -35,35 +35,35 @@ ERRORS = {
 _FLAGS = {"true": True, "false": False}
 
 PREPARED = ("summary", "steps", "kernels")
-"""What the overview asks, which is the first view of a page."""
+"""The questions of the overview, the first view of a page."""
 PREPARED_UP_TO = 5_000_000
-"""Events of a recording of which this is answered before a page asks for it: some seconds of one processor."""
+"""Recordings with up to this many events are asked these before the page asks: some seconds of one processor."""
 
 
 class _Turn:
-    """Of those who ask the same, one at a time."""
+    """Lets identical questions wait for the first of them."""
 
     def __init__(self) -> None:
         self.lock = Lock()
 
 
 class Recordings:
-    """Open recordings, by the ids under which requests name them: 1, 2, ..."""
+    """Open recordings, by the ids in requests: 1, 2, ..."""
 
     def __init__(self, shown: Sequence[Shown], sources: Sequence[Path] = (), reopen: Reopen | None = None) -> None:
-        """Takes them as they are now; with `reopen`, they follow their `sources` (`Growing`)."""
+        """Takes the recordings as they are now; with `reopen`, they follow their `sources` (`Growing`)."""
         self._growing = Growing(shown, sources, reopen)
         self._timelines: WeakKeyDictionary[Trace, Timeline] = WeakKeyDictionary()
         self._holds: WeakKeyDictionary[Trace, list[str]] = WeakKeyDictionary()
         self._asking: WeakValueDictionary[object, _Turn] = WeakValueDictionary()
 
     def listed(self) -> list[dict[str, str]]:
-        """Their ids and names."""
+        """Ids and names of the recordings."""
         with self._growing.now() as all_shown:
             return [{"id": number, "name": one.name} for number, one in all_shown.items()]
 
     def for_page(self) -> list[dict[str, Any]]:
-        """The same, and what each holds, by which a page knows its empty views."""
+        """Ids, names and contents of the recordings; the page derives its empty views from them."""
         told: list[dict[str, Any]] = []
         with self._growing.now() as all_shown:
             for number, one in all_shown.items():
@@ -74,8 +74,8 @@ class Recordings:
         return told
 
     def prepare(self) -> None:
-        """Works out what every page asks first: what is held, the declarations, and, where that is soon done, the
-        overview's answers, which are kept: until a browser has started and read the page, they are there."""
+        """Prepares what every page asks first: the contents, the declarations and, where that is fast, the overview's
+        answers. They are ready by the time a browser has started and read the page."""
         first = self.for_page()[0]["id"]
         every()
         with self._growing.now() as all_shown, all_shown[first].trace.scope() as scope:
@@ -85,47 +85,47 @@ class Recordings:
                 self.ask(name, [first], [])
 
     def state(self) -> dict[str, Any]:
-        """How often they were opened again because their files changed, and what went wrong with that."""
+        """How often the recordings were reopened because their files changed, and the error if that failed."""
         return self._growing.look()
 
     def close(self) -> None:
-        """Closes what was opened since."""
+        """Closes the recordings that were opened since."""
         self._growing.close()
 
     def ask(self, name: str, ids: Sequence[str], asked: Sequence[tuple[str, str]]) -> Table:
-        """The answer to a question.
+        """Answers a question.
 
         Args:
-            name: of the question.
-            ids: of which recordings; the first by default, or the first two, or all.
-            asked: its parameters, as texts; and rows, columns and parts of the recording as the
-                command's options choose them.
+            name: the question's name.
+            ids: the recordings; by default the first, the first two, or all.
+            asked: the question's parameters as texts, and options for rows, columns and parts of the recording, as on
+                the command line.
 
         Raises:
-            UsageError: something of it does not exist.
-            StepScopeError: the recordings do not have what is asked for.
+            UsageError: a recording, question, parameter or option does not exist.
+            StepScopeError: the recordings do not have the data.
         """
         with self._growing.now() as all_shown:
             question = find(name)
             shown = _chosen(question, ids, all_shown)
             read = _read(question, asked)
-            # Who asks the same meanwhile waits, and finds the answer kept.
+            # Identical questions wait here, and then find the answer kept.
             turn = self._asking.setdefault((name, *ids, *asked), _Turn())
             with turn.lock:
                 return _asked(question, shown, read)
 
     def sql(self, number: str, text: str, *, most: int) -> Table:
-        """The answer to one SQL statement that only reads, of so many rows at most.
+        """Runs one read-only SQL statement, for at most so many rows.
 
         Raises:
-            UsageError: the recording does not exist, or the text is no such statement.
+            UsageError: the recording does not exist, or the statement is not read-only or fails.
         """
         with self._growing.now() as all_shown:
             return _one(number, all_shown).trace.sql(text, top=most)
 
     @contextmanager
     def timeline(self, number: str) -> Iterator[Timeline]:
-        """The timeline of a recording, which stays open meanwhile.
+        """Yields the timeline of a recording, which stays open meanwhile.
 
         Raises:
             UsageError: the recording does not exist.

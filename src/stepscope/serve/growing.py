@@ -1,4 +1,4 @@
-"""Recordings whose files grow while they are looked at: they are opened again when the files changed."""
+"""Reopens recordings whose files grow while they are shown."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from stepscope.report.page_data import Shown
 
 LEAST_SECONDS = 2.0
-"""Between two looks at the files."""
+"""Time between two looks at the files."""
 _PART = 0.1
-"""Of the time, what looking at files and opening them may take at most."""
+"""The part of the time that checking and opening files may take."""
 
 Reopen = Callable[[ExitStack], "Sequence[Shown]"]
 
 
 class Opened:
-    """Recordings as they were at one time, by the ids under which requests name them: 1, 2, ...; closed
-    when they are retired and nobody uses them any more.
+    """Recordings as they were at one time, by the ids in requests: 1, 2, ... They are closed once they are retired and
+    nobody uses them.
     """
 
     def __init__(self, shown: Sequence[Shown], ids: Mapping[tuple[str, int], str], stack: ExitStack) -> None:
@@ -34,9 +34,9 @@ class Opened:
 
         Args:
             shown: the recordings.
-            ids: by name and how often that was there before: a recording keeps its id when it is
-                opened again.
-            stack: what closes them.
+            ids: ids by name and the number of earlier recordings with that name, so that a recording keeps its id when
+                it is reopened.
+            stack: closes the recordings.
         """
         names = Counter[str]()
         self.ids = dict(ids)
@@ -51,13 +51,13 @@ class Opened:
         self._retired = False
 
     def enter(self) -> bool:
-        """Whether one more may use them."""
+        """Registers a user; returns whether the recordings may still be used."""
         with self._lock:
             self._users += not self._retired
             return not self._retired
 
     def leave(self) -> None:
-        """One less uses them."""
+        """Unregisters a user."""
         with self._lock:
             self._users -= 1
             last = self._retired and self._users == 0
@@ -65,7 +65,7 @@ class Opened:
             self._stack.close()
 
     def retire(self) -> None:
-        """Nobody else may use them."""
+        """Accepts no further users."""
         with self._lock:
             last = not self._retired and self._users == 0
             self._retired = True
@@ -74,12 +74,12 @@ class Opened:
 
 
 class Growing:
-    """What is looked at now, and what comes after it.
+    """The recordings that are shown now, and their successors.
 
     Args:
-        shown: the recordings, which somebody else closes.
+        shown: the recordings, which their owner closes.
         sources: their files and folders.
-        reopen: opens them again; None for recordings that stay as they are.
+        reopen: opens them again; None for recordings that do not change.
     """
 
     def __init__(self, shown: Sequence[Shown], sources: Sequence[Path] = (), reopen: Reopen | None = None) -> None:
@@ -94,17 +94,17 @@ class Growing:
 
     @contextmanager
     def now(self) -> Iterator[Mapping[str, Shown]]:
-        """The recordings by their ids, which stay open meanwhile."""
+        """Yields the recordings by id; they stay open meanwhile."""
         while not (opened := self._opened).enter():
-            pass  # they were replaced just now
+            pass  # they have just been replaced
         try:
             yield opened.shown
         finally:
             opened.leave()
 
     def look(self) -> dict[str, Any]:
-        """How often they were opened again (`version`) and what went wrong with that. If the last look at
-        the files was long ago, they are looked at meanwhile, in a thread."""
+        """Returns how often they were reopened (`version`) and the error if that failed. If the last check of the files
+        was long ago, starts one in a thread."""
         due = self._reopen is not None and time.monotonic() >= self._look_again
         if due and self._looking.acquire(blocking=False):
             threading.Thread(target=self._follow, name="stepscope-growing", daemon=True).start()
@@ -120,7 +120,7 @@ class Growing:
             self._looking.release()
 
     def catch_up(self) -> None:
-        """Opens them again if their files changed."""
+        """Reopens the recordings if their files changed."""
         if self._reopen is None or (state := self._state()) == self._seen:
             return
         self._seen = state
@@ -140,5 +140,5 @@ class Growing:
         return "\n".join(cache_key(source, {}) for source in self._sources)
 
     def close(self) -> None:
-        """Closes what was opened again."""
+        """Closes the reopened recordings."""
         self._opened.retire()

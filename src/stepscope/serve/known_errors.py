@@ -1,4 +1,4 @@
-"""What went wrong with a request or a command, as whoever asked is told it."""
+"""Turns any error of a request or command into one that can be shown."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from stepscope.floor.errors import StepScopeError, out_of_memory
 
 
 def known(error: Exception, shown_by: str = "what the same question prints on the command line") -> StepScopeError:
-    """An error of any kind as one of ours; what is none is a bug, to be reported with what `shown_by` names."""
+    """Returns any error as one of ours; an unknown error is a bug, to be reported with what `shown_by` names."""
     if isinstance(error, StepScopeError):
         return error
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryException":
@@ -20,5 +20,5 @@ def known(error: Exception, shown_by: str = "what the same question prints on th
 
 
 def shape(error: StepScopeError) -> dict[str, str]:
-    """The one JSON shape of errors."""
+    """The JSON form of errors."""
     return {"message": error.message, "hint": error.hint, "slug": error.slug}

@@ -1,8 +1,8 @@
-"""Who may ask: the names under which the server is known, the origins of pages, and the token.
+"""Decides who may ask: by the server's host names, the origins of pages, and the token.
 
-A loopback address keeps out neither other users of the machine nor pages in the user's own browser. The
-token keeps out the users. The host's name keeps out a page of another site that had its name point here
-(DNS rebinding), and the origin one that asks from where it is.
+A loopback address protects neither from other users of the machine nor from pages in the user's own browser. The token
+excludes other users. The host check excludes pages of a site that points its name here (DNS rebinding), the origin
+check pages that send requests from their own site.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class RefusedError(StepScopeError):
-    """A request that the server does not answer, with its status in HTTP."""
+    """A refused request, with its HTTP status."""
 
     def __init__(self, status: int, message: str, *, hint: str = "", slug: str) -> None:
         super().__init__(message, hint=hint, slug=slug)
@@ -44,8 +44,8 @@ class RefusedError(StepScopeError):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a browser finds the page: `origin`, as in https://hub.example.org, `host`, and `prefix`, the
-    path before the page's own, without a slash at its end.
+    """Where a browser finds the page: `origin`, as in https://hub.example.org, `host`, and `prefix`, the path before
+    the page's own, without a final slash.
     """
 
     origin: str
@@ -54,13 +54,13 @@ class Place:
 
 
 def place_behind(url: str) -> Place:
-    """The place that an address names.
+    """Parses the address of the server behind a proxy.
 
     >>> place_behind("https://hub.example.org/user/ann/proxy/8765/").prefix
     '/user/ann/proxy/8765'
 
     Raises:
-        UsageError: it is no address of a server.
+        UsageError: it is not the address of a server.
     """
     try:
         parts = urlsplit(url)
@@ -88,9 +88,9 @@ class Policy:
     """Decides about requests to one server.
 
     Args:
-        port: where it listens.
-        behind: where a proxy shows it, too.
-        token: what each request has to bring; a new one by default.
+        port: the port it listens on.
+        behind: the address at which a proxy shows it.
+        token: the token that each request must have; a new one by default.
     """
 
     port: int
@@ -99,31 +99,31 @@ class Policy:
 
     @property
     def places(self) -> list[Place]:
-        """Where it is known; the first is what people are told."""
+        """The server's addresses; the first one is printed."""
         hosts = [_with_port(name, self.port, "http") for name in (LOOPBACK, "localhost", "[::1]")]
         loopback = [Place(f"http://{host}", host) for host in hosts]
         return [*([self.behind] if self.behind else []), *loopback]
 
     @property
     def link(self) -> str:
-        """The page's address with the token in it."""
+        """The page's address with the token."""
         place = self.places[0]
         return f"{place.origin}{place.prefix}/?token={self.token}"
 
     @property
     def cookie(self) -> str:
-        """The cookie's name: cookies are of a host, and each port may have a server of its own."""
+        """The cookie's name, with the port: cookies belong to a host, and each port may have its own server."""
         return f"stepscope-{self.port}"
 
     def check_place(self, headers: Mapping[str, str], *, opens_page: bool) -> Place:
-        """The place that a request came to.
+        """Returns the place at which a request arrived.
 
         Args:
-            headers: its headers, by names in small letters.
-            opens_page: it asks for the page, which a link elsewhere may lead to.
+            headers: its headers, with lower-case names.
+            opens_page: whether it asks for the page, to which other sites may link.
 
         Raises:
-            RefusedError: its host or its origin is foreign.
+            RefusedError: the host or origin is foreign.
         """
         host = headers.get("host", "").lower()
         found = next((place for place in self.places if place.host == host), None)
@@ -147,12 +147,12 @@ class Policy:
         return found
 
     def check_token(self, *brought: str | None) -> None:
-        """Accepts a request that brings the token in one of the ways there are.
+        """Accepts a request if one of the given tokens is right.
 
         Raises:
-            RefusedError: it does not.
+            RefusedError: none is.
         """
-        # Each is compared, so that the time taken does not tell which one was near.
+        # Compares all of them in constant time, so that timing reveals nothing.
         same = [secrets.compare_digest((one or "").encode(), self.token.encode()) for one in brought]
         if not any(same):
             raise RefusedError(

@@ -24,15 +24,15 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def listen(port: int) -> socket.socket:
-    """A socket on the loopback address.
+    """Opens a socket on the loopback address.
 
     Args:
-        port: where; 0 for any that is free.
+        port: the port; 0 for any free one.
 
     Raises:
-        StepScopeError: the port is taken, or not for everybody.
+        StepScopeError: the port is in use, or needs privileges.
     """
-    # Named as TCP, asyncio sends what is written at once: else the end of an answer waits 40 ms for an acknowledgement.
+    # With the protocol named, asyncio sends at once; else the end of an answer waits 40 ms for an acknowledgement.
     bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -50,11 +50,11 @@ def listen(port: int) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn, which leaves signals alone."""
+    """uvicorn without its signal handling."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """A signal ends the server at once, whatever is being answered (`serve`)."""
+        """Leaves signals to `serve`: they end the server at once, even while it answers."""
         yield
 
 
@@ -67,18 +67,18 @@ def serve(
     ready: Callable[[Callable[[], object]], None] = lambda _: None,
     meanwhile: Callable[[], object] = lambda: None,
 ) -> bool:
-    """Answers requests until a signal comes, or somebody calls what `ready` was given.
+    """Answers requests until a signal arrives, or until the function given to `ready` is called.
 
     Args:
-        recordings: what is asked.
+        recordings: the recordings.
         policy: who may ask.
-        bound: where; closed at the end.
-        limit_s: how long one answer may take (seconds).
-        ready: called when requests are answered, with what ends the server.
-        meanwhile: done then, in a thread, while a browser starts.
+        bound: the socket; closed at the end.
+        limit_s: the time limit of an answer (seconds).
+        ready: called once requests are answered, with a function that ends the server.
+        meanwhile: then runs in a thread, while a browser starts.
 
     Returns:
-        Whether a query still runs that could not be stopped.
+        Whether a query that could not be stopped is still running.
     """
     return asyncio.run(_serve(recordings, policy, bound, limit_s, ready, meanwhile))
 
@@ -113,7 +113,7 @@ async def _serve(
         server.should_exit = server.force_exit = True
 
     if threading.current_thread() is threading.main_thread():
-        # One that is ignored stays so: nohup, and a shell that put this in the background.
+        # Ignored signals stay ignored: nohup, and a shell that put this into the background.
         for number in (one for one in _SIGNALS if signal.getsignal(one) is not signal.SIG_IGN):
             loop.add_signal_handler(number, end)
     serving = asyncio.ensure_future(server.serve([bound]))
@@ -123,7 +123,7 @@ async def _serve(
         await serving
     finally:
         done.cancel()
-        with contextlib.suppress(Exception, asyncio.CancelledError):  # who asks for it is told
+        with contextlib.suppress(Exception, asyncio.CancelledError):  # the request that needs it gets the error
             await done
         runs_on = await tasks.close()
     return runs_on

@@ -1,4 +1,4 @@
-"""Does what requests ask for in threads, and ends what takes too long or nobody waits for any more."""
+"""Runs requests in threads, and stops those that take too long or that nobody waits for."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ ERRORS = {
 }
 
 AT_ONCE = 3
-"""Questions that are answered at a time; DuckDB uses all cores for each."""
+"""Questions that are answered at once; DuckDB uses all cores for each."""
 _AGAIN_SECONDS = 0.05
 
 
 class Tasks:
-    """What is being answered.
+    """The running requests.
 
     Args:
-        limit_s: how long one request may take, with its wait for others (seconds).
+        limit_s: the time limit of a request, including its wait for others (seconds).
     """
 
     def __init__(self, limit_s: float) -> None:
@@ -38,11 +38,11 @@ class Tasks:
         self._running: set[Stop] = set()
 
     async def do(self, work: Callable[[], Result], gone: Awaitable[None]) -> Result:
-        """Does some work in a thread, unless `gone` comes first.
+        """Runs `work` in a thread until it is done or `gone` completes.
 
         Raises:
             RefusedError: it takes too long.
-            StoppedError: whoever waits for it is gone.
+            StoppedError: the client has gone.
         """
         task = asyncio.ensure_future(self._in_turn(work))
         leaves = asyncio.ensure_future(gone)
@@ -76,7 +76,7 @@ class Tasks:
             if outcome.done():
                 return
             if error is None:
-                outcome.set_result(result)  # type: ignore[arg-type]  # without an error it is one
+                outcome.set_result(result)  # type: ignore[arg-type]  # there is a result if there is no error
             else:
                 outcome.set_exception(error)
 
@@ -87,7 +87,7 @@ class Tasks:
                     result = work()
             except BaseException as error:
                 failed = error
-            with suppress(RuntimeError):  # the server has ended meanwhile
+            with suppress(RuntimeError):  # the server has ended
                 loop.call_soon_threadsafe(tell, result, failed)
 
         threading.Thread(target=run, name="stepscope-answer", daemon=True).start()
@@ -100,7 +100,7 @@ class Tasks:
                 ending.add_done_callback(self._ending.discard)
 
     async def close(self, patience_s: float = 2.0) -> bool:
-        """Ends all that runs, waits for it so long (seconds), and gives whether something runs on."""
+        """Stops everything, waits up to `patience_s`, and returns whether something is still running."""
         for _ in range(int(patience_s / _AGAIN_SECONDS)):
             if not self._running:
                 return False

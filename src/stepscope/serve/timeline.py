@@ -1,4 +1,4 @@
-"""What the page's timeline asks, by the last part of its address."""
+"""Answers the requests of the page's timeline, by the last part of their address."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ ERRORS = {"bad-timeline-request": "A request about the timeline lacks a paramete
 
 Asked = Mapping[str, str]
 _FARTHEST = 1 << 62
-"""Numbers beyond it are none of a recording's."""
+"""No recording has numbers beyond this."""
 
 
 def ask_timeline(recordings: Recordings, what: str, asked: Asked) -> dict[str, Any]:
-    """What a request about a timeline is answered with.
+    """Answers a request about a timeline.
 
     Args:
-        recordings: what is open.
+        recordings: the open recordings.
         what: `layout`, `tile`, `event`, `find` or `range`.
-        asked: its parameters, as texts; `recording` is the first by default.
+        asked: the parameters as texts; `recording` is the first by default.
 
     Raises:
-        UsageError: something of it does not exist.
+        UsageError: a parameter is wrong, or names something that does not exist.
     """
     answer = _ANSWERS[check_name(what, _ANSWERS, "answer", of="the timeline")]
     with recordings.timeline(asked.get("recording", "1")) as timeline:

@@ -1,4 +1,4 @@
-"""Tracks that no recorder wrote: what of a device's time overlaps, and which modules its work is of."""
+"""Tracks that no recorder wrote: overlaps in a device's time, and the modules that its work belongs to."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ MODULE_RUNS = f"""
     FROM runs JOIN module ON module.rank = $rank
         AND (module.span, module.module_id) = (runs.span, runs.above_id)
 """
-"""A row for each run of work of a module, and of its parts below it, as long as the stream has no other
-work between. Each piece of work ends where the next one of its stream starts, at the latest."""
+"""A row for each run of work of a module and its submodules, as long as the stream has no other work in between. Work
+ends at the latest where the next work of its stream starts."""
 
 _RUNS = f"""
     SELECT CASE direction WHEN '' THEN name ELSE name || ' (' || direction || ')' END AS name,
@@ -58,7 +58,7 @@ _WORK = f"""
 
 
 def module_lanes(scope: Scope, track: Track) -> Lanes:
-    """The modules that a stream works for, one level below the other."""
+    """The modules of a stream's work, one level below the other."""
     device, stream = track.keys[0]
     rows = scope.sql(_RUNS, {"rank": track.rank, "device": device, "stream": stream})
     start, end, depth = (np.asarray(rows[name].to_numpy(), np.int64) for name in ("start_ns", "end_ns", "depth"))
@@ -66,8 +66,8 @@ def module_lanes(scope: Scope, track: Track) -> Lanes:
 
 
 def overlap_lanes(scope: Scope, track: Track) -> Lanes:
-    """When a device computed, when it communicated, and when it communicated and computed nothing, as the
-    question `device-time` counts them: each moment once, however many streams were at work.
+    """When a device computed, when it communicated, and when it only communicated, counted as in the question
+    `device-time`: each moment once, on however many streams.
     """
     ((device,),) = track.keys
     work = scope.numpy(_WORK, {"rank": track.rank, "device": device})
@@ -87,7 +87,7 @@ def overlap_lanes(scope: Scope, track: Track) -> Lanes:
 def _lanes(names: pa.ChunkedArray, kind: str, start: np.ndarray, end: np.ndarray, depth: np.ndarray) -> Lanes:
     words = Words()
     count = len(start)
-    # No events of the recording: their numbers are below 0, so that none is taken for one.
+    # These are not events of the recording: negative numbers keep them apart.
     events = Columns(start, end, words.codes(names), np.full(count, KINDS.index(kind), np.int8), -1 - np.arange(count))
     (lanes,) = laid_out(events, np.zeros(count, np.uint8), depth, 1)
     return Lanes(lanes, words.array)

@@ -1,4 +1,4 @@
-"""What the store has about one event, and which others belong to it."""
+"""What the store has about one event, and which other events belong to it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 ERRORS = {"no-such-event": "The timeline was asked about an event that the recording does not have."}
 
 MOST_LINKS = 50
-"""Events of one relation that are named; of more it is told how many there are."""
+"""Events of one relation that are listed; for more, only their number is given."""
 
 _JOINED = {
     "module": ("module_id", ("path", "class")),
@@ -26,21 +26,21 @@ _JOINED = {
     "call_stack": ("stack_id", ("frames",)),
     "kernel_source": ("kernel_source_id", ("file", "backend", "options")),
 }
-"""Tables whose rows events name by number, and what of them is shown in its place."""
+"""Tables that events refer to by number, and the columns shown instead of the number."""
 _COLLECTIVE = (
     "operation", "group_name", "group_description", "group_ranks", "group_size", "sequence", "asynchronous",
     "dtype", "elements_in", "elements_out", "bytes", "source_rank", "destination_rank", "library",
     "exposed_ns", "reach", "match_id", "matched_ranks", "last_rank", "wait_ns", "transfer_ns",
 )  # fmt: skip
 _HIDDEN = {"rank", "span", "id", "name", "parent_id", "launch_id", "operator_id", "forward_id", "captured_id"}
-"""What an event's title or its links show."""
+"""Columns that an event's title or links already show."""
 _UNITS = {Role.MOMENT: "moment", Role.DURATION: "ns", Role.BYTES: "bytes"}
 
 
 def details_query(table: str) -> str:
-    """SQL: all that the store has about events of a table, `host_event` or `device_event`, as `e`.
+    """SQL: everything that the store has about events of a table, `host_event` or `device_event`, as `e`.
 
-    The names of columns are `table.column`.
+    Columns are named `table.column`.
     """
     own = [f'e.{one.quoted} AS "{table}.{one.name}"' for one in TABLES[table].columns]
     joins = []
@@ -58,7 +58,7 @@ def details_query(table: str) -> str:
 
 
 def described(table: str) -> list[dict[str, Any]]:
-    """The columns of `details_query` that are shown as fields: `name`, `title`, `unit` and `meaning`."""
+    """The columns of `details_query` that become fields: `name`, `title`, `unit` and `meaning`."""
     hidden = _HIDDEN | {key for key, _ in _JOINED.values()}
     parts = [(table, [one.name for one in TABLES[table].columns if one.name not in hidden])]
     parts += [
@@ -98,15 +98,15 @@ _TITLES = {"operator_input": "input", "call_stack": "call stack", "kernel_source
 
 
 def details(timeline: Timeline, track: Track, event: int) -> dict[str, Any]:
-    """What is known of an event.
+    """Returns the details of an event.
 
     Args:
         track: a track that it is on.
         event: its number, as tiles have it.
 
     Returns:
-        `name` in full, its `place`, `table`, `fields` (`title`, `value`, `unit`, `meaning`) but for those that were not
-        measured, and `links`: `relation`, `total`, and up to `MOST_LINKS` `places`.
+        `name` in full, its `place`, `table`, `fields` (`title`, `value`, `unit`, `meaning`) without those not measured,
+        and `links`: `relation`, `total`, and up to `MOST_LINKS` `places`.
 
     Raises:
         UsageError: there is no such event.
@@ -179,7 +179,7 @@ def _metrics(scope: Scope, rank: int, event: int) -> list[dict[str, Any]]:
 
 
 def _related(scope: Scope, table: str, rank: int, row: dict[str, Any]) -> list[tuple[str, list[int]]]:
-    """How events belong to this one, and their numbers in order of time."""
+    """How other events belong to this one, with their numbers by time."""
     event = row[f"{table}.id"]
 
     def named(column: str) -> list[int]:

@@ -1,4 +1,4 @@
-"""Lanes: events in order of time, those of a lane one after the other, or blocks of such events."""
+"""Lanes: events by time that do not overlap, or blocks of such events."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stepscope.schema.arrays import Int64s
 
 
 class Columns(NamedTuple):
-    """Events as arrays of one length: start and end (ns), number of the name, of the kind, and of the event."""
+    """Events as arrays of one length: start and end (ns), number of the name, number of the kind, event id."""
 
     start: Int64s
     end: Int64s
@@ -26,7 +26,7 @@ class Columns(NamedTuple):
     id: Int64s
 
     def at(self, rows: Any) -> Columns:
-        """Some of them: a slice, or the numbers of rows."""
+        """Some of them, chosen by a slice or row numbers."""
         return Columns(*(column[rows] for column in self))
 
     def __len__(self) -> int:
@@ -35,8 +35,8 @@ class Columns(NamedTuple):
 
 
 class Merged(NamedTuple):
-    """What rows of a lane stand for that are blocks: how many events, their summed time, the longest one's (ns), which
-    has the row's name, kind and number; and whether it is an event that only the blocks have by itself.
+    """What the rows of a lane stand for if they are blocks: number of events, their summed time, the duration of the
+    longest (ns), from which the row has its name, kind and number; and whether the event exists only in the blocks.
     """
 
     events: Int64s
@@ -45,14 +45,14 @@ class Merged(NamedTuple):
     alone: NDArray[np.bool_]
 
     def at(self, rows: Any) -> Merged:
-        """Some of them: a slice, or the numbers of rows."""
+        """Some of them, chosen by a slice or row numbers."""
         return Merged(*(column[rows] for column in self))
 
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """Events in order of start; `reach` is the latest end of an event and those before it (ns). Where `merged` is
-    there, rows may stand for several events.
+    """Events by start; `reach` is the latest end of an event and those before it (ns). With `merged`, a row may stand
+    for several events.
     """
 
     events: Columns
@@ -60,15 +60,15 @@ class Lane:
     merged: Merged | None = None
 
     def touching(self, start: int, end: int) -> slice:
-        """The rows that have a moment in a stretch of time or start in it, and on a lane whose events
-        overlap perhaps others between them."""
+        """The rows that overlap a time interval or start in it. On a lane with overlapping events, rows between them
+        may be included."""
         first = min(
             int(np.searchsorted(self.reach, start, "right")), int(np.searchsorted(self.events.start, start, "left"))
         )
         return slice(first, max(first, int(np.searchsorted(self.events.start, end, "left"))))
 
     def pieces(self, rows: slice) -> Merged:
-        """What some rows stand for."""
+        """The blocks of some rows."""
         if self.merged is not None:
             return self.merged.at(rows)
         length = self.events.end[rows] - self.events.start[rows]
@@ -77,27 +77,27 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """The lanes of a track from the top, and the names that its events have, by number."""
+    """The lanes of a track from the top, and the names of its events by number."""
 
     lanes: tuple[Lane, ...]
     names: pa.StringArray
 
     @property
     def rows(self) -> int:
-        """How many rows they have."""
+        """The number of rows."""
         return sum(len(lane.events) for lane in self.lanes)
 
 
 def laid_out(
     events: Columns, track: NDArray[np.integer], depth: NDArray[np.integer], tracks: int
 ) -> list[tuple[Lane, ...]]:
-    """The lanes of each track.
+    """Lays events out on the lanes of each track.
 
     Args:
         events: in any order.
-        track: which of the tracks each is on, from 0.
-        depth: how many events enclose it.
-        tracks: how many there are.
+        track: the track of each event, from 0.
+        depth: the number of events that enclose it.
+        tracks: the number of tracks.
     """
     depths = int(depth.max(initial=0)) + 1
     narrow = np.dtype(np.uint16 if tracks * depths <= 1 << 16 else np.int64)
@@ -113,13 +113,13 @@ def laid_out(
 def put(
     events: Columns, merged: Merged | None, lane: NDArray[np.integer], counts: Sequence[int]
 ) -> list[tuple[Lane, ...]]:
-    """The lanes of each track, of rows that are known to lie on them.
+    """Makes the lanes of each track from rows whose lanes are known.
 
     Args:
         events: in any order.
-        merged: what they stand for; None for themselves.
-        lane: which of all lanes each is on, from 0, those of a track after those of the one before.
-        counts: how many lanes each track has.
+        merged: what the rows stand for; None for single events.
+        lane: the lane of each, counted from 0 through all tracks in order.
+        counts: the number of lanes of each track.
     """
     made = []
     for rows in _rows_of(lane, sum(counts)):
@@ -134,7 +134,7 @@ def put(
 
 
 def _rows_of(lane: NDArray[np.integer], lanes: int) -> list[slice | NDArray[np.int64]]:
-    """The rows of each lane: a stretch of all where they lie together, so that nothing is copied."""
+    """The rows of each lane: a slice where they are adjacent, to avoid copies."""
     count = np.bincount(lane, minlength=lanes)
     starts = np.flatnonzero(run_starts(lane))
     if len(starts) == np.count_nonzero(count):

@@ -1,4 +1,4 @@
-"""The timeline of an open recording: its lanes, loaded as they are asked for, and what is told of them."""
+"""The timeline of an open recording: loads lanes when they are needed and answers questions about them."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 ERRORS = {"bad-tile": "The timeline was asked for a zoom, a tile or a stretch of time that there cannot be."}
 
 MOST_KEPT = 60_000_000
-"""Rows of lanes that are kept at a time: some 1.7 GB."""
+"""Rows of lanes kept in memory: some 1.7 GB."""
 MOST_WARM_UPS = 200
 MOST_SUMS = 500
-"""Names of which a measured range tells sums; of the others it tells one together."""
+"""Names for which a measured range has sums of their own; the others share one."""
 
 Loaded = dict[str, Lanes | Curve]
 Part = str
-"""What is loaded at once: `host`, `device`, or another track's id."""
+"""The unit of loading: `host`, `device`, or another track's id."""
 _WARM_UP = """
     SELECT start_ns, end_ns FROM step WHERE slow_first
     UNION ALL SELECT start_ns, start_ns + dur_ns FROM host_event WHERE role = 'compile'
@@ -55,7 +55,8 @@ _SPAN = """
     )
 """
 _STEPS = f"""
-    SELECT span * {SPAN_IDS} + step AS id, coalesce(name, 'step ' || step) AS name, start_ns,
+    SELECT span * {SPAN_IDS} + step AS id, start_ns,
+        CASE WHEN contains(name, step::VARCHAR) THEN name ELSE concat_ws(', ', 'step ' || step, name) END AS name,
         least(end_ns, coalesce(lead(start_ns) OVER (ORDER BY start_ns, end_ns), end_ns)) AS end_ns
     FROM step WHERE rank = $rank ORDER BY start_ns, end_ns
 """
@@ -75,6 +76,11 @@ _COUNTER = """
     WHERE rank = $rank AND isfinite(value) AND (track, series, coalesce(pid, '')) = ($1, $2, $3)
     ORDER BY time_ns
 """
+_LATER = """
+    SELECT rank, [track, series, coalesce(pid, '')] FROM counter WHERE isfinite(value)
+    GROUP BY ALL HAVING min(time_ns) > {end}
+"""
+"""Counters of which nothing lies on the timeline: another recording has them, of a longer time."""
 _MEMORY = """
     SELECT time_ns, total_allocated_bytes AS value FROM memory_event
     WHERE rank = $rank AND total_allocated_bytes IS NOT NULL AND device_kind = $1
@@ -96,12 +102,12 @@ class Place:
     kind: str
 
     def shown(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """As JSON."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
 class Timeline:
-    """What a recording looks like against time. Several threads may ask it.
+    """A recording drawn against time. Threads may share it.
 
     Args:
         store: its tables.
@@ -118,12 +124,12 @@ class Timeline:
         self._matched: tuple[str, Int64s, Int64s] | None = None
 
     def scope(self) -> Scope:
-        """All of its events, of other steps than the store was narrowed to as well. Close it."""
+        """All events, including those of steps that the store was narrowed away from. Close it."""
         return Scope(self.store, self._ranks, all_times=True)
 
     @property
     def tracks(self) -> dict[str, Track]:
-        """Its tracks by id, each rank's together, from the top."""
+        """The tracks by id, from the top, the tracks of a rank together."""
         with self._lock:
             if self._tracks is None:
                 with self.scope() as scope:
@@ -134,10 +140,9 @@ class Timeline:
         """What there is to draw.
 
         Returns:
-            `start_ns` and `end_ns` of the recording, `kinds`, the `ranks` with their `tracks` from the top,
-            `first`, the stretch to show first (two typical steps; None where there are no steps),
-            `warm_up`, the stretches in which the job compiled or warmed up, and `missing`, what the
-            recording has in the place of events, in words, where it has none.
+            `start_ns` and `end_ns` of the recording, `kinds`, the `ranks` with their `tracks` from the top, `first`,
+            the interval to show first (two typical steps; None without steps), `warm_up`, the intervals in which the
+            job compiled or warmed up, and `missing`, words for what a recording without events has instead.
         """
         tracks = self.tracks
         with self.scope() as scope:
@@ -148,6 +153,7 @@ class Timeline:
             warm = _pairs(scope, _WARM_UP)
             ranks = scope.ranks
             first = typical_steps(scope)
+            later = _pairs(scope, _LATER.format(end=end)) if end is not None else []
             missing = "" if tracks else missing_words(scope)
         warm_up = union([one for one, _ in warm], [one for _, one in warm])
         if len(warm_up) > MOST_WARM_UPS:
@@ -173,7 +179,7 @@ class Timeline:
                             "events": one.events, "dull": one.dull, "unit": one.unit,
                         }
                         for one in tracks.values()
-                        if one.rank == rank
+                        if one.rank == rank and not (one.kind == "counter" and (rank, list(one.keys[0])) in later)
                     ],
                 }
                 for rank in ranks
@@ -181,18 +187,18 @@ class Timeline:
         }  # fmt: skip
 
     def tile(self, level: int, index: int, tracks: Sequence[str]) -> dict[str, Any]:
-        """Some tracks in a tile.
+        """Returns one tile of some tracks.
 
         Args:
             level: the zoom: the tile has `BINS` bins of 2^level ns.
-            index: which tile, counted from the start of the run.
+            index: the tile's number, counted from the start of the run.
 
         Returns:
-            `names`, and for each of the `tracks` what `tile` or `curve_tile` makes, and how many `rows`
-            (lanes) the track has.
+            `names`, and for each of the `tracks` the result of `tile` or `curve_tile` and the number of its lanes,
+            `rows`.
 
         Raises:
-            UsageError: there is no such track, zoom or tile.
+            UsageError: the track, zoom or tile does not exist.
         """
         if not 0 <= level <= MOST_LEVEL or abs(index) > 1 << (62 - 9 - level):
             raise UsageError(
@@ -219,19 +225,19 @@ class Timeline:
         return {"names": names.texts, "tracks": shown}
 
     def measure(self, start: int, end: int, tracks: Sequence[str]) -> dict[str, Any]:
-        """What a stretch of time holds: for each name on some tracks how many events touch it, and their
-        summed time within it. A call's time contains that of the calls it makes.
+        """Sums up a time interval: for each name on some tracks, how many events overlap it and their summed time
+        within it. A call's time includes the calls it makes.
 
         Args:
-            start, end: the stretch (ns).
+            start, end: the interval (ns).
             tracks: ids of tracks of events.
 
         Returns:
-            `rows` of `track`, `name`, `kind`, `count`, `total_ns` and `longest_ns`, longest total first,
-            and how many `names` there are in all.
+            `rows` of `track`, `name`, `kind`, `count`, `total_ns` and `longest_ns`, by total, largest first, and the
+            number of all `names`.
 
         Raises:
-            UsageError: there is no such track, or the stretch ends before it starts.
+            UsageError: a track does not exist, or the interval ends before it starts.
         """
         if end < start:
             raise UsageError("the range ends before it starts", hint="name its start first", slug="bad-tile")
@@ -250,20 +256,20 @@ class Timeline:
         return {"rows": rows[:MOST_SUMS], "names": len(rows)}
 
     def find(self, pattern: str, *, number: int | None = None, at: int = 0, rank: int | None = None) -> dict[str, Any]:
-        """An event whose name matches, of all in order of time.
+        """Finds one of the events whose name matches, in order of time.
 
         Args:
-            pattern: a part of a name, a GLOB of all of it, or `/a regular expression/`, in any case; or
-                `"a name"` as it is.
-            number: which of them, from 0; beyond the last one the first again.
-            at: without a number, the first one that starts then or later (ns).
-            rank: without a number, the first one of this rank.
+            pattern: a part of a name, a GLOB for all of it, or `/a regular expression/`, each ignoring case; or `"an
+                exact name"`.
+            number: which match, from 0; after the last one the first follows.
+            at: without a number: the first match that starts at this time or later (ns).
+            rank: without a number: the first match of this rank.
 
         Returns:
-            `total`, how many match, `number`, which one this is, and its `place`; None where none does.
+            `total`, the number of matches, `number` of this match, and its `place`; None without a match.
 
         Raises:
-            UsageError: it is no expression.
+            UsageError: the regular expression is invalid.
         """
         starts, where = self._hits(pattern)
         total = len(starts)
@@ -278,8 +284,8 @@ class Timeline:
         return {"total": total, "number": number, "place": place.shown()}
 
     def locate(self, rank: int, events: Sequence[int]) -> list[Place]:
-        """Where events of the host or of a device are drawn, in the given order, without those that the
-        recording does not have.
+        """Where host or device events are drawn, in the given order, leaving out events that the recording does not
+        have.
         """
         found: dict[int, Place] = {}
         for part, first, second, works, start, event in self._rows(rank, events):
@@ -292,7 +298,7 @@ class Timeline:
         return [found[one] for one in events if one in found]
 
     def place(self, track: Track, event: int) -> Place | None:
-        """Where an event of a track is drawn, by the number that tiles have; None where it has none such."""
+        """Where an event of a track is drawn, by its number in tiles; None if the track does not have it."""
         if _part(track) in TABLES:
             return next((one for one in self.locate(track.rank, [event]) if one.track == track.id), None)
         drawn = self.lanes(track, 0, 0)
@@ -303,20 +309,20 @@ class Timeline:
         return None
 
     def track(self, name: str) -> Track:
-        """A track by its id.
+        """Returns a track by id.
 
         Raises:
-            UsageError: there is none.
+            UsageError: it does not exist.
         """
         return self.tracks[check_name(name, self.tracks, "track", of="the timeline")]
 
     def lanes(self, track: Track, start: int, end: int) -> Lanes | Curve:
-        """What a track shows in a stretch of time, each event by itself; more may be there."""
+        """What a track shows in a time interval, with single events; may contain more."""
         side = self._loaded(track.rank, _part(track))
         return side.lanes(start, end)[track.id] if isinstance(side, Side) else side[track.id]
 
     def count(self, rank: int, start: int, end: int) -> int:
-        """How many events of a rank's host and devices touch a stretch of time, at most."""
+        """An upper bound of the number of a rank's host and device events that overlap a time interval."""
         total = 0
         for part in ("host", "device"):
             side = self._loaded(rank, part)
@@ -326,7 +332,7 @@ class Timeline:
         return total
 
     def _found(self, track: Track, start: int, event: int) -> Place:
-        """The place of an event of a track that starts then."""
+        """The place of an event of a track, given its start."""
         drawn = self.lanes(track, start, start + 1)
         assert isinstance(drawn, Lanes)  # noqa: S101  # curves have no places
         for number, lane in enumerate(drawn.lanes):
@@ -341,7 +347,7 @@ class Timeline:
         raise AssertionError(f"event {event} is on no lane of {track.id}")
 
     def _rows(self, rank: int, events: Sequence[int]) -> list[tuple[Part, int, int, bool, int, int]]:
-        """Part, the two numbers that tell its track, whether it is device work, start and number of each event."""
+        """Part, the two numbers that identify its track, whether it is device work, start and number of each event."""
         listed = ", ".join(str(int(one)) for one in events) or "NULL"
         with self.scope() as scope:
             return [
@@ -355,7 +361,7 @@ class Timeline:
             ]
 
     def _hits(self, pattern: str) -> tuple[Int64s, Int64s]:
-        """Starts of what matches, in order, and rank and number of each."""
+        """Starts of matches in order, and the rank and number of each."""
         with self._lock:
             if self._matched is not None and self._matched[0] == pattern:
                 return self._matched[1:]
@@ -442,7 +448,7 @@ def _other(scope: Scope, track: Track) -> Lanes | Curve:
 
 
 def _sums(scope: Scope, rank: int, part: Part, tracks: Sequence[Track], start: int, end: int) -> list[dict[str, Any]]:
-    """Count, summed and longest time within a range of each name and kind on tracks of the host or of devices."""
+    """Count, summed and longest time in an interval, by name and kind, on host or device tracks."""
     table = TABLES[part]
     places = ", ".join(
         f"({place}, {a}, {b}, {track.kind != 'marks'})" for place, track in enumerate(tracks) for a, b in track.keys
@@ -470,7 +476,7 @@ def _sums(scope: Scope, rank: int, part: Part, tracks: Sequence[Track], start: i
 
 
 def _few_sums(track: str, drawn: Lanes, start: int, end: int) -> list[dict[str, Any]]:
-    """The same of steps or collectives."""
+    """The same for steps or collectives."""
     sums: dict[tuple[int, int], list[int]] = {}
     for lane in drawn.lanes:
         events = lane.events.at(lane.touching(start, end))

@@ -1,4 +1,4 @@
-"""Finds names that match what somebody typed, in the way the page's tables do."""
+"""Finds names that match a typed pattern, with the same rules as the page's tables."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from stepscope.floor.errors import UsageError
 
 
 def expression(pattern: str) -> Callable[[pa.StringArray], NDArray[np.bool_]]:
-    """What tells which names match: a part of the name, a GLOB of all of it, or `/a regular expression/`,
-    in any case; or `"a name"` as it is. The cost is linear in the names, whatever the expression (RE2).
+    """Returns a function that tells which names match: a part of the name, a GLOB for all of it, or `/a regular
+    expression/`, each ignoring case; or `"an exact name"`. The cost is linear in the names for any expression (RE2).
 
     Raises:
-        UsageError: it is no expression.
+        UsageError: the regular expression is invalid.
     """
     typed = pattern.strip()
     if len(typed) > 2 and typed[0] == typed[-1] == '"':

@@ -1,7 +1,7 @@
-"""The events of a rank's host, or of its devices, on the lanes of their tracks.
+"""The events of a rank's host or devices, laid out on the lanes of their tracks.
 
-What a store keeps no blocks of is laid out when it is first looked at. Of the rest (`store/drawn.py`) there are blocks,
-and for a time that they are too coarse for, the events of that time alone are read.
+Events for which a store keeps no blocks are laid out when first needed. For the others the blocks are used
+(`store/drawn.py`), and where these are too coarse for an interval, only the events of that interval are read.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ KINDS = (
     "computation", "communication", "copy", "fill", "sync", "operator", "annotation", "runtime",
     "python", "dataloader", "overhead", "step", "module", "other",
 )  # fmt: skip
-"""What an event is, by number: the kinds of the tables, and the roles that a step's parts are made of."""
+"""Kinds of events by number: those of the tables, and the roles that parts of a step are made of."""
 
 ROLES = ("dataloader", "communication")
-"""Roles of host events that are a kind of their own here."""
+"""Roles of host events that count as kinds here."""
 
 MOST_READ = 4_000_000
-"""Events of row groups that are kept decoded: some 130 MB."""
+"""Events of row groups that stay decoded: some 130 MB."""
 
 _KIND_CODES = {word: code for code, word in enumerate(KINDS)}
 _OTHER = KINDS.index("other")
@@ -50,7 +50,7 @@ _BLOCK_COLUMNS = (
 
 
 class Words:
-    """Names of events, each once, by number."""
+    """Distinct names of events, by number."""
 
     def __init__(self) -> None:
         self._numbers: dict[str | None, int] = {}
@@ -69,7 +69,7 @@ class Words:
 
     @property
     def array(self) -> pa.StringArray:
-        """All of them so far."""
+        """All names so far."""
         if len(self._array) != len(self._numbers):
             self._array = pa.array(list(self._numbers), pa.string())
         return self._array
@@ -77,14 +77,14 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The table that the events of a side are in, and how its rows are told apart."""
+    """The table of a side's events, and how its rows are told apart."""
 
     name: str
     keys: tuple[str, str]
     blocks: str
 
     def kinds(self, rows: pa.Table) -> NDArray[np.int8]:
-        """What each row is, as a number of `KINDS`."""
+        """The kind of each row, as an index into `KINDS`."""
         kind = codes(rows, "kind", _KIND_CODES, missing=_OTHER)
         if self.name == "host_event":
             for role in ROLES:
@@ -92,7 +92,7 @@ class Table:
         return kind
 
     def tracks(self, rows: pa.Table, kind: NDArray[np.int8], tracks: Sequence[Track]) -> NDArray[np.int16]:
-        """Which of the tracks each row is on; 0 where on none."""
+        """The number of each row's track; 0 for none."""
         one, other = (_values(rows, name) for name in self.keys)
         works = kind < len(WORK_KINDS)
         number = np.zeros(rows.num_rows, np.int16)
@@ -112,8 +112,8 @@ TABLES = {
 
 
 class _Group(NamedTuple):
-    """A row group: where it is, when its first and its last event start, and what its events are shorter than where
-    blocks have none of them by itself (ns)."""
+    """A row group: its place, the starts of its first and last event, and the duration (ns) below which blocks have
+    none of its events by themselves."""
 
     file: pq.ParquetFile
     number: int
@@ -124,17 +124,17 @@ class _Group(NamedTuple):
 
 
 class _Read(NamedTuple):
-    """What a row group holds of a rank: its events and the lane of each, of all that there are."""
+    """A rank's events in a row group, and the lane of each among all lanes."""
 
     events: Columns
     lane: NDArray[np.int32]
 
 
 class Side:
-    """The events of a rank in one table. Several threads may ask it.
+    """A rank's events in one table. Threads may share it.
 
     Raises:
-        StoreError: a file is missing or is not as it was written.
+        StoreError: a file is missing or damaged.
     """
 
     def __init__(self, store: Store, rank: int, table: Table, tracks: Sequence[Track]) -> None:
@@ -151,7 +151,7 @@ class Side:
             if (spans == span).any()
         }
         self.level = max((one.bit_length() - 1 for one in self._bins.values()), default=-1)
-        """Up to this zoom blocks are too coarse; -1 where there are none."""
+        """Up to this zoom level blocks are too coarse; -1 without blocks."""
         self._places: dict[tuple[int, ...], int] = {}
         self._lanes, self._counts = self._laid_out(blocks, bins)
         self._groups = self._row_groups()
@@ -159,15 +159,15 @@ class Side:
 
     @property
     def rows(self) -> int:
-        """How many rows its lanes keep in memory."""
+        """The number of rows that its lanes keep in memory."""
         return sum(one.rows for one in self._lanes.values())
 
     def coarse(self) -> Mapping[str, Lanes]:
-        """By track all of its time: events, or blocks of the bin of the zoom `level`."""
+        """The complete time of each track: events, or blocks of one bin of the zoom `level`."""
         return self._lanes
 
     def lanes(self, start: int, end: int) -> Mapping[str, Lanes]:
-        """By track the events that touch a stretch of time or start in it, each by itself; others may be there, too."""
+        """For each track, single events that overlap a time interval or start in it; may contain others."""
         if self.level < 0:
             return self._lanes
         known = self._latest
@@ -226,7 +226,7 @@ class Side:
     def _with_blocks(
         self, events: Columns, track: NDArray[np.int16], depth: NDArray[np.int64], blocks: pa.Table, bins: Int64s
     ) -> list[tuple[Lane, ...]]:
-        """The lanes of blocks, and on them the events of recordings that have none."""
+        """Lanes of blocks, with the events of recordings that have no blocks."""
         kind = self._table.kinds(blocks)
         block = Columns(
             _values(blocks, "start_ns"), _values(blocks, "end_ns"), self._words.codes(blocks["name"]),
@@ -264,7 +264,7 @@ class Side:
         return groups
 
     def _further_lanes(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Events that are on another lane than the first of their depth, in order, and which."""
+        """Events that are not on the first lane of their depth, in order, and their lanes."""
         if not self._bins:
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
         rows = read_columns(self._store, "event_lane", self._rank, ["event_id", "lane"])
@@ -303,7 +303,7 @@ _EVER = 1 << 62
 
 
 def _values(rows: pa.Table, name: str) -> NDArray[Any]:
-    """A column of numbers as it lies there, since a copy of millions takes time; zeros where the table has none such."""
+    """A column of numbers without a copy, which would be slow for millions; zeros if the table lacks it."""
     if name not in rows.column_names:
         return np.zeros(rows.num_rows, np.int16)
     column = rows[name]
@@ -316,12 +316,12 @@ _MANY = 1 << 22
 
 def _joined(one: Sequence[NDArray[Any]], other: Sequence[NDArray[Any]]) -> Sequence[NDArray[Any]]:
     if not len(other[0]):
-        return one  # as it is: copies of millions of rows take time
+        return one  # as it is: copying millions of rows takes time
     return [np.concatenate(pair) for pair in zip(one, other, strict=True)]
 
 
 def _distinct(one: NDArray[Any], two: NDArray[Any], three: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The distinct triples of small numbers, in order, and which of them each row is."""
+    """The distinct triples of small numbers, in order, and the index of each row's triple."""
     of_two, of_three = (int(some.max(initial=0)) + 1 for some in (two, three))
     key = (one.astype(np.int64) * of_two + two) * of_three + three
     if int(key.max(initial=0)) > _MANY:

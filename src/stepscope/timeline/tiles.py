@@ -1,11 +1,10 @@
-"""Tiles: what a stretch of time looks like at a zoom, with what is too narrow to be seen merged.
+"""Tiles: a time interval at a zoom, with events that are too narrow to see merged.
 
-A tile has `BINS` bins of 2^level ns. An event as long as a bin or longer is there by itself, in each tile
-that it touches. Shorter ones are merged with those that start in the same bin into a block, which says
-how many they are, how long together, and what the longest of them is; a block of one event is that event.
-So the counts of a tile add up to the shorter events that start in it and the longer ones that touch it.
-A tile of a long time is made of blocks that are kept (`store/drawn.py`): these lie in the bin that their first event
-starts in.
+A tile has `BINS` bins of 2^level ns. Events at least as long as a bin appear by themselves in each tile that they
+overlap. Shorter ones that start in the same bin are merged into a block with their count, their summed time and the
+longest of them; a block of one event is that event. So the counts of a tile add up to the shorter events that start in
+it and the longer ones that overlap it. A tile of a long interval is made of stored blocks (`store/drawn.py`), which lie
+in the bin in which their first event starts.
 """
 
 from __future__ import annotations
@@ -26,24 +25,24 @@ BINS = 512
 MOST_LEVEL = 50
 """Tiles of 2^59 ns: eighteen years."""
 LONGEST_NAME = 160
-"""Characters of a name in a tile; what an event is called in full is among its details."""
+"""Characters of a name in a tile; the event's details have the full name."""
 
 
 @dataclass
 class Names:
-    """The names that an answer has, each once: rows say which."""
+    """The distinct names of an answer; rows refer to them by number."""
 
     texts: list[str] = field(default_factory=list)
     _places: dict[str, int] = field(default_factory=dict)
 
     def numbers(self, codes: NDArray[np.integer], names: pa.StringArray) -> list[int]:
-        """The numbers of some names, as they stand in this answer."""
+        """The numbers of some names in this answer."""
         distinct, which = np.unique(codes, return_inverse=True)
         places = [self.add(one) for one in names.take(pa.array(distinct)).to_pylist()]
         return np.array(places, np.int64)[which.reshape(-1)].tolist() if places else []
 
     def add(self, text: str | None) -> int:
-        """The number of one name."""
+        """Returns the number of one name."""
         short = shortened(text or "")
         place = self._places.setdefault(short, len(self.texts))
         if place == len(self.texts):
@@ -52,20 +51,20 @@ class Names:
 
 
 def shortened(name: str) -> str:
-    """A name as tiles have it."""
+    """A name, shortened for tiles."""
     return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
 
 
 def tile(lanes: Lanes, level: int, index: int, names: Names) -> dict[str, list[int]]:
-    """One track of a tile, as columns of one length, one row for each block.
+    """Makes one track of a tile, as columns of one length with one row per block.
 
     Args:
-        level: of the zoom, 0 to `MOST_LEVEL`.
-        index: which tile: it starts at `index` · `BINS` · 2^level ns.
+        level: the zoom, 0 to `MOST_LEVEL`.
+        index: the tile's number: it starts at `index` · `BINS` · 2^level ns.
 
     Returns:
-        `lane` from the top, `start` and `end` from the tile's start (ns), `count` of events, `busy`, their
-        summed durations (ns), `name`, `kind` and `id` of the longest.
+        `lane` from the top, `start` and `end` from the tile's start (ns), `count` of events, `busy`, their summed
+        durations (ns), and `name`, `kind` and `id` of the longest event.
     """
     start = index * BINS << level
     parts = []
@@ -132,23 +131,23 @@ def _merged(events: Columns, pieces: Merged, start: int, level: int) -> tuple[ND
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A value as it changes: when (ns, in order), and what it is from then on."""
+    """A value over time: times (ns, in order), and the value from each on."""
 
     time: Int64s
     value: NDArray[np.float64]
 
     @property
     def rows(self) -> int:
-        """How many values it has."""
+        """The number of values."""
         return len(self.time)
 
 
 def curve_tile(curve: Curve, level: int, index: int) -> dict[str, list[Any]]:
-    """A curve in a tile: of the values in each bin, and the one before the tile, a row.
+    """Makes a curve's tile: one row per bin with values, and one for the last value before the tile.
 
     Returns:
-        `start` of the first of the bin's values from the tile's start (ns), `count`, `low`, `high` and
-        `last`, in order of time; the row of the value before the tile has a count of 0.
+        `start` of the bin's first value from the tile's start (ns), `count`, `low`, `high` and `last`, by time; the row
+        of the value before the tile has a count of 0.
     """
     start = index * BINS << level
     first, last = np.searchsorted(curve.time, [start, start + (BINS << level)]).tolist()

@@ -1,4 +1,4 @@
-"""The tracks of a recording: which there are, in which order, and how their rows are found."""
+"""The tracks of a recording: which exist, in which order, and how their rows are found."""
 
 from __future__ import annotations
 
@@ -17,20 +17,19 @@ _DULL_SHARE = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """A track of a rank.
+    """A track of one rank.
 
     Args:
-        id: its name in addresses: the same each time the recording is opened.
-        rank: whose it is.
-        kind: what it shows: steps, communication, what of a device's time overlaps, a stream's work, what the
-            recorder draws beside the work of a stream (`marks`), the modules it works for, a host thread, a
-            counter, or memory in use.
-        title: what to call it.
-        lanes: how many lanes it has at least.
-        events: how many events or values it has.
+        id: its id in addresses: the same each time the recording is opened.
+        rank: its rank.
+        kind: what it shows: steps, communication, overlap in a device's time, a stream's work, what the recorder draws
+            beside a stream's work (`marks`), the modules of that work, a host thread, a counter, or memory in use.
+        title: its name on the page.
+        lanes: the least number of its lanes.
+        events: the number of its events or values.
         dull: folded at first.
-        unit: of a counter's values.
-        keys: where its rows are: the values of the columns that tell tracks of a kind apart.
+        unit: the unit of a counter's values.
+        keys: the values of the columns that tell tracks of its kind apart, to find its rows.
     """
 
     id: str
@@ -88,7 +87,7 @@ _MEMORY = """
 
 
 def tracks_of(scope: Scope) -> list[Track]:
-    """The tracks of all ranks, each rank's together, from the top."""
+    """Returns the tracks of all ranks from the top, the tracks of a rank together."""
     found = [
         *_steps(scope),
         *_collectives(scope),
@@ -105,8 +104,8 @@ _DRAWN = {"host": "span, thread, depth", "device": "device, stream, kind"}
 
 
 def drawn_rows(scope: Scope, side: Literal["host", "device"]) -> str:
-    """SQL: events of the host or of devices, or where a store has them blocks of several `events`, with when they
-    start and end and the sum of their durations, `busy_ns`.
+    """SQL: host or device events, or, where the store has them, blocks of several `events`, with start, end and the sum
+    of their durations, `busy_ns`.
     """
     blocked = [(row["rank"], row["span"]) for row in _rows(scope, f"SELECT DISTINCT rank, span FROM {side}_block")]
     of_events = f"""
@@ -231,7 +230,7 @@ _SHOWN_STEPS = 2
 
 
 def typical_steps(scope: Scope, most: int = _SHOWN_STEPS) -> tuple[int, int] | None:
-    """From when to when some steps in a row last that are nearest to the median step (ns); None without steps."""
+    """The interval of some adjacent steps that are nearest to the median step (ns); None without steps."""
     steps = [(row["start_ns"], row["end_ns"]) for row in _rows(scope, _COMPLETE_STEPS)]
     if not steps:
         return None
@@ -240,7 +239,7 @@ def typical_steps(scope: Scope, most: int = _SHOWN_STEPS) -> tuple[int, int] | N
     most = min(most, len(steps))
 
     def farness(first: int) -> int:
-        # From the first start to the last end: steps of two recordings have a pause between them.
+        # From the first start to the last end, because there is a pause between steps of two recordings.
         length = int(steps[first + most - 1][1] - steps[first][0])
         return abs(length - most * median)
 
@@ -257,7 +256,7 @@ _WITHOUT_MOMENTS = {
 
 
 def missing_words(scope: Scope) -> str:
-    """What a recording without events has in their place."""
+    """Words for what a recording without events has instead."""
     filled = scope.store.filled()
     there = [words for table, words in _WITHOUT_MOMENTS.items() if table in filled]
     has = f" It has {' and '.join(there)}." if there else ""

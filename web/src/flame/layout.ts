@@ -1,39 +1,41 @@
-/** Where the frames of an icicle stand: roots at the top, parts below what they are part of. */
+/** Places the frames of an icicle: roots at the top, parts below their parents. */
 export interface Node {
   readonly id: string;
   readonly name: string;
   readonly parent: string | null;
   readonly value: number;
-  /** The share of the value that is drawn darker, from 0 to 1; null where it is not known. */
+  /** The share of the value that is drawn darker, from 0 to 1; null if unknown. */
   readonly part: number | null;
 }
 
 export interface Frame {
   readonly node: Node;
   readonly depth: number;
-  /** From 0 to 1 of the width. */
+  /** In parts of the width, from 0 to 1. */
   readonly left: number;
   readonly width: number;
 }
 
 /**
- * Frames of a tree, seen from one node, with that node's ancestors above it across the full width.
+ * Lays out a tree's frames, seen from one node, with its ancestors above it across the full width.
  *
- * A node's parts never take more than the node: where their sum is larger, as with rounded values, they
- * share its width.
+ * Parts never take more than their node: if their sum is larger, as with rounded values, they share its
+ * width.
  */
 export function layout(nodes: readonly Node[], focus: string | null = null): Frame[] {
   const byId = new Map(nodes.map((one) => [one.id, one]));
   const parts = new Map<string | null, Node[]>();
   for (const node of nodes) {
     const above = node.parent !== null && byId.has(node.parent) ? node.parent : null;
-    parts.set(above, [...(parts.get(above) ?? []), node]);
+    const beside = parts.get(above);
+    if (beside === undefined) parts.set(above, [node]);
+    else beside.push(node);
   }
   for (const group of parts.values()) group.sort((a, b) => b.value - a.value);
   const frames: Frame[] = [];
   const placed = new Set<string>();
   const place = (all: readonly Node[], depth: number, left: number, width: number, value: number) => {
-    const group = all.filter((one) => !placed.has(one.id)); // nothing stands twice, not even in itself
+    const group = all.filter((one) => !placed.has(one.id)); // no frame appears twice, not even inside itself
     for (const one of group) placed.add(one.id);
     const sum = group.reduce((so, one) => so + one.value, 0);
     const scale = width / Math.max(value, sum, Number.MIN_VALUE);
@@ -58,7 +60,7 @@ export function layout(nodes: readonly Node[], focus: string | null = null): Fra
   return frames;
 }
 
-/** From the root down to the node's parent. A node that is above itself ends the way. */
+/** The path from the root to the node's parent. Stops at a cycle. */
 export function ancestors(byId: ReadonlyMap<string, Node>, node: Node): Node[] {
   const above: Node[] = [];
   const seen = new Set([node.id]);
@@ -72,14 +74,14 @@ export function ancestors(byId: ReadonlyMap<string, Node>, node: Node): Node[] {
   return above;
 }
 
-/** The frame at a place, as shares of the width and whole rows. */
+/** The frame at a place, given in shares of the width and rows. */
 export function frameAt(frames: readonly Frame[], across: number, depth: number): Frame | undefined {
   return frames.find((one) => one.depth === depth && across >= one.left && across < one.left + one.width);
 }
 
 export type Direction = "up" | "down" | "left" | "right";
 
-/** The frame that an arrow key leads to from another. */
+/** The frame that an arrow key selects from another. */
 export function neighbour(
   frames: readonly Frame[],
   from: Frame | undefined,

@@ -1,8 +1,8 @@
-/** Rows of a tree, parents before what is part of them: which are in sight. */
+/** Which rows of a tree are visible; parents come before their parts. */
 export interface TreeRow {
   readonly id: string;
   readonly name: string;
-  /** The complete name, where `name` is a part of it. */
+  /** The complete name, if `name` is a part of it. */
   readonly full: string;
   readonly above: string | null;
   readonly depth: number;
@@ -10,7 +10,7 @@ export interface TreeRow {
 
 const ROWS_AT_FIRST = 30;
 
-/** As deep as a tree is open at first: whole levels, while they fit on a screen. */
+/** How deep a tree is open at first: complete levels, while they fit on a screen. */
 export function depthAtFirst(rows: readonly TreeRow[]): number {
   const counts: number[] = [];
   for (const row of rows) counts[row.depth] = (counts[row.depth] ?? 0) + 1;
@@ -22,7 +22,7 @@ export function depthAtFirst(rows: readonly TreeRow[]): number {
   return Math.max(0, counts.length - 1);
 }
 
-/** The rows of which all above are open. */
+/** The rows whose ancestors are all open. */
 export function visibleRows<R extends TreeRow>(rows: readonly R[], isOpen: (row: R) => boolean): R[] {
   const open = new Set<string>();
   return rows.filter((row) => {
@@ -32,7 +32,7 @@ export function visibleRows<R extends TreeRow>(rows: readonly R[], isOpen: (row:
   });
 }
 
-/** Some rows with all above and all below them (`kept`), and those above alone. */
+/** Some rows with their ancestors and descendants (`kept`), and the ancestors alone. */
 export function ancestorsOf(
   rows: readonly TreeRow[],
   wanted: ReadonlySet<string>,

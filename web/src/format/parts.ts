@@ -1,6 +1,6 @@
 /**
  * The parts of a step: their names, their colours (custom properties of the style sheet, the same
- * everywhere), and their order, in which a moment belongs to the first.
+ * everywhere), and their order: a moment belongs to the first that applies.
  */
 export interface PartOfStep {
   readonly id: string;
@@ -40,7 +40,7 @@ export const PARTS: readonly PartOfStep[] = [
   { id: "other", title: "Other", colour: "--other", meaning: "none of these" },
 ];
 
-/** The parts of a step that a job times itself, in the order in which it runs them. */
+/** The parts of a step in a job that times itself, in the order in which they run. */
 export const PHASES: readonly PartOfStep[] = [
   {
     id: "input_wait",
@@ -65,7 +65,7 @@ export const PHASES: readonly PartOfStep[] = [
   { id: "residual", title: "None of the phases", colour: "--other", meaning: "the rest of the step" },
 ];
 
-/** The value of a custom property as it is now: canvases need it, and it follows the system's theme. */
+/** The present value of a custom property: canvases need it, and it follows the system's theme. */
 export function colourOf(property: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(property).trim();
 }

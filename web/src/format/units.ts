@@ -1,10 +1,11 @@
 /**
- * Numbers as people read them, exactly as the terminal writes them (`floor/units.py`); a list of cases
- * holds the two together.
+ * Formats numbers exactly as the terminal does (`floor/units.py`); a shared list of cases keeps both in
+ * agreement.
  */
 import type { Value } from "../source/source";
+import { plain } from "./cut";
 
-/** How a missing value is shown: it is never shown as 0. */
+/** A missing value; it is never shown as 0. */
 export const NOT_MEASURED = "–";
 
 const TIME = [
@@ -31,7 +32,7 @@ const PREFIXES = [
   [1e3, "k"],
 ] as const;
 
-/** What a value's text hangs on. */
+/** What a value's text depends on. */
 export interface Kind {
   readonly unit: string;
   readonly type?: string;
@@ -41,7 +42,7 @@ export interface Kind {
 export function valueText(value: Value | undefined, kind: Kind): string {
   if (value === null || value === undefined) return NOT_MEASURED;
   if (typeof value === "boolean") return value ? "yes" : "no";
-  if (typeof value === "string") return value;
+  if (typeof value === "string") return plain(value);
   if (kind.moment) return `${fixed(value / 1e9, 6)} s`;
   return numberText(
     value,
@@ -76,7 +77,7 @@ export function timeText(ns: number): string {
   return found === undefined ? `${fixed(ns, 0)} ns` : `${fourDigits(ns / found[0])} ${found[1]}`;
 }
 
-/** A round number on an axis: without zeros that say nothing. */
+/** A round number on an axis, without trailing zeros. */
 export function tickText(value: number, unit: string): string {
   return numberText(value, unit)
     .replace(/(\.\d*?)0+(?= |$)/, "$1")
@@ -85,7 +86,7 @@ export function tickText(value: number, unit: string): string {
 
 /** A text whose numbers stay on a line with their units, as in the terminal. */
 export function held(text: string): string {
-  return text.replace(/(?<=\d) (?=(?:[nµm]?s|[KMGT]?i?B|[KMGT]?FLOP)\b|%)/g, "\u00a0");
+  return plain(text).replace(/(?<=\d) (?=(?:[nµm]?s|[KMGT]?i?B|[KMGT]?FLOP)\b|%)/g, "\u00a0");
 }
 
 export function bytesText(size: number): string {
@@ -122,7 +123,7 @@ function fourDigits(value: number): string {
   return fixed(value, Math.max(0, 4 - String(Math.trunc(Math.abs(value))).length));
 }
 
-/** As many digits as Python's `.4g` has. */
+/** Formats as Python's `.4g`. */
 function shortNumber(value: number): string {
   if (!Number.isFinite(value)) return NOT_MEASURED;
   const [digits = "0", power = "0"] = value.toExponential(3).split("e");
@@ -132,7 +133,7 @@ function shortNumber(value: number): string {
   return `${Number(digits)}e${sign}${String(Math.abs(exponent)).padStart(2, "0")}`;
 }
 
-/** Like Python's `.nf`: of two decimals that are equally near the even one. `toFixed` takes the larger. */
+/** Formats as Python's `.nf`, which rounds ties to even; `toFixed` rounds them up. */
 function fixed(value: number, digits: number): string {
   const exact = Math.abs(value) < 1e15 ? value.toFixed(Math.min(100, digits + 30)) : value.toFixed(0);
   const cut = exact.slice(0, exact.length - 30);

@@ -1,4 +1,4 @@
-/** The chart of any answer, where its declaration allows one. */
+/** The chart of any answer, if its declaration allows one. */
 import { useCallback, useMemo } from "preact/hooks";
 import type uPlot from "uplot";
 import { colourOf } from "../format/parts";
@@ -19,7 +19,7 @@ const MOST_SPANS = 4;
 
 interface Props {
   readonly reply: Reply;
-  /** The view that a bar leads to; by default it filters the table of the view that it stands in. */
+  /** The view that a bar links to; by default it filters the table of its own view. */
   readonly leads?: string;
 }
 
@@ -157,7 +157,7 @@ function OverTime({ chart, rows, title }: OverTimeProps) {
   );
 }
 
-/** A line for each value and each of what tells rows of the same time apart. */
+/** A line for each value and each group of rows with the same time. */
 function linesOf(chart: Chart & { kind: "lines" }, rows: readonly Row[]) {
   const varying = chart.by.filter((one) => new Set(rows.map((row) => row[one.name])).size > 1);
   const times = [...new Set(rows.map((row) => Number(row[chart.time.name])))].sort((a, b) => a - b);

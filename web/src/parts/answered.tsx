@@ -1,4 +1,4 @@
-/** What surrounds every answer: the wait for it, why there is none, how far to trust it. */
+/** The frame of every answer: progress, errors, and how far to trust it. */
 import type { ComponentChildren } from "preact";
 import { held } from "../format/units";
 import type { Answer, Check, Reply, Row } from "../source/source";
@@ -8,7 +8,7 @@ import { Words } from "./words";
 
 interface Props<R extends Row> {
   readonly asked: Asked<Reply<R>>;
-  /** Shows rows that are no table: the note and the checks stand elsewhere. */
+  /** Shows rows without a table; the note and the checks are shown elsewhere. */
   readonly bare?: boolean;
   readonly children: (reply: Reply<R>) => ComponentChildren;
 }
@@ -84,7 +84,7 @@ function isSevere(check: Check): boolean {
   return check.severity === "error" || check.severity === "warning";
 }
 
-/** The checks that bear on an answer, alike ones of several ranks once. */
+/** The checks that affect an answer; equal ones of several ranks once. */
 export function Checks({ checks, most }: { readonly checks: readonly Check[]; readonly most?: number }) {
   if (checks.length === 0) return null;
   const alike = new Map<string, Check[]>();

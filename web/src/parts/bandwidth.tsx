@@ -1,4 +1,4 @@
-/** How fast collectives were: over the size of their messages, or a bar for each row. */
+/** The bandwidth of collectives: over the size of their messages, or as a bar per row. */
 import { useCallback, useMemo } from "preact/hooks";
 import type uPlot from "uplot";
 import { colourOf } from "../format/parts";
@@ -11,7 +11,7 @@ import { axes, LINE_COLOURS, Plot } from "./plot";
 type Collective = RowOf<"communication">;
 
 const MOST_BARS = 20;
-/** Fewer sizes than these are no curve. */
+/** Fewer sizes do not make a curve. */
 const FEWEST_SIZES = 3;
 
 export function Bandwidth({ reply }: { readonly reply: Reply<Collective> }) {
@@ -55,7 +55,7 @@ function LargestFirst({ rows, marked }: { readonly rows: readonly Collective[]; 
   );
 }
 
-/** A line for each kind of collective, over the size of a message. */
+/** A line for each kind of collective, over the message size. */
 function OverSize({ rows }: { readonly rows: readonly Collective[] }) {
   const { names, data } = useMemo(() => {
     const nameOf = namer(

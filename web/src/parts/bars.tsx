@@ -1,4 +1,4 @@
-/** The longest of a list as bars, and how much is left beside them. */
+/** The largest items of a list as bars, with a summary of the rest. */
 
 import { numberText, ratioText } from "../format/units";
 import { Cut } from "./cut";
@@ -14,7 +14,7 @@ export interface Bar {
 interface Props {
   readonly bars: readonly Bar[];
   readonly unit: string;
-  /** What all bars, the ones that are not drawn too, add up to; null where they are no parts. */
+  /** The sum of all bars, including those not drawn; null if they are not parts of a sum. */
   readonly total: number | null;
   readonly label: string;
 }

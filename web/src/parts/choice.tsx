@@ -1,11 +1,11 @@
-/** One of a few words: all of them in sight, one chosen. */
+/** A choice of a few words, all visible, one selected. */
 interface Props<T extends string | null> {
   readonly name: string;
   readonly options: readonly T[];
   readonly chosen: T;
   readonly onChoose: (option: T) => void;
   readonly meaning?: string | undefined;
-  /** What stands for null. */
+  /** The word for null. */
   readonly none?: string;
 }
 

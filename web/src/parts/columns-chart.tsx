@@ -1,4 +1,4 @@
-/** Columns side by side, each a stack: a step each, or a rank. */
+/** Stacked columns side by side: one per step or rank. */
 import { ratioText, tickText, timeText } from "../format/units";
 import { Walk } from "./walk";
 import { useWidth } from "./width";
@@ -6,11 +6,11 @@ import { useWidth } from "./width";
 export interface ChartColumn {
   readonly name: string;
   readonly parts: readonly { readonly title: string; readonly colour: string; readonly value: number }[];
-  /** What it stands for beside itself, in words. */
+  /** What else it stands for, in words. */
   readonly of?: string | undefined;
   /** Why it does not count, in words; it is drawn pale. */
   readonly aside?: string | undefined;
-  /** Where it leads. */
+  /** Its link. */
   readonly href?: string | undefined;
 }
 
@@ -20,15 +20,15 @@ interface Props {
   readonly height: number;
   /** A line across all columns. */
   readonly mean?: number | undefined;
-  /** The largest value that has room, where several charts share a scale; as needed without it. */
+  /** The largest value of a scale that several charts share; by default this chart's own. */
   readonly reach?: number | undefined;
 }
 
 const WIDTH = 1000;
-/** Of a letter in a name, and between two names, in pixels. */
+/** Width of a character in a name, and of the space between two names, in pixels. */
 const LETTER = 6;
 const SPACE = 8;
-/** Percent of the width that one column takes at most. */
+/** The most that one column takes, in per cent of the width. */
 const WIDEST = 25;
 
 export function ColumnsChart({ columns, label, height, mean, reach }: Props) {
@@ -38,12 +38,12 @@ export function ColumnsChart({ columns, label, height, mean, reach }: Props) {
   const slot = WIDTH / columns.length;
   const gap = slot * width < 4 * WIDTH ? 0 : Math.min(6, slot * 0.15);
   const longest = Math.max(...columns.map((one) => one.name.length), 1);
-  // So many have room for a name; the last ones share what is left, and may have none.
+  // Only this many have room for a name; the last ones share the rest, and may have none.
   const every = Math.ceil((columns.length * (longest * LETTER + SPACE)) / Math.max(width, 1));
   const marks = columns.map((one, index) => ({ words: columnWords(one, sums[index] ?? 0), href: one.href }));
   return (
-    <figure class="columns-chart">
-      <div class="axis" style={{ height: `${height}px` }} aria-hidden="true">
+    <figure class="columns-chart" style={{ "--tall": `${height}px` }}>
+      <div class="axis" aria-hidden="true">
         {ticks(top).map((tick) => (
           <span key={tick} style={{ bottom: `${(100 * tick) / top}%` }}>
             {tick === 0 ? "0" : tickText(tick, "ns")}
@@ -53,12 +53,7 @@ export function ColumnsChart({ columns, label, height, mean, reach }: Props) {
       <div class="plot" ref={place} style={{ maxWidth: `${Math.min(100, WIDEST * columns.length)}%` }}>
         <Walk label={label} marks={marks}>
           {(at) => (
-            <svg
-              viewBox={`0 0 ${WIDTH} ${height}`}
-              preserveAspectRatio="none"
-              style={{ height: `${height}px` }}
-              aria-hidden="true"
-            >
+            <svg viewBox={`0 0 ${WIDTH} ${height}`} preserveAspectRatio="none" aria-hidden="true">
               {ticks(top).map((tick) => (
                 <line
                   key={tick}
@@ -118,7 +113,7 @@ export function ColumnsChart({ columns, label, height, mean, reach }: Props) {
   );
 }
 
-/** Round values up to the highest: two to five. */
+/** Two to five round values up to the highest. */
 function ticks(top: number): number[] {
   const power = 10 ** Math.floor(Math.log10(top));
   const step = [0.2, 0.5, 1, 2].map((one) => one * power).find((one) => top / one < 5) ?? power;

@@ -1,4 +1,4 @@
-/** How the single calls of a name are spread: a histogram, each bar of which leads to its longest call. */
+/** The distribution of a name's single calls: a histogram, each bar of which leads to its longest call. */
 import { useMemo } from "preact/hooks";
 import { countText, ratioText, tickText, timeText } from "../format/units";
 import type { Reply, Row } from "../source/source";
@@ -12,7 +12,7 @@ import { Walk } from "./walk";
 import { useWidth } from "./width";
 import { Words } from "./words";
 
-/** Of the rows of a question, whose events they are about: the form of `durations` that has these, and what they are. */
+/** By question: the form of `durations` that has the events of its rows, and their name. */
 const EVENTS: Readonly<Record<string, readonly [by: string, what: string]>> = {
   operators: ["operator", "calls by duration on the host"],
   annotations: ["annotation", "ranges by duration on the host"],
@@ -21,16 +21,16 @@ const EVENTS: Readonly<Record<string, readonly [by: string, what: string]>> = {
   "gpu-summary": ["device", "runs by duration"],
 };
 const MOST_NAMES = 6;
-/** Of so few there is nothing to be spread. */
+/** Fewer calls have no distribution. */
 const FEWEST = 2;
-/** Parts that add up to everything, but for rounding. */
+/** Parts that add up to everything, apart from rounding. */
 const ALL = 1 - 1e-9;
 const WIDTH = 1000;
 const HEIGHT = 84;
-/** Of a duration below the bars, with the space beside it, in pixels. */
+/** Space for a duration below the bars, in pixels. */
 const TICK = 90;
 
-/** The single calls of a row's name; nothing of rows that are not about single calls. */
+/** The single calls of a row's name; nothing for rows that are not about single calls. */
 export function RowDurations({ question, row }: { readonly question: string; readonly row: Row }) {
   const [by, what] = EVENTS[question] ?? [];
   if (by === undefined || what === undefined || typeof row.name !== "string") return null;
@@ -47,7 +47,7 @@ interface OfNameProps {
 function OfName({ by, what, row, called }: OfNameProps) {
   const { address } = usePage();
   const declared = useDeclaration("durations");
-  // The ranks, steps and events that the row is of, too.
+  // Also limited to the row's ranks, steps and events.
   const parts = declared === undefined ? [] : partsOf(declared, by);
   const narrowed = parts.flatMap(({ name }) => {
     const text = address.state.get(name);
@@ -73,7 +73,7 @@ function OfName({ by, what, row, called }: OfNameProps) {
   );
 }
 
-/** Of an answer of several names those of the first. */
+/** The first name's rows in an answer for several names. */
 export function Durations({ reply }: { readonly reply: Reply }) {
   const { rows } = reply.answer;
   const names = [...new Set(rows.map((row) => String(row.name)))];
@@ -101,9 +101,9 @@ export function Durations({ reply }: { readonly reply: Reply }) {
 interface HistogramProps {
   readonly rows: readonly Row[];
   readonly name?: string;
-  /** Of the row that is looked at, among all of its name. */
+  /** The selected row, among all of its name. */
   readonly mean?: number | undefined;
-  /** What is counted, after its number. */
+  /** What is counted, written after its number. */
   readonly what: string;
 }
 

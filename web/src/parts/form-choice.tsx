@@ -1,4 +1,4 @@
-/** The forms of a question: what a row is about, and its other parameters where a server can ask them. */
+/** The forms of a question: what a row is about, and further parameters if a server can answer. */
 import type { Declaration, DeclaredParameter } from "../source/source";
 import { useChange, usePage } from "../state/page";
 import { partsOf } from "../state/part";

@@ -1,4 +1,4 @@
-/** A measure over ranks and steps: a line a rank, a column a step, the stronger the higher. */
+/** A measure over ranks and steps: a line per rank, a column per step, the stronger the higher. */
 import { useMemo } from "preact/hooks";
 import { numberText, ratioText } from "../format/units";
 import type { Reply } from "../source/source";

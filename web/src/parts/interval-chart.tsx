@@ -1,4 +1,4 @@
-/** Values as bars from 0, with whiskers where an interval is known. */
+/** Values as bars from 0, with whiskers for known intervals. */
 import { numberText } from "../format/units";
 import { type Interval, reach } from "../table/intervals";
 import { Cut } from "./cut";
@@ -7,7 +7,7 @@ interface Props {
   readonly rows: readonly Interval[];
   readonly unit: string;
   readonly label: string;
-  /** Values are differences. */
+  /** Whether values are differences. */
   readonly signed?: boolean;
 }
 

@@ -1,11 +1,11 @@
-/** What stands where there is nothing to show: why, what to do, and a way to ask again where that may help. */
+/** Replaces an empty view: says why, what to do, and offers a retry if that may help. */
 import type { ComponentChildren } from "preact";
 
 interface Props {
   readonly message: ComponentChildren;
   readonly hint?: ComponentChildren;
   readonly again?: (() => void) | undefined;
-  /** What a screen reader tells at once. */
+  /** Announced by screen readers at once. */
   readonly urgent?: boolean;
 }
 

@@ -1,4 +1,4 @@
-/** Charts of questions whose columns say more together than one by one: what adds up, what has an interval. */
+/** Charts of questions whose columns belong together: sums of parts, and intervals. */
 import { useCallback } from "preact/hooks";
 import type uPlot from "uplot";
 import { colourOf, PHASES } from "../format/parts";
@@ -10,22 +10,22 @@ import { Durations } from "./durations";
 import { IntervalChart } from "./interval-chart";
 import { axes, LINE_COLOURS, Plot } from "./plot";
 
-/** Columns of a row that add up: what a column chart stacks. */
+/** Columns of a row that add up: the stacks of a column chart. */
 interface Stack {
-  /** A column without which the answer has another form. */
+  /** A column that only the charted form of the answer has. */
   readonly needs: string;
   readonly title: string;
-  /** Columns of numbers that say which column of the chart a row is, or of texts. */
+  /** Columns, of numbers or texts, that identify a column of the chart. */
   readonly by: readonly string[];
   readonly parts: readonly (readonly [column: string, title: string, colour: string])[];
-  /** The column that says over how many its row is summed, where the chart shows one of them. */
+  /** The column with the number of items that a row sums, if the chart shows one item. */
   readonly over?: string;
 }
 
 const MOST_COLUMNS = 500;
 const MOST_INTERVALS = 40;
 
-/** What rows differ in, or else what they all are. */
+/** Describes what rows differ in, or else what they all are. */
 export function namer(rows: readonly Row[], by: readonly string[]): (row: Row) => string {
   const there = by.filter((one) => rows.some((row) => row[one] !== null && row[one] !== undefined));
   const varying = there.filter((one) => new Set(rows.map((row) => row[one])).size > 1);
@@ -43,7 +43,7 @@ export function namer(rows: readonly Row[], by: readonly string[]): (row: Row) =
   };
 }
 
-/** What sets collectives of an answer apart, whatever form it has. */
+/** Columns that tell collectives of an answer apart, in any of its forms. */
 export const COLLECTIVE = [
   "operation",
   "module",
@@ -112,12 +112,12 @@ const STACKS: Readonly<Record<string, Stack>> = {
   },
 };
 
-/** Values with intervals: the first of a question's that its answer has columns for. */
+/** Values with intervals: the first of a question's for which its answer has columns. */
 interface Spread {
   readonly columns: Columns;
   readonly unit: string;
   readonly title: string;
-  /** Columns that name a row; so does its rank, where there are several. */
+  /** Columns that name a row, with its rank if there are several. */
   readonly name: readonly string[];
   readonly beside: (row: Row) => string;
 }
@@ -162,7 +162,7 @@ const SPREADS: Readonly<Record<string, readonly Spread[]>> = {
   ],
 };
 
-/** The chart of a question that has one of its own; null where the generic one does. */
+/** The chart of a question that has its own; null for questions with the generic one. */
 export function ownChart(reply: Reply) {
   const { question, columns, rows } = reply.answer;
   const has = (column: string) => columns.some((one) => one.name === column);
@@ -191,7 +191,7 @@ export function ownChart(reply: Reply) {
   return question === "scaling" ? <Scaling rows={rows} /> : null;
 }
 
-/** Whether there is anything of a row to draw. */
+/** Whether a row has anything to draw. */
 function isStacked(stack: Stack, row: Row): boolean {
   return stack.parts.some(([column]) => typeof row[column] === "number" && Number(row[column]) > 0);
 }
@@ -234,7 +234,7 @@ function StackedRows({ stack, rows }: { readonly stack: Stack; readonly rows: re
   );
 }
 
-/** Efficiency over the number of ranks, a line a label. */
+/** Efficiency over the number of ranks, a line per label. */
 function Scaling({ rows }: { readonly rows: readonly Row[] }) {
   const ranks = [...new Set(rows.map((row) => Number(row.ranks)))].sort((a, b) => a - b);
   const labels = [...new Set(rows.map((row) => String(row.label)))].slice(0, LINE_COLOURS.length);
@@ -264,7 +264,7 @@ function Scaling({ rows }: { readonly rows: readonly Row[] }) {
         ...labels.map((label, index) => ({
           label,
           stroke: colourOf(LINE_COLOURS[index] ?? "--kernel"),
-          width: index === 0 ? 3 : 1.5, // the first is all of the iteration
+          width: index === 0 ? 3 : 1.5, // the first is the entire iteration
           points: { show: true, size: 7 },
           value: (_: uPlot, value: number | null) => (value === null ? "–" : numberText(value, "ratio")),
         })),

@@ -1,27 +1,27 @@
-/** A uPlot chart that fits its place, follows the system's theme, and is read with the arrow keys too. */
+/** A uPlot chart that fits its place, follows the system's theme, and can be read with the arrow keys. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import { colourOf } from "../format/parts";
 import "uplot/dist/uPlot.min.css";
 
 interface Props {
-  /** Made anew when the theme changes, so that it can ask for colours. */
+  /** Recreated when the theme changes, because it contains colours. */
   readonly options: () => Omit<uPlot.Options, "width" | "height">;
   readonly data: uPlot.AlignedData;
   readonly height: number;
-  /** What it shows, for people who do not see it; the table beside it has the numbers. */
+  /** Describes the chart for people who do not see it; the table beside it has the numbers. */
   readonly label: string;
-  /** A press, or Enter at the cursor, chooses a value of x. */
+  /** A press, or Enter at the cursor, selects a value of x. */
   readonly onChoose?: ((x: number) => void) | undefined;
-  /** A drag, or Shift with the arrow keys and Enter, chooses a stretch of x. */
+  /** A drag, or Shift with the arrow keys and Enter, selects an interval of x. */
   readonly onStretch?: ((from: number, to: number) => void) | undefined;
-  /** Escape undoes both. */
+  /** Escape clears both selections. */
   readonly onReset?: (() => void) | undefined;
 }
 
-/** Below this width in pixels a drag was a press. */
+/** A drag of less than this width in pixels is a press. */
 const LEAST_DRAG = 5;
-/** Of the points, how far an arrow key goes with Ctrl. */
+/** The part of all points that an arrow key moves with Ctrl. */
 const LEAP = 0.1;
 /** Room on the right for half of the last number on the axis. */
 const RIGHT = 30;
@@ -30,7 +30,7 @@ export function Plot({ options, data, height, label, onChoose, onStretch, onRese
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const anchor = useRef<number | null>(null);
-  // Of several points at one x the plot has the cursor at one: which of them is kept here.
+  // Of several points at one x, the plot has one at the cursor; this remembers which.
   const index = useRef<number | null>(null);
   const handlers = useRef({ onChoose, onStretch, onReset });
   handlers.current = { onChoose, onStretch, onReset };
@@ -121,7 +121,7 @@ export function Plot({ options, data, height, label, onChoose, onStretch, onRese
   );
 }
 
-/** Whether the system asks for a dark page, as it changes. */
+/** Whether the system asks for a dark page, updated when that changes. */
 export function useDark(): boolean {
   const [asked] = useState(() => matchMedia("(prefers-color-scheme: dark)"));
   const [dark, setDark] = useState(asked.matches);
@@ -133,7 +133,7 @@ export function useDark(): boolean {
   return dark;
 }
 
-/** Of several lines in a plot, in order. */
+/** Colours of several lines in a plot, in order. */
 export const LINE_COLOURS = [
   "--kernel",
   "--communication",
@@ -152,7 +152,7 @@ function plainAxis(text: (value: number) => string): uPlot.Axis {
   };
 }
 
-/** The axes of a plot, by how their numbers are written. */
+/** The axes of a plot, given how their numbers are written. */
 export function axes(across: (value: number) => string, up: (value: number) => string): uPlot.Axis[] {
   const widest = (texts: readonly string[] | null) => Math.max(0, ...(texts ?? []).map((one) => one.length));
   return [

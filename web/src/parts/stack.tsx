@@ -1,4 +1,4 @@
-/** One bar whose parts add up, with what each part is, its time and its share. */
+/** One bar of parts that add up, with the name, time and share of each. */
 import { ratioText, timeText } from "../format/units";
 
 export interface StackPart {
@@ -6,14 +6,14 @@ export interface StackPart {
   readonly title: string;
   readonly colour: string;
   readonly meaning: string;
-  /** Null where it was not measured. */
+  /** Null if it was not measured. */
   readonly ns: number | null;
 }
 
 interface Props {
   readonly parts: readonly StackPart[];
   readonly total: number;
-  /** Their shares alone: the times are sums over devices. */
+  /** Shows only the shares, because the times are sums over devices. */
   readonly shares?: boolean;
 }
 

@@ -1,4 +1,4 @@
-/** Every step as a column of its parts, with the mean of those that count as a line. */
+/** Every step as a column of its parts, with a line for the mean of those that count. */
 import { PARTS } from "../format/parts";
 import { countText } from "../format/units";
 import type { RowOf } from "../source/source";
@@ -9,15 +9,15 @@ import { type ChartColumn, ColumnsChart } from "./columns-chart";
 
 type StepRow = RowOf<"steps">;
 
-/** More columns than this have no width. */
+/** More columns would be too narrow. */
 export const MOST_COLUMNS = 500;
-/** Of the names below the columns and the space above them, in pixels. */
+/** Space for the names below the columns and above them, in pixels. */
 const ROOM = 21;
 
 export function StepColumns({ height, mean }: { readonly height: number; readonly mean: number }) {
   const steps = useAnswer("steps");
   const doors = useDoors();
-  // Its room is kept until it is there: what stands below would move.
+  // Its space is reserved until it is loaded, so that what follows does not move.
   if (steps.state === "waiting") return <div style={{ height: `${height + ROOM}px` }} />;
   if (steps.state !== "answered" || steps.value.answer.rows.length < 2) return null;
   const { rows } = steps.value.answer;
@@ -36,12 +36,12 @@ export function StepColumns({ height, mean }: { readonly height: number; readonl
 
 interface MergedProps {
   readonly steps: number;
-  /** How many the answer has; a report may hold fewer. */
+  /** The number of steps in the answer; a report may hold fewer. */
   readonly total?: number;
   readonly most?: number;
 }
 
-/** That a column stands for several steps, or that some have none, where it is so. */
+/** Notes that a column stands for several steps, or that some have none. */
 export function Merged({ steps, total = steps, most = MOST_COLUMNS }: MergedProps) {
   const each = Math.ceil(steps / most);
   if (each <= 1 && total <= steps) return null;
@@ -53,7 +53,7 @@ export function Merged({ steps, total = steps, most = MOST_COLUMNS }: MergedProp
   );
 }
 
-/** Where the timeline shows a step. */
+/** The link to a step on the timeline. */
 export function useDoors(): (row: StepRow) => string | undefined {
   const link = useLink();
   return ({ start_ns, total_ns }) =>
@@ -62,7 +62,7 @@ export function useDoors(): (row: StepRow) => string | undefined {
       : undefined;
 }
 
-/** A column for each step, or, where they are more than `most`, for the slowest of some in a row. */
+/** A column for each step, or, for more than `most`, one for the slowest of several adjacent steps. */
 export function stepColumns(
   rows: readonly StepRow[],
   doorOf: (row: StepRow) => string | undefined = () => undefined,

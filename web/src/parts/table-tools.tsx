@@ -1,4 +1,4 @@
-/** What stands above a table: its filter, groups, columns, and ways to take its rows along. */
+/** The tools above a table: filter, groups, columns, and ways to copy or save its rows. */
 import { useState } from "preact/hooks";
 import { countText } from "../format/units";
 import type { Row } from "../source/source";
@@ -10,12 +10,12 @@ interface Props {
   readonly columns: readonly Column[];
   readonly titles: readonly string[];
   readonly rows: readonly Row[];
-  /** The rows that the filter lets through, in order. */
+  /** The rows that match the filter, in order. */
   readonly places: readonly number[];
   readonly shown: ReadonlySet<string>;
   readonly typed: string;
   readonly isExpression: boolean;
-  /** The column that rows are grouped by, or nothing. */
+  /** The column by which rows are grouped, or nothing. */
   readonly by: string;
   readonly set: (entry: string, value: string | null) => void;
 }

@@ -1,5 +1,6 @@
-/** The table of any answer: sort, filter, group, choose columns, copy, a page at a time, all values of a row. */
+/** The table of any answer: sort, filter, group, choose columns, copy, page through it, show a complete row. */
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { plain } from "../format/cut";
 import { countText, NOT_MEASURED, ratioText, valueText } from "../format/units";
 import type { Reply, Row } from "../source/source";
 import { useChange, useDeclaration, useLink, usePage } from "../state/page";
@@ -14,14 +15,14 @@ import { useWidth } from "./width";
 import { Words } from "./words";
 
 const PAGE_ROWS = 100;
-/** Of a table, in pixels: both sides' lines, and what a scrollbar beside its rows takes. */
+/** Width of a table's side lines and of a scrollbar beside its rows, in pixels. */
 const BORDER = 18;
-/** Letters of a head that stand on one line; answers.css has its width. */
+/** Characters of a head that fit on one line; answers.css has its width. */
 const LONG_HEAD = 15;
 
 interface Props {
   readonly reply: Reply;
-  /** Before the names of this table's state in the address, where a view has several tables. */
+  /** Prefix of this table's state in the address, if a view has several tables. */
   readonly prefix?: string;
 }
 
@@ -137,8 +138,10 @@ export function AnswerTable({ reply, prefix = "" }: Props) {
                         onClick={() => turn(line)}
                       >
                         <span aria-hidden="true">{closed.has(line.value) ? "▸" : "▾"}</span>{" "}
-                        {labels.get(by?.name ?? "")?.get(String(line.value)) ??
-                          valueText(line.value, by ?? { unit: "" })}{" "}
+                        {valueText(
+                          labels.get(by?.name ?? "")?.get(String(line.value)) ?? line.value,
+                          by ?? { unit: "" },
+                        )}{" "}
                         <span class="plain">
                           {countText(line.places.length)} {line.places.length === 1 ? "row" : "rows"}
                           {line.share !== null && `, ${ratioText(line.share)}`}
@@ -201,7 +204,7 @@ export function AnswerTable({ reply, prefix = "" }: Props) {
   );
 }
 
-/** How the table fits the width of its place; measured as it would be without that, before anybody sees it. */
+/** How the table fits its width; measured in its full form before it is visible. */
 function useFit(drawn: readonly unknown[], mayLeaveOut: boolean) {
   const [place, width] = useWidth();
   const table = useRef<HTMLTableElement>(null);
@@ -226,7 +229,7 @@ interface CellProps {
   readonly column: Column;
   readonly row: Row;
   readonly label: string | undefined;
-  /** How deep in a tree the row is; 0 where rows are in another order. */
+  /** The row's depth in a tree; 0 if rows are in another order. */
   readonly depth: number;
   readonly onOpen: (() => void) | undefined;
   readonly expanded: boolean;
@@ -235,7 +238,7 @@ interface CellProps {
 function Cell({ column, row, label, depth, onOpen, expanded }: CellProps) {
   const value = row[column.name];
   const full = valueText(value, column);
-  const text = label ?? full;
+  const text = label === undefined ? full : plain(label);
   const classes = [
     isNumeric(column) ? "number" : column.type,
     isMeasured(value) ? "" : "unmeasured",
@@ -276,7 +279,7 @@ interface RowValuesProps {
   readonly row: Row;
 }
 
-/** All values of a row, the hidden columns' too, as they are: a long name in full. */
+/** All values of a row, including hidden columns, unshortened. */
 function RowValues({ question, columns, titles, row }: RowValuesProps) {
   const link = useLink();
   const spot = spotOf(question, columns, row);

@@ -1,4 +1,4 @@
-/** Time in a tree: a flame graph, and below it the same as rows that open, or as a plain table. */
+/** Time in a tree: a flame graph, and below it the same rows, expandable or as a plain table. */
 import { useMemo } from "preact/hooks";
 import type { TreeRow } from "../flame/tree";
 import { timeText } from "../format/units";
@@ -15,7 +15,7 @@ export interface TimeRow extends TreeRow {
   readonly framed: string;
   readonly value: number;
   readonly part: number | null;
-  /** All of it, for those who point at its frame. */
+  /** The full text, shown when its frame is pointed at. */
   readonly words: string;
 }
 
@@ -25,7 +25,7 @@ interface Props<R extends TimeRow> {
   readonly side: "device" | "host";
   readonly onDevice: boolean;
   readonly what: string;
-  /** Where the address keeps the row that the flame graph shows. */
+  /** The key in the address for the row that the flame graph shows. */
   readonly focus: string;
   readonly explained: string;
   readonly columns: readonly TreeColumn<R>[];

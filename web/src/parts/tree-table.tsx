@@ -1,29 +1,30 @@
-/** A tree as a table: rows that open, those that match a search with all that stands above them. */
+/** A tree as a table: rows that open; rows that match a search, with their ancestors. */
 import type { ComponentChildren } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { ancestorsOf, depthAtFirst, type TreeRow, visibleRows } from "../flame/tree";
+import { plain } from "../format/cut";
 import { NOT_MEASURED } from "../format/units";
 
 export interface TreeColumn<R> {
   readonly head: ComponentChildren;
   readonly number?: boolean;
-  /** What stands in a cell; null where it was not measured. */
+  /** The contents of a cell; null if it was not measured. */
   readonly cell: (row: R) => ComponentChildren;
 }
 
 interface Props<R extends TreeRow> {
   readonly rows: readonly R[];
   readonly label: string;
-  /** What a row is called, above the names. */
+  /** The heading above the rows' names. */
   readonly head: string;
   readonly columns: readonly TreeColumn<R>[];
-  /** Whether a row is searched for; null where nothing is. */
+  /** Whether a row matches the search; null without a search. */
   readonly matches: ((row: R) => boolean) | null;
 }
 
 const MOST_ROWS = 500;
 
-/** Of a row in pixels: what lies deep is set in by less, so that there is room for its name. */
+/** Sizes of a row in pixels; deep rows are indented by less, so that there is room for their names. */
 function indent(depth: number): number {
   return 8 + 12 * Math.min(depth, 8) + 4 * Math.max(0, Math.min(depth, 60) - 8);
 }
@@ -70,10 +71,10 @@ export function TreeTable<R extends TreeRow>({ rows, label, head, columns, match
                       aria-expanded={isOpen(row)}
                       onClick={() => turn(row.id)}
                     >
-                      <span aria-hidden="true">{isOpen(row) ? "▾" : "▸"}</span> {row.name}
+                      <span aria-hidden="true">{isOpen(row) ? "▾" : "▸"}</span> {plain(row.name)}
                     </button>
                   ) : (
-                    <span class="leaf">{row.name}</span>
+                    <span class="leaf">{plain(row.name)}</span>
                   )}
                 </th>
                 {columns.map((column, place) => {

@@ -1,20 +1,20 @@
-/** The marks of a chart for the keyboard: arrow keys walk over them, Enter goes where one leads, Escape lets go. */
+/** Keyboard access to a chart's marks: arrow keys move, Enter follows a link, Escape leaves. */
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 
 export interface Mark {
-  /** All of it, in lines. */
+  /** Its full text, in lines. */
   readonly words: string;
-  /** Where a press leads. */
+  /** The link that a press follows. */
   readonly href?: string | undefined;
 }
 
 interface Props {
   readonly marks: readonly Mark[];
-  /** Marks in a line, of a chart that has several lines. */
+  /** Marks per line, for a chart with several lines. */
   readonly across?: number;
   readonly label: string;
-  /** Draws them; the number is that of the one to be marked, or -1. */
+  /** Draws the marks; the number is that of the highlighted one, or -1. */
   readonly children: (at: number) => ComponentChildren;
 }
 

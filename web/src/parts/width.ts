@@ -1,8 +1,8 @@
-/** How wide a place of the page is, and stays told when that changes. */
+/** Observes the width of an element. */
 import type { RefObject } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 
-/** A place's reference and its width in pixels; 0 until it is drawn. */
+/** An element's reference and its width in pixels; 0 until it is drawn. */
 export function useWidth(): [RefObject<HTMLDivElement | null>, number] {
   const place = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(0);

@@ -1,4 +1,4 @@
-/** Words of ours: what stands between backquotes is code, and names of questions lead to their view. */
+/** Text of ours: words between backquotes are code, and names of questions link to their views. */
 import type { ComponentChildren } from "preact";
 import { held } from "../format/units";
 import { commandLink } from "../state/command";
@@ -27,7 +27,7 @@ export function Words({ text }: { readonly text: string }) {
   );
 }
 
-/** The same where it stands in a link: code leads nowhere of its own. */
+/** The same inside a link, where code has no link of its own. */
 export function Plain({ text }: { readonly text: string }) {
   return (
     <>
@@ -38,7 +38,7 @@ export function Plain({ text }: { readonly text: string }) {
   );
 }
 
-/** Paragraphs and lists of a question's explanation, which is Markdown of the simplest kind. */
+/** Paragraphs and lists of a question's explanation, which is very simple Markdown. */
 export function Prose({ text }: { readonly text: string }) {
   return (
     <>

@@ -3,11 +3,11 @@ export interface Scale {
   readonly low: number;
   readonly high: number;
   readonly ticks: readonly number[];
-  /** Where a value stands, from 0 to 1. */
+  /** The position of a value, from 0 to 1. */
   readonly at: (value: number) => number;
 }
 
-/** A scale of whole powers of ten around the values, all of which are above 0. */
+/** A scale of whole powers of ten around positive values. */
 export function logScale(values: readonly number[]): Scale {
   const powers = values.filter((one) => one > 0).map(Math.log10);
   const low = powers.length === 0 ? 0 : Math.floor(Math.min(...powers));
@@ -18,18 +18,18 @@ export function logScale(values: readonly number[]): Scale {
 
 export interface Roof {
   readonly name: string;
-  /** Operations a second that the device can do. */
+  /** The device's peak operations per second. */
   readonly peak: number;
-  /** Bytes a second that its memory can. */
+  /** The bandwidth of its memory in bytes per second. */
   readonly bandwidth: number;
 }
 
-/** What is attainable at an intensity, in operations a second. */
+/** The attainable operations per second at an intensity. */
 export function attainable(roof: Roof, intensity: number): number {
   return Math.min(roof.peak, roof.bandwidth * intensity);
 }
 
-/** Operations a byte from which on the device computes and no longer waits for its memory. */
+/** Operations per byte above which the device is limited by computing instead of memory. */
 export function ridge(roof: Roof): number {
   return roof.peak / roof.bandwidth;
 }

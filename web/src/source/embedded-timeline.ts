@@ -1,4 +1,4 @@
-/** What a report's timeline draws, from the events that the report holds. */
+/** A report's timeline, drawn from the events that the report holds. */
 
 import { matcher } from "../table/rows";
 import { curved, type Lane, merged, type PackedLane, sums, unpacked, type Values } from "../timeline/merge";
@@ -25,7 +25,7 @@ interface Described extends Omit<EventField, "value"> {
   readonly name: string;
 }
 
-/** The block `timeline_events` of a report, as `timeline_data.py` makes it. */
+/** The block `timeline_events` of a report, made by `timeline_data.py`. */
 export interface TimelineEvents {
   readonly names: readonly string[];
   readonly tracks: Readonly<Record<string, { readonly lanes: readonly PackedLane[] } | Values>>;
@@ -90,7 +90,7 @@ export class EmbeddedTimeline {
     };
   }
 
-  /** Where an event is drawn, on one of a rank's tracks of events, or on a given one. */
+  /** Where an event is drawn, on one of a rank's event tracks, or on a given track. */
   #located(rank: number, id: number, only?: string): Place | null {
     const own = this.#layout.ranks.find((one) => one.rank === rank)?.tracks ?? [];
     const tracks = own.filter((one) => (only === undefined ? isOfEvents(one.kind) : one.id === only));
@@ -242,7 +242,7 @@ function toldOf(told: Told, name: string, row: number): Value {
   return code === null || code === undefined ? null : (column.texts[code] ?? null);
 }
 
-/** The events of an operator's backward that lie in no other of it. */
+/** The events of an operator's backward that are not inside another one of it. */
 function outermost(told: Told, id: number): number[] {
   const [ids, forward, parent] = ["id", "forward_id", "parent_id"].map((one) =>
     numbers(told, `host_event.${one}`),
@@ -260,7 +260,7 @@ function ofStep(name: string): Described {
   return { name, title: name.replace(/_ns$/, "").replaceAll("_", " "), unit, meaning: "" };
 }
 
-/** A search for a name in quotes, as long as the names here are: see `shortened` in timeline/tiles.py. */
+/** A search for a quoted name, shortened like the names here: see `shortened` in timeline/tiles.py. */
 function cut(pattern: string): string {
   const name = [...pattern.slice(1, -1)];
   return /^".*"$/s.test(pattern) && name.length > LONGEST_NAME

@@ -22,7 +22,7 @@ interface LeftOut {
   readonly question: string;
   readonly parameters: Parameters;
   readonly why: string;
-  /** What would give an answer; empty where asking the recording does. */
+  /** What would give an answer; empty if asking the recording would. */
   readonly hint: string;
 }
 
@@ -34,7 +34,7 @@ export interface Block {
   /** By `replyKey`: base64 of deflated JSON. */
   readonly replies: Readonly<Record<string, string>>;
   readonly left_out: readonly LeftOut[];
-  /** By recording; the events are base64 of deflated JSON, read when the timeline is looked at. */
+  /** By recording; the events are base64 of deflated JSON, unpacked when the timeline is shown. */
   readonly timelines: Readonly<Record<string, Layout>>;
   readonly timeline_events: Readonly<Record<string, string>>;
 }
@@ -130,7 +130,7 @@ export class EmbeddedSource implements Source {
   }
 }
 
-/** Of the rows that a report holds those that a value picks; where it does not hold all, it says so. */
+/** The rows of a report that a value selects; if the report lacks some, the answer says so. */
 function picked(
   reply: Reply,
   { picks }: DeclaredParameter,
@@ -156,7 +156,7 @@ function picked(
   };
 }
 
-/** What a command names, by how many recordings its question is asked of. */
+/** The recordings in a command, by how many its question takes. */
 const SOURCES = { one: "SRC", two: "BEFORE AFTER", several: "SRC..." } as const;
 
 async function inflate(packed: string): Promise<string> {

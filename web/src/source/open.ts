@@ -1,4 +1,4 @@
-/** Which source this page has: a data block in it means report, none means server. */
+/** Chooses the page's source: a report if there is a data block, else a server. */
 import { EmbeddedSource } from "./embedded";
 import { ServerSource } from "./server";
 import type { Source } from "./source";

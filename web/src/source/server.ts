@@ -1,4 +1,4 @@
-/** Answers from the server that the page came from. */
+/** Answers from the page's server. */
 import { answerRoute, DECLARATIONS, RECORDINGS, SCHEMA, SQL, STATE, timelineRoute } from "./routes";
 import {
   type Declaration,
@@ -16,7 +16,7 @@ import type { TimelineAnswers } from "./timeline";
 
 type Asked = Omit<RequestInit, "signal"> & { readonly signal?: AbortSignal | undefined };
 
-/** What the server sends where it cannot answer. */
+/** The server's error response. */
 interface ServerError {
   readonly message: string;
   readonly hint: string;
@@ -73,7 +73,7 @@ async function get<T>(route: string, more: Asked = {}): Promise<T> {
   try {
     const response = await fetch(route, { ...more, signal: more.signal ?? null, headers });
     if (response.ok) return (await response.json()) as T;
-    // Of a proxy that does not reach the server it is no JSON.
+    // The response of a proxy that does not reach the server is not JSON.
     const error = (await response.json().catch(() => null)) as ServerError | null;
     if (error !== null) throw new NoAnswer(error.message, error.hint, isPassing(response.status, error.slug));
   } catch (reason) {

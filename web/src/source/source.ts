@@ -1,6 +1,6 @@
 /**
- * The one door through which views get data. A report answers from a block in the file, a server over
- * HTTP; no view knows which.
+ * The only interface through which views get data. A report answers from a block in the file, a server over
+ * HTTP; views do not know which.
  */
 import type { Rows } from "../questions.generated";
 import type { TimelineAnswers } from "./timeline";
@@ -25,7 +25,7 @@ export interface Check {
   readonly explanation: string;
 }
 
-/** What `stepscope QUESTION --json` prints. */
+/** The output of `stepscope QUESTION --json`. */
 export interface Answer<R extends Row = Row> {
   readonly schema_version: number;
   readonly question: string;
@@ -37,14 +37,14 @@ export interface Answer<R extends Row = Row> {
   readonly note?: string;
 }
 
-/** An answer and what the page needs beside it. */
+/** An answer with what the page needs besides. */
 export interface Reply<R extends Row = Row> {
   readonly answer: Answer<R>;
-  /** What the rows come to, in sentences. */
+  /** The answer's sentences. */
   readonly said: readonly string[];
-  /** How many rows there are in all, where `answer` has the first of them. */
+  /** The number of all rows, if `answer` has only the first ones. */
   readonly rows_total: number;
-  /** By column of kernels: full names and short ones. */
+  /** For columns of kernels: full names, each with its short one. */
   readonly labels: Readonly<Record<string, readonly (readonly [string, string])[]>>;
 }
 
@@ -62,11 +62,11 @@ export interface DeclaredParameter {
   readonly meaning: string;
   readonly default: Value;
   readonly choices: readonly string[];
-  /** Whether its choices are different answers, each of which a report holds. */
+  /** Whether its choices are different answers, all held by a report. */
   readonly form: boolean;
   /**
-   * Of a value that picks some of the rows as they are: the column that has it, or, of a moment, those that say from when
-   * and until when a row lasts.
+   * For a value that selects rows: the column that has it, or, for a moment, the columns with a row's start
+   * and end.
    */
   readonly picks: readonly [string] | readonly [string, string] | null;
 }
@@ -82,25 +82,25 @@ export interface Declaration {
   readonly columns: readonly DeclaredColumn[];
   readonly explanation: string;
   readonly fills: string;
-  /** Filters of events that it takes, by the value of `by`; under "" where it has none. */
+  /** Filters of events that it takes, by the value of `by`; under "" without forms. */
   readonly filters: Readonly<Record<string, readonly string[]>>;
 }
 
 export interface Recording {
   readonly id: string;
   readonly name: string;
-  /** What it has rows of: tables, and of events each kind, as in `host_event python`. */
+  /** What it has rows of: tables, and each kind of event, as in `host_event python`. */
   readonly holds: readonly string[];
 }
 
-/** A question that cannot be answered, in words for people: an error of the server's or of a report's in the same form. */
+/** Why a question cannot be answered, as text: an error of the server or a report in the same form. */
 export class NoAnswer extends Error {
   readonly hint: string;
 
   constructor(
     message: string,
     hint = "",
-    /** Whether it may be otherwise in a moment: the same may be asked again. */
+    /** Whether asking again may succeed. */
     readonly passing = false,
   ) {
     super(/[.!?…]$/.test(message) ? capital(message) : `${capital(message)}.`);
@@ -108,14 +108,14 @@ export class NoAnswer extends Error {
   }
 }
 
-/** With a capital, unless it begins with a command or a name in code. A hint may end with a command, and so gets no point. */
+/** Capitalises a text unless it starts with a command or code. A hint may end with a command: no full stop is added. */
 function capital(words: string): string {
   return /^(?!stepscope |pip |make )[a-z]+[\s,;:]/.test(words)
     ? `${words.charAt(0).toUpperCase()}${words.slice(1)}`
     : words;
 }
 
-/** The row type of a question of ours; of a plug-in's question nothing is known. */
+/** The row type of a question of ours; unknown for a plug-in's question. */
 export type RowOf<Q extends string> = Q extends keyof Rows ? Rows[Q] : Row;
 
 export interface SchemaTable {
@@ -124,37 +124,37 @@ export interface SchemaTable {
   readonly columns: readonly { readonly name: string; readonly type: string; readonly meaning: string }[];
 }
 
-/** Questions that people type. */
+/** Questions as users type them. */
 export interface SqlSource {
   schema(): Promise<readonly SchemaTable[]>;
-  /** Raises NoAnswer; ends the query where the signal comes. */
+  /** Throws NoAnswer; the signal ends the query. */
   ask(recording: string, sql: string, signal: AbortSignal): Promise<Reply>;
 }
 
-/** How often the recordings were opened again because their files grew, and what went wrong with that. */
+/** How often the recordings were reopened because their files grew, and the error if that failed. */
 export interface SourceState {
   readonly version: number;
   readonly problem: string | null;
-  /** How many requests of this page got no answer: when a lost server is back, what it did not answer is asked again. */
+  /** The number of failed requests: when a lost server is back, these are repeated. */
   readonly lost: number;
 }
 
 export interface Source {
   readonly kind: "report" | "server";
-  /** Null where there are answers and no tables. */
+  /** Null if there are answers but no tables. */
   readonly sql: SqlSource | null;
-  /** Null where nothing changes. */
+  /** Null if nothing changes. */
   readonly state: (() => Promise<SourceState>) | null;
   recordings(): Promise<readonly Recording[]>;
   declarations(): Promise<readonly Declaration[]>;
-  /** Raises NoAnswer. Parameters that have their defaults may be left out; the signal ends the question. */
+  /** Throws NoAnswer. Parameters with default values may be omitted; the signal ends the question. */
   ask<Q extends string>(
     recording: string | readonly string[],
     question: Q,
     parameters?: Parameters,
     signal?: AbortSignal,
   ): Promise<Reply<RowOf<Q>>>;
-  /** What the timeline of a recording draws. Raises NoAnswer. */
+  /** The timeline of a recording. Throws NoAnswer. */
   timeline<W extends keyof TimelineAnswers>(
     recording: string,
     what: W,
@@ -163,7 +163,7 @@ export interface Source {
   ): Promise<TimelineAnswers[W]>;
 }
 
-/** An answer's name: the same text as `page_data.key` in Python makes. */
+/** An answer's key: the same text as `page_data.key` in Python. */
 export function replyKey(
   recording: string | readonly string[],
   question: string,

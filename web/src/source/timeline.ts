@@ -1,8 +1,8 @@
-/** What both sources answer about a recording's timeline. Times are ns since the start of the run. */
+/** The timeline data of both sources. Times are ns since the start of the run. */
 import type { Value } from "./source";
 
 export interface Track {
-  /** Its name in addresses. */
+  /** Its id in addresses. */
   readonly id: string;
   readonly kind:
     | "steps"
@@ -15,7 +15,7 @@ export interface Track {
     | "counter"
     | "memory";
   readonly title: string;
-  /** At least so many lanes; a tile says how many there are. */
+  /** The least number of lanes; a tile has the exact number. */
   readonly lanes: number;
   readonly events: number;
   /** Folded at first. */
@@ -28,43 +28,43 @@ export type Stretch = readonly [start: number, end: number];
 export interface Layout {
   readonly start_ns: number;
   readonly end_ns: number;
-  /** Of a tile. */
+  /** Bins of a tile. */
   readonly bins: number;
-  /** What events are, by number. */
+  /** Kinds of events, by number. */
   readonly kinds: readonly string[];
-  /** What to show first; null for all. */
+  /** The interval to show first; null for all. */
   readonly first: Stretch | null;
-  /** What the recording has in the place of events, where it has none. */
+  /** What a recording without events has instead. */
   readonly missing: string;
-  /** When the job compiled or warmed up. */
+  /** Intervals in which the job compiled or warmed up. */
   readonly warm_up: readonly Stretch[];
   readonly ranks: readonly {
     readonly rank: number;
     readonly title: string;
     readonly tracks: readonly Track[];
   }[];
-  /** Of a report: the only stretch that it holds, and what it leaves out, in words. */
+  /** In a report: the only interval that it holds, and a note on what it leaves out. */
   readonly held?: Stretch;
   readonly left_out?: string;
 }
 
-/** The blocks of a track in a tile, as columns: lane by lane, in order of time. */
+/** The blocks of a track in a tile, as columns: lane by lane, by time. */
 export interface Blocks {
   readonly rows: number;
   readonly lane: readonly number[];
   /** From the tile's start (ns). */
   readonly start: readonly number[];
   readonly end: readonly number[];
-  /** How many events it stands for, and their summed time. */
+  /** The number of events in it, and their summed time. */
   readonly count: readonly number[];
   readonly busy: readonly number[];
-  /** Of the longest of them. */
+  /** Those of the longest event. */
   readonly name: readonly number[];
   readonly kind: readonly number[];
   readonly id: readonly number[];
 }
 
-/** A counter in a tile. The row of the value before it has a count of 0. */
+/** A counter in a tile. The row of the last value before it has a count of 0. */
 export interface Curve {
   readonly rows: number;
   readonly start: readonly number[];
@@ -128,7 +128,7 @@ export interface MeasuredRow {
 
 export interface Measured {
   readonly rows: readonly MeasuredRow[];
-  /** How many names there are in all. */
+  /** The number of all names. */
   readonly names: number;
 }
 

@@ -1,6 +1,6 @@
 /**
- * The state of the page, all of it in the address behind `#`: the view, what it is about, and how its
- * tables are sorted and filtered. So a link shows what its sender saw, and "back" works.
+ * The state of the page, all in the address after `#`: the view, its subject, and how its tables are
+ * sorted and filtered. So a link shows what its sender saw, and "back" works.
  */
 export interface Address {
   readonly view: string;
@@ -19,7 +19,7 @@ export function addressText({ view, state }: Address): string {
   return `#/${encodeURIComponent(view)}${query ? `?${query}` : ""}`;
 }
 
-/** The same address with some of its state changed; null and "" take an entry away. */
+/** The same address with parts of its state changed; null and "" remove an entry. */
 export function changed(address: Address, change: Readonly<Record<string, string | null>>): Address {
   const state = new Map(address.state);
   for (const [name, value] of Object.entries(change)) {
@@ -29,7 +29,7 @@ export function changed(address: Address, change: Readonly<Record<string, string
   return { view: address.view, state };
 }
 
-/** What stays when one goes to another view: which recording it is about. */
+/** The state that is kept between views: the recording. */
 export const KEPT = ["recording", "before"] as const;
 
 export function toView(

@@ -1,13 +1,13 @@
-/** Commands that texts of ours name, as addresses of the view that shows the same. */
+/** Converts commands in our texts into links to the view with the same contents. */
 export interface CommandLink {
   readonly question: string;
   readonly state: Readonly<Record<string, string>>;
 }
 
-/** What a view can show of a command: how its answer is printed is not of it. */
+/** The parts of a command that a view can show; output options are not among them. */
 const PRINTED = new Set(["json", "csv", "markdown", "spaces", "plot", "width"]);
 
-/** `stepscope kernels SRC --by stack --rank 3`; null where a text is no such command. */
+/** `stepscope kernels SRC --by stack --rank 3`; null if a text is not such a command. */
 export function commandLink(text: string): CommandLink | null {
   const question = /^stepscope ([a-z-]+)/.exec(text)?.[1];
   if (question === undefined) return null;

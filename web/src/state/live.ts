@@ -1,15 +1,15 @@
-/** Follows recordings that grow: asks their server from time to time, while the page is looked at. */
+/** Follows growing recordings: polls their server while the page is visible. */
 import { useEffect, useReducer, useState } from "preact/hooks";
 import { NoAnswer, type Source } from "../source/source";
 
 export interface Live {
-  /** Goes up whenever there is more to see. */
+  /** Increases whenever there is something new. */
   readonly version: number;
-  /** When that was last so; null where nothing has changed since the page was opened. */
+  /** Time of the last change; null if nothing has changed since the page was opened. */
   readonly since: Date | null;
-  /** Why what is shown may be behind, in words; empty where it is not. */
+  /** Why the page may be out of date, in words; empty if it is not. */
   readonly problem: string;
-  /** Asks for everything again. */
+  /** Requests everything again. */
   readonly again: () => void;
 }
 
@@ -23,7 +23,7 @@ export function useLive(source: Source): Live {
   useEffect(() => {
     const { state } = source;
     if (state === null) return undefined;
-    let first: number | null = null; // what the page shows is of this version or a later one
+    let first: number | null = null; // the page shows this version or a later one
     let before = 0;
     const look = () => {
       if (document.visibilityState !== "visible") return;

@@ -1,4 +1,4 @@
-/** What every view can reach: the source, the recordings, the declarations and the address. */
+/** State shared by all views: the source, the recordings, the declarations and the address. */
 import { createContext } from "preact";
 import { useContext, useEffect, useLayoutEffect, useState } from "preact/hooks";
 import type { Declaration, Parameters, Recording, Reply, RowOf, Source } from "../source/source";
@@ -16,7 +16,7 @@ export interface Page {
 
 export const PageContext = createContext<Page | null>(null);
 
-/** Told +1 by what begins to wait for an answer, and -1 when that has come or nobody waits any more. */
+/** Called with +1 when something starts to wait for an answer, and with -1 when the wait ends. */
 export const WaitContext = createContext<(by: 1 | -1) => void>(() => {});
 
 export function usePage(): Page {
@@ -25,7 +25,7 @@ export function usePage(): Page {
   return page;
 }
 
-/** The recording that the views are about. */
+/** The recording that the views show. */
 export function useRecording(): Recording {
   const { address, recordings } = usePage();
   const wanted = address.state.get("recording");
@@ -38,13 +38,13 @@ export function useDeclaration(question: string): Declaration | undefined {
   return usePage().declarations.find((one) => one.name === question);
 }
 
-/** The address as it changes. */
+/** The current address, updated when it changes. */
 export function useAddress(): Address {
   const [hash, setHash] = useState(location.hash);
   useEffect(() => {
     const follow = () => setHash(location.hash);
     addEventListener("hashchange", follow);
-    follow(); // it may have changed since it was drawn
+    follow(); // it may have changed since the last draw
     return () => removeEventListener("hashchange", follow);
   }, []);
   return parseAddress(hash);
@@ -57,8 +57,8 @@ export function useLink(): (view: string, state?: Readonly<Record<string, string
 }
 
 /**
- * Changes the state of this view without an entry in the history: filters are typed letter by letter. What
- * comes late, when another view is shown, changes nothing.
+ * Changes the state of this view without an entry in the history, because filters are typed letter by
+ * letter. Late changes, after a switch to another view, are ignored.
  */
 export function useChange(): (change: Readonly<Record<string, string | null>>) => void {
   const { address } = usePage();
@@ -76,8 +76,8 @@ export type Asked<R> =
   | { readonly state: "answered"; readonly value: R };
 
 /**
- * The answer to a question about the chosen recording, or about those that are given. When recordings have
- * grown it is asked again, and the one before stays in sight until then. What nobody looks at any more is
+ * The answer to a question about the chosen recording, or about given ones. When recordings have grown it
+ * is asked again, and the previous answer stays visible until then. A question that is no longer needed is
  * ended, on the server too.
  */
 export function useAnswer<Q extends string>(
@@ -90,7 +90,7 @@ export function useAnswer<Q extends string>(
   const about = recordings ?? recording;
   const [asked, setAsked] = useState<{ key: string; value: Asked<Reply<RowOf<Q>>> } | null>(null);
   const key = JSON.stringify([about, question, parameters]);
-  // In the layout, as an effect comes after the next picture: until then nothing would be asked.
+  // In a layout effect, because a normal one runs after the next paint and would delay the request.
   useLayoutEffect(() => {
     const ends = new AbortController();
     const show = (value: Asked<Reply<RowOf<Q>>>) => {
@@ -107,7 +107,7 @@ export function useAnswer<Q extends string>(
   return waits ? { state: "waiting" } : asked.value;
 }
 
-/** Tells the page, and so screen readers, that something of it is still to come. */
+/** Tells the page, and so screen readers, that part of it is still loading. */
 export function useWait(waits: boolean): void {
   const wait = useContext(WaitContext);
   useLayoutEffect(() => {

@@ -1,4 +1,4 @@
-/** Parts of a recording that a question can be asked of: ranks, steps, and filters of events. */
+/** Parts of a recording to which a question can be limited: ranks, steps, and filters of events. */
 import type { Declaration, DeclaredParameter } from "../source/source";
 
 const MEANINGS: Readonly<Record<string, string>> = {
@@ -9,7 +9,7 @@ const MEANINGS: Readonly<Record<string, string>> = {
   window: "a stretch of time, as in 10ms:20ms",
 };
 
-/** What a question can be narrowed by in one of its forms. */
+/** The filters that one form of a question takes. */
 export function partsOf(declared: Declaration, by: string): DeclaredParameter[] {
   if (declared.recordings !== "one") return [];
   const filters = declared.filters[by] ?? declared.filters[""] ?? [];

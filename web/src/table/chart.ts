@@ -1,4 +1,4 @@
-/** Which chart an answer can be drawn as, from its declaration and nothing else. */
+/** Chooses an answer's chart from its declaration alone. */
 import type { Row } from "../source/source";
 import { type Column, isMeasured, isNumeric, mainNumber } from "./columns";
 
@@ -6,7 +6,7 @@ export type Chart =
   | {
       readonly kind: "bars";
       readonly name: Column;
-      /** Others, where the first text does not tell all rows apart. */
+      /** Further columns, if the first text does not tell all rows apart. */
       readonly beside: readonly Column[];
       readonly value: Column;
       readonly share: Column | undefined;
@@ -21,12 +21,12 @@ export type Chart =
   | { readonly kind: "none" };
 
 const MOST_LINES = 6;
-/** What rows of the same time, or name, differ in. Of time `span` is none: recordings of other times get other charts. */
+/** Tells rows of the same time or name apart. For times this excludes `span`, which gets separate charts. */
 const TOLD_APART = new Set(["rank", "device", "stream", "track", "metric"]);
 const FEWEST_POINTS = 3;
 
 /**
- * Values over time where rows are moments; else the largest rows by what the answer explains, named by its
+ * Values over time if rows are moments; else the largest rows by the answer's main column, named by its
  * first text.
  */
 export function chartOf(columns: readonly Column[], rows: readonly Row[], drawing: string): Chart {
@@ -59,11 +59,11 @@ function overTime(columns: readonly Column[], rows: readonly Row[]): Chart | nul
   const time = columns.find((one) => one.moment);
   if (time === undefined || rows.length < FEWEST_POINTS) return null;
   const named = columns.some((one) => one.type === "text" && one.shown !== false);
-  if (named) return null; // rows are events with names, which a line would join for no reason
+  if (named) return null; // rows are named events, which a line should not connect
   const measured = columns.filter(
     (one) => isNumeric(one) && !one.moment && rows.some((row) => isMeasured(row[one.name])),
   );
-  // Of windows of time the ratios can be compared whatever their length.
+  // Ratios of time windows can be compared whatever the windows' length.
   const unit = measured.some((one) => one.unit === "ratio") ? "ratio" : mainNumber(columns, rows)?.unit;
   const values = measured.filter((one) => one.unit === unit && one.unit !== "");
   const by = columns.filter((one) => TOLD_APART.has(one.name));

@@ -1,12 +1,12 @@
-/** Which columns of an answer a table shows, and what stands above them. */
+/** Chooses the columns that a table shows, and their headings. */
 import type { Answer, AnswerColumn, Declaration, DeclaredColumn, Row, Value } from "../source/source";
 
 export type Column = AnswerColumn & Partial<Omit<DeclaredColumn, keyof AnswerColumn>>;
 
 const ENDINGS: Readonly<Record<string, string>> = { ns: "_ns", bytes: "_bytes", ratio: "_ratio" };
-/** What sets columns apart that differ in their unit alone. */
+/** Tells columns apart that differ only in their unit. */
 const APART: Readonly<Record<string, string>> = { ns: " time", bytes: " bytes", ratio: " share" };
-/** Words that are not spelled as in a column's name. */
+/** Words that are spelled unlike in a column's name. */
 const SPELLED: Readonly<Record<string, string>> = {
   api: "API",
   cpi: "CPI",
@@ -16,13 +16,13 @@ const SPELLED: Readonly<Record<string, string>> = {
   sm: "SM",
 };
 
-/** The answer's columns with what their declaration says beyond the answer. */
+/** The answer's columns with further details from their declaration. */
 export function columnsOf(answer: Answer, declared: Declaration | undefined): Column[] {
   const known = new Map(declared?.columns.map((one) => [one.name, one]));
   return answer.columns.map((one) => ({ ...known.get(one.name), ...one }));
 }
 
-/** Names without their units, which each value has beside it, and without underscores. */
+/** Names without units, which each value has beside it, and without underscores. */
 export function heads(columns: readonly Column[]): string[] {
   const plain = columns.map((one) => {
     const ending = ENDINGS[one.unit] ?? "";
@@ -32,7 +32,7 @@ export function heads(columns: readonly Column[]): string[] {
   return columns.map((one, index) => {
     const head = plain[index] ?? one.name;
     const first = plain.findIndex((other, place) => other === head && columns[place]?.unit !== "ratio");
-    // Alone, step is a step's number.
+    // Alone, `step` is a step's number.
     const isShare = one.unit === "ratio" && head === "step";
     const apart = isShare || (first !== -1 && first !== index) ? (APART[one.unit] ?? "") : "";
     return `${head}${apart}`
@@ -42,7 +42,7 @@ export function heads(columns: readonly Column[]): string[] {
   });
 }
 
-/** Columns that are shown until someone chooses: those that are declared so and have a value. */
+/** Columns shown by default: those declared so that have a value. */
 export function shownAtFirst(columns: readonly Column[], rows: readonly Row[]): Set<string> {
   const shown = columns.filter((one, index) => {
     if (one.shown === false) return false;
@@ -61,7 +61,7 @@ export function isNumeric(column: AnswerColumn): boolean {
   return column.type === "int" || column.type === "float";
 }
 
-/** The column that says most: the declared sum, else the first duration, else the first number with a unit. */
+/** The main column: the declared sum, else the first duration, else the first number with a unit. */
 export function mainNumber(columns: readonly Column[], rows: readonly Row[]): Column | undefined {
   const numbers = columns.filter(
     (one) => isNumeric(one) && !one.moment && rows.some((row) => isMeasured(row[one.name])),

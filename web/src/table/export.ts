@@ -1,9 +1,9 @@
-/** Rows of a table as text for other programs. */
+/** Exports rows of a table as text. */
 import { valueText } from "../format/units";
 import type { Row } from "../source/source";
 import { type Column, isNumeric } from "./columns";
 
-/** As `--csv` prints: values as they are, nothing for what was not measured. */
+/** As `--csv` prints: values unformatted, empty if not measured. */
 export function csvText(columns: readonly Column[], rows: readonly Row[]): string {
   const lines = [columns.map((one) => one.name), ...rows.map((row) => columns.map((one) => row[one.name]))];
   return `${lines.map((line) => line.map(csvCell).join(",")).join("\n")}\n`;
@@ -14,7 +14,7 @@ function csvCell(value: Row[string]): string {
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
-/** A table of Markdown with the values as people read them. */
+/** A Markdown table with formatted values. */
 export function markdownText(
   columns: readonly Column[],
   titles: readonly string[],

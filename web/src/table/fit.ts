@@ -1,4 +1,4 @@
-/** How a table fits the width it has: less space between columns, shorter texts, the last columns left to the menu. */
+/** Fits a table to its width: less space between columns, shorter texts, the last columns only in the menu. */
 
 /** A column as it was drawn. */
 export interface Drawn {
@@ -7,20 +7,20 @@ export interface Drawn {
 }
 
 export interface Fit {
-  /** The most that a text's column takes, in pixels. */
+  /** The maximum width of a text column, in pixels. */
   readonly text: number;
-  /** So many columns are shown. */
+  /** The number of shown columns. */
   readonly kept: number;
 }
 
-/** What a column is narrower by in a table that is `tight`; answers.css has its padding. */
+/** How much narrower a column is in a `tight` table; answers.css has its padding. */
 const SPARED = 6;
-/** A shorter text tells nothing, in pixels; the sign at its end included. */
+/** Minimum width of a useful text, in pixels, including the ellipsis. */
 const SHORTEST = 200;
 /** Part of the columns that stay: a table that would lose more is scrolled instead. */
 const LEAST_KEPT = 2 / 3;
 
-/** Null where the columns have room as they are. */
+/** Null if the columns fit unchanged. */
 export function fitted(columns: readonly Drawn[], room: number, mayLeaveOut: boolean): Fit | null {
   const sum = (widths: readonly number[]) => widths.reduce((total, one) => total + one, 0);
   if (sum(columns.map((one) => one.width)) <= room) return null;
@@ -31,7 +31,7 @@ export function fitted(columns: readonly Drawn[], room: number, mayLeaveOut: boo
   while (mayLeaveOut && kept > 1 && least(tight.slice(0, kept)) > room) kept -= 1;
   if (kept < LEAST_KEPT * tight.length) kept = tight.length;
   const shown = tight.slice(0, kept);
-  // Each text gets the same, but what it does not need is for the others.
+  // Each text gets the same width, and leaves to the others what it does not need.
   let left = room - sum(shown.filter((one) => !one.isText).map((one) => one.width));
   const texts = shown.filter((one) => one.isText).map((one) => one.width);
   texts.sort((a, b) => a - b);

@@ -1,16 +1,16 @@
-/** Rows of a table put together by the values of a column, and cut into pages. */
+/** Groups rows of a table by the values of a column, and splits them into pages. */
 import type { Row } from "../source/source";
 import { type Column, isNumeric } from "./columns";
 
 export interface Group {
   readonly value: Row[string];
-  /** Where its rows stand in the answer, in the order of the table. */
+  /** Indices of its rows in the answer, in the table's order. */
   readonly places: readonly number[];
-  /** What its rows are of the total, where the answer has their shares of it. */
+  /** The share of its rows in the total, if the answer has shares. */
   readonly share: number | null;
 }
 
-/** Columns whose values say what a row is about, and of which some rows have the same. */
+/** Columns whose values say what a row is about, and repeat. */
 export function groupable(columns: readonly Column[], rows: readonly Row[]): Column[] {
   return columns.filter((column) => {
     if (isNumeric(column) && column.unit !== "") return false;
@@ -37,7 +37,7 @@ export function grouped(
   return [...groups].map(([value, own]) => ({ value, places: own, share: shareOf(rows, own, share) }));
 }
 
-/** Shares of one total add up. */
+/** The sum of shares of one total; null without any. */
 function shareOf(rows: readonly Row[], places: readonly number[], share: string | undefined): number | null {
   if (share === undefined) return null;
   const shares = places.flatMap((place) => {
@@ -47,7 +47,7 @@ function shareOf(rows: readonly Row[], places: readonly number[], share: string 
   return shares.length === 0 ? null : shares.reduce((sum, one) => sum + one, 0);
 }
 
-/** The column that says what part of the whole a row is, where rows are parts that add up. */
+/** The column with a row's share of the total, if rows are parts that add up. */
 export function shareColumn(columns: readonly Column[]): string | undefined {
   return columns.find((one) => one.unit === "ratio" && /^(device_)?share_ratio$/.test(one.name))?.name;
 }

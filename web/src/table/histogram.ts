@@ -1,9 +1,9 @@
-/** Where the bins of a histogram stand whose durations grow by factors. */
+/** Positions of a histogram's bins, whose durations grow geometrically. */
 import type { Row } from "../source/source";
 
 export interface Bin {
   readonly row: Row;
-  /** Its edges, and how tall it is, each from 0 to 1. */
+  /** Its edges and height, each from 0 to 1. */
   readonly from: number;
   readonly to: number;
   readonly tall: number;
@@ -14,14 +14,14 @@ export interface Histogram {
   /** From the first edge to the last (ns). */
   readonly first: number;
   readonly last: number;
-  /** Where a duration stands, from 0 to 1; null for one that is beyond. */
+  /** The position of a duration, from 0 to 1; null outside of the bins. */
   readonly at: (ns: number) => number | null;
 }
 
-/** Stands for 0, which is no factor below anything (ns). */
+/** Replaces 0, which a geometric scale cannot show (ns). */
 const NONE = 0.5;
 
-/** Of the rows of `durations` of one name. */
+/** Makes the histogram of one name's rows of `durations`. */
 export function histogram(rows: readonly Row[]): Histogram {
   const first = Math.min(...rows.map((row) => Number(row.from_ns)));
   const last = Math.max(...rows.map((row) => Number(row.to_ns)));
@@ -42,7 +42,7 @@ export function histogram(rows: readonly Row[]): Histogram {
   };
 }
 
-/** Durations in equal distances between both ends, to be written below them. */
+/** Durations at equal distances, for the labels below. */
 export function ticks({ first, last }: Histogram, most: number): number[] {
   const low = Math.max(first, NONE);
   return Array.from({ length: most + 1 }, (_, place) => low * (last / low) ** (place / most));

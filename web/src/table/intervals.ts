@@ -1,4 +1,4 @@
-/** Values with what is known of how far they reach, and the scale that they share. */
+/** Values with their intervals, and a common scale. */
 import type { Row } from "../source/source";
 
 export interface Interval {
@@ -6,7 +6,7 @@ export interface Interval {
   readonly value: number;
   readonly low: number | null;
   readonly high: number | null;
-  /** What else is to be said of it, as in `13 measurements`. */
+  /** A further note, as in `13 measurements`. */
   readonly beside: string;
 }
 
@@ -35,8 +35,8 @@ export function intervals(
 }
 
 /**
- * From 0 to what reaches farthest. What is a difference reaches below 0, too; a time does not, even where the interval of
- * a few measurements does.
+ * The scale from 0 to the farthest end. Differences may be below 0; times are not, even if the interval of
+ * a few measurements is.
  */
 export function reach(all: readonly Interval[], signed: boolean): { low: number; high: number } {
   const values = all.flatMap((one) => [one.value, one.low ?? one.value, one.high ?? one.value]);

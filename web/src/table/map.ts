@@ -1,4 +1,4 @@
-/** A map over ranks and steps: its lines and columns in order, and the reach of its scale. */
+/** A map over ranks and steps: its lines and columns in order, and the range of its scale. */
 import type { Row } from "../source/source";
 
 export interface RankMap {
@@ -11,7 +11,7 @@ export interface RankMap {
   readonly median: number;
 }
 
-/** As in the terminal: over less than this part of the median, noise would look like a pattern. */
+/** As in the terminal: with a range below this part of the median, noise would look like a pattern. */
 const LEAST_REACH = 0.1;
 
 export function mapOf(rows: readonly Row[]): RankMap {

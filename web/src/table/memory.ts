@@ -1,4 +1,4 @@
-/** Memory over time as one curve a device. */
+/** Memory over time as one curve per device. */
 import type { Row } from "../source/source";
 
 export const CATEGORIES = [

@@ -1,4 +1,4 @@
-/** Sorting and filtering the rows of a table. */
+/** Sorts and filters the rows of a table. */
 import type { Row, Value } from "../source/source";
 import { type Column, isMeasured, isNumeric } from "./columns";
 
@@ -25,7 +25,7 @@ export function nextSort(sort: Sort | null, column: Column): Sort | null {
   return sort.descending === first ? { column: column.name, descending: !first } : null;
 }
 
-/** The places of the rows in order. What was not measured comes last; rows that are equal keep their order. */
+/** The indices of the rows in order. Unmeasured values come last; equal rows keep their order. */
 export function sorted(rows: readonly Row[], places: readonly number[], sort: Sort | null): number[] {
   const order = [...places];
   if (sort === null) return order;
@@ -44,8 +44,8 @@ function compared(left: Value, right: Value): number {
 }
 
 /**
- * A filter that someone typed: words, `*glob*` or `/regex/`, in any case, or `"all of it"` as it is. Null where it is
- * no expression.
+ * Parses a typed filter: words, `*glob*` or `/regex/`, ignoring case, or `"an exact text"`. Null if the
+ * expression is invalid.
  */
 export function matcher(text: string): ((value: string) => boolean) | null {
   const typed = text.trim();
@@ -73,7 +73,7 @@ export function matcher(text: string): ((value: string) => boolean) | null {
   return (value) => value.toLowerCase().includes(lower);
 }
 
-/** The places of the rows of which a text matches. */
+/** The indices of the rows with a matching text. */
 export function filtered(
   rows: readonly Row[],
   columns: readonly Column[],

@@ -1,12 +1,12 @@
-/** Rows of many steps as few: of each so many in a row the slowest, so that none that stands out is lost. */
+/** Reduces many steps to few: keeps the slowest of adjacent rows, so that outliers stay. */
 
 export interface Timed {
   readonly total_ns?: number | null;
-  /** Why no mean counts it; empty where one does. */
+  /** Why means leave it out; empty if they do not. */
   readonly left_out?: string | null;
 }
 
-/** What one column stands for: the slowest of its rows, and the first and the last of them. */
+/** The contents of one column: the slowest of its rows, and the first and last. */
 export interface Slowest<R> {
   readonly row: R;
   readonly first: R;
@@ -14,7 +14,7 @@ export interface Slowest<R> {
   readonly count: number;
 }
 
-/** The rows in at most `most` runs of equal length; of a run's rows that count, if any do, the slowest. */
+/** Splits rows into at most `most` runs of equal length, and finds each run's slowest counted row, else its slowest. */
 export function slowest<R extends Timed>(rows: readonly R[], most: number): Slowest<R>[] {
   const length = Math.max(1, Math.ceil(rows.length / most));
   const runs: Slowest<R>[] = [];

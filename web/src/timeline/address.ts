@@ -1,18 +1,18 @@
-/** What of the timeline stands in the address, so that a link shows what its sender saw. */
+/** The part of the timeline's state that is in the address, so that a link shows what its sender saw. */
 import type { Row } from "../source/source";
 import type { Stretch } from "../source/timeline";
 import type { Column } from "../table/columns";
 
 export interface Kept {
   readonly range: Stretch | null;
-  /** The chosen event: its track and number. */
+  /** The selected event: its track and number. */
   readonly at: { readonly track: string; readonly id: number } | null;
   readonly pins: readonly string[];
   readonly turned: readonly string[];
   readonly find: string;
   readonly measured: { readonly range: Stretch; readonly tracks: readonly string[] } | null;
   readonly hidesWarmUp: boolean;
-  /** The rank that a link from another view is about: it is opened. */
+  /** The rank to open, from a link in another view. */
   readonly rank: number | null;
 }
 
@@ -62,7 +62,7 @@ function listed(text: string | undefined): string[] {
   return (text ?? "").split(",").filter((one) => one !== "");
 }
 
-/** What another view knows of a place on the timeline; `name` is searched for, all of it, where no time is known. */
+/** A place on the timeline as another view knows it; without a time, the exact `name` is searched. */
 export interface Spot {
   readonly from?: number | null | undefined;
   readonly to?: number | null | undefined;
@@ -70,16 +70,16 @@ export interface Spot {
   readonly rank?: number | null | undefined;
 }
 
-/** What finds a name and none that only contains it; of one that is cut, all that start like it. */
+/** A search for an exact name; for a shortened one, for all names that start like it. */
 export function searchFor(name: string): string {
   return name.endsWith("…") ? `${name.slice(0, -1)}*` : `"${name}"`;
 }
 
-/** The state of the address that shows a place on the timeline: the one form for links from all views. */
+/** The state of the address that shows a place on the timeline, for links from all views. */
 export function spotState({ from, to, name, rank }: Spot): Readonly<Record<string, string>> {
   const state: Record<string, string> = {};
   if (typeof from === "number" && typeof to === "number" && to > from) {
-    // A little beside it, so that its edges can be seen.
+    // With some room beside it, so that its edges are visible.
     const room = Math.round((to - from) / 20);
     state.from = String(from - room);
     state.to = String(to + room);
@@ -89,12 +89,12 @@ export function spotState({ from, to, name, rank }: Spot): Readonly<Record<strin
   return state;
 }
 
-/** How long what a row is about lasts, where it says when it starts. */
+/** How long a row's subject lasts, if the row has a start. */
 const LENGTHS = ["dur_ns", "window_ns", "total_ns"] as const;
-/** Questions whose rows are about events of a name, beside those with a column of kernels. */
+/** Questions whose rows are about named events, besides those with a column of kernels. */
 const OF_NAMES = new Set(["operators", "annotations", "api-summary", "gpu-summary", "gpu-trace"]);
 
-/** Where on the timeline a row of an answer is; undefined where it is nowhere. */
+/** The place on the timeline of a row of an answer; undefined without one. */
 export function spotOf(question: string, columns: readonly Column[], row: Row): Spot | undefined {
   const of = typeof row.rank === "number" ? { rank: row.rank } : {};
   const from = row.start_ns;

@@ -1,6 +1,7 @@
-/** The canvas of the timeline with its titles, its search and what it tells of what is chosen. */
+/** The canvas of the timeline with its titles, its search, and the details of a selection. */
 import { useEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
 import { useDark } from "../parts/plot";
+import { useWidth } from "../parts/width";
 import { Words } from "../parts/words";
 import type { Parameters } from "../source/source";
 import type {
@@ -40,11 +41,12 @@ import { Tools } from "./tools";
 interface Props {
   readonly layout: Layout;
   readonly recording: string;
-  /** Told what it has written into the address. */
+  /** Called with what it has written into the address. */
   readonly onWrite: (state: string) => void;
 }
 
-const TITLES = 210;
+/** What the titles take in pixels, where that is so much of the width. */
+const TITLES = { least: 210, most: 260, share: 0.19, narrow: 0.36 };
 const SCROLLBAR = 14;
 
 export function Board({ layout, recording, onWrite }: Props) {
@@ -56,7 +58,11 @@ export function Board({ layout, recording, onWrite }: Props) {
   const bar = useRef<HTMLDivElement>(null);
   const searchBox = useRef<HTMLInputElement>(null);
   const keysMenu = useRef<HTMLDetailsElement>(null);
-  const [width, setWidth] = useState(0);
+  const [area, wide] = useWidth();
+  const titles = Math.round(
+    Math.min(wide * TITLES.narrow, TITLES.most, Math.max(TITLES.least, wide * TITLES.share)),
+  );
+  const width = Math.max(0, wide - titles - SCROLLBAR);
   const most = useHeight();
   useFocus(canvas);
   const [hidesWarmUp, setHidesWarmUp] = useState(kept.hidesWarmUp);
@@ -83,7 +89,7 @@ export function Board({ layout, recording, onWrite }: Props) {
   const height = Math.min(most, Math.max(300, AXIS + rows.pinnedHeight + rows.height + 16));
   const troubled = (reason: unknown) => setTrouble(reason instanceof Error ? reason.message : String(reason));
   const groups = useMemo(() => groupsOf(layout), [layout]);
-  // What is asked for a picture that nobody looks at any more is ended.
+  // Ends requests for a picture that is no longer shown.
   const left = useMemo(() => new AbortController(), [source, recording]);
   const search = useRef(left);
   useEffect(
@@ -137,13 +143,6 @@ export function Board({ layout, recording, onWrite }: Props) {
     measured: drawnOut ?? measured?.range ?? null, found: found === null ? "" : find,
   }; // biome-ignore format: one line for what is where
 
-  useEffect(() => {
-    const place = canvas.current?.parentElement;
-    if (!place) return undefined;
-    const follow = new ResizeObserver(() => setWidth(Math.max(0, place.clientWidth - TITLES - SCROLLBAR)));
-    follow.observe(place);
-    return () => follow.disconnect();
-  }, []);
   const colours = useMemo(palette, [dark]);
   const level = levelOf(range, width);
   const indices = tilesOf(range, level, layout);
@@ -161,7 +160,7 @@ export function Board({ layout, recording, onWrite }: Props) {
     if (bar.current !== null && Math.abs(bar.current.scrollTop - top) > 1) bar.current.scrollTop = top;
   }, [top]);
 
-  // The address follows a moment after the last change.
+  // The address follows shortly after the last change.
   useEffect(() => {
     if (!touched.current) return undefined;
     const later = setTimeout(() => {
@@ -230,7 +229,7 @@ export function Board({ layout, recording, onWrite }: Props) {
     const [start, end] = measured.range.map(Math.round) as [number, number];
     return asked("range", { start, end, tracks: measured.tracks.join(",") }, setSums);
   }, [measured]);
-  // What the address names is shown once.
+  // A place in the address is shown once.
   useEffect(() => {
     if (kept.rank !== null)
       setScroll(rows.rows.find((one) => one.id === rankId(kept.rank as number))?.y ?? 0);
@@ -239,7 +238,7 @@ export function Board({ layout, recording, onWrite }: Props) {
         if (place === null) return;
         setChosen(markAt(place));
         reveal(place);
-        // What is searched for stays marked, and counted from here.
+        // Search results stay highlighted, and numbers continue from here.
         if (kept.find !== "") asked("find", { name: kept.find, at: place.start_ns }, setFound, left);
         if (kept.range === null) setRange(around(place.start_ns, place.end_ns, bounds));
       };
@@ -265,7 +264,7 @@ export function Board({ layout, recording, onWrite }: Props) {
     const told = (value: Found) => {
       const inQuotes = /^"(.+)"$/s.exec(name)?.[1];
       if (value.total === 0 && name === kept.find && inQuotes !== undefined) {
-        // A row may be called shorter than its events: `Memcpy HtoD` of those from pageable memory.
+        // A row's name may be shorter than its events': `Memcpy HtoD` for copies from pageable memory.
         setFind(inQuotes);
         seek(inQuotes, which);
         return;
@@ -320,7 +319,7 @@ export function Board({ layout, recording, onWrite }: Props) {
     }
     return undefined;
   };
-  /** To the next lane, or the next track, above or below. */
+  /** Moves to the next lane, or the next track, above or below. */
   const across = (by: 1 | -1) => {
     if (chosen === null) return firstSeen();
     const places = [...rows.pinned, ...rows.rows].flatMap((row) =>
@@ -336,7 +335,7 @@ export function Board({ layout, recording, onWrite }: Props) {
         .flatMap((index) => tiles.drawn(track, level, index))
         .filter((one) => !isCurve(one.data));
       if (pieces.length === 0) {
-        // Not there yet: it is asked for as soon as it can be seen.
+        // Not loaded yet: it is requested once it is visible.
         setScroll(scrollTo(rows, track, lane, top, height - AXIS));
         return undefined;
       }
@@ -474,7 +473,7 @@ export function Board({ layout, recording, onWrite }: Props) {
       setScroll(next);
     }
   };
-  // A listener of its own: Preact's would be passive, and the page would zoom, too.
+  // A native listener, because Preact's would be passive, and the page would also zoom.
   const wheel = useRef(onWheel);
   wheel.current = onWheel;
   useEffect(() => {
@@ -525,20 +524,20 @@ export function Board({ layout, recording, onWrite }: Props) {
           {trouble}
         </p>
       )}
-      <div class="timeline-area" style={{ height: `${height}px` }}>
+      <div class="timeline-area" ref={area} style={{ height: `${height}px` }}>
         <Titles
           rows={rows}
           shown={shown}
           scroll={top}
           height={height}
-          width={TITLES}
+          width={titles}
           onTurn={turn}
           onPin={pin}
           onSeen={(row) => setScroll(scrollTo(rows, row, 0, top, height - AXIS))}
         />
         <canvas
           ref={canvas}
-          style={{ left: `${TITLES}px` }}
+          style={{ left: `${titles}px` }}
           tabIndex={0}
           role="img"
           aria-label="Timeline. Arrow keys walk over the events, W and S zoom, A and D move; the menu Keys has all. What is chosen is told below."
@@ -549,7 +548,7 @@ export function Board({ layout, recording, onWrite }: Props) {
           onDblClick={() => chosen !== null && show(chosen, true)}
           onKeyDown={onKey}
         />
-        {/* A native scroll bar; the keyboard scrolls by walking over the events. */}
+        {/* A native scroll bar; with the keyboard, moving between events scrolls. */}
         <div
           ref={bar}
           class="timeline-bar"

@@ -1,7 +1,7 @@
-/** The colours of what is drawn: those of the step's parts, a little different from name to name. */
+/** Colours of the timeline: those of the step's parts, varied slightly by name. */
 import { colourOf } from "../format/parts";
 
-/** Custom properties of the style sheet, by what an event is. */
+/** Custom properties of the style sheet, by kind of event. */
 const OF_KINDS: Readonly<Record<string, string>> = {
   computation: "--kernel",
   communication: "--communication",
@@ -18,7 +18,7 @@ const OF_KINDS: Readonly<Record<string, string>> = {
   module: "--frame-part",
   other: "--other",
 };
-/** How much of the card's colour is mixed in: neighbours of different names can be told apart. */
+/** How much of the background is mixed in, so that neighbours with different names differ. */
 const TINTS = [0, 0.16, 0.3];
 
 export interface Shade {
@@ -60,7 +60,7 @@ export function colourOfKind(kind: string): string {
   return OF_KINDS[kind] ?? "--other";
 }
 
-/** The same number for the same name. */
+/** A number derived from a name. */
 export function tintOf(name: string): number {
   let sum = 0;
   for (let place = 0; place < Math.min(name.length, 64); place++)
@@ -84,7 +84,7 @@ export function mixed(one: string, other: string, share: number): [number, numbe
   ];
 }
 
-/** Of `#046070`, or of `#fff`, which a style sheet that was made small has. */
+/** Parses `#046070`, or `#fff` as in a minified style sheet. */
 function parts(colour: string): number[] {
   const long = colour.length === 4 ? colour.replace(/[0-9a-f]/gi, "$&$&") : colour;
   return [1, 3, 5].map((at) => Number.parseInt(long.slice(at, at + 2), 16) || 0);

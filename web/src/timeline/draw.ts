@@ -1,4 +1,5 @@
-/** Draws what can be seen of the timeline on its canvas. */
+/** Draws the visible part of the timeline on its canvas. */
+import { fitting } from "../format/cut";
 import { numberText, timeText } from "../format/units";
 import type { Blocks, Curve, Layout, Place, Stretch } from "../source/timeline";
 import type { Palette, Shade } from "./colours";
@@ -27,14 +28,14 @@ export interface Scene {
   readonly pointed: Mark | null;
   readonly arrows: readonly Arrow[];
   readonly measured: Stretch | null;
-  /** Stretches that are drawn faint: warm-up, and what a report leaves out. */
+  /** Intervals that are drawn faint: warm-up, and what a report leaves out. */
   readonly faint: readonly Stretch[];
   readonly found: string;
 }
 
 type Pen = CanvasRenderingContext2D;
 
-/** The rows that can be seen. */
+/** The visible rows. */
 export function visibleRows({ rows, scroll, height }: Pick<Scene, "rows" | "scroll" | "height">): Row[] {
   const room = height - AXIS - rows.pinnedHeight;
   return [...rows.pinned, ...rows.rows.filter((row) => row.y + row.height > scroll && row.y < scroll + room)];
@@ -122,7 +123,7 @@ function drawRow(pen: Pen, scene: Scene, palette: Palette, row: Row) {
   }
 }
 
-/** What is written on blocks: after all of them, because a long one is drawn tile by tile. */
+/** Labels of blocks: drawn after all blocks, because a long block is drawn tile by tile. */
 interface Text {
   readonly ink: string;
   readonly text: string;
@@ -153,7 +154,7 @@ function drawBlocks(
   const base = startOf(piece, layout.bins) - range.from;
   const tall = laneHeight(row);
   const high = tall - (row.lanes > 1 ? 1 : 3);
-  // Whole pixels: else what is drawn tile by tile shows seams.
+  // Whole pixels, to avoid seams between tiles.
   const [least, most] = [
     Math.max(0, Math.round(across(scene, part[0]))),
     Math.min(width, Math.round(across(scene, part[1]))),
@@ -188,7 +189,7 @@ function drawBlocks(
       if (dim) pen.globalAlpha *= 0.3;
       pen.fillRect(left, top, wide, high);
       pen.globalAlpha = 1;
-      // By times: by pixels, what starts with the tile may lie before it.
+      // Compared by time, because in pixels something that starts with the tile may lie before it.
       const starts = startOf(piece, layout.bins) + (blocks.start[place] ?? 0) >= part[0];
       if (isRuler && starts) {
         pen.fillStyle = palette.muted;
@@ -209,7 +210,7 @@ function drawBlocks(
   }
 }
 
-/** As the search does it where the expression is plain text. */
+/** Matches as the search does for plain text. */
 export function matches(name: string, typed: string): boolean {
   return /[*?/]/.test(typed) || name.toLowerCase().includes(typed.trim().toLowerCase());
 }
@@ -252,9 +253,14 @@ function drawCurve(pen: Pen, scene: Scene, palette: Palette, row: Row, pieces: r
     });
   }
   until(Math.min(scene.width, across(scene, scene.layout.end_ns)));
-  const text = `${numberText(high, row.track?.unit ?? "")} ${row.track?.unit === "bytes" ? "" : (row.track?.unit ?? "")}`;
+  const unit = row.track?.unit ?? "";
+  // Of units of its own a number has the unit in its text.
+  const text = [
+    numberText(high, unit),
+    ...(/^(|bytes.*|ns|ratio|count|flop.*)$/.test(unit) ? [] : [unit]),
+  ].join(" ");
   const { from } = scene.range;
-  // Beside what is drawn faint over it.
+  // Right of the faint area that would cover it.
   const [, clear] = scene.faint.find(([start, end]) => start <= from && end > from) ?? [from, from];
   const left = across(scene, clear) + 2;
   pen.fillStyle = palette.card;
@@ -286,7 +292,7 @@ function drawFaint(pen: Pen, scene: Scene, palette: Palette) {
   }
 }
 
-/** A frame around what is chosen or pointed at. */
+/** A frame around the selected or hovered event. */
 function drawMark(pen: Pen, scene: Scene, mark: Mark | null, colour: string, line: number) {
   const row = mark === null ? undefined : rowOf(scene, mark.track);
   if (mark === null || row === undefined || mark.lane >= row.lanes) return;
@@ -351,7 +357,7 @@ function drawAxis(
     pen.fillRect(x, AXIS - 6, 1, 5);
     if (x + pen.measureText(text).width + 8 < width) pen.fillText(text, x + 4, 14);
   }
-  // Where in the recording this is.
+  // The position within the recording.
   const all = Math.max(layout.end_ns - layout.start_ns, 1);
   pen.fillStyle = palette.line;
   pen.fillRect(0, 0, width, 4);
@@ -376,12 +382,4 @@ function drawMeasured(pen: Pen, scene: Scene, palette: Palette) {
   pen.fillRect(middle - wide / 2 - 5, 6, wide + 10, 16);
   pen.fillStyle = palette.card;
   pen.fillText(text, middle - wide / 2, 14.5);
-}
-
-export function fitting(pen: Pen, text: string, room: number): string {
-  const wide = pen.measureText(text).width;
-  if (wide <= room) return text;
-  let kept = Math.floor((text.length * room) / wide);
-  while (kept > 1 && pen.measureText(`${text.slice(0, kept)}…`).width > room) kept -= 1;
-  return kept > 1 ? `${text.slice(0, kept)}…` : "";
 }

@@ -1,9 +1,9 @@
-/** Which block is at a place, and which comes next. */
+/** Finds the block at a position, and its neighbours. */
 import type { Blocks, Layout, Place } from "../source/timeline";
 import type { Range } from "./scale";
 import type { Piece } from "./tiles";
 
-/** What is pointed at or chosen: an event, or a block that stands for several. */
+/** The hovered or selected event, or a block of several. */
 export interface Mark {
   readonly track: string;
   readonly lane: number;
@@ -11,7 +11,7 @@ export interface Mark {
   readonly to: number;
   readonly count: number;
   readonly busy: number;
-  /** Of the longest of them. */
+  /** Those of the longest event. */
   readonly name: string;
   readonly kind: string;
   readonly id: number;
@@ -42,7 +42,7 @@ export function startOf(piece: Piece, bins: number): number {
   return piece.index * bins * 2 ** piece.level;
 }
 
-/** The block of a lane that is at a moment, or else the nearest one within `slack` ns; -1 where none is. */
+/** The block of a lane at a moment, or else the nearest one within `slack` ns; -1 without one. */
 export function blockAt(piece: Piece, lane: number, at: number, slack: number, bins: number): number {
   const { start, end } = piece.data as Blocks;
   const wanted = at - startOf(piece, bins);
@@ -57,7 +57,7 @@ export function blockAt(piece: Piece, lane: number, at: number, slack: number, b
   }
   let best = -1;
   let least = slack;
-  // On a lane whose events overlap the one that contains the moment may start earlier.
+  // On a lane with overlapping events, the one that contains the moment may start earlier.
   for (let place = Math.max(first, low - 8); place < Math.min(last, low + 1); place++) {
     const far = Math.max((start[place] ?? 0) - wanted, wanted - (end[place] ?? 0), 0);
     if (far <= least) {
@@ -68,7 +68,7 @@ export function blockAt(piece: Piece, lane: number, at: number, slack: number, b
   return best;
 }
 
-/** The block that starts next after a moment, or last before it, in pieces that are in order; undefined where none does. */
+/** The first block that starts after a moment, or the last before it, in ordered pieces; undefined without one. */
 export function blockBeside(
   pieces: readonly Piece[],
   lane: number,
@@ -92,7 +92,7 @@ export function blockBeside(
   return found;
 }
 
-/** A drag that goes on: where it began, and what was shown then. */
+/** A drag in progress: where it started, and what was shown then. */
 export interface Drag {
   readonly x: number;
   readonly y: number;

@@ -1,4 +1,4 @@
-/** What keys do while the timeline has the focus. */
+/** Keyboard commands while the timeline has the focus. */
 export type Move =
   | "in"
   | "out"

@@ -1,10 +1,10 @@
 /**
- * Tiles of the events that a report holds: what `timeline/tiles.py` makes of a store. A list of cases holds
- * the two together.
+ * Makes tiles from a report's events, as `timeline/tiles.py` does from a store. A shared list of cases
+ * keeps both in agreement.
  */
 import type { Blocks, Curve } from "../source/timeline";
 
-/** Events in order of start. Their starts and numbers are kept as what each adds to the one before. */
+/** Events by start. Starts and numbers are stored as differences. */
 export interface PackedLane {
   readonly start: readonly number[];
   readonly length: readonly number[];
@@ -17,7 +17,7 @@ export interface Lane extends PackedLane {
   readonly end: readonly number[];
 }
 
-/** The values of a counter in order of time. */
+/** The values of a counter by time. */
 export interface Values {
   readonly start: readonly number[];
   readonly value: readonly number[];
@@ -96,7 +96,7 @@ function set(made: { name: number[]; kind: number[]; id: number[] }, at: number,
   made.id[at] = lane.id[place] ?? 0;
 }
 
-/** The first event that may reach into what starts at `from`. Lanes of a report are short: they are walked. */
+/** The first event that may reach beyond `from`. A linear search, because lanes of a report are short. */
 function firstAt(lane: Lane, from: number): number {
   const found = lane.end.findIndex((end, place) => end > from || (lane.start[place] ?? 0) >= from);
   return found < 0 ? lane.start.length : found;

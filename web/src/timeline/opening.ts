@@ -1,4 +1,4 @@
-/** What the board shows at first, what it draws faint, and the arrows of what is chosen. */
+/** What the board shows at first, what it draws faint, and the arrows of a selection. */
 import type { RefObject } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { EventDetails, Layout, Stretch } from "../source/timeline";
@@ -22,7 +22,7 @@ export function firstRange(layout: Layout, kept: Kept, bounds: Range): Range {
   return kept.range === null ? around(from, to, bounds) : within({ from, to }, bounds);
 }
 
-/** What is folded or open otherwise than at first: the rank that a link is about is open. */
+/** Tracks that are not folded or open as by default: the rank of a link is open. */
 export function firstTurned(layout: Layout, { turned, rank }: Kept): ReadonlySet<string> {
   const place = layout.ranks.findIndex((one) => one.rank === rank);
   return new Set(place > 0 ? [...turned, rankId(rank as number)] : turned);
@@ -39,7 +39,7 @@ export function faintOf(layout: Layout, hidesWarmUp: boolean): Stretch[] {
   return hidesWarmUp ? [...beyond, ...layout.warm_up] : beyond;
 }
 
-/** From what launched an event to it, and from it to what it launched; the same of forward and backward. */
+/** Arrows from an event's launch to it, and from it to what it launched; the same for forward and backward. */
 export function arrowsOf(details: EventDetails | null): Arrow[] {
   const own = details?.place;
   if (!own) return [];
@@ -62,7 +62,7 @@ export function withRows(
     : new Map([...known, ...news.map(([id, { rows }]) => [id, rows] as const)]);
 }
 
-/** As high as the window leaves room for, with some for what is told below. */
+/** As high as the window allows, with some room for the details below. */
 export function useHeight(): number {
   const [height, setHeight] = useState(0);
   useEffect(() => {
@@ -74,7 +74,7 @@ export function useHeight(): number {
   return height;
 }
 
-/** Threads of a rank are loaded by themselves, and so is what is worked out: what is there sooner does not wait. */
+/** A rank's threads are loaded separately, as are derived tracks, so that fast tracks need not wait. */
 export function groupsOf(layout: Layout): ReadonlyMap<string, string> {
   return new Map(
     layout.ranks.flatMap(({ rank, tracks }) =>
@@ -86,7 +86,7 @@ export function groupsOf(layout: Layout): ReadonlyMap<string, string> {
   );
 }
 
-/** Keys are its own from the start, unless someone is at something else, and stay so when a button is pressed with the pointer. */
+/** Takes the keyboard focus at the start, unless it is elsewhere, and keeps it when a button is clicked. */
 export function useFocus(canvas: RefObject<HTMLElement | null>) {
   useEffect(() => {
     const { activeElement, body } = document;

@@ -1,4 +1,4 @@
-/** Which tracks stand where, from the top: pinned ones first, then rank by rank. */
+/** The order of tracks from the top: pinned ones first, then rank by rank. */
 import type { Layout, Track } from "../source/timeline";
 
 export const LANE = 17;
@@ -15,7 +15,7 @@ export interface Row {
   readonly title: string;
   readonly y: number;
   readonly height: number;
-  /** How many lanes are drawn: one where it is folded. */
+  /** The number of drawn lanes: one if it is folded. */
   readonly lanes: number;
   readonly folded: boolean;
   readonly pinned: boolean;
@@ -29,10 +29,10 @@ export interface Rows {
 }
 
 export interface Shown {
-  /** Tracks and ranks that are folded or not, where it is not as at first. */
+  /** Tracks and ranks whose fold differs from the default. */
   readonly turned: ReadonlySet<string>;
   readonly pins: readonly string[];
-  /** How many lanes tracks have, as far as is known. */
+  /** The numbers of tracks' lanes known so far. */
   readonly lanes: ReadonlyMap<string, number>;
 }
 
@@ -69,7 +69,7 @@ export function rowsOf(layout: Layout, shown: Shown): Rows {
       pinned: false,
     });
     y += HEAD;
-    // Of a rank that is folded stays what shows how the ranks lie to one another.
+    // A folded rank keeps the tracks that show how the ranks relate.
     const kept = folded
       ? tracks.filter((one) => one.kind === "steps" || one.kind === "communication")
       : tracks;
@@ -107,14 +107,14 @@ function trackRow(
   return { id: track.id, track, rank, title, y, height, lanes, folded, pinned };
 }
 
-/** Whether a track has a fold to open: it has several lanes, or is a curve. */
+/** Whether a track can be unfolded: it has several lanes, or is a curve. */
 export function folds(row: Row, shown: Shown): boolean {
   if (row.track === null) return true;
   const { kind, lanes, id } = row.track;
   return kind === "counter" || kind === "memory" || (shown.lanes.get(id) ?? lanes) > 1;
 }
 
-/** The row at a height below the axis, and the lane of it. */
+/** The row and lane at a height below the axis. */
 export function rowAt(
   rows: Rows,
   y: number,
@@ -131,12 +131,12 @@ export function laneHeight(row: Row): number {
   return row.lanes > 1 ? LANE : row.height - 5;
 }
 
-/** Where the row stands below the axis as things are scrolled. */
+/** The row's position below the axis at the current scroll position. */
 export function topOf(rows: Rows, row: Row, scroll: number): number {
   return row.pinned ? row.y : row.y - scroll + rows.pinnedHeight;
 }
 
-/** How far to scroll so that a track can be seen; as it is, where it can be. */
+/** The scroll position that makes a track visible; unchanged if it is. */
 export function scrollTo(rows: Rows, id: string, lane: number, scroll: number, height: number): number {
   const row = rows.rows.find((one) => one.id === id);
   if (row === undefined) return scroll;

@@ -1,4 +1,4 @@
-/** The arithmetic of time on a line of pixels: zooming, moving, tiles, and the marks of the axis. */
+/** Arithmetic of time in pixels: zooming, moving, tiles, and the ticks of the axis. */
 
 import type { Layout } from "../source/timeline";
 
@@ -7,10 +7,10 @@ export interface Range {
   readonly to: number;
 }
 
-/** The closest zoom: so many ns are drawn at least. */
+/** The closest zoom: the least number of ns drawn. */
 export const SHORTEST = 50;
 
-/** A range of a length that can be drawn, inside of what there is, with some room beside it. */
+/** Limits a range to a drawable length inside the recording, with some margin. */
 export function within(range: Range, bounds: Range): Range {
   const all = Math.max(bounds.to - bounds.from, SHORTEST);
   const room = all * 0.02;
@@ -23,7 +23,7 @@ export function within(range: Range, bounds: Range): Range {
   return { from, to: from + length };
 }
 
-/** The range with `at` at the same place and `factor` times as long. */
+/** The range scaled by `factor`, with `at` at the same place. */
 export function zoomed(range: Range, factor: number, at: number, bounds: Range): Range {
   const length = Math.max((range.to - range.from) * factor, SHORTEST);
   const share = (at - range.from) / (range.to - range.from);
@@ -34,18 +34,18 @@ export function moved(range: Range, by: number, bounds: Range): Range {
   return within({ from: range.from + by, to: range.to + by }, bounds);
 }
 
-/** A range with a stretch in its middle that fills most of it. */
+/** A range with an interval in its middle that fills most of it. */
 export function around(from: number, to: number, bounds: Range): Range {
   const room = Math.max((to - from) * 0.1, SHORTEST / 4);
   return within({ from: from - room, to: to + room }, bounds);
 }
 
-/** The zoom of the tiles whose bins are a pixel or less. */
+/** The level of tiles whose bins are at most a pixel. */
 export function levelOf(range: Range, width: number): number {
   return Math.max(0, Math.floor(Math.log2((range.to - range.from) / Math.max(width, 1))));
 }
 
-/** Which tiles of a level a range touches, of those that have something of the recording. */
+/** The tiles of a level that a range overlaps and that contain part of the recording. */
 export function tilesOf(
   range: Range,
   level: number,
@@ -62,7 +62,7 @@ export interface Tick {
   readonly text: string;
 }
 
-/** Marks of the axis at round times, and how long the stretch between two of them is. */
+/** Ticks at round times, and their distance. */
 export function ticks(
   range: Range,
   width: number,
@@ -77,7 +77,7 @@ export function ticks(
   return { step, marks };
 }
 
-/** A moment with as many digits as tell marks apart, in the unit of the largest one: `1.234 56 s`. */
+/** A time with enough digits to tell ticks apart, in the unit of the largest: `1.234 56 s`. */
 export function momentText(at: number, step: number, most = Math.abs(at)): string {
   if (at === 0) return "0";
   const [size, unit] = most >= 1e9 ? [1e9, "s"] : most >= 1e6 ? [1e6, "ms"] : [1e3, "µs"];

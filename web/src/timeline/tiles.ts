@@ -1,4 +1,4 @@
-/** Tiles that were asked for, the latest kept, and which of them stand in for those that are not there yet. */
+/** Requests tiles, keeps the latest, and finds stand-ins for missing ones. */
 import type { Blocks, Curve, Tile } from "../source/timeline";
 
 export interface Piece {
@@ -6,17 +6,17 @@ export interface Piece {
   readonly index: number;
   readonly names: readonly string[];
   readonly data: Blocks | Curve;
-  /** Of blocks: where each lane's begin, and behind the last one the end. */
+  /** Starts of the lanes among the blocks, followed by the end of the last one. */
   readonly lanes: readonly number[];
 }
 
-/** Tracks that are asked for together: what is loaded sooner is not to wait for the rest. */
+/** Tracks that are requested together, so that fast ones need not wait for others. */
 type Together = (track: string) => string;
 type Ask = (level: number, index: number, tracks: readonly string[]) => Promise<Tile>;
 
 const MOST_BLOCKS = 1_200_000;
 const AT_ONCE = 4;
-/** So many levels away a tile may stand in for another. */
+/** The largest difference in level of a stand-in. */
 const NEAR = 7;
 
 export function isCurve(data: Blocks | Curve): data is Curve {
@@ -29,7 +29,7 @@ export class Tiles {
   readonly #arrived: (error: unknown) => void;
   readonly #kept = new Map<string, Piece>();
   readonly #asked = new Set<string>();
-  /** What failed is not asked for again until `retry`: the next zoom asks for other tiles. */
+  /** Failed tiles are not requested again until `retry`, because the next zoom requests others. */
   readonly #refused = new Set<string>();
   #blocks = 0;
   #running = 0;
@@ -44,7 +44,7 @@ export class Tiles {
     return this.#kept.get(key(track, level, index));
   }
 
-  /** Whether all of some tiles is there, or was refused. */
+  /** Whether all of some tiles are loaded, or failed. */
   has(tracks: readonly string[], level: number, indices: readonly number[]): boolean {
     return indices.every((index) =>
       tracks.every((one) => {
@@ -54,12 +54,12 @@ export class Tiles {
     );
   }
 
-  /** What failed may be asked for again. */
+  /** Allows failed tiles to be requested again. */
   retry() {
     this.#refused.clear();
   }
 
-  /** What is drawn of a track in a tile: itself, or one of another level that has its time. */
+  /** What to draw for a track in a tile: itself, or one of another level that covers its time. */
   drawn(track: string, level: number, index: number): readonly Piece[] {
     const own = this.get(track, level, index);
     if (own !== undefined) return [own];
@@ -76,7 +76,7 @@ export class Tiles {
     return [];
   }
 
-  /** Asks for what is not there, the first tiles first; what is wanted no more is not asked for. */
+  /** Requests missing tiles, the first ones first, and drops requests that are no longer wanted. */
   want(tracks: readonly string[], level: number, indices: readonly number[]) {
     for (const index of indices) {
       if (this.#running >= AT_ONCE) return;

@@ -1,4 +1,4 @@
-/** What the tracks are called, beside them, with what folds and pins them. */
+/** The titles beside the tracks, with the buttons to fold and pin them. */
 import { Cut } from "../parts/cut";
 import { AXIS } from "./draw";
 import { folds, type Row, type Rows, type Shown, topOf } from "./rows";

@@ -1,4 +1,4 @@
-/** What stands above the timeline: search, zoom, measuring, and which keys there are. */
+/** The tools above the timeline: search, zoom, measuring, and the list of keys. */
 import type { RefObject } from "preact";
 import type { Found, Layout } from "../source/timeline";
 import { KEYS, type Move } from "./keys";
@@ -12,7 +12,7 @@ interface Props {
   readonly hidesWarmUp: boolean;
   readonly hasSelection: boolean;
   readonly onFind: (text: string) => void;
-  /** To the next or the previous event of the searched name. */
+  /** Moves to the next or previous event of the searched name. */
   readonly onSeek: (by: 1 | -1) => void;
   readonly onHide: (hides: boolean) => void;
   readonly onRank: (rank: number) => void;

@@ -1,4 +1,4 @@
-/** Calls by the calls that lead to them: from the top, from each function up to its callers, or by thread. */
+/** Calls by their callers: from the top, from each function up to its callers, or by thread. */
 import { useMemo } from "preact/hooks";
 import { countText, NOT_MEASURED, ratioText } from "../format/units";
 import { Answered } from "../parts/answered";

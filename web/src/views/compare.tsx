@@ -1,4 +1,4 @@
-/** Two recordings: each part before and after, what it changes, and how sure that is. */
+/** Two recordings: each part before and after, its change, and how certain that is. */
 
 import { PARTS } from "../format/parts";
 import { NOT_MEASURED, ratioText, timeText } from "../format/units";
@@ -91,7 +91,7 @@ function Comparison({ recordings }: { readonly recordings: readonly Recording[] 
 function Changes({ rows }: { readonly rows: readonly Change[] }) {
   const [total, ...parts] = rows;
   if (total === undefined) return null;
-  // Of a tree the first levels: what lies deeper is in the table, below what it is part of.
+  // The first levels of a tree; deeper ones are in the table, below their parents.
   const drawn = parts.filter((row) => (row.depth ?? 0) <= 1).slice(0, MOST);
   const top = Math.max(...[total, ...drawn].flatMap((row) => [row.before_ns ?? 0, row.after_ns ?? 0]), 1);
   const wide = (ns: number | null | undefined) => ({
@@ -130,7 +130,7 @@ function Changes({ rows }: { readonly rows: readonly Change[] }) {
   );
 }
 
-/** How sure each change is. */
+/** The certainty of each change. */
 function ChangeIntervals({ rows }: { readonly rows: readonly Change[] }) {
   const columns = { value: "change_ns", low: "ci95_low_ns", high: "ci95_high_ns" };
   const known = rows.filter((row) => (row.depth ?? 0) <= 1 && typeof row.ci95_low_ns === "number");
@@ -194,7 +194,7 @@ function BothSteps({ before, after }: { readonly before: Recording; readonly aft
   );
 }
 
-/** Parts of a step have the names that they have everywhere. */
+/** Parts of a step have the same names everywhere. */
 function titleOf({ name }: Change): string {
   return PARTS.find((one) => one.id === name)?.title ?? name ?? "";
 }

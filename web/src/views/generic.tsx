@@ -1,4 +1,4 @@
-/** The view of any question, ours or a plug-in's: all it knows comes from the declaration. */
+/** The view of any question, ours or a plug-in's, made from the declaration alone. */
 import { useMemo } from "preact/hooks";
 import { AnswerChart } from "../parts/answer-chart";
 import { Answered } from "../parts/answered";
@@ -24,7 +24,7 @@ export function QuestionView({ question }: Props) {
   );
 }
 
-/** What is asked, its forms, and its explanation for those who open it. */
+/** The question, its forms, and its explanation, which can be opened. */
 export function QuestionHead({ question }: Props) {
   const declared = useDeclaration(question);
   if (declared === undefined) return null;
@@ -45,7 +45,7 @@ export function QuestionHead({ question }: Props) {
   );
 }
 
-/** The question's parameters as the address has them. */
+/** The question's parameters from the address. */
 export function useParameters(question: string): Parameters {
   const { address } = usePage();
   const declared = useDeclaration(question);
@@ -76,7 +76,7 @@ export function QuestionAnswer({ question }: Props) {
   );
 }
 
-/** The recordings that a question about several is asked of: all, or the first and the chosen one, else the next. */
+/** The recordings for a question about several: all, or the first and the chosen one, else the next. */
 function useAbout(question: string): readonly string[] | undefined {
   const several = useDeclaration(question)?.recordings ?? "one";
   const ids = usePage().recordings.map((one) => one.id);
@@ -85,7 +85,7 @@ function useAbout(question: string): readonly string[] | undefined {
   return several === "several" ? ids : [ids[0], own === ids[0] ? ids[1] : own].flatMap((one) => one ?? []);
 }
 
-/** The table of an answer, made anew for an answer of another form. */
+/** The table of an answer, recreated for an answer of another form. */
 export function QuestionRows({ reply }: { readonly reply: Reply }) {
   return <AnswerTable key={reply.answer.columns.map((one) => one.name).join()} reply={reply} />;
 }

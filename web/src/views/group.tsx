@@ -1,4 +1,4 @@
-/** A view of several questions that have none of their own: one at a time, with tabs. */
+/** A view of several questions without views of their own: one at a time, with tabs. */
 import type { ComponentChildren } from "preact";
 import { useLink, usePage, useRecording } from "../state/page";
 import { QuestionAnswer, QuestionHead } from "./generic";
@@ -6,7 +6,7 @@ import { questionsOf, type View } from "./list";
 
 interface Props {
   readonly view: View;
-  /** What stands above them all. */
+  /** The heading above all. */
   readonly first?: ComponentChildren;
 }
 

@@ -1,18 +1,18 @@
-/** The views, in the order of the list beside them. What has no view of its own gets the generic one. */
+/** The views in the order of the menu. Questions without a view of their own get the generic one. */
 import type { Declaration, Recording } from "../source/source";
 import type { Page } from "../state/page";
 
 export interface View {
-  /** As in the address; a question's own name where the view is that question's. */
+  /** As in the address; a question's own name if the view is that question's. */
   readonly id: string;
   readonly title: string;
-  /** What it shows, for the list of views on the overview. */
+  /** What it shows, for the overview's list of views. */
   readonly shows: string;
-  /** Questions that it shows. They stand under it, and not in the list of the others. */
+  /** Its questions, listed under it and not among the others. */
   readonly questions: readonly string[];
-  /** Where a recording holds none of these, the view is empty. */
+  /** Without any of these in a recording, the view is empty. */
   readonly from?: readonly string[];
-  /** By question what it is made from, where those that have nothing are passed over at first. */
+  /** What each question needs; questions without data are skipped at first. */
   readonly made?: Readonly<Record<string, string>>;
 }
 
@@ -135,7 +135,7 @@ const ONE_RECORDING = "There is one recording here; a comparison needs two.";
 
 const NOT_ALIKE =
   "No two recordings here were recorded alike: both with a trace, phases, or events measured inline.";
-/** What is compared stands in one of these. */
+/** The tables that can be compared. */
 const COMPARED = ["step", "phase", "inline_timing"];
 
 /** Whether two recordings have something that can be compared. */
@@ -143,7 +143,7 @@ export function areAlike(one: Recording, other: Recording): boolean {
   return COMPARED.some((table) => one.holds.includes(table) && other.holds.includes(table));
 }
 
-/** The first two recordings that can be compared; null where none can. */
+/** The first two recordings that can be compared; null without any. */
 export function alike(recordings: readonly Recording[]): readonly [Recording, Recording] | null {
   for (const [place, one] of recordings.entries()) {
     const other = recordings.slice(place + 1).find((later) => areAlike(one, later));
@@ -152,7 +152,7 @@ export function alike(recordings: readonly Recording[]): readonly [Recording, Re
   return null;
 }
 
-/** Why a view has nothing to show of a recording; null where it has. */
+/** Why a view has nothing to show for a recording; null if it has. */
 export function emptyOf(
   view: View,
   { source, recordings, declarations }: Page,
@@ -179,7 +179,7 @@ const DEVICE = ["device_event"];
 const CALLS = ["host_event runtime", ...DEVICE];
 const EVENTS = ["host_event", ...DEVICE];
 
-/** What questions that stand under no view are made from; of the others nothing is known. */
+/** What questions outside of all views need; unknown for the others. */
 const MADE_FROM: Readonly<Record<string, readonly string[]>> = {
   ...from(DEVICE, "classes copies device-time efficiency gpu-summary gpu-trace idle kernel-types launches"),
   ...from(DEVICE, "priorities prof queue short-kernels tensor-cores utilization"),
@@ -197,7 +197,7 @@ function from(tables: readonly string[], questions: string): Record<string, read
   return Object.fromEntries(questions.split(" ").map((name) => [name, tables]));
 }
 
-/** Why a question that stands under no view has nothing to say of a recording; null where it may have. */
+/** Why a question outside of all views has no answer for a recording; null if it may have one. */
 export function emptyQuestion(
   { name, recordings: asks, fills }: Declaration,
   recordings: readonly unknown[],
@@ -207,7 +207,7 @@ export function emptyQuestion(
   return lacking(MADE_FROM[name], holds, fills);
 }
 
-/** The questions that stand under no view. */
+/** The questions outside of all views. */
 export function otherQuestions(declarations: readonly Declaration[]): Declaration[] {
   const shown = new Set(VIEWS.flatMap((one) => one.questions));
   return declarations.filter((one) => !shown.has(one.name));

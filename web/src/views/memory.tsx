@@ -1,4 +1,4 @@
-/** Memory over time, stacked by what it is for; a chosen moment says what is alive, a range what happens in it. */
+/** Memory over time, stacked by purpose; selecting a moment lists what is alive, a range what happens in it. */
 import { useCallback, useMemo } from "preact/hooks";
 import type uPlot from "uplot";
 import { colourOf } from "../format/parts";
@@ -27,7 +27,7 @@ export function MemoryView() {
   return view === undefined ? null : <GroupView view={view} first={<Curves />} />;
 }
 
-/** Memory over time; nothing where none was recorded. */
+/** Memory over time; nothing if none was recorded. */
 export function Curves() {
   const { address, source } = usePage();
   const change = useChange();
@@ -59,7 +59,7 @@ export function Curves() {
         const typed = Number(address.state.get("at_ns"));
         const isChosen = address.state.has("at_ns") && Number.isFinite(typed);
         const moment = isChosen ? typed : own?.at_ns;
-        // What is alive then, or in a stretch, are allocations: they are the rows that a choice shows.
+        // Both a moment and a range select allocations, which are the rows shown.
         const choose = (state: Readonly<Record<string, string | null>>) =>
           change({ question: "allocations", page: null, ...state });
         return (
@@ -128,7 +128,7 @@ function CurvePlot({ curve, moment, onMoment, onStretch, onReset }: CurveProps) 
   );
   const isReserved = curve.reserved.some((value) => value !== null);
   const data = useMemo(() => {
-    // Each part stands on those before it; the highest is drawn first, so that the lower ones cover it.
+    // Parts are stacked; the highest is drawn first, so that the lower ones cover it.
     const below = curve.times.map(() => 0);
     const sums = used.map((one) =>
       curve.parts[one].map((value, place) => {

@@ -1,4 +1,4 @@
-/** Counters: how close each kernel comes to the device's peak in computing and in memory, beside a baseline. */
+/** Counters: how close each kernel comes to the device's peak in computing and memory, beside a baseline. */
 import { ratioText, timeText } from "../format/units";
 import { Answered } from "../parts/answered";
 import { Cut } from "../parts/cut";
@@ -14,7 +14,7 @@ const SIDES: readonly (readonly [string, string, (row: Metric) => number | null 
   ["compute", "compute", (row) => row.compute_ratio],
   ["memory", "memory", (row) => row.memory_ratio],
 ];
-/** Where Nsight Compute's rule changes its verdict. */
+/** The threshold at which Nsight Compute's rule changes its verdict. */
 const MARKS = [0.6, 0.8];
 
 export function MetricsView() {
@@ -61,7 +61,7 @@ export function MetricsView() {
   );
 }
 
-/** The measured kernels under the device's roofs, where operations and bytes are known. */
+/** The measured kernels under the device's roofs, if operations and bytes are known. */
 function KernelRoofline() {
   const asked = useAnswer("roofline", { by: "kernel" });
   if (asked.state !== "answered" || !hasPoints(asked.value)) return null;
@@ -90,7 +90,7 @@ interface Props {
   readonly baseline: { readonly name: string; readonly rows: ReadonlyMap<string, Metric> } | null;
 }
 
-/** The bars of an answer to `metrics`; nothing where none was measured. */
+/** The bars of an answer to `metrics`; nothing if none was measured. */
 export function SpeedOfLight({ reply, baseline }: Props) {
   const measured = reply.answer.rows.filter((row) => SIDES.some(([, , of]) => typeof of(row) === "number"));
   if (measured.length === 0) return null;

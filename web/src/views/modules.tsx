@@ -19,7 +19,7 @@ export function ModulesView() {
   );
 }
 
-/** Device times where there are any, else the host's. */
+/** Device times if there are any, else the host's. */
 interface Side {
   readonly name: "device" | "host";
   readonly total: (row: Module) => number | null;
@@ -100,7 +100,7 @@ function Modules({ reply }: { readonly reply: Reply<Module> }) {
   );
 }
 
-/** Above the times of a direction, with its colour in the bars beside them. */
+/** The heading above a direction's times, with its colour in the bars beside them. */
 function headOf(direction: "forward" | "backward") {
   return (
     <span class="held">

@@ -1,5 +1,6 @@
-/** The first page: verdict, why, what next, and the figures that it rests on, without scrolling. */
+/** The first page: the verdict, why, what next, and the underlying figures, without scrolling. */
 
+import { plain } from "../format/cut";
 import { PARTS, PHASES } from "../format/parts";
 import { countText, ratioText, timeText } from "../format/units";
 import { AnswerChart } from "../parts/answer-chart";
@@ -34,6 +35,8 @@ function Overview({ reply }: { readonly reply: Reply<SummaryRow> }) {
   const listed = tops.filter((one) => one.rows.length > 0);
   const isTimed = listed.length > 0 || ["breakdown", "phases", "device"].some((one) => sections.has(one));
   const absent = tops.filter((one) => one.rows.length === 0);
+  const device = sections.get("device") ?? [];
+  const findings = <FindingsCard rows={sections.get("findings") ?? []} inSteps={inSteps} />;
   return (
     <div class="overview">
       <h1 class="hidden">Overview</h1>
@@ -44,10 +47,11 @@ function Overview({ reply }: { readonly reply: Reply<SummaryRow> }) {
           <div>
             <StepCard sections={sections} />
             {!sections.has("breakdown") && sections.has("phases") && <PhasesOverTime />}
-            <FindingsCard rows={sections.get("findings") ?? []} inSteps={inSteps} />
+            {device.length > 0 && findings}
           </div>
           <div>
-            <DeviceCard rows={sections.get("device") ?? []} inSteps={inSteps} />
+            <DeviceCard rows={device} inSteps={inSteps} />
+            {device.length === 0 && findings}
             <ChecksCard reply={reply} />
           </div>
         </div>
@@ -135,9 +139,10 @@ function Verdict({ sections }: { readonly sections: Sections }) {
   );
 }
 
-/** What was recorded, in short. */
+/** A short description of the recording. */
 function Chips({ rows }: { readonly rows: readonly SummaryRow[] }) {
   const link = useLink();
+  const steps = useSteps();
   const chips = rows.flatMap((row): { name: string; text: string; href?: string }[] => {
     const count = row.count === null || row.count === undefined ? "" : countText(row.count);
     switch (row.item) {
@@ -151,18 +156,18 @@ function Chips({ rows }: { readonly rows: readonly SummaryRow[] }) {
         return [{ name: row.count === 1 ? "rank" : "ranks", text: row.text ?? count }];
       case "recordings":
         return [{ name: "recordings", text: count }];
-      case "clocks": // of how far to trust the recording
+      case "clocks": // part of how far to trust the recording
         return [];
       case "steps":
-        return row.count === 0
-          ? []
-          : [{ name: "steps", text: `${count} (${row.text})`, href: link("steps") }];
+        return row.count === 0 ? [] : [{ name: "steps", text: `${count} (${row.text})`, href: steps }];
       case "left out":
         return [{ name: "means", text: (row.text ?? "").replace(/^Means /, "").replace(/\.$/, "") }];
       case "duration":
         return row.time_ns ? [{ name: "recorded", text: timeText(row.time_ns) }] : [];
       default:
-        return [{ name: `${count} ×`, text: `${row.item}${(row.text ?? "").replace(/^device/, "")}` }];
+        return [
+          { name: `${count} ×`, text: `${plain(row.item ?? "")}${(row.text ?? "").replace(/^device/, "")}` },
+        ];
     }
   });
   return (
@@ -177,8 +182,17 @@ function Chips({ rows }: { readonly rows: readonly SummaryRow[] }) {
   );
 }
 
-function StepCard({ sections }: { readonly sections: Sections }) {
+/** Where the steps are: those of a trace, else the phases that the job timed. */
+function useSteps(): string {
   const link = useLink();
+  const { holds } = useRecording();
+  return holds.includes("step") || !holds.includes("phase")
+    ? link("steps")
+    : link("measured", { question: "phases" });
+}
+
+function StepCard({ sections }: { readonly sections: Sections }) {
+  const steps = useSteps();
   const rows = sections.get("breakdown") ?? [];
   const times = sections.get("step time") ?? [];
   const phases = sections.get("phases") ?? [];
@@ -204,7 +218,7 @@ function StepCard({ sections }: { readonly sections: Sections }) {
   return (
     <section class="card">
       <h2>
-        <a href={link("steps")}>
+        <a href={steps}>
           {times.length === 0 ? "Complete recording" : isOne ? "Step" : "Mean step"}
           {isTraced ? ", traced" : ""}
         </a>{" "}
@@ -224,7 +238,7 @@ function StepCard({ sections }: { readonly sections: Sections }) {
   );
 }
 
-/** Where no trace says what a step did: its phases, as the job timed them. */
+/** The phases as the job timed them, if no trace says what a step did. */
 function PhaseBar({ rows }: { readonly rows: readonly SummaryRow[] }) {
   const link = useLink();
   const time = (item: string) => rows.find((row) => row.item === item)?.time_ns ?? null;
@@ -247,7 +261,7 @@ function PhasesOverTime() {
   ) : null;
 }
 
-/** What the job measured of itself, where there is no trace. */
+/** What the job measured of itself, without a trace. */
 function Measured({ throughput }: { readonly throughput: string }) {
   const link = useLink();
   const inline = useAnswer("inline");
@@ -289,7 +303,7 @@ function Measured({ throughput }: { readonly throughput: string }) {
   );
 }
 
-/** Of a recording without operators, device work and steps: what it has instead. */
+/** What a recording without operators, device work and steps has instead. */
 function Untimed({ times }: { readonly times: readonly SummaryRow[] }) {
   const hotspots = useAnswer("hotspots");
   const onednn = useAnswer("onednn");
@@ -307,7 +321,7 @@ function Untimed({ times }: { readonly times: readonly SummaryRow[] }) {
 
 const MOST_EVENTS = 10;
 
-/** What the device's time is shared out to, in the order of the rules that decide. */
+/** The parts of the device's time, in the order of the rules that decide. */
 const DEVICE_PARTS = [
   { id: "computation", title: "Computation", colour: "--kernel", meaning: "a kernel computes" },
   {
@@ -382,7 +396,7 @@ function FindingsCard({
         <span class="plain">what {inSteps ? "a step" : "the recording"} could save at most</span>
       </h2>
       {rows.length === 0 ? (
-        <p class="muted">No further finding.</p>
+        <p class="muted">No further one with a saving.</p>
       ) : (
         <ol class="findings-short">
           {rows.map((row) => (
@@ -437,7 +451,7 @@ interface TopProps {
   readonly rows: readonly SummaryRow[];
 }
 
-/** Of kernels with their short names, which the question about them has. */
+/** Kernels with their short names, from the question about them. */
 function KernelsCard(props: TopProps) {
   const own = useAnswer("kernels");
   return <TopCard {...props} labels={new Map(own.state === "answered" ? own.value.labels.name : [])} />;
@@ -470,7 +484,7 @@ function TopCard({
   );
 }
 
-/** Of what nothing was recorded: why, in a line. */
+/** One line on why something was not recorded. */
 function Absent({ view, title }: TopProps) {
   const page = usePage();
   const link = useLink();

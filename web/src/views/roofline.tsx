@@ -1,4 +1,4 @@
-/** The roofline: operations a second over operations a byte, under what the device can do. */
+/** The roofline: operations per second over operations per byte, under the device's limits. */
 import { useMemo } from "preact/hooks";
 import { numberText, ratioText, timeText } from "../format/units";
 import { Answered } from "../parts/answered";
@@ -17,7 +17,7 @@ const LEFT = 90;
 const BOTTOM = 44;
 /** Room for a roof's name above the highest one. */
 const TOP = 26;
-/** Room for the name of a roof, which stands before its ridge: beyond it there are points. */
+/** Room for the name of a roof, left of its ridge, because there are points right of it. */
 const ROOF_NAME = 250;
 const MOST_POINTS = 300;
 const BOUNDS = ["all", "compute", "memory"] as const;
@@ -43,7 +43,7 @@ interface Point {
   readonly row: RoofRow;
   readonly intensity: number;
   readonly rate: number;
-  /** The memory whose bytes counters counted; empty for a point of the formulas. */
+  /** The memory whose bytes were counted; empty for a point from the formulas. */
   readonly memory: string;
 }
 
@@ -178,10 +178,10 @@ const MEMORIES = [
   ["counted_l2_bytes", "L2"],
   ["counted_l1_bytes", "L1"],
 ] as const;
-/** Part of a row's time that has to be measured, so that its formula's operations go with counted bytes. */
+/** Part of a row's time that must be measured for its formula's operations to be compared with counted bytes. */
 const ALL = 0.99;
 
-/** A row's operations over the bytes that counters counted of each memory. */
+/** A row's operations over the counted bytes of each memory. */
 function counted(row: RoofRow): Point[] {
   const part = row.measured_ratio ?? 0;
   const flops = row.counted_flops || (part >= ALL ? row.flops : null);
@@ -193,7 +193,7 @@ function counted(row: RoofRow): Point[] {
   });
 }
 
-/** Roofs that bind a row, one for each element type and device. */
+/** The roofs that limit a row, one for each element type and device. */
 function roofsOf(rows: readonly RoofRow[]): Roof[] {
   const roofs = new Map<string, Roof & { readonly device: string }>();
   for (const row of rows) {
@@ -204,7 +204,7 @@ function roofsOf(rows: readonly RoofRow[]): Roof[] {
     roofs.set(`${name} ${roof.peak} ${roof.bandwidth}`, { ...roof, device: row.device_name ?? "" });
   }
   const all = [...roofs.values()];
-  // A device has two peaks of a type: with tensor cores, and without.
+  // A device has two peaks for a type: with tensor cores, and without.
   return all.map((roof) => {
     const other = all.find((one) => one.name === roof.name && one.device === roof.device && one !== roof);
     if (other === undefined) return roof;

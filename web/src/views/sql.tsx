@@ -1,4 +1,4 @@
-/** SQL over the tables, with the schema beside it. A server answers it; a report has no tables. */
+/** SQL over the tables, with the schema beside it. Needs a server, because a report has no tables. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Answered } from "../parts/answered";
 import { AnswerTable } from "../parts/table";
@@ -8,7 +8,7 @@ import { matcher } from "../table/rows";
 
 const LISTED = ["kernel_metric", "stack_sample", "phase_step", "allocator_event", "memory_event"];
 
-/** What takes most time of what a recording holds. */
+/** A first query, about the longest items of a recording. */
 function example(holds: readonly string[]): string {
   const summed = ["device_event", "host_event"].find((one) => holds.includes(one));
   const listed = LISTED.find((one) => holds.includes(one)) ?? "source";

@@ -1,4 +1,4 @@
-/** Steps beside each other, each one's parts, and their table. */
+/** Steps side by side, the parts of each, and their table. */
 
 import { PARTS } from "../format/parts";
 import { ratioText, timeText } from "../format/units";
@@ -81,7 +81,7 @@ function partOf(row: StepRow, part: string): number | null {
   return typeof value === "number" ? value : null;
 }
 
-/** The shortest and the longest step, and those that are far from the others. */
+/** The shortest and the longest step, and outliers. */
 function spread(rows: readonly StepRow[]): string {
   const times = rows.flatMap((row) => (row.counted === false || !row.total_ns ? [] : [row.total_ns]));
   const ordered = [...times].sort((a, b) => a - b);

@@ -27,7 +27,7 @@ export function TimelineView() {
   useEffect(() => {
     if (layout instanceof NoAnswer) again(undefined);
   }, [live.version]);
-  // What the board writes into the address it knows already; anything else is another place to show.
+  // The board knows what it writes into the address itself; anything else is another place to show.
   const written = useRef("");
   const opened = useRef(0);
   const state = useMemo(() => JSON.stringify([...changed(address, {}).state]), [address]);

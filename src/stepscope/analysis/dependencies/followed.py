@@ -1,4 +1,4 @@
-"""The graphs of what was asked, and their paths: made once, for all questions that follow them."""
+"""The graphs of the requested steps, and their paths: made once, for all questions that follow them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stepscope.answers.scope import Scope
 
 
 def graphs_of(scope: Scope) -> list[Graph]:
-    """The graph of each stretch of steps that was asked for, or that counts."""
+    """The graph of each stretch of requested steps, or of those that count."""
 
     def made() -> list[Graph]:
         with every_step(scope) as whole:
@@ -36,10 +36,10 @@ def paths_of(scope: Scope) -> list[pa.Table]:
 
 
 def lacks(graphs: Sequence[Graph], unmatched: str) -> str:
-    """What the recordings lack, and what that means.
+    """Says what the recordings lack, and what follows from it.
 
     Args:
-        unmatched: what it means that collectives were not matched across ranks.
+        unmatched: what follows if collectives were not matched across ranks.
     """
     notes = []
     alone = sum(graph.unmatched for graph in graphs)
@@ -48,7 +48,9 @@ def lacks(graphs: Sequence[Graph], unmatched: str) -> str:
         notes.append(f"{alone} {were} not matched across ranks: {unmatched}.")
     if lacking := sum(int(((graph.kind == MEETING) & (graph.place > 0)).sum()) for graph in graphs):
         were = "collective lacks a rank that was" if lacking == 1 else "collectives lack a rank that was"
-        notes.append(f"{lacking} {were} not recorded, and may have come last: a wait for it counts as transfer.")
+        notes.append(
+            f"{lacking} {were} not recorded, and may have come last: what of their time was a wait for it is not known."
+        )
     if not all(all(graph.waits_recorded) for graph in graphs):
         notes.append(
             "Waits of streams are not all recorded (cuda_sync): what a stream or a call waited for is told by the order of "

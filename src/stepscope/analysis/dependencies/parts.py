@@ -1,4 +1,4 @@
-"""What lies on a path: every moment of a stretch of time is one piece of work, of a wait, or of nothing that is recorded."""
+"""Names what lies on a path: every moment is one piece of work, of a wait, or unrecorded."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ KINDS = (
 ) = range(len(KINDS))  # fmt: skip
 
 _OF_HOST = (THREAD, HANDED, RETURNED, QUEUE)
-"""Edges whose time is that of a thread: what it was doing says what it is."""
+"""Edges whose time belongs to a thread: what the thread did names it."""
 _OF_STREAM = (STREAM, HELD, LIKELY)
 
 
@@ -61,8 +61,8 @@ class Pieces:
 
     Args:
         start, end: of each (ns).
-        kind: place in `KINDS`.
-        recording: place in the graph's recordings; -1 where no rank is known.
+        kind: index in `KINDS`.
+        recording: index in the graph's recordings; -1 if no rank is known.
         host: id of the host event that was under way; -1 for none.
         work: id of the device event that ran; -1 for none.
         thread: thread of the host; -1 for others.
@@ -83,7 +83,7 @@ class Pieces:
 
 
 def pieces_of(scope: Scope, graph: Graph) -> Pieces:
-    """What lies on the path that decided when a stretch was done.
+    """Finds what lies on the path that decided when a stretch was done.
 
     Args:
         scope: the ranks of the graph with all their events.
@@ -100,10 +100,11 @@ def pieces_of(scope: Scope, graph: Graph) -> Pieces:
         if not own.any():
             continue
         threads, loads = own & (kind == _THREAD), own & (kind == INPUT)
-        moved = own & (kind == _ON_HOST)
-        rows = own & ~threads & ~loads & ~moved
+        moved, both = own & (kind == _ON_HOST), own & (kind == _UNTOLD_ON_HOST)
+        rows = own & ~threads & ~loads & ~moved & ~both
         found.append(_columns(start[loads], end[loads], INPUT, number))
-        found.append(_columns(start[moved], end[moved], MOVING_DATA, number, host=place[moved]))
+        for on_host, sort in ((moved, MOVING_DATA), (both, COMMUNICATION)):
+            found.append(_columns(start[on_host], end[on_host], sort, number, host=place[on_host]))
         with scope.of_rank(events.rank, all_times=True) as rank:
             found += _of_work(rank, events, number, start[rows], end[rows], kind[rows], place[rows])
             for thread in np.unique(place[threads]).tolist():
@@ -127,13 +128,13 @@ def _columns(
     }
 
 
-_THREAD, _OF_KERNEL, _ON_HOST = -1, -2, -3
+_THREAD, _OF_KERNEL, _ON_HOST, _UNTOLD_ON_HOST = -1, -2, -3, -4
 
 
 def _raw(graph: Graph) -> tuple[Array, Array, Array, Array, Array]:
     """Start, end, kind, recording and place of the pieces of a path; of those of a thread the kind is -1 and the place
-    the thread, of a collective of the host it is -3 and the id of its event, of others the place is a row of the
-    recording's work."""
+    the thread, of a collective of the host it is -3 and the id of its event (-4 where it may have been a wait for a rank that
+    was not recorded), of others the place is a row of the recording's work."""
     path, stretch = graph.path(), graph.stretch
     source, target, why = graph.source[path], graph.target[path], graph.why[path]
     begin, finish = graph.time[source], graph.time[target]
@@ -162,12 +163,15 @@ def _raw(graph: Graph) -> tuple[Array, Array, Array, Array, Array]:
     short = finish[rows] - rest[rows] < KERNEL_WAIT_NS
     kind = np.where(short, KERNEL_GAP, UNEXPLAINED)
     add(rows, rest[rows], finish[rows], kind, target[rows], graph.place[target[rows]])
+    lacking = _lacking(graph)
     for reason, why_so in ((TRANSFER, MOVING_DATA), (OWN, MOVING_DATA), (ARRIVED, UNEXPLAINED)):
         rows = np.flatnonzero(why == reason)
         node = source[rows] if reason == ARRIVED else target[rows]
-        on_host = graph.kind[node] == HOST
+        on_host, untold = graph.kind[node] == HOST, lacking[node]
         place = np.where(on_host, _exchange(graph, node), graph.place[node])
-        add(rows, begin[rows], finish[rows], np.where(on_host, _ON_HOST, why_so), node, place)
+        together = np.where(on_host, _UNTOLD_ON_HOST, COMMUNICATION)
+        sorts = np.where(untold, together, np.where(on_host, _ON_HOST, why_so))
+        add(rows, begin[rows], finish[rows], sorts, node, place)
     last = np.array([graph.end] if graph.end >= 0 else [], np.int64)
     add(last, graph.time[last], graph.done[last], _OF_KERNEL, last, graph.place[last])
     first = int(graph.time[source[0]] if len(path) else graph.time[last[0]] if len(last) else stretch.end)
@@ -179,8 +183,16 @@ def _raw(graph: Graph) -> tuple[Array, Array, Array, Array, Array]:
     return start, end, kinds, recording, place
 
 
+def _lacking(graph: Graph) -> Array:
+    """Which moments end a collective that lacks a rank, which may have come last: transfer and waiting are not told apart."""
+    found = np.zeros(len(graph.time), bool)
+    edges = np.flatnonzero(graph.why == TRANSFER)
+    found[graph.target[edges]] = graph.place[graph.source[edges]] > 0
+    return found
+
+
 def _thread_of(graph: Graph, source: Array, target: Array) -> Array:
-    """Where one thread waited for another, what it did meanwhile is that of the training loop, if it is one of them."""
+    """If one thread waited for another, the piece belongs to the training loop, if that is one of them."""
     main = np.array([-1 if one.main is None else one.main for one in graph.recordings], np.int64)
     before = graph.place[source]
     host = graph.kind[source] == graph.kind[target]
@@ -189,7 +201,7 @@ def _thread_of(graph: Graph, source: Array, target: Array) -> Array:
 
 
 def _exchange(graph: Graph, node: Array) -> Array:
-    """The id of the collective of the host that runs on the thread of some moments at them; -1 for none."""
+    """The id of the host's collective that runs on each node's thread at that moment; -1 for none."""
     result = np.full(len(node), -1, np.int64)
     for number, events in enumerate(graph.recordings):
         exchanges = events.exchanges
@@ -222,10 +234,10 @@ _WAITED = """
 def _of_work(
     scope: Scope, events: Events, number: int, start: Array, end: Array, kind: Array, place: Array
 ) -> list[Columns]:
-    """Pieces of device work of one rank, and of the delays before some.
+    """Pieces of device work of one rank, and of the delays before them.
 
-    Of a communication kernel that no other rank of the graph tells more about, the time that it waited is taken from
-    the tables, where that is known.
+    If no other rank of the graph shows when a communication kernel waited, the time is taken from
+    the tables, if known.
     """
     work = events.work
     ids = work["id"][place]
@@ -270,8 +282,8 @@ def _on_thread(scope: Scope, graph: Graph, number: int, thread: int, start: Arra
     asked = {"rank": events.rank, "span": events.span, "thread": thread}
     host = scope.numpy(_HOST, asked | {"since": stretch.start, "until": stretch.end})
     count = len(host["id"])
-    # At a start the event itself is innermost, at an end the one around it. Of several changes at one time the last one
-    # counts: ends come before starts, inner ends first and outer starts first.
+    # At a start the event itself is innermost, at an end the one around it. Of several changes at the same time the
+    # last one counts: ends come before starts, inner ends first and outer starts first.
     change = np.concatenate([host["end_ns"], host["start_ns"]])
     now = np.concatenate([places(host["id"], host["parent_id"]), np.arange(count)])
     starts = np.repeat([0, 1], count)

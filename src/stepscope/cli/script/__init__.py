@@ -1,1 +1,1 @@
-"""A script that `stepscope record` or `stepscope plan` runs: how it starts and ends, and what it has written."""
+"""The life of a script that `stepscope record` or `stepscope plan` runs: its start, its end and its files."""

@@ -1,4 +1,4 @@
-"""How a script that ran within a command has ended: its exit code, and its own traceback."""
+"""How a script that ran inside a command ended: its exit code and its traceback."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ import click
 
 
 def exit_code(left: SystemExit) -> int:
-    """The code that Python would exit with; a text is printed, as Python prints it."""
+    """The code with which Python would exit; prints a text as Python does."""
     if left.code is None:
         return 0
     if isinstance(left.code, int):
         return left.code
-    # Python, too, leaves out what a closed stderr does not take.
+    # Python also drops what a closed stderr does not accept.
     with contextlib.suppress(OSError, ValueError):
         click.echo(str(left.code), err=True)
     return 1
 
 
 def show_traceback(error: BaseException) -> None:
-    """The script's own traceback, as Python, or the script's own hook for this, would show it.
+    """Shows the script's traceback as Python, or the script's own hook, would.
 
-    The frames that run the script are not in it.
+    Frames that run the script are left out.
     """
     ours = (str(Path(__file__).parents[2]), "<frozen runpy>")
     place: TracebackType | None = error.__traceback__
@@ -43,10 +43,10 @@ def show_traceback(error: BaseException) -> None:
 
 
 class Interrupted:
-    """Ends the process by SIGINT when all else is done, as Python ends after an unhandled Ctrl-C.
+    """Ends the process with SIGINT after everything else, as Python does after an unhandled Ctrl-C.
 
-    A shell or a launcher then knows that the script was interrupted, and did not leave with a code of
-    its own. Made before the script runs, so that its exit handlers come first.
+    A shell or launcher then sees that the script was interrupted. Created before the script runs, so that the script's
+    exit handlers run first.
     """
 
     CODE = 130
@@ -56,7 +56,7 @@ class Interrupted:
         atexit.register(self._end)
 
     def end_so(self) -> None:
-        """From now on the process ends like this."""
+        """Makes the process end like this."""
         self._happened = True
 
     def _end(self) -> None:

@@ -1,8 +1,9 @@
-"""What a run of `stepscope record` has written, and what is in it, for the terminal."""
+"""Shows in the terminal what a run of `stepscope record` has written."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import sys
 from pathlib import Path
@@ -20,15 +21,17 @@ if TYPE_CHECKING:
     from stepscope.record.on_demand.listener import OnDemand
     from stepscope.record.traces.tracing import Tracer
 
+_PID = re.compile(r"\.pid(\d+)[.-]")
+"""In the name of a file of which another process had the plain one."""
 _CAPTURE = re.compile(r"\.capture\d+-\d+-of-\d+\.json\.gz$")
 
 
 class RecordedFiles:
-    """The files that a run writes into its folder, told from those that lay there before; made before the run.
+    """The files that a run writes into its folder, as opposed to older ones; created before the run.
 
     Args:
         out: the folder.
-        tracer: what traces, if anything does: it says by itself why it has written nothing.
+        tracer: the tracer, if there is one: it reports itself why it wrote nothing.
     """
 
     def __init__(self, out: Path, tracer: Tracer | OnDemand | None) -> None:
@@ -37,7 +40,7 @@ class RecordedFiles:
         self._before = _files(out)
 
     def show(self, written: list[Path]) -> None:
-        """Names the files of a run that has ended, `written` among them, and shows what is in them."""
+        """Names the files of a finished run, including `written`, and shows answers from them."""
         sys.stdout.flush()
         new = self._name(written)
         if not new:
@@ -49,7 +52,7 @@ class RecordedFiles:
             say(f"Ask more of it: {name} --help, then {name} QUESTION {_where(new, alone=process.world_size == 1)}")
 
     def name_alone(self, why: str = "The script left past Python's exit (os._exit or SIGTERM).") -> None:
-        """Names the files of a run that ends too late to show what is in them."""
+        """Only names the files of a run that ends too late for answers."""
         new = self._name([])
         if not new:
             return
@@ -59,19 +62,19 @@ class RecordedFiles:
             say(f"{why} Ask: {typed_name()} summary {_where(new)}")
 
     def _show_each(self, new: list[Path], ranks: int) -> bool:
-        """Shows the answers that the files have; whether there was one."""
+        """Shows the answers that the files give; returns whether there was one."""
         phases = any(path.name.endswith(".phases.json") for path in new)
         of_all = phases and wrote_phases(lambda: _files(self._out), self._before, ranks)
         captures = [path for path in new if _CAPTURE.search(path.name)]
         traced = [path for path in new if TRACE.fullmatch(path.name) and path not in captures]
-        alone = set(_files(new[0].parent)) == set(new)  # nothing lies there from before
+        alone = set(_files(new[0].parent)) == set(new)  # the folder has no older files
         together = of_all and traced and soon_read(_files(self._out))
         shown = _show("summary", [self._out]) if together else False
         for path in new:
             if together and not path.name.endswith((".prof.json", ".speedscope.json")):
                 continue
             if path.name.endswith(".phases.json"):
-                # Beside the trace, in its summary, unless other ranks have phases too.
+                # With the trace, in its summary, unless other ranks have phases too.
                 if of_all or not traced:
                     shown |= _show("phases", [self._out if of_all else path], one_rank=of_all)
             elif path in traced:
@@ -80,7 +83,7 @@ class RecordedFiles:
                 folder = [path.parent] if alone and len(traced) == 1 else sources
                 shown |= _show("summary", sources, typed=folder)
             elif path.name.endswith(".prof.json"):
-                # With the phases beside it, which know what all steps took: one mean, and one throughput.
+                # With the phases, which cover all steps: one mean, and one throughput.
                 beside = [one for one in new if one.name.endswith(".phases.json")]
                 shown |= _show("inline", [path, *beside])
             elif path.name.endswith(".speedscope.json"):
@@ -90,7 +93,7 @@ class RecordedFiles:
         return shown
 
     def _name(self, written: list[Path]) -> list[Path]:
-        """Names what this run has written; under a launcher rank 0 alone reports, and only its own files."""
+        """Names the files of this run; under a launcher only rank 0 reports, and only its own files."""
         from stepscope.record.recording import SCRIPTS_OWN
 
         process = this_process()
@@ -98,20 +101,18 @@ class RecordedFiles:
             return []
         mine = (f".{process.rank}.prof.json", f".{process.rank}.phases.json")
         # What a script that exits early has written can only be seen in its folder.
-        new = sorted(
-            set(written)
-            | {
-                path
-                for path, when in _files(self._out).items()
-                if self._before.get(path) != when
-                and (path.name.endswith(mine) or f"-{process.rank}-of-{process.world_size}." in path.name)
-            }
-        )
+        of_rank = {
+            path
+            for path, when in _files(self._out).items()
+            if self._before.get(path) != when
+            and (path.name.endswith(mine) or f"-{process.rank}-of-{process.world_size}." in path.name)
+        }
+        new = sorted(set(written) | _of_this_process(of_rank))
         own = [str(folder) for folder in dict.fromkeys(SCRIPTS_OWN) if folder != self._out and folder.is_dir()]
         if own:
             also = "also " if new else ""
             say(f"note: the script {also}recorded by itself, into {', '.join(own)}")
-        # A tracer that has started warns by itself of what it did not record.
+        # A tracer that has started warns itself about what it did not record.
         elif not new and (self._tracer is None or "torch" not in sys.modules):
             say(_nothing())
         for path in new:
@@ -120,21 +121,28 @@ class RecordedFiles:
         return new
 
 
+def _of_this_process(paths: set[Path]) -> set[Path]:
+    """Without those of another job that uses the folder, too: one of the two has the process's number in its names."""
+    numbers = {path: found[1] for path in paths if (found := _PID.search(path.name))}
+    own = str(os.getpid())
+    return {path for path in paths if numbers.get(path, "") == (own if own in numbers.values() else "")}
+
+
 def _files(out: Path) -> dict[Path, int]:
-    """The recordings in a folder, and when each was written; none where it cannot be read."""
+    """The recordings in a folder and their modification times; none if it cannot be read."""
     found = {}
     with contextlib.suppress(OSError):
         for path in out.iterdir():
             if path.name.endswith((".json", ".json.gz")) and not path.name.startswith("."):
-                # Another rank, or a clean-up, may take it away meanwhile.
+                # Another rank or a clean-up may delete it meanwhile.
                 with contextlib.suppress(OSError):
                     found[path] = path.stat().st_mtime_ns
     return found
 
 
 def _where(new: list[Path], *, alone: bool = True) -> str:
-    """The files of a run as a command takes them: one file of one rank, or the folders that they are in. A folder that
-    is full, or cannot be written, has some of them, or none.
+    """The files of a run as arguments of a command: the file of a single rank, or the folders. A full or unwritable
+    folder has some of them or none.
     """
     places = new if len(new) == 1 and alone else dict.fromkeys(path.parent for path in new)
     return typed_sources([str(place) for place in places])
@@ -152,11 +160,11 @@ def _nothing() -> str:
 
 
 def _show(question: str, sources: list[Path], *, typed: list[Path] | None = None, one_rank: bool = False) -> bool:
-    """Shows what some files have; whether it could.
+    """Shows an answer from some files; returns whether that worked.
 
     Args:
-        typed: what has the same in it, for command lines; None for the files.
-        one_rank: in as few rows as of one rank, of a folder of several.
+        typed: paths with the same contents for command lines; None for the files.
+        one_rank: of a folder of several ranks, show only as few rows as for one.
     """
     from stepscope.api.trace import open_trace
     from stepscope.cli.terminal.output import put_answer
@@ -172,7 +180,7 @@ def _show(question: str, sources: list[Path], *, typed: list[Path] | None = None
                 source=typed_sources([str(source) for source in typed or sources]),
             )
     except StepScopeError as error:
-        # The job has done its work: that we cannot show it is no failure of the job.
+        # The job has done its work, so an answer that cannot be shown is not its failure.
         hint = f"\n  {error.hint}" if error.hint else ""
         say(f"stepscope: {error.message}{hint}")
         return False

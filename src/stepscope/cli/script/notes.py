@@ -1,4 +1,4 @@
-"""What `stepscope record` notes about the files that a run has written."""
+"""Notes of `stepscope record` about the files of a run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TRACE = re.compile(r"(.+?)(?:\.step\d+)?-\d+-of-(\d+)\.json\.gz")
 
 
 def has_no_step(path: Path) -> bool:
-    """Whether a recording has nothing to ask for: no step that counts."""
+    """Whether a recording has no step that counts, so that there is nothing to ask."""
     if not path.name.endswith((".phases.json", ".prof.json")):
         return False
     from stepscope.api.trace import open_trace
@@ -25,7 +25,7 @@ def has_no_step(path: Path) -> bool:
 
 
 def note_others(before: dict[Path, int], new: list[Path], world_size: int) -> None:
-    """Traces of earlier runs in the folder, which questions would take for ranks of this one."""
+    """Notes traces of earlier runs in the folder, which questions would take for ranks of this one."""
     named = [found[1] for path in new if (found := TRACE.fullmatch(path.name))]
     others = [
         path
@@ -41,14 +41,14 @@ def note_others(before: dict[Path, int], new: list[Path], world_size: int) -> No
 
 
 def note_unfinished(path: Path) -> None:
-    """Notes the events of a plan that the script ended too early for."""
+    """Notes the events of a plan that were not measured because the script ended early."""
     from stepscope.api.inline_profiles import parse_result
     from stepscope.record.inline.documents import ENDED_FIRST
 
     try:
         (profile,) = parse_result(path)
     except StepScopeError:
-        return  # reported where it is summarised
+        return  # reported with its summary
     ended = [one for one in profile["not_measured"] if one["reason"] == ENDED_FIRST]
     if not ended:
         return

@@ -1,4 +1,4 @@
-"""A plan from a script: it is run until some of its iterations have been watched, and then ended."""
+"""Makes a plan from a script: runs it until some iterations have been watched, then ends it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import NoReturn
 
 from stepscope.cli.script.end import exit_code, show_traceback
 from stepscope.cli.terminal.say import say
+from stepscope.cli.terminal.streams import as_python_has_them, flush
 from stepscope.floor.errors import StepScopeError
 from stepscope.floor.ranks import this_process
 from stepscope.floor.units import time_text
@@ -23,7 +24,7 @@ from stepscope.record.planning.survey import Survey
 from stepscope.record.script import run
 
 GRACE_SECONDS = 30.0
-"""How long a script may take to end, for instance to save what it has trained."""
+"""Time that a script may take to end, for instance to save its model."""
 _SILENT_SECONDS = 60.0
 
 ERRORS = {
@@ -44,18 +45,18 @@ ERRORS = {
 
 @dataclass
 class ScriptPlan:
-    """Runs a script and hands its plan to `write`, from rank 0 alone.
+    """Runs a script and passes its plan to `write`, only on rank 0.
 
-    Whatever the script does then, this process ends with code 0: its plan is written.
+    The process then ends with code 0 whatever the script does, because the plan is written.
 
     Args:
         command: the script's path, or the module's name, and its arguments.
         module: whether it is a module.
-        write: gets what was found and the lines to put above it. It may raise `StepScopeError` and
-            `OSError`, which are raised when the script has ended.
-        top: modules to name.
-        iterations: how many of each kind are watched.
-        repetitions: measurements per event, for the number of iterations they take.
+        write: gets the found events and the lines to print above the plan. It may raise `StepScopeError` and `OSError`,
+            which are raised after the script has ended.
+        top: the number of modules to name.
+        iterations: the number of iterations of each kind to watch.
+        repetitions: measurements per event, to compute the number of iterations that the plan takes.
     """
 
     command: Sequence[str]
@@ -74,9 +75,10 @@ class ScriptPlan:
         """Runs the script.
 
         Raises:
-            StepScopeError: the script has failed, or ended before an iteration was watched.
+            StepScopeError: the script failed, or ended before an iteration was watched.
         """
         pid = os.getpid()
+        as_python_has_them()
         survey = Survey(top=self.top, iterations=self.iterations, finished=self._finished, swallowed=self._end_at_once)
         waiting = threading.Timer(_SILENT_SECONDS, self._say_silent, [survey])
         waiting.daemon = True
@@ -99,7 +101,7 @@ class ScriptPlan:
         finally:
             waiting.cancel()
         if os.getpid() != pid:
-            # A child that the script forked has come here: it is no survey's.
+            # This is a child that the script forked; it has no survey.
             raise SystemExit(code)
         if self._failed is not None:
             raise self._failed
@@ -109,7 +111,7 @@ class ScriptPlan:
             _say(f"{self._name} {failure} after its plan was written; the plan is not affected")
 
     def _finished(self, survey: Survey) -> None:
-        # On every rank: one that hangs on its way out would leave the launcher waiting.
+        # On every rank, because one that hangs on exit would leave the launcher waiting.
         threading.Thread(target=self._end_late, name="stepscope-end", daemon=True).start()
         process = this_process()
         if process.rank != 0:
@@ -194,19 +196,19 @@ class ScriptPlan:
             _say(str(self._failed))
         for stream in (sys.stdout, sys.stderr):
             try:
-                stream.flush()
+                flush(stream)
             except (OSError, ValueError):
                 continue
         os._exit(0 if self._failed is None else 1)
 
 
 def stdout_apart() -> int:
-    """Leaves stdout to the plan: from now on what anybody prints goes to stderr.
+    """Reserves stdout for the plan: everything printed from now on goes to stderr.
 
-    Not undone, because scripts and their processes also print when they exit.
+    This is not undone, because scripts and their processes also print when they exit.
 
     Returns:
-        A descriptor of what stdout was.
+        A descriptor of the original stdout.
     """
     sys.stdout.flush()
     kept = os.dup(1)

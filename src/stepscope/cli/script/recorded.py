@@ -1,4 +1,4 @@
-"""A script that `stepscope record` runs: it is recorded, ends as it would alone, and what was recorded is shown."""
+"""Runs a script for `stepscope record`: records it, ends as it would alone, and shows the recording."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class RecordedScript:
     Args:
         command: the script's path, or the module's name, and its arguments.
         module: whether it is a module.
-        record: gives what records it from within; None where nothing does.
-        sampling: samples its stacks from outside; None where nothing does.
-        files: what the run writes.
-        reports: whether there is something to report when it has ended.
+        record: returns what records it from inside; None if nothing does.
+        sampling: samples its stacks from outside; None if nothing does.
+        files: the files of the run.
+        reports: whether there is anything to report at the end.
     """
 
     command: Sequence[str]
@@ -47,13 +47,13 @@ class RecordedScript:
     _outlived: Callable[[], list[Path]] | None = field(default=None, init=False)
 
     def run(self, interrupted: Interrupted) -> int:
-        """Runs the script, ends the recording and reports; returns the exit code that the script would have.
+        """Runs the script, ends the recording and reports; returns the script's exit code.
 
         Args:
-            interrupted: ends the process by SIGINT where that has ended the script; made before all else.
+            interrupted: ends the process with SIGINT if SIGINT ended the script; created before everything else.
 
         Raises:
-            StepScopeError: there is no such script.
+            StepScopeError: the script does not exist.
         """
         from stepscope.record.recording import SCRIPTS_OWN
 
@@ -82,7 +82,8 @@ class RecordedScript:
         return code
 
     def _ran(self, interrupted: Interrupted) -> tuple[int, list[Path]]:
-        """The exit code, and the files of a script that ran to its last line; of others they are seen in the folder."""
+        """The exit code, and the files of a script that ran to its last line; otherwise they are found in the
+        folder."""
         from stepscope.record.script import run
 
         try:
@@ -115,7 +116,7 @@ class RecordedScript:
                 self.files.name_alone("The script's threads ended after it.")
 
     def _is_reported(self) -> bool:
-        # A child that the script forked has nothing to say.
+        # A child that the script forked reports nothing.
         return os.getpid() == self._pid and self.reports()
 
     def _report(self, written: list[Path]) -> None:

@@ -1,1 +1,1 @@
-"""What the command line does with its terminal: words, streams, progress, signals."""
+"""The command line's terminal: text, streams, progress, signals."""

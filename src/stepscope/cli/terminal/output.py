@@ -1,4 +1,4 @@
-"""Puts an answer where it was asked for: on stdout as words or data, or into a Parquet file."""
+"""Writes an answer as requested: as text or data on stdout, or into a Parquet file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ERRORS = {"two-forms": "An answer has one form: `--json`, `--csv`, `--markdown` 
 
 
 FORMS = ("as_json", "as_csv", "as_spaces", "as_markdown", "parquet")
-"""Parameters of commands that ask for an answer in another form than words."""
+"""Parameters of commands that request another form than text."""
 
 
 class Form(NamedTuple):
@@ -28,7 +28,7 @@ class Form(NamedTuple):
     Args:
         kind: `words`, `json` (one object), `csv`, `spaces` (lines of values between single spaces), `markdown`, or
             `parquet`.
-        file: that Parquet is written into.
+        file: the Parquet file.
     """
 
     kind: str = "words"
@@ -39,13 +39,13 @@ WORDS = Form()
 
 
 def chosen_form(given: Mapping[str, Any]) -> Form:
-    """The form that a command was asked for by parameters of `FORMS`.
+    """The form that a command's parameters of `FORMS` request.
 
-    It refuses two forms at once, and a file that cannot be written, before anything is computed.
+    Refuses two forms at once and unwritable files, before anything is computed.
 
     Raises:
         StepScopeError: the Parquet file cannot be written.
-        UsageError: more than one of them was asked for.
+        UsageError: more than one was requested.
     """
     asked = [name for name, value in given.items() if value not in (None, False)]
     if len(asked) > 1:
@@ -69,15 +69,15 @@ def put_answer(
     whole: bool = False,
     source: str = "",
 ) -> None:
-    """Writes an answer in the form that was asked for, in words by default.
+    """Writes an answer in the requested form, as text by default.
 
     Args:
         table: the answer.
         form: how it is written.
-        width: in words, columns of text to fit into; None for those that stdout has.
-        most: in words and in Markdown, at most so many rows; None for all.
-        whole: in words, every column that the answer has.
-        source: the recording as it is typed, for commands that the answer advises.
+        width: for text, columns to fit into; None for the width of stdout.
+        most: for text and Markdown, the maximum number of rows; None for all.
+        whole: for text, show all columns.
+        source: the recording as the user typed it, for commands that the answer advises.
 
     Raises:
         StepScopeError: the Parquet file cannot be written.
@@ -116,7 +116,7 @@ def put_answer(
 
 
 def _tell_apart(table: Table) -> None:
-    """CSV and Parquet have no place for notes: they go to stderr."""
+    """Prints notes on stderr: CSV and Parquet have no place for them."""
     from stepscope.answers.text_grid import note_lines
     from stepscope.report.text import print_lines, text_width
 

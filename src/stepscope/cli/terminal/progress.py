@@ -1,4 +1,4 @@
-"""How far a long task is, for people who watch: on stderr, and only where that is a terminal."""
+"""Shows the progress of a long task on stderr, if that is a terminal."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 
 class TerminalProgress(Progress):
-    """A bar on a terminal that goes away when the task is done."""
+    """A bar on a terminal that disappears when the task is done."""
 
     def __init__(self, stream: TextIO) -> None:
-        """Draws on a stream, from the first task on."""
+        """Draws on a stream once a task starts."""
         self._stream = stream
         self._bar: RichProgress | None = None
         self._task: TaskID | None = None
 
     def start(self, what: str, total: int | None = None, unit: Unit = "") -> None:
-        """Starts a task of so many steps or bytes; None when nobody knows how many."""
-        # Imported here: most commands find their store in the cache and never draw a bar.
+        """Starts a task of `total` steps or bytes; None if the number is unknown."""
+        # Imported only here: most commands find their store in the cache and never draw a bar.
         from rich.console import Console
         from rich.progress import (
             BarColumn,
@@ -62,12 +62,12 @@ class TerminalProgress(Progress):
         self._task = self._bar.add_task(printable(what), total=total)
 
     def advance(self, amount: int = 1) -> None:
-        """Says that the task got further by so many steps or bytes."""
+        """Advances the task by some steps or bytes."""
         if self._bar is not None and self._task is not None:
             self._bar.advance(self._task, amount)
 
     def finish(self) -> None:
-        """Ends the task and takes its line off the terminal."""
+        """Ends the task and removes its line."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
@@ -75,7 +75,7 @@ class TerminalProgress(Progress):
 
 @contextmanager
 def open_watched(*sources: str | Path, **reading: Any) -> Iterator[Trace]:
-    """Opens a recording with a bar, which is gone when it is open; `reading` is for `open_trace`."""
+    """Opens a recording with a progress bar; `reading` is for `open_trace`."""
     from stepscope.api.trace import open_trace
 
     with progress_on() as progress, open_trace(*sources, progress=progress, **reading) as trace:
@@ -84,6 +84,6 @@ def open_watched(*sources: str | Path, **reading: Any) -> Iterator[Trace]:
 
 
 def progress_on(stream: TextIO | None = None) -> Progress:
-    """A bar where the stream (stderr by default) is a terminal, silence where it is not."""
+    """A bar if the stream (stderr by default) is a terminal, else nothing."""
     stream = sys.stderr if stream is None else stream
     return TerminalProgress(stream) if stream.isatty() else Progress()

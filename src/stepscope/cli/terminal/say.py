@@ -1,7 +1,7 @@
-"""What the command line prints, safe for the terminal that shows it.
+"""Prints text safely on a terminal.
 
-Names come from files and from others: a control character in one must not steer a terminal, nor a mark
-of direction turn a line around. Answers keep their data exactly where a file or another program takes it.
+Names come from files and other people: control characters in them must not control the terminal, and direction marks
+must not reverse a line. Data for files and other programs stays exact.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from stepscope.floor.quoting import printable, printable_lines
 
 _PIECE = 1 << 16
-"""Characters that are written at once."""
+"""Characters per write."""
 
 
 def say(text: str) -> None:
@@ -22,17 +22,16 @@ def say(text: str) -> None:
 
 
 def put(text: str, *, is_json: bool = False) -> None:
-    """Writes an answer on stdout: as it is, except on a terminal.
+    """Writes an answer on stdout: unchanged, except on a terminal.
 
     Args:
         text: the answer, with its line ends.
-        is_json: on a terminal too, its values stay what they are: a character that cannot be printed is
-            written as `\\u001b`.
+        is_json: keep its values on a terminal too: unprintable characters are written as `\\u001b`.
     """
     if sys.stdout.isatty():
         text = "\n".join(map(_escaped if is_json else printable, text.split("\n")))
-    # In pieces: an unbuffered stdout (PYTHONUNBUFFERED) loses without a word what a closed pipe does
-    # not take of one large piece.
+    # In pieces, because an unbuffered stdout (PYTHONUNBUFFERED) silently loses what a closed pipe does not take of one
+    # large piece.
     for start in range(0, len(text), _PIECE):
         sys.stdout.write(text[start : start + _PIECE])
 

@@ -1,5 +1,5 @@
-"""SIGTERM and SIGHUP end a command as Ctrl-C does: what a batch system, `timeout` or a closed ssh session stops must not
-leave a temporary folder as large as the recording.
+"""Makes SIGTERM and SIGHUP end a command as Ctrl-C does, so that a stop by a batch system, `timeout` or a closed ssh
+session does not leave a temporary folder as large as the recording.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
 
 class ToldToEnd(KeyboardInterrupt):
-    """The signal came."""
+    """Raised by the signal."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -21,7 +21,7 @@ class ToldToEnd(KeyboardInterrupt):
 
 
 def unwind_when_told_to_end() -> None:
-    """Raises `ToldToEnd` in the main thread when a signal comes, once; what is ignored stays so (nohup)."""
+    """Raises `ToldToEnd` in the main thread for the first signal; ignored signals stay ignored (nohup)."""
     for number in _SIGNALS:
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, _raise)
@@ -35,6 +35,6 @@ def _raise(number: int, _frame: FrameType | None) -> NoReturn:
 
 
 def end_by(error: BaseException) -> None:
-    """Ends the process by the signal that was `error`, as whoever sent it expects; anything else is left alone."""
+    """Ends the process with the signal behind `error`, as its sender expects; ignores other errors."""
     if isinstance(error, ToldToEnd):
         os.kill(os.getpid(), error.number)

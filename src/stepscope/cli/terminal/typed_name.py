@@ -1,4 +1,4 @@
-"""How this command line is typed here: hints are there to be pasted into the terminal."""
+"""The name under which this command line can be started, for hints that are pasted into a terminal."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 
 
 def typed_name() -> str:
-    """`stepscope` where that starts this one, else the path of the one that does.
+    """Returns `stepscope` if that starts this one, else the path that does.
 
-    A fresh clone has it in `.venv/bin`, which nobody has put on the PATH.
+    A fresh clone has it in `.venv/bin`, which is not on the PATH.
     """
     ours = Path(sys.executable).with_name("stepscope")
     if not os.access(ours, os.X_OK):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from stepscope.floor.units import ratio_text, time_text
 from stepscope.judge.declare import Finding, of_step, rule, worth
 from stepscope.judge.facts import Facts, first
+from stepscope.judge.one_step import part_in_one_step, phase_in_one_step
 
 _SHARE = worth("waiting for the next batch", 0.05, "TensorBoard profiler plugin: DataLoader > 5 % of the step")
 
@@ -21,13 +22,13 @@ _SHARE = worth("waiting for the next batch", 0.05, "TensorBoard profiler plugin:
     silent_without=("device-work",),
 )
 def input_bound(facts: Facts) -> Iterator[Finding]:
-    """The time in `DataLoader.__next__` in which nothing ran on a device and no runtime call went on;
-    of phases, the mean input wait of all ranks but those that the others wait for because of it. Where a run has both,
-    the phases are of the steps in which no profiler ran, and they are asked, since a profiler slows the loader;
-    with a device the lesser of both counts, since the host may wait while the device computes.
+    """The time in `DataLoader.__next__` in which nothing ran on a device and no runtime call was under way;
+    for phases, the mean input wait of all ranks except those that the others wait for because of it. If a run has both,
+    the phases, which cover the steps in which no profiler ran, are used, because a profiler slows the loader;
+    with a device the smaller of both counts, because the host may wait while the device computes.
 
-    At most all of it can be saved, when workers keep ahead; beside a device also what the host waits while the device
-    works, since a host that gets ahead hides other waits. Nothing is certain: workers share the host's cores with the
+    At most all of it can be saved, if workers keep ahead; with a device, also the host's waits while the device
+    works, because a host that gets ahead hides other waits. Nothing is certain: workers share the host's cores with the
     training process and may be no faster than it, and in phases even the device may be busy meanwhile.
     """
     wait_ns, share, untraced = facts.input_wait
@@ -35,6 +36,8 @@ def input_bound(facts: Facts) -> Iterator[Finding]:
         return
     where, ranks = facts.on_ranks("dataloader", _SHARE.value)
     amount, evidence = facts.amount(wait_ns), facts.by_recording("dataloader")
+    of_phases = untraced is not None or facts.phases_alone is not None
+    alone = phase_in_one_step(facts, "input_wait") if of_phases else part_in_one_step(facts, "dataloader")
     if untraced is not None:
         amount = f"{ratio_text(share)} of {facts.of_phases} ({time_text(wait_ns)})"
         evidence = [
@@ -46,7 +49,7 @@ def input_bound(facts: Facts) -> Iterator[Finding]:
         "loss",
         share,
         "waiting for the next batch, of the step",
-        title=f"Input-bound: for {amount} {facts.who_waits} for the next batch of the DataLoader{where}",
+        title=f"Input-bound: for {amount} {facts.who_waits} for the next batch of the DataLoader{where}{alone}",
         saving_ns=wait_ns,
         hidden_ns=facts.hidden_in("role = 'dataloader'", wait_ns) if facts.has_device else 0.0,
         step_ns=None if untraced is None else untraced.step_ns,

@@ -1,4 +1,4 @@
-"""The tools that `stepscope launch` knows, one file each; the one list of them."""
+"""The list of the tools that `stepscope launch` knows, one file each."""
 
 from __future__ import annotations
 
@@ -17,4 +17,4 @@ from stepscope.launch.tools.vtune import VTUNE
 TOOLS: dict[str, Tool] = {
     tool.name: tool for tool in (NSYS, NCU, NVPROF, ROCPROFV3, VTUNE, APS, PY_SPY, PERF, ONEDNN, TORCH, PHASES, INLINE)
 }
-"""By name, in the order in which they are listed."""
+"""Tools by name, in the order of listings."""

@@ -1,4 +1,4 @@
-"""Intel Application Performance Snapshot: a short account of CPU, memory, MPI and OpenMP use.
+"""Intel Application Performance Snapshot: a short summary of CPU, memory, MPI and OpenMP use.
 
 From Intel's user guide (2025).
 """

@@ -1,10 +1,10 @@
-"""Nsight Compute: hardware counters of single kernels, each run again as often as they need.
+"""Nsight Compute: hardware counters of single kernels, each repeated as often as the counters need.
 
-A kernel of NCCL that is run again alone waits for the other ranks for ever, so those are left out. Running
-kernels again takes seconds each, so only so many are, of each rank: ncu counts the launches of all processes of one
-run of it together (`--filter-mode=per-gpu`: of each device). The nodes of CUDA graphs are kernels too: that is its
-default (`--graph-profiling=node`). None is skipped first: ncu fixes the clocks and empties the
-caches before each run of a kernel, so that the first launch measures like the hundredth.
+NCCL's kernels are left out, because one that is repeated alone waits forever for the other ranks. Repeating kernels
+takes seconds each, so their number is limited on each rank: ncu counts the launches of all processes under it together
+(`--filter-mode=per-gpu`: on each device). Nodes of CUDA graphs count as kernels, by default (`--graph-profiling=node`).
+None is skipped at the start: ncu fixes the clocks and flushes the caches before each run of a kernel, so that the first
+launch measures like the hundredth.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ _SHORT = {
     "-f": "--force-overwrite",
 }
 MOST_KERNELS = 200
-"""That are recorded where the user does not say how many."""
+"""Kernels recorded by default."""
 _MOST_WORDS = 5
-"""Of the template arguments: the longest, which tell most. Each is one more way for a regular expression to fail."""
+"""Template arguments used: the longest, which say most. Each more is one more way for a regular expression to fail."""
 
 
 def kernel_filter(names: Iterable[str]) -> str:
-    """The regular expression that finds kernels of these names, as another recording has them, among demangled ones.
+    """Makes a regular expression that finds kernels, named as in another recording, among demangled names.
 
-    What tools agree on in a name is in `floor/kernel_spelling.py`. ncu's own `function` names are without template
-    arguments, and all of cutlass's kernels are one `Kernel2`.
+    `floor/kernel_spelling.py` has the parts of a name on which tools agree. ncu's own `function` names lack template
+    arguments, and all kernels of cutlass are one `Kernel2`.
 
     >>> kernel_filter(["void f<4, at::Add<float> >(int)", "sgemm_nt"])
     '(^|[ :])(f<.*Add.*float|sgemm_nt(\\\\(|$))'
@@ -72,7 +72,7 @@ def _arguments(request: Request) -> list[str]:
 
 
 def _lacks(report: Path, ncu: str) -> str:
-    """What ncu says against a report, of which it then prints no kernel."""
+    """What ncu reports about a report from which it prints no kernel."""
     return refused([ncu, "--import", report, "--page", "raw", "--kernel-name", "none"])
 
 

@@ -1,8 +1,8 @@
 """Nsight Systems: a timeline of CUDA, NVTX, cuBLAS and cuDNN.
 
-Without sampling and context switches, which cost most and need permissions. `--kill=none`, because nsys
-otherwise ends the command with the collection; `--wait=primary`, because it otherwise waits for what the
-command leaves running.
+Without sampling and context switches, which cost most and need permissions. `--kill=none`, because nsys otherwise ends
+the command with the collection; `--wait=primary`, because it otherwise waits for processes that the command leaves
+running.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _arguments(request: Request) -> list[str]:
     if not request.is_older(2021, 2):
         own.append("--cpuctxsw=none")
     if not request.is_older(2022, 1):
-        # Else the kernels of a graph are one block from driver 11.7 on.
+        # Otherwise a graph's kernels are one block from driver 11.7 on.
         own.append("--cuda-graph-trace=node")
     own += ["--kill=none", "--wait=primary"]
     if request.capture is not None:
@@ -49,7 +49,7 @@ def _arguments(request: Request) -> list[str]:
 
 
 def _lacks(report: Path, nsys: str) -> str:
-    """What `nsys export` misses in a report; for `info` it reads the table of its sections and no events."""
+    """What `nsys export` reports missing; for `info` it reads the table of sections and no events."""
     with tempfile.TemporaryDirectory(prefix="stepscope-") as folder:
         return refused([nsys, "export", "--type", "info", "--output", f"{folder}/info", report])
 

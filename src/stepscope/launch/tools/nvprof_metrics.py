@@ -1,8 +1,8 @@
 """Metrics of nvprof, under the names that ncu has for the same hardware counts, from Volta on.
 
-From NVIDIA's "Nsight Compute CLI", Nvprof Transition Guide, Metric Comparison (2022.3). nvprof's older names, of
-devices whose L1 and texture caches were two, are those of the one cache that does the work of both. A rate that ncu
-does not divide by itself is recorded as its parts.
+From NVIDIA's "Nsight Compute CLI", Nvprof Transition Guide, Metric Comparison (2022.3). nvprof's older names, for
+devices with separate L1 and texture caches, map to the unified cache. A rate that ncu does not compute is recorded as
+its parts.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ _GLOBAL_HIT_RATE = (
     *(_HITS.format("global", one) for one in ("ld", "st", "red", "atom")),
     *(_SECTORS.format("global", one) for one in ("ld", "st", "red", "atom")),
 )
-"""The sum of the first four over that of the others."""
+"""The sum of the first four, divided by that of the others."""
 _LOCAL_HIT_RATE = (
     *(_HITS.format("local", one) for one in ("ld", "st")),
     *(_SECTORS.format("local", one) for one in ("ld", "st")),
 )
-"""Likewise; NVIDIA's table has nothing for it."""
+"""Likewise; NVIDIA's table has no equivalent."""
 _L2_READS = "lts__t_sectors_srcunit_tex_op_read.sum"
 _L2_WRITES = "lts__t_sectors_srcunit_tex_op_write.sum"
 _HOST_READS = "lts__t_sectors_aperture_sysmem_op_read.sum"
@@ -63,9 +63,9 @@ NCU_NAMES: dict[str, tuple[str, ...]] = {
     "sysmem_write_transactions": (_HOST_WRITES,),
     "tensor_precision_fu_utilization": ("sm__pipe_tensor_op_hmma_cycles_active.avg.pct_of_peak_sustained_active",),
 }
-"""By nvprof's name. `ipc` is of a quarter of a multiprocessor, where nvprof's was of all of it."""
+"""By nvprof's name. `ipc` is per quarter of a multiprocessor; nvprof's was per multiprocessor."""
 
 
 def ncu_names(metrics: tuple[str, ...]) -> tuple[str, ...]:
-    """The metrics under ncu's names, each once; what is none of nvprof's is left as it is."""
+    """The distinct metrics under ncu's names; unknown names stay unchanged."""
     return tuple(dict.fromkeys(name for metric in metrics for name in NCU_NAMES.get(metric, (metric,))))

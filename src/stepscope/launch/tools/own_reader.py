@@ -1,4 +1,4 @@
-"""What a tool itself says about a file that it wrote."""
+"""Asks a tool itself about a file that it wrote."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _LONGEST_S = 120
 
 
 def refused(words: Sequence[str | Path]) -> str:
-    """Why a command of the tool that reads the file fails, in its last words; empty where it does not."""
+    """Why the tool's own command for reading the file fails, from its last words; empty if it does not."""
     name = f"{Path(words[0]).name} {words[1]}"
     try:
         done = subprocess.run(  # noqa: S603 - the user's own tool

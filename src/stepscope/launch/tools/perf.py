@@ -15,7 +15,7 @@ _HEADER = struct.Struct("=8s2Q2Q2Q")
 
 def _arguments(request: Request) -> list[str]:
     wanted = request.wanted or "record"
-    # 99: as often as a person can use, and in step with nothing.
+    # 99 Hz is frequent enough for people, and not in step with other periodic work.
     own = ["--call-graph=fp", "--freq=99"] if wanted == "record" else []
     start_ms = round(1000 * (request.delay_s or 0))
     if request.duration_s is not None:
@@ -37,7 +37,7 @@ def _lacks(file: Path, _perf: str) -> str:
         return ""
     if not start.startswith(b"PERFILE2") or len(start) < _HEADER.size:
         return "it is not a perf.data file"
-    # Written last: perf itself refuses a file without it.
+    # Written last; perf itself refuses a file without it.
     return "" if _HEADER.unpack(start)[-1] else "perf was ended before it had written all"
 
 

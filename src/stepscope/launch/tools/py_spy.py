@@ -1,7 +1,7 @@
-"""py-spy: samples of the call stacks of Python, from outside of it.
+"""py-spy: samples Python call stacks from outside the process.
 
-A process may look into those below it where Linux lets nobody look into others (`kernel.yama.ptrace_scope` 1), so
-py-spy stands above the command, which is one of its subprocesses.
+With `kernel.yama.ptrace_scope` 1, Linux lets a process look only into its descendants, so py-spy is the command's
+parent.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def _arguments(request: Request) -> list[str]:
     wanted = request.wanted or "speedscope"
     own = ["--subprocesses", f"--format={wanted}"]
     if request.duration_s is not None:
-        # Whole seconds, and at least one.
+        # Seconds are integers, at least 1.
         own.append(f"--duration={max(1, round(request.duration_s))}")
     output = f"--output={request.stem}.{_ENDINGS[wanted]}"
     return ["record", *request.merged(own, _SHORT), output, "--"]

@@ -1,11 +1,11 @@
-"""Recording by StepScope itself: the command's script runs under `stepscope record`, on the chosen ranks."""
+"""StepScope's own recording: the command's script runs under `stepscope record` on the chosen ranks."""
 
 from __future__ import annotations
 
 from stepscope.launch.tool import Request, Tool
 
 _FIRST = 2
-"""The first step that can be recorded: the one before finds the loop, and that before it starts the script."""
+"""The first step that can be recorded: the first starts the script, and the second finds the loop."""
 
 
 def _torch(request: Request) -> list[str]:
@@ -15,7 +15,7 @@ def _torch(request: Request) -> list[str]:
     if first < _FIRST:
         raise TORCH.refusal(f"records from step {_FIRST} on", "a script's loop is found in the steps before")
     warmup = min(first - _FIRST, 1)
-    # The step that contains the start of the script comes before those that `--wait` counts.
+    # The step that contains the start of the script precedes those that `--wait` counts.
     schedule = {"wait": first - warmup - 1, "warmup": warmup, "active": last - first + 1}
     return ["--trace", *(f"--{name}={steps}" for name, steps in schedule.items())]
 

@@ -1,7 +1,7 @@
 """AMD's rocprofv3: HIP calls, kernels, copies, roctx ranges and RCCL.
 
-From its own source and changes (rocprofiler-sdk 0.6 to 1.1). Since 1.0 it says its version, and writes databases
-(rocpd), which `rocpd convert` turns into every other format; to write those directly is on its way out.
+From its source and changelog (rocprofiler-sdk 0.6 to 1.1). Since 1.0 it prints its version, and writes databases
+(rocpd), which `rocpd convert` turns into every other format; writing those directly is deprecated.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SHORT = {
     "-r": "--runtime-trace",
 }
 _ENDLESS_S = 10_000_000
-"""As long as no job runs: there is no word for "to the end"."""
+"""Longer than any job, because there is no value for "to the end"."""
 
 
 def _arguments(request: Request) -> list[str]:
@@ -41,7 +41,7 @@ def _arguments(request: Request) -> list[str]:
     if request.delay_s is not None or request.duration_s is not None:
         duration = _ENDLESS_S if request.duration_s is None else request.duration_s
         own.append(f"--collection-period={request.delay_s or 0:g}:{duration:.15g}:1")
-    # Processes that the command starts write files of their own.
+    # Processes that the command starts write their own files.
     place = [f"--output-directory={request.stem.parent}", f"--output-file={request.stem.name}.%pid%"]
     return [*request.merged(own, _SHORT), *place, "--"]
 

@@ -1,7 +1,7 @@
 """Intel VTune: where the CPU's time goes, with call stacks of Python and native code, or hardware events.
 
-A result is only collected on the compute node; to resolve its symbols takes minutes and no job
-(`stepscope launch --finalize`). ldconfig, which Python's ctypes starts, is linked statically and cannot be traced.
+On the compute node a result is only collected; resolving symbols takes minutes but no job (`stepscope launch
+--finalize`). ldconfig, which Python's ctypes starts, is linked statically and cannot be traced.
 
 From Intel's user guide (2025) and the examples of centres; up to 2020 the command was `amplxe-cl`.
 """
@@ -25,7 +25,7 @@ def _arguments(request: Request) -> list[str]:
 
 
 def _name(word: str) -> str:
-    """The name of an option, which may have one dash or two, or be the short one of -collect."""
+    """The name of an option, which may have one or two dashes, or be the short one of -collect."""
     name = word.lstrip("-").partition("=")[0]
     return "collect" if name == "c" else name
 
@@ -49,11 +49,11 @@ VTUNE = Tool(
     way="around",
     executables=("vtune", "amplxe-cl"),
     arguments=_arguments,
-    # Under MPI it adds the node's name or the rank.
+    # Under MPI it appends the node's name or the rank.
     written=(Written(("{stem}.vtune*",), _lacks),),
     sets=("hotspots", "uarch-exploration", "memory-access", "memory-consumption"),
     captures=("itt",),
-    # Nothing says that the command goes on when its -duration is over.
+    # It is not documented that the command continues after its -duration.
     delays=("--delay",),
     needs=frozenset({"temporary-space", "ptrace-any"}),
     set_needs={"uarch-exploration": frozenset({"hardware-events"}), "memory-access": frozenset({"hardware-events"})},

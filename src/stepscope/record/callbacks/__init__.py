@@ -1,4 +1,4 @@
-"""Recording for training frameworks: one line in the script, the same options for each of them.
+"""Recording for training frameworks: one line in the script, with the same options for each framework.
 
 Each file here imports its own framework and is imported by scripts that have it.
 """

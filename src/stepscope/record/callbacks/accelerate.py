@@ -1,4 +1,4 @@
-"""For loops with Hugging Face Accelerate, which has no callbacks: the loop goes over `steps`.
+"""For loops with Hugging Face Accelerate, which has no callbacks: the loop iterates over `steps`.
 
 with StepScopeSteps(accelerator, "runs/a", steps=3, model=model) as recording:
     for batch in recording.steps(loader):
@@ -26,9 +26,9 @@ class StepScopeSteps:
     gradients, and has a range `micro_step` for each of its batches.
 
     Args:
-        accelerator: the loop's.
-        out: directory of everything that is written.
-        model: what `accelerator.prepare` gave; None to find it in the first step.
+        accelerator: the loop's accelerator.
+        out: directory for all files.
+        model: the result of `accelerator.prepare`; None to find the model in the first step.
         start_step: number of the first optimizer step, for a run that was resumed.
     """
 
@@ -54,7 +54,7 @@ class StepScopeSteps:
         self.recordings.end()
 
     def steps(self, loader: Iterable[T]) -> Iterator[T]:
-        """The batches of a loader; called again for every epoch."""
+        """Yields the batches of a loader; call it again for every epoch."""
         for batch in loader:
             self._batch_begins()
             try:

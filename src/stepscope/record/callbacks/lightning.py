@@ -20,9 +20,9 @@ from stepscope.record.targets.patches import Patch
 class StepScopeCallback(Callback):
     """Records training steps; options are those of `Recordings`.
 
-    A step is an optimizer step and has the trainer's `global_step`, also in a run that was resumed.
-    With `accumulate_grad_batches` it has a range `micro_step` for each of its batches. Hooks are regions under
-    the names that Lightning gives them for its own profilers: `[Callback]ModelCheckpoint.on_train_batch_end`.
+    A step is an optimizer step with the trainer's `global_step`, also in a resumed run. With `accumulate_grad_batches`
+    it has a range `micro_step` for each of its batches. Hooks are regions, named as for Lightning's own profilers:
+    `[Callback]ModelCheckpoint.on_train_batch_end`.
     """
 
     def __init__(self, out: Any = "stepscope-out", **options: Any) -> None:
@@ -31,41 +31,41 @@ class StepScopeCallback(Callback):
 
     @never_raises
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        """The checkpoint, if there is one, has been loaded."""
+        """Starts recording; a checkpoint, if there is one, has been loaded."""
         self.recordings.begin(trainer.global_step, pl_module, list(trainer.optimizers), _called(pl_module))
         self._hooks = Patch(trainer.profiler, "profile", self._named)
         self._hooks.install()
 
     @never_raises
     def on_train_batch_start(self, trainer: Any, *_args: Any) -> None:
-        """A batch is here."""
+        """A batch starts."""
         if trainer.accumulate_grad_batches > 1:
             self.recordings.micro_step_begins()
 
     @never_raises
     def on_train_batch_end(self, trainer: Any, *_args: Any) -> None:
-        """The batch is done; whether the optimizer stepped shows in the number."""
+        """A batch ends; a changed step number shows that the optimizer stepped."""
         self.recordings.micro_step_ends()
         self.recordings.step(trainer.global_step)
 
     @never_raises
     def on_validation_start(self, *_args: Any) -> None:
-        """A validation runs between two steps, and is in the time of the second."""
+        """A validation runs between two steps, and is part of the second one's time."""
         self.recordings.not_this_one()
 
     @never_raises
     def on_save_checkpoint(self, *_args: Any) -> None:
-        """A checkpoint is written, likewise."""
+        """A checkpoint is written between two steps, and is part of the second one's time."""
         self.recordings.not_this_one()
 
     @never_raises
     def on_train_end(self, *_args: Any) -> None:
-        """Training is over."""
+        """Ends the recording."""
         self._end()
 
     @never_raises
     def on_exception(self, *_args: Any) -> None:
-        """Training broke off; what was recorded until then is written."""
+        """Training failed; writes what was recorded until then."""
         self._end()
 
     def _end(self) -> None:
@@ -89,9 +89,9 @@ def _within(of_profiler: Any, opened: Any) -> Iterator[Any]:
 
 
 def _called(module: Any) -> list[Any]:
-    """The module and the parts that `training_step` may call without calling the module itself."""
+    """The module and those of its parts that `training_step` may call directly."""
     called = [module]
     for part in module.children():
-        # Lists and dictionaries of modules are not called; what is in them may be.
+        # Lists and dictionaries of modules are not called, but their items may be.
         called += _called(part)[1:] if type(part).__name__ in ("ModuleList", "ModuleDict") else [part]
     return called

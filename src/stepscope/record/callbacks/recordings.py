@@ -1,4 +1,4 @@
-"""What the callbacks share: the recordings that a framework drives, by its optimizer steps."""
+"""The recordings that a framework's callbacks drive, by its optimizer steps."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from stepscope.record.trouble import Guard, warn_once
 Method = TypeVar("Method", bound=Callable[..., None])
 
 MICRO_STEP = "micro_step"
-"""The range, and the region for inline plans, of one batch where an optimizer step takes several."""
+"""The range, or region of inline plans, of one batch if an optimizer step takes several."""
 
 
 class Recordings:
-    """The recordings of one training run, all driven by the same steps. It never raises into the job.
+    """The recordings of one training run, all driven by the same steps. Never raises into the job.
 
     Args:
-        out: directory of everything that is written.
-        steps: how many steps the trace has; 0 for no trace.
+        out: directory for all files.
+        steps: number of traced steps; 0 for no trace.
         wait: steps before the trace and its warm-up.
-        warmup: steps in which the profiler runs and nothing is kept.
-        repeat: how often, one cycle after the other.
-        ranks: who records the trace, as in `floor.chosen_ranks`: `"0,8"`, `"local:0"`.
+        warmup: steps in which the profiler runs without recording.
+        repeat: the number of cycles.
+        ranks: the ranks that record a trace, as in `floor.chosen_ranks`: `"0,8"`, `"local:0"`.
         memory: whether the trace has allocations.
         stack: whether the trace has call stacks.
-        name: of the trace; by default the script's.
-        plan: events to measure inline, as for `inline.start`. It takes many steps, and would measure
-            the profiler in those of the trace, so give `steps=0` with it.
-        phases: whether the phases of every step are timed, for the entire run.
-        trigger: a directory to listen to for `stepscope trigger`.
+        name: name of the trace; by default the script's.
+        plan: events to measure inline, as for `inline.start`. This takes many steps, and would measure the profiler in
+            traced steps, so use `steps=0` with it.
+        phases: whether the phases of every step are timed during the entire run.
+        trigger: a directory to watch for `stepscope trigger`.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Recordings:
         self._running = False
 
     def begin(self, number: int, model: Any = None, optimizers: Any = None, roots: Sequence[Any] | None = None) -> None:
-        """Training starts, with the step of this number; `roots` as for `Session`."""
+        """Starts recording before the step with this number; `roots` as for `Session`."""
         if self._running:
             return
         self._running = True
@@ -93,38 +93,38 @@ class Recordings:
         self._guarded("trigger", self._start_listening, model)
 
     def step(self, number: int) -> None:
-        """An optimizer step has ended; the next has this number. A second call with it does nothing."""
+        """Ends an optimizer step; the next one has this number. Does nothing if it is the running step's."""
         if not self._running or number == self._number:
             return
         self._number = number
         self.micro_step_ends()
-        # The inline session last: what the others take is in the step that has ended.
+        # The inline session last, so that the time of the others belongs to the step that ended.
         for part, recording in reversed(self._recordings.items()):
             self._guarded(part, self._begin, recording)
 
     def micro_step_begins(self) -> None:
-        """One of several batches of an optimizer step starts."""
+        """Starts one of several batches of an optimizer step."""
         if self._running and self._micro is None:
             self._guarded("micro-steps", self._open_micro_step)
 
     def micro_step_ends(self) -> None:
-        """That batch is done."""
+        """Ends that batch."""
         opened, self._micro = self._micro, None
         if opened is not None:
             self._guarded("micro-steps", opened.__exit__, None, None, None)
 
     def not_this_one(self) -> None:
-        """The running step has something in it that others have not: a validation, a checkpoint."""
+        """Marks the running step as unlike others: it contains a validation or a checkpoint."""
         for part, recording in self._recordings.items():
             self._guarded(part, recording.not_this_one)
 
     def end(self) -> list[Path]:
-        """Training is over: writes what was recorded."""
+        """Ends the recordings and writes their files."""
         if not self._running:
             return self.written
         self._running = False
         self.micro_step_ends()
-        # Also what has failed is ended: what it measured until then is kept.
+        # Recordings that failed are ended, too: they keep what they had measured.
         for batches in self._batches:
             self._guarded("end of batches", batches.remove)
         for part, recording in reversed(self._recordings.items()):
@@ -164,7 +164,7 @@ class Recordings:
         if recording.takes_batches:
             batches = LoopFinder(recording, steps=False)
             self._batches.append(batches)
-            self._guarded("batches", batches.install)  # one guard: what fails once fails for all
+            self._guarded("batches", batches.install)  # one guard: if it fails once, it fails for all
         recording.start()
 
     def _begin(self, recording: Recording) -> None:
@@ -179,15 +179,15 @@ class Recordings:
         self.written += recording.stop()
 
     def _guarded(self, part: str, what: Callable[..., Any], *args: Any) -> None:
-        """Does something for a part of the recording; what fails is dropped, and the others go on."""
+        """Calls something for one recording; if that raises, the recording is dropped and the others go on."""
         guard = self._guards.setdefault(part, Guard(f"recording ({part})"))
         guard.ask(what, *args)
 
 
 def never_raises(method: Method) -> Method:
-    """A callback's method whose own exceptions do not reach the trainer.
+    """Makes a callback's method that does not raise into the trainer.
 
-    A trainer of another version may lack what the method asks it for.
+    A trainer of another version may lack what the method uses.
     """
 
     @functools.wraps(method)

@@ -12,8 +12,8 @@ from stepscope.record.callbacks.recordings import Recordings, never_raises
 class StepScopeCallback(TrainerCallback):
     """Records training steps; options are those of `Recordings`.
 
-    A step is an optimizer step and has the trainer's `global_step`, also in a run that was resumed.
-    With `gradient_accumulation_steps` it has a range `micro_step` for each of its batches.
+    A step is an optimizer step with the trainer's `global_step`, also in a resumed run. With
+    `gradient_accumulation_steps` it has a range `micro_step` for each of its batches.
     """
 
     def __init__(self, out: Any = "stepscope-out", **options: Any) -> None:
@@ -21,7 +21,7 @@ class StepScopeCallback(TrainerCallback):
 
     @never_raises
     def on_train_begin(self, _args: Any, state: Any, *_: Any, **known: Any) -> None:
-        """The checkpoint, if there is one, has been loaded."""
+        """Starts recording; a checkpoint, if there is one, has been loaded."""
         self.recordings.begin(state.global_step, known.get("model"))
 
     @never_raises
@@ -32,13 +32,13 @@ class StepScopeCallback(TrainerCallback):
 
     @never_raises
     def on_substep_end(self, *_: Any, **_known: Any) -> None:
-        """A batch is done, and the optimizer does not step yet: the next batch starts."""
+        """A batch ends without an optimizer step: the next batch starts."""
         self.recordings.micro_step_ends()
         self.recordings.micro_step_begins()
 
     @never_raises
     def on_pre_optimizer_step(self, *_: Any, **_known: Any) -> None:
-        """The last batch is done."""
+        """The last batch ends."""
         self.recordings.micro_step_ends()
 
     @never_raises
@@ -48,15 +48,15 @@ class StepScopeCallback(TrainerCallback):
 
     @never_raises
     def on_evaluate(self, *_: Any, **_known: Any) -> None:
-        """An evaluation ran between two steps, and is in the time of the second."""
+        """An evaluation ran between two steps, and is part of the second one's time."""
         self.recordings.not_this_one()
 
     @never_raises
     def on_save(self, *_: Any, **_known: Any) -> None:
-        """A checkpoint was written, likewise."""
+        """A checkpoint was written between two steps, and is part of the second one's time."""
         self.recordings.not_this_one()
 
     @never_raises
     def on_train_end(self, *_: Any, **_known: Any) -> None:
-        """Training is over."""
+        """Ends the recording."""
         self.recordings.end()

@@ -1,5 +1,5 @@
-"""Starting and stopping another profiler around the steps that matter, and naming for it what runs in them.
+"""Starts and stops another profiler around chosen steps, and names for it what runs in them.
 
-`steps` is the recording that a loop drives, `signals` what reaches the profiler, `libraries` where that comes
-from, and `region` the same for a script that knows its steps itself.
+`steps` is the recording that a loop drives, `signals` sends the profiler its signals, `libraries` finds the libraries
+for them, and `region` does the same for a script that knows its steps itself.
 """

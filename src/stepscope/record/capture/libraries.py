@@ -1,4 +1,4 @@
-"""Shared libraries of the tools: the one that this process has loaded already, else one by its name."""
+"""Finds shared libraries of tools: the one already loaded in this process, else one by name."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ _MAPS = Path("/proc/self/maps")
 
 
 def load(stem: str, names: Iterable[str]) -> ctypes.CDLL:
-    """A library.
+    """Loads a library.
 
     Args:
-        stem: what the name of its file begins with; one that is loaded already is taken, because a
-            profiler watches what the job uses.
-        names: files to try, as the system's loader takes them: names or paths, the best first.
+        stem: the start of its file name; a library that is already loaded is preferred, because a profiler watches what
+            the job uses.
+        names: files to try, as names or paths for the system's loader, the best first.
 
     Raises:
-        OSError: there is none.
+        OSError: none can be loaded.
     """
     names = [*_loaded(stem), *names]
     for name in names:
@@ -29,10 +29,10 @@ def load(stem: str, names: Iterable[str]) -> ctypes.CDLL:
 
 
 def _loaded(stem: str) -> list[str]:
-    """Paths of the libraries of this process whose files' names begin so."""
+    """Paths of this process's libraries whose file names start with the stem."""
     try:
         lines = _MAPS.read_text(errors="surrogateescape").splitlines()
     except OSError:
-        return []  # no Linux
+        return []  # not Linux
     paths = dict.fromkeys(line.partition("/")[2] for line in lines if "/" in line)
     return [f"/{path}" for path in paths if path.rpartition("/")[2].startswith(stem)]

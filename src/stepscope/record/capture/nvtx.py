@@ -1,7 +1,7 @@
-"""NVTX from Python: ranges of two sorts.
+"""NVTX from Python, with two kinds of ranges.
 
-A pushed range is on its thread's stack, so its pop must come in the same call as its push: a job that annotates
-itself would otherwise pop ours. What starts and ends in different places is a range with a number.
+A pushed range is on its thread's stack, so it must be popped in the call that pushed it; otherwise a job with its own
+ranges would pop ours. A range that starts and ends in different places has a number.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from typing import Any, NamedTuple
 from stepscope.record.capture.libraries import load
 
 _LIBRARIES = ("libnvToolsExt", "libnvtx3interop")
-"""With the functions of NVTX: CUDA's until 12.8, and the one that came after it."""
+"""Libraries with the functions of NVTX: CUDA's up to 12.8, and its successor."""
 
 
 class Nvtx(NamedTuple):
-    """The functions. Texts are ASCII; a range's number is what `start` returned.
+    """The functions of NVTX. Texts are ASCII; a range's number is what `start` returned.
 
-    `start_registered` gives NVTX the text once and then its handle, as a capture by `nsys`
-    wants it by default; where only torch's own functions are there, it is `start`.
+    `start_registered` gives NVTX the text once and afterwards its handle, which a capture by `nsys` needs by default;
+    with only torch's functions it is `start`.
     """
 
     push: Callable[[bytes], Any]
@@ -37,7 +37,7 @@ class Nvtx(NamedTuple):
 
 @cache
 def nvtx() -> Nvtx:
-    """NVTX's own library, or what torch has compiled in.
+    """Loads NVTX's own library, or uses the functions in torch.
 
     Raises:
         OSError: there is neither.
@@ -51,7 +51,7 @@ def nvtx() -> Nvtx:
 
 
 def _installed(library: str) -> list[str]:
-    """The library in NVIDIA's Python package."""
+    """Paths of the library in NVIDIA's Python package."""
     try:
         found = importlib.util.find_spec("nvidia.nvtx")
     except (ImportError, ValueError):
@@ -91,7 +91,7 @@ def _of_library(library: Any) -> Nvtx:
 
     def start_registered(text: bytes) -> int:
         handle = library.nvtxDomainRegisterStringA(None, text)
-        if not handle:  # no tool listens, or one that takes no registered texts
+        if not handle:  # no tool listens, or the tool does not support registered texts
             return int(library.nvtxRangeStartA(text))
         attributes = _Attributes(
             version=_VERSION, size=ctypes.sizeof(_Attributes), message_type=_REGISTERED, message=handle

@@ -1,8 +1,8 @@
-"""Ranges of operators for a profiler that does not know torch: name, shapes, types, and autograd's numbers.
+"""Ranges of operators for profilers that do not know torch: name, shapes, types, and autograd's numbers.
 
-Where the job uses CUDA, torch writes them itself (`emit_nvtx`), in C++ and without types, which are observed in the step
-before. Elsewhere a dispatch mode writes them in torch's grammar, with types and values. It sees operators below autograd, as `inline` does
-(`aten::addmm`, not the `aten::linear` that is made of it), and code that torch.compile has made not at all.
+If the job uses CUDA, torch writes them itself (`emit_nvtx`), in C++ and without types; the types are observed in the
+step before. Otherwise a dispatch mode writes them in torch's grammar, with types and values. It sees operators below
+autograd, as `inline` does (`aten::addmm` instead of `aten::linear`), and no code that torch.compile made.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ _SILENT = Nvtx(
     push=lambda _: None, pop=lambda: None, start=lambda _: 0, end=lambda _: None, start_registered=lambda _: 0
 )
 _NOT_COUNTED = 1 << 62
-"""Nodes that accumulate gradients have the highest number there is: none."""
+"""Nodes that accumulate gradients have the highest possible number, which means none."""
 
 
 class OperatorRanges(ABC):
-    """Ranges around the operators that the calling thread runs, and around the nodes of autograd."""
+    """Ranges around the calling thread's operators and autograd nodes."""
 
     @abstractmethod
     def install(self) -> None:
-        """From now on.
+        """Starts writing ranges.
 
         Raises:
-            RuntimeError: they cannot be written in this job.
+            RuntimeError: this job does not allow it.
         """
 
     @abstractmethod
     def remove(self) -> bool:
-        """No more; False where they have to be removed once more, in a later step."""
+        """Stops writing ranges; False if that must be repeated in a later step."""
 
     def backward_ended(self) -> None:  # noqa: B027 - torch's own ranges of nodes end by themselves
-        """A backward that this thread has called is over."""
+        """Called after a backward of this thread."""
 
 
 def operator_ranges(nvtx: Nvtx, guard: Guard) -> OperatorRanges:
-    """The way that fits this job: torch's own where it uses CUDA."""
+    """Chooses the implementation for this job: torch's own if it uses CUDA."""
     return _ByTorch(guard) if _uses_cuda() else _ByMode(nvtx, guard)
 
 
@@ -61,30 +61,30 @@ def _uses_cuda() -> bool:
 
 
 class OperatorTypes:
-    """Types and values of the operators of one step, for torch's own ranges, which state only sizes.
+    """Types and values of the operators in one step, for torch's own ranges, which only state sizes.
 
     Args:
-        guard: gets what goes wrong.
+        guard: handles errors.
     """
 
     def __init__(self, guard: Guard) -> None:
         self._mode = _ByMode(_SILENT, guard)
 
     def begin(self) -> None:
-        """Observes operators, where torch's own ranges will be written and nothing stands against it."""
+        """Observes operators, if torch's own ranges will be written and nothing prevents it."""
         if _uses_cuda():
             with contextlib.suppress(RuntimeError):
                 self._mode.install()
 
     def end(self) -> list[bytes]:
-        """Observes no more; a text for each distinct call, with its sizes, types and values."""
+        """Stops observing; returns a text for each distinct call, with its sizes, types and values."""
         texts = self._mode.texts()
         self._mode.remove()
         return texts
 
 
 class _ByTorch(OperatorRanges):
-    """`torch.autograd.profiler.emit_nvtx`, which takes the process's one session of torch's profiler."""
+    """`torch.autograd.profiler.emit_nvtx`, which uses the process's only session of torch's profiler."""
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
@@ -125,13 +125,13 @@ class _ByMode(OperatorRanges):
         self._mode: Any = None
 
     def texts(self) -> list[bytes]:
-        """Of each distinct operator call until now."""
+        """Texts of the distinct operator calls so far."""
         return [] if self._mode is None else self._mode.texts()
 
     def install(self) -> None:
         from torch.utils._python_dispatch import _get_current_dispatch_mode
 
-        # Modes are left in turn: one of the job's that is on now might be left before ours.
+        # Modes are left in order: a mode of the job that is active now might be left before ours.
         if _get_current_dispatch_mode() is not None:
             raise RuntimeError("the job has a dispatch mode of its own on")
         if has_compiled() and not compiles_beside_modes():
@@ -148,7 +148,7 @@ class _ByMode(OperatorRanges):
 
         mode.resting = True
         mode.node_ended()
-        if _get_current_dispatch_mode() is not mode:  # the job has entered one since
+        if _get_current_dispatch_mode() is not mode:  # the job has entered a mode since
             return False
         self._mode = None
         mode.__exit__(None, None, None)
@@ -164,7 +164,7 @@ def _mode_class() -> Any:
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    # Older torches have the one or the other not; there are no numbers then.
+    # Some older torches lack one or the other; then there are no numbers.
     sequence_number: Callable[[], int] = getattr(torch._C._autograd, "_get_sequence_nr", lambda: 0)
     current_node: Callable[[], Any] = getattr(torch._C, "_current_autograd_node", lambda: None)
     queue_callback = torch.autograd.Variable._execution_engine.queue_callback
@@ -184,7 +184,7 @@ def _mode_class() -> Any:
 
         @classmethod
         def ignore_compile_internals(cls) -> bool:
-            """Else torch compiles nothing while the mode is on, and raises with fullgraph=True."""
+            """Without this, torch compiles nothing while the mode is on, and raises with fullgraph=True."""
             return True
 
         def texts(self) -> list[bytes]:
@@ -210,12 +210,12 @@ def _mode_class() -> Any:
                 if node is not None:
                     if not here.get("asked"):
                         here["asked"] = True
-                        # What the engine does after the last node, an all-reduce to wait for, is no node's.
+                        # Work of the engine after the last node, such as waiting for an all-reduce, belongs to no node.
                         queue_callback(self.backward_ended)
                     here["node"] = node
                     here["range"] = self._start(_node_text(node))
-            # Autograd numbers a node as it makes it, before it calls the operator: numbers that have
-            # gone by since the last operator are of this one's node, and of views beside it.
+            # Autograd numbers a node when it creates it, before it calls the operator: numbers assigned since the last
+            # operator belong to this operator's node and to views beside it.
             number = sequence_number()
             made = number > here.get("sequence", number)
             here["sequence"] = number
@@ -223,23 +223,23 @@ def _mode_class() -> Any:
             return True
 
         def backward_ended(self) -> None:
-            """The backward that ran on this thread is over, or its last node is."""
+            """The backward on this thread, or its last node, has ended."""
             self._here.__dict__.pop("asked", None)
             self.node_ended()
 
         def node_ended(self) -> None:
-            """The node of autograd that ran on this thread is over; its range has no frame of its own."""
+            """An autograd node on this thread has ended; its range has no frame of its own."""
             opened = self._here.__dict__.pop("range", None)
             self._here.__dict__.pop("node", None)
             if opened is not None:
                 self._end(opened)
 
         def _text(self, func: Any, args: Any, kwargs: Any) -> tuple[bytes, bytes]:
-            # A step repeats: its few distinct calls are described once.
+            # Steps repeat: the few distinct calls are described once.
             try:
                 key = (func, *map(_key, args), *((name, _key(kwargs[name])) for name in kwargs))
                 text = self._texts.get(key)
-            except TypeError:  # something that has no hash
+            except TypeError:  # unhashable
                 return _name(func), describe(func, args, kwargs)
             if text is None:
                 text = self._texts[key] = _name(func), describe(func, args, kwargs)
@@ -249,7 +249,7 @@ def _mode_class() -> Any:
 
 
 def _name(func: Any) -> bytes:
-    """Empty for what is no operator: the ranges of torch's own profiler."""
+    """The operator's name; empty for ranges of torch's own profiler."""
     name: str = func._schema.name
     return b"" if name.startswith("profiler::") else name.encode("ascii", "replace")
 
@@ -271,8 +271,7 @@ def _key(value: Any) -> Any:
 def describe(func: Any, args: Any, kwargs: Any) -> bytes:
     """`, sizes = [[8, 4], []], types = ["float32", "Scalar"], values = ["", "1"]` of a call.
 
-    One entry for each argument of the operator's schema, defaults among them, as torch's own ranges and
-    traces have them.
+    One entry for each argument of the operator's schema, including defaults, as in torch's own ranges and traces.
     """
     given = [
         args[place]

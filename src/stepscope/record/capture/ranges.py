@@ -1,4 +1,4 @@
-"""NVTX ranges of what a job does, in words that readers of NVTX here understand: steps, phases, modules, operators.
+"""Writes NVTX ranges for steps, phases, modules and operators, named so that readers of NVTX here understand them.
 
     ProfilerStep#100                                     a step
     phase: forward                                       also loss, backward, optimizer and input_wait
@@ -9,8 +9,8 @@
     settings {"torch": "2.8.0", ...}, stepscope          the same: what every recording of ours keeps of the job
     types of aten::mm, sizes = ..., types = ...          the same, of each distinct call, where ranges have none
 
-What begins and ends in one call is pushed and popped, the rest is started and ended: a step crosses the ranges
-that a job has of its own.
+Ranges within one call are pushed and popped; others are started and ended, because a step may cross the job's own
+ranges.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _writing: list[StepRanges] = []
 
 
 def _in_child() -> None:
-    # A worker that loads data, say: a fork has its parent's hooks.
+    # A forked process, such as a data-loading worker, inherits its parent's hooks.
     for one in _writing:
         one.guard.error = one.guard.error or RuntimeError("recorded by the parent process")
 
@@ -47,15 +47,15 @@ os.register_at_fork(after_in_child=_in_child)
 
 
 class StepRanges:
-    """Writes the ranges, until `end`. It is the watch of the targets that know the phases.
+    """Writes the ranges until `end`. It is the watch of the targets that know the phases.
 
     Args:
-        guard: gets what goes wrong.
-        found: the model, and the modules that the job itself calls: models and losses.
-        types: texts of operators with their types, where their ranges will not have them.
+        guard: handles errors.
+        found: the model, and the modules that the job calls itself: models and losses.
+        types: texts of operators with their types, for ranges without types.
 
     Raises:
-        OSError: there is no NVTX.
+        OSError: NVTX is not available.
     """
 
     resting = False
@@ -85,13 +85,13 @@ class StepRanges:
         except RuntimeError as error:
             warn_once(f"operators get no ranges: {error}")
         if self._modules is not None:
-            # Before the phases, which are then around the model's own range.
+            # Before the phases, so that they enclose the model's own range.
             self._modules.install(self.guard)
         for target in self._targets:
             target.install(self, self.guard)
 
     def end(self) -> bool:
-        """Writes no more; False where something of it has to stay in the job until a later step."""
+        """Stops writing; False if part of it must stay in the job until a later step."""
         if self in _writing:
             _writing.remove(self)
         self.end_step()
@@ -102,7 +102,7 @@ class StepRanges:
         return self._operators.remove()
 
     def begin_step(self, number: int) -> None:
-        """A step starts, and one that runs has ended."""
+        """Ends the running step, if there is one, and starts the next."""
         self.end_step()
         if not self._introduced:
             self._introduced = True
@@ -113,7 +113,8 @@ class StepRanges:
         self._step = self._nvtx.start(b"ProfilerStep#%d" % number)
 
     def _introduce(self) -> None:
-        """Says whose ranges these are. Registered texts are few, and found in a file without a look at all ranges."""
+        """Identifies the writer. Registered texts are few, so a file's readers find this without searching all
+        ranges."""
         who = Who().named()
         said = [f"settings {json.dumps(settings())}"]
         if not who.disagreement:
@@ -122,18 +123,18 @@ class StepRanges:
             self._nvtx.end(self._nvtx.start_registered(f"{text}, stepscope".encode()))
 
     def end_step(self) -> None:
-        """The running step has ended."""
+        """Ends the running step."""
         if self._step is not None:
             self._nvtx.end(self._step)
             self._step = None
 
     def open(self, label: str) -> tuple[str, int]:
-        """A phase starts."""
+        """Starts a phase."""
         phase = _CALLED.get(label, label)
         return phase, self._nvtx.start(b"phase: " + phase.encode())
 
     def close(self, token: tuple[str, int]) -> None:
-        """It has ended."""
+        """Ends a phase."""
         phase, number = token
         if phase == "backward":
             self._operators.backward_ended()

@@ -1,4 +1,4 @@
-"""Capturing from a script: `with stepscope.capture(): ...` around what a profiler is to record."""
+"""Capturing from a script: `with stepscope.capture(): ...` around what a profiler should record."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stepscope.record.trouble import warn_once
 
 
 class Capture:
-    """What a profiler is to record lies between `start` and `stop`, or within `with`."""
+    """The profiler records between `start` and `stop`, or inside `with`."""
 
     __slots__ = ("_at_exit", "_signal")
 
@@ -29,14 +29,14 @@ class Capture:
         self.stop()
 
     def start(self) -> None:
-        """The profiler records from now on; nothing where it does already, or none waits for a signal."""
+        """Starts the profiler's recording; does nothing if it is recording, or no profiler waits for a signal."""
         if self._signal is None or self._at_exit is not None:
             return
         self._at_exit = AtExit(self.stop)
         self._send(self._signal.start)
 
     def stop(self) -> None:
-        """It records nothing more; also done when the process ends."""
+        """Stops the profiler's recording; also done when the process ends."""
         if self._at_exit is None:
             return
         self._at_exit.cancel()
@@ -66,11 +66,10 @@ _CAPTURE = Capture(_signal())
 
 
 def capture() -> Capture:
-    """What has the profiler around this process record a part of it: `with stepscope.capture(): ...`.
+    """Makes the profiler around this process record a part of it: `with stepscope.capture(): ...`.
 
-    Whoever starts a profiler that waits for it says in the environment which signal that is:
-    `STEPSCOPE_CAPTURE=cuda-profiler`, `nvtx`, `itt` or `roctx`, read when this is first used. Without it this does
-    nothing, in less than a microsecond. Captures do not nest.
+    Whoever starts such a profiler names its signal in the environment: `STEPSCOPE_CAPTURE=cuda-profiler`, `nvtx`, `itt`
+    or `roctx`, read at the first use. Without it this does nothing, in less than a microsecond. Captures do not nest.
 
     >>> with capture():
     ...     sum(range(3))

@@ -1,7 +1,7 @@
-"""What starts and stops the profiler that watches this process.
+"""Starts and stops the profiler that watches this process.
 
-What the device still works on when a capture stops would be missing from it, so the job waits for its
-device once, after the last captured step.
+Device work that is still running when a capture stops would be missing from it, so the job waits for its device once,
+after the last captured step.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from stepscope.record.compiling import capturing_check
 
 
 class Signal(ABC):
-    """A signal, sent in pairs from one thread. Both calls raise where it cannot be sent."""
+    """A signal, sent in pairs from one thread. Both calls raise if it cannot be sent."""
 
     @abstractmethod
     def start(self) -> None:
-        """The profiler is to record from now on."""
+        """Makes the profiler record."""
 
     @abstractmethod
     def stop(self) -> None:
-        """The profiler is to record nothing more."""
+        """Makes the profiler stop recording."""
 
 
 class CudaProfiler(Signal):
@@ -74,8 +74,8 @@ class NvtxRange(Signal):
 class Itt(Signal):
     """`__itt_resume` and `__itt_pause`, through the copy of ITT that is in torch.
 
-    A copy takes its functions from the collector that VTune names in the environment; without one they do nothing,
-    and do not say so.
+    Each copy of ITT takes its functions from the collector that VTune names in the environment; without one they
+    silently do nothing.
     """
 
     def start(self) -> None:
@@ -119,7 +119,7 @@ _MAKE: dict[str, Callable[[], Signal]] = {"cuda-profiler": CudaProfiler, "nvtx":
 
 
 def signal_called(word: str) -> Signal:
-    """The signal of one of the words in `floor.captured_steps.SIGNALS`.
+    """Makes the signal for a word in `floor.captured_steps.SIGNALS`.
 
     Raises:
         KeyError: there is no such signal.
@@ -128,9 +128,9 @@ def signal_called(word: str) -> Signal:
 
 
 def stop_after_device(signal: Signal) -> None:
-    """Waits until the device has done what it was given, where the job uses one, and stops the profiler.
+    """Waits for the device, if the job uses one, and stops the profiler.
 
-    Within the capture of a CUDA graph nothing may be waited for.
+    Waiting is not allowed while a CUDA graph is captured.
     """
     functions = _torch_cuda()
     try:
@@ -141,6 +141,6 @@ def stop_after_device(signal: Signal) -> None:
 
 
 def _torch_cuda() -> Any:
-    """torch.cuda where the job uses it; asking for anything else would start CUDA in a job without it."""
+    """torch.cuda if the job uses it; any other query would start CUDA in a job without it."""
     functions = getattr(sys.modules.get("torch"), "cuda", None)
     return functions if functions is not None and functions.is_initialized() else None

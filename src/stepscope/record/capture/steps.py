@@ -1,7 +1,7 @@
-"""The recording that makes another profiler record some steps, the same on all ranks, and names what runs in them.
+"""Makes another profiler record some steps, the same on all ranks, and names what runs in them.
 
-The profiler gets a signal before the first of the steps and one after the last. NVTX ranges say which step it is, and
-what of it runs; they are also written without a signal, for someone's own command line.
+The profiler gets a signal before the first of the steps and one after the last. NVTX ranges name the steps and their
+parts; they are also written without a signal, for users who run the profiler themselves.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from stepscope.record.recording import EveryStep
 from stepscope.record.trouble import Guard, warn_once
 
 _KNOWN_FROM = 3
-"""The first step in which the model is known that was looked for in the one before, as scripts' loops are found."""
+"""The first step with a known model, which is searched in the step before, as in loops of scripts."""
 
 
 class CapturedSteps(EveryStep):
-    """Sends a signal around steps, and names what runs in them. It never raises into the job; what goes wrong is
-    one warning.
+    """Sends a signal around steps, and names what runs in them. Never raises into the job; an error becomes one
+    warning.
 
     Args:
-        steps: which; None for all from the one in which the model is known.
-        signal: what is sent; None for nothing.
+        steps: the steps; None for all from the first with a known model.
+        signal: the signal; None for none.
         nvtx: whether NVTX ranges are written.
-        start_step: number of the first step, for a run that was resumed.
+        start_step: number of the first step, for a resumed run.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class CapturedSteps(EveryStep):
         self.takes_batches = nvtx
         self._steps = steps
         self._signal = signal
-        # Boundaries go on where a range could not be written, or else the profiler would not be stopped.
+        # Steps are still counted after a range failed; otherwise the profiler would not be stopped.
         self._hooks = Guard("NVTX ranges")
         self._ranges: StepRanges | None = None
         self._search = ModelSearch(None, self._hooks) if nvtx else None
@@ -57,16 +57,16 @@ class CapturedSteps(EveryStep):
 
     @property
     def keeps_numbers(self) -> bool:
-        """It keeps none."""
+        """Always False: it keeps none."""
         return False
 
     @property
     def over(self) -> bool:
-        """Whether no step is left to capture."""
+        """Whether there is no step left to capture."""
         return self._over or self.guard.tripped
 
     def start(self, *, lead_in: bool = False) -> None:
-        """Starts with the first step, as which a lead-in counts; the step after one goes by unobserved."""
+        """Starts with the first step; a lead-in counts as one, and the step after it is not observed."""
         self._misses_first = lead_in and self._steps is not None and self._first == self._start_step + 1
         if self._misses_first:
             warn_once(
@@ -76,10 +76,10 @@ class CapturedSteps(EveryStep):
         self._guarded(self._enter_step)
 
     def step(self, number: int | None = None) -> None:
-        """A step has ended and the next starts."""
+        """Ends a step and starts the next."""
         self._index += 1
         self._number = self._number + 1 if number is None else number
-        # What only waits asks for nothing: in most steps of most jobs.
+        # Waiting costs nothing, in most steps of most jobs.
         if self._search is None and self._number < self._first:
             return
         if os.getpid() != self._pid:
@@ -95,12 +95,12 @@ class CapturedSteps(EveryStep):
         return None if self._ranges is None else self._hooks.ask(self._ranges.open, "input_wait")
 
     def input_ends(self, token: object) -> None:
-        """The batch is here."""
+        """The wait for a batch ends."""
         if self._ranges is not None and token is not None:
             self._hooks.ask(self._ranges.close, token)
 
     def stop(self) -> list[Path]:
-        """Ends the capture, if one runs; it writes no files of its own."""
+        """Ends a running capture; writes no files of its own."""
         if os.getpid() != self._pid or self.stopped:
             return []
         self.stopped = True
@@ -116,7 +116,7 @@ class CapturedSteps(EveryStep):
             self._end()
             return
         if self._search is not None and not self._capturing:
-            # The model is looked for in a step before; a script's step 1 goes by unobserved.
+            # The model is searched in an earlier step; a script's step 1 is not observed.
             observed = max(0, self._number - self._start_step - 1)
             before = max(0, self._first - self._start_step - 1)
             self._search.step_begins(observed, first_recorded=before)

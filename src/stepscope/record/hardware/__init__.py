@@ -1,1 +1,1 @@
-"""What a job takes of its machine while it trains: of the host, and of the device that its model is on."""
+"""Measures what a job uses of its machine while it trains: of the host, and of its model's device."""

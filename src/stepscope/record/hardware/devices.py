@@ -1,7 +1,7 @@
-"""What a device does beside the job's phases: use, power, temperature, clocks, and what holds its clock down.
+"""Reads a device's use, power, temperature, clocks, and what throttles it, beside the job's phases.
 
-The vendors' libraries number devices in an order of their own, so a device is found there by its UUID or its PCI
-address, as torch gives them, and never by its index. What a library or a device does not tell is not measured.
+The vendors' libraries number devices in their own order, so a device is found there by its UUID or PCI address, as
+given by torch, and never by index. What a library or device does not report is not measured.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ _HEAT = 0x20 | 0x40
 _POWER = 0x04 | 0x80
 _SLOWED = _HEAT | _POWER | 0x08
 """Reasons for a lower clock: heat (SW and HW thermal slowdown), power (SW cap, HW brake), and HW slowdown, whose cause
-is not told. Source: nvml.h, nvmlClocksEventReason."""
+is not reported. Source: nvml.h, nvmlClocksEventReason."""
 _HOT = ("prochot_thrm", "socket_thrm", "vr_thrm", "hbm_thrm")
-"""Likewise of AMD: what of a violation is heat; `ppt_pwr` is power. Source: amdsmi_violation_status_t."""
+"""The same for AMD: violations due to heat; `ppt_pwr` is power. Source: amdsmi_violation_status_t."""
 
 MEASURES = (
     "compute_active", "power", "temperature", "clock", "max_clock", "memory_clock",
     "throttled", "throttled_by_heat", "throttled_by_power",
 )  # fmt: skip
-"""What is asked: the time in which it computed and whether its clock is held down (%), W, °C, Hz."""
+"""The measures: the time in which it computed and whether its clock is throttled (%), W, °C, Hz."""
 
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A device, by names that mean the same to torch and to its vendor's library.
+    """A device, identified in ways common to torch and its vendor's library.
 
     Args:
-        index: its number in this process, as torch counts.
+        index: its index in this process, in torch's order.
         name: its model.
-        uuid: with or without the vendor's prefix; None where this torch does not give it.
-        pci: domain, bus and device; None likewise.
+        uuid: with or without the vendor's prefix; None if this torch does not provide it.
+        pci: domain, bus and device; None if this torch does not provide them.
     """
 
     index: int
@@ -49,7 +49,7 @@ class Device:
 
 
 def device_of(found: Any) -> Device | None:
-    """What torch tells of a device; None for one that no library here knows.
+    """What torch knows about a device; None for one that no library here supports.
 
     Args:
         found: a `torch.device`.
@@ -72,11 +72,11 @@ class DeviceReader(ABC):
     """Reads one device.
 
     Args:
-        library: the vendor's, started.
+        library: the vendor's library, initialised.
         device: the device.
 
     Raises:
-        LookupError: the library does not know it.
+        LookupError: the library does not know the device.
     """
 
     tool: str
@@ -86,10 +86,10 @@ class DeviceReader(ABC):
         self._handle = self._find(device)
 
     def read(self) -> Mapping[str, float]:
-        """Each of `MEASURES` that is told now."""
+        """Reads each of `MEASURES` that is available now."""
         found = {}
         for name, ask in self._asked().items():
-            # Each by itself: a virtual or partitioned device answers some of them.
+            # One by one, because a virtual or partitioned device answers only some of them.
             with suppress(Exception):
                 found[name] = float(ask())
         with suppress(Exception):
@@ -98,15 +98,15 @@ class DeviceReader(ABC):
 
     @abstractmethod
     def _find(self, device: Device) -> Any:
-        """The library's own handle of the device."""
+        """Finds the library's handle of the device."""
 
     @abstractmethod
     def _asked(self) -> Mapping[str, Ask]:
-        """How each measure is asked for."""
+        """The function that reads each measure."""
 
     @abstractmethod
     def _throttled(self) -> Mapping[str, bool]:
-        """Whether its clock is held down, and by what."""
+        """Whether its clock is throttled, and by what."""
 
 
 class NvmlReader(DeviceReader):
@@ -139,7 +139,7 @@ class NvmlReader(DeviceReader):
 
     def _throttled(self) -> Mapping[str, bool]:
         nvml = self._library
-        # Renamed in 2023; drivers before that have the old name alone.
+        # Renamed in 2023; older drivers have only the old name.
         try:
             reasons = nvml.nvmlDeviceGetCurrentClocksEventReasons(self._handle)
         except (AttributeError, nvml.NVMLError):
@@ -170,7 +170,7 @@ class AmdReader(DeviceReader):
 
         def power() -> float:
             told = amd.amdsmi_get_power_info(handle)
-            # By generation one or the other is "N/A".
+            # Which of them is "N/A" depends on the generation.
             for name in ("socket_power", "current_socket_power", "average_socket_power"):
                 if isinstance(told.get(name), int | float):
                     return float(told[name])
@@ -200,7 +200,7 @@ class AmdReader(DeviceReader):
 
 
 def open_reader(device: Device) -> DeviceReader | None:
-    """What reads the device; None where its vendor's library is not installed or does not know it."""
+    """Opens a reader for the device; None if its vendor's library is not installed or does not know it."""
     for module, start, reader in (("pynvml", "nvmlInit", NvmlReader), ("amdsmi", "amdsmi_init", AmdReader)):
         with suppress(Exception):
             library = importlib.import_module(module)

@@ -1,7 +1,7 @@
-"""What a process and those below it took of the host: processor time, threads, memory, files.
+"""Measures what a process and its descendants take of the host: processor time, threads, memory, files.
 
-From /proc, read by a thread of ours and when a file is written, never in a step. What has ended and was waited for is
-in the figures of whoever waited; what started before the recording is left out by what was read at its start.
+Read from /proc by a thread of ours and when a file is written, never in a step. An ended process that was waited for is
+included in the figures of its parent; usage before the recording is subtracted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PROC = Path("/proc")
 _MOST_THREADS = 64
 _MOST_PROCESSES = 4096
 _LOOKS_FOR_CHILDREN = 10
-"""Looks at the use between two searches for processes that came: the search reads a file of each thread."""
+"""Samples between two searches for new processes: the search reads a file per thread."""
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _TICK_NS = 10**9 // os.sysconf("SC_CLK_TCK")
 
@@ -33,13 +33,13 @@ class _Thread(NamedTuple):
 
 
 class Use(NamedTuple):
-    """What all of the processes together have taken until now, and hold.
+    """What all processes together have used until now, and hold.
 
     Args:
-        cpu_ns: processor time, of those that have ended too.
-        resident_bytes: memory in RAM of those that live; what several share is in each.
-        read_bytes: from disks.
-        written_bytes: to disks.
+        cpu_ns: processor time, including that of ended processes.
+        resident_bytes: RAM of living processes; shared memory counts in each.
+        read_bytes: read from disks.
+        written_bytes: written to disks.
     """
 
     cpu_ns: int
@@ -49,10 +49,10 @@ class Use(NamedTuple):
 
 
 class ProcessTree:
-    """The process that makes it, and those below it, from now on.
+    """The process that creates it and its descendants, measured from now on.
 
     Args:
-        proc: where the system describes its processes.
+        proc: the path of /proc.
     """
 
     def __init__(self, proc: Path = _PROC) -> None:
@@ -66,11 +66,10 @@ class ProcessTree:
         self._unseen: tuple[int, ...] = (0, 0, 0)
 
     def figures(self) -> dict[str, Any] | None:
-        """What was taken since then, as JSON takes it; None where the system does not say.
+        """The usage since the start, as JSON; None if the system does not provide it.
 
-        Times are ns, sizes bytes. `threads` lists name and processor time of the threads that are alive, the
-        busiest first; of `ran_ns` and `waited_ns`, the latter is the time in which they could have run
-        and no processor was free.
+        Times are ns, sizes bytes. `threads` lists name and processor time of living threads, the busiest first.
+        `waited_ns` is the time in which threads could have run but no processor was free.
         """
         now = self._totals()
         if not now or not self._before:
@@ -92,9 +91,9 @@ class ProcessTree:
         }
 
     def use(self) -> Use | None:
-        """What was taken until now, all together; None where the system does not say.
+        """The total usage until now; None if the system does not provide it.
 
-        What a process took before it was seen for the first time is left out: it is not of this moment.
+        Usage of a process before it was first seen is left out, because it belongs to another time.
         """
         if self._looks % _LOOKS_FOR_CHILDREN == 0:
             known, self._living = self._living, list(self._below())
@@ -110,7 +109,7 @@ class ProcessTree:
         return Use(cpu, self._resident_bytes, read, written)
 
     def _use_of(self, pids: list[str]) -> tuple[int, int, int] | None:
-        """Processor time, and bytes read and written, of some processes and those that they waited for."""
+        """Processor time, and bytes read and written, of some processes and those they waited for."""
         cpu = read = written = resident = 0
         seen = False
         for pid in pids:
@@ -126,18 +125,18 @@ class ProcessTree:
         return (cpu, read, written) if seen else None
 
     def _stat(self, pid: str) -> list[str]:
-        """The words behind a process's name, which may hold blanks and parentheses. Source: proc_pid_stat(5)."""
+        """The fields after a process's name, which may contain blanks and parentheses. Source: proc_pid_stat(5)."""
         text = (self._proc / pid / "stat").read_text("utf-8", "replace")
         return text.rpartition(")")[2].split()
 
     def _files(self, pid: str) -> tuple[int, int]:
-        """Bytes that a process and those that it waited for read and wrote."""
+        """Bytes that a process and those it waited for have read and written."""
         listed = (self._proc / pid / "io").read_text().splitlines()
         said = dict(line.split(": ", 1) for line in listed)
         return int(said["read_bytes"]), int(said["write_bytes"])
 
     def _below(self) -> Iterator[str]:
-        """This process and all below it that live."""
+        """This process and all its living descendants."""
         waiting, seen = ["self"], 0
         while waiting and seen < _MOST_PROCESSES:
             pid = waiting.pop()
@@ -172,9 +171,10 @@ class ProcessTree:
         return sums
 
     def _threads(self) -> dict[str, _Thread]:
-        """The living threads by their numbers. Source of waiting: sched-stats.rst of Linux.
+        """The living threads by number. Source for waiting times: sched-stats.rst of Linux.
 
-        A thread has the name that Python gave it: to the system, many have that of the thread which started them.
+        A thread has the name that Python gave it, because for the system many have the name of the thread that started
+        them.
         """
         given = {str(one.native_id): one.name for one in threading.enumerate()}
         found = {}
@@ -193,7 +193,7 @@ class ProcessTree:
         return found
 
     def _threads_since(self) -> list[_Thread]:
-        """What the living threads took since the start, the busiest first."""
+        """The usage of living threads since the start, the busiest first."""
         since = []
         for number, now in self._threads().items():
             before = self._threads_before.get(number, _Thread("", 0, (0, 0)))
@@ -206,7 +206,7 @@ class ProcessTree:
 
 
 def _scheduled(threads: list[_Thread]) -> tuple[int | None, int | None]:
-    """How long threads ran, and waited for a processor (ns); None where the system does not say."""
+    """How long threads ran, and waited for a processor (ns); None if the system does not provide it."""
     known = [one.scheduled for one in threads if one.scheduled is not None]
     ran, waited = sum(ran for ran, _ in known), sum(waited for _, waited in known)
     return (ran, waited) if ran else (None, None)
@@ -217,7 +217,7 @@ def _peaks() -> dict[str, int | None]:
         import resource
     except ImportError:
         return {}
-    # Linux counts in KiB, and of those that were waited for it knows the largest.
+    # Linux counts in KiB; of children that were waited for, it only keeps the largest.
     own, child = (resource.getrusage(who).ru_maxrss * 1024 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return {"peak_memory_bytes": own, "peak_memory_of_a_child_bytes": child or None}
 

@@ -1,4 +1,4 @@
-"""What the job takes of its machine, looked at once a second by a thread of its own and never in a step."""
+"""Samples what the job takes of its machine once a second, in a thread of its own, never in a step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stepscope.record.hardware.process_tree import ProcessTree, Use
 
 _EVERY_SECONDS = 1.0
 _MOST_OWN_PART = OF_MACHINE * MOST_PART
-"""Of a processor: where a look takes more than that of the second, looks are further apart."""
+"""Part of a processor: if sampling takes more than that of each second, samples are further apart."""
 _MOST_ROWS = 1024
 
 OF_PROCESSES = ("processors_used", "memory_bytes", "read_bytes_per_s", "written_bytes_per_s")
@@ -23,7 +23,7 @@ COLUMNS = ("time_ns", *OF_PROCESSES, *MEASURES)
 
 
 class HardwareSampler:
-    """What this process and those below it take, from when it is made; over time from `start` to `stop`."""
+    """Usage of this process and its descendants since its creation; over time between `start` and `stop`."""
 
     def __init__(self) -> None:
         self._tree = ProcessTree()
@@ -39,23 +39,24 @@ class HardwareSampler:
         self._thread: threading.Thread | None = None
 
     def watch(self, device: Device | None) -> None:
-        """The device that is read from now on; the first one that is known stays."""
+        """Sets the device to read; only the first known device counts."""
         self._device = self._device or device
 
     def start(self) -> None:
-        """Starts to look; harmless when it does so already."""
+        """Starts sampling; harmless if it is running."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="stepscope-hardware", daemon=True)
-            self._thread.start()
+            with suppress(RuntimeError):  # no thread can be started any more: nothing is known over time
+                self._thread.start()
 
     def stop(self) -> None:
-        """Looks no more; does not wait for the thread."""
+        """Stops sampling; does not wait for the thread."""
         self._ending.set()
 
     def figures(self) -> dict[str, Any] | None:
         """As `ProcessTree.figures`, with `over_time`: `columns` and at most a thousand `rows` at even distances.
 
-        Times are ns since this was made. The most memory in it is that of all looks.
+        Times are ns since its creation. Its maximum memory covers all samples.
         """
         found = self._tree.figures()
         if found is None:
@@ -82,7 +83,7 @@ class HardwareSampler:
         last, self._last = self._last, (now_ns, use)
         of_device = self._read_device()
         if last is None:
-            return  # the first one is what the next is compared with
+            return  # the first sample is only the reference of the next
         taken: list[float | None] = [None] * len(OF_PROCESSES)
         passed_ns, then = now_ns - last[0], last[1]
         if use is not None and then is not None:

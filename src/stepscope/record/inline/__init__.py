@@ -1,4 +1,4 @@
-"""Inline recording of a training loop: a few lines in the script, nothing when it is off.
+"""Inline recording of a training loop: a few lines in the script, which do nothing when it is off.
 
     from stepscope import inline
 
@@ -6,9 +6,9 @@
     for batch in inline.iterate(loader):
         ...
 
-Without `start`, `iterate(loader)` is the loader itself and `iteration()` does nothing. With the
-environment variable `STEPSCOPE_INLINE` set to a plan's file (or to `auto` or `phases`), the first `iterate` or
-`iteration` starts by itself and writes to `STEPSCOPE_OUT`.
+Without `start`, `iterate(loader)` is the loader itself and `iteration()` does nothing. If the environment variable
+`STEPSCOPE_INLINE` is set to a plan's file (or to `auto` or `phases`), the first `iterate` or `iteration` starts
+recording and writes to `STEPSCOPE_OUT`.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from stepscope.floor.errors import StepScopeError
+from stepscope.floor.folders import from_anywhere
 from stepscope.record.annotate import NOTHING
 from stepscope.record.recording import SCRIPTS_OWN, Recording, count_samples
 from stepscope.record.settings import note_loader
 from stepscope.record.trouble import warn_once
 
-# A session and all that it stands on is imported when one is started: loops of jobs that are not recorded
-# come here too, and so does everything that imports one module of this room.
+# A session and its dependencies are imported only when one is started, because loops of unrecorded jobs use this module
+# too, and importing any module of this package imports it.
 if TYPE_CHECKING:
     from stepscope.record.inline.session import Session
     from stepscope.record.plan import Plan
@@ -51,26 +52,26 @@ def start(
 ) -> None:
     """Starts inline recording in this process.
 
-    It never raises: a plan that cannot be used is one warning, and the job runs unprofiled.
+    Never raises: an unusable plan is one warning, and the job runs without recording.
 
     Args:
-        plan: what to measure one event at a time: a file, a dict or a `Plan`; `"auto"` for what the job turns
-            out to run, round after round; None for phases only.
-        model: the outermost module, or a `ModuleDict` of several, whose names then come first in
-            labels. None finds it in the second iteration: of several the one with most parameters.
+        plan: the events to measure one at a time: a file, a dict or a `Plan`; `"auto"` for what the job is found to
+            run, round after round; None for phases only.
+        model: the outermost module, or a `ModuleDict` of several, whose names then start the labels. None finds it in
+            the second iteration: of several, the one with most parameters.
         optimizer: the optimizer, or a list of several. None finds them in the second iteration.
         out: directory for `<host>.<rank>.prof.json` and `<host>.<rank>.phases.json`.
         phases: whether the phases of every step are timed, with or without a plan.
     """
     if _instead is not None and not _instead.stopped:
-        return  # the script is only run to see what can be measured in it
+        return  # the script only runs for a survey
     from stepscope.record.plan import as_plan
 
     try:
         session = begin(
             None if plan is None else as_plan(plan), model=model, optimizer=optimizer, out=out, phases=phases
         )
-        SCRIPTS_OWN.append(Path(out).absolute())
+        SCRIPTS_OWN.append(from_anywhere(out))
         session.start(lead_in=True)
     except StepScopeError as error:
         hint = f" ({error.hint})" if error.hint else ""
@@ -80,7 +81,7 @@ def start(
 
 
 def begin(plan: Plan | None, **options: Any) -> Session:
-    """A session to be started, ending the one before; options are those of `Session`. It may raise."""
+    """Makes a session to be started, and ends the previous one; options are those of `Session`. May raise."""
     from stepscope.record.inline.session import Session
 
     global _session, _offered
@@ -92,23 +93,23 @@ def begin(plan: Plan | None, **options: Any) -> Session:
 
 
 def drive(recording: Recording) -> Recording:
-    """From now on loops drive `recording`, until it is stopped, and no session is started."""
+    """Makes loops drive `recording` until it is stopped; until then no session starts."""
     global _instead
     _instead = recording
     return recording
 
 
 def offer(recording: Recording) -> Recording:
-    """From now on loops drive `recording`, until it is stopped or the script starts a session of its own."""
+    """Makes loops drive `recording` until it is stopped or the script starts its own session."""
     global _offered
     _offered = recording
     return recording
 
 
 def iterate(loader: Iterable[T]) -> Iterable[T]:
-    """The batches of a loader, each an iteration; the wait for it belongs to it.
+    """Yields the batches of a loader, each an iteration, which includes the wait for the batch.
 
-    A loop inside another one's iteration is a part of it. The loader itself when nothing is recorded.
+    A loop inside another loop's iteration is part of it. Returns the loader itself when nothing is recorded.
 
     >>> list(iterate([1, 2]))
     [1, 2]
@@ -120,19 +121,19 @@ def iterate(loader: Iterable[T]) -> Iterable[T]:
 
 
 def iteration() -> AbstractContextManager[Any]:
-    """One iteration of a loop that does not go over a loader: `with inline.iteration(): ...`."""
+    """One iteration of a loop without a loader: `with inline.iteration(): ...`."""
     recording = active()
     return NOTHING if recording is None or recording.over else _Iteration(recording)
 
 
 def done() -> bool:
-    """Whether the plan is measured; True when nothing is recorded."""
+    """Whether the plan is complete; True when nothing is recorded."""
     recording = _running()
     return recording is None or recording.done
 
 
 def recapture() -> bool:
-    """Whether a CUDA graph has to be captured again now; ask once per iteration, before the replay.
+    """Whether a CUDA graph must be captured again; ask once per iteration, before the replay.
 
     >>> recapture()  # nothing is recorded
     False
@@ -142,14 +143,14 @@ def recapture() -> bool:
 
 
 def stop() -> list[Path]:
-    """Ends the recording, writes what was measured and returns the files. Also done at exit."""
+    """Ends the recording, writes its files and returns them. Also done at exit."""
     global _session
     session, _session = _session, None
     return [] if session is None else session.stop()
 
 
 def active() -> Recording | None:
-    """What loops drive: a session, started from the environment if that asks for one, or another."""
+    """The recording that loops drive: a session, which the environment may start, or another."""
     global _asked_environment
     if _running() is None and not _asked_environment:
         _asked_environment = True
@@ -168,7 +169,7 @@ def _running() -> Recording | None:
 
 
 class _Iterate(Generic[T]):
-    """A loader whose batches are iterations; its other attributes are the loader's."""
+    """A loader whose batches are iterations; other attributes are the loader's."""
 
     def __init__(self, loader: Iterable[T], recording: Recording) -> None:
         self._loader = loader
@@ -178,7 +179,7 @@ class _Iterate(Generic[T]):
         return len(self._loader)  # type: ignore[arg-type] # as the loader: raises where it has none
 
     def __getattr__(self, name: str) -> Any:
-        if name == "_loader":  # not there yet: somebody copies this
+        if name == "_loader":  # not set yet: this is being copied
             raise AttributeError(name)
         return getattr(self._loader, name)
 
@@ -230,8 +231,8 @@ class _Iterate(Generic[T]):
                 yield batch
                 recording.end()
         finally:
-            # A break or an exception in the loop's body: the iteration is incomplete. Python may
-            # close this generator late, when another loop is already running.
+            # A break or an exception in the loop's body: the iteration is incomplete. Python may close this generator
+            # late, when another loop is already running.
             recording.in_loop = False
             recording.abandon(running)
 

@@ -1,8 +1,8 @@
-"""The two files that a recorded process leaves, as JSON objects: inline events, and phases.
+"""The two files of a recorded process, as JSON objects: inline events, and phases.
 
-`<host>.<rank>.prof.json` has the fields of HugeCTR's inline profiler (times in ms, as there) with
-the statistics and raw samples beside them (in ns). `<host>.<rank>.phases.json` is the summary of
-every step's phases, which is small enough to keep for each run and to compare runs by.
+`<host>.<rank>.prof.json` has the fields of HugeCTR's inline profiler (times in ms, as there), with statistics and raw
+samples beside them (in ns). `<host>.<rank>.phases.json` summarises every step's phases, small enough to keep for each
+run and to compare runs.
 """
 
 from __future__ import annotations
@@ -21,37 +21,38 @@ from stepscope.record.plan import Entry
 from stepscope.record.targets.copies import Copied
 
 VERSION = 3
-"""2: a measurement stands for several iterations, and means and statistics are of those. 3: what iterations took together is
-known, and the mean one is of all that count."""
+"""2: a measurement stands for several iterations, which means and statistics cover. 3: adds the total time of all
+iterations; the mean iteration covers all that count."""
 HOST_VERSION = 2
 PHASES_VERSION = 5
-"""2: steps have the peak of memory, and null where memory was not read, not 0. 3: and what the allocator held. 4: a step
-stands for several, and means, shares and statistics are of those. 5: what these took together is known, and the mean step,
-of which shares are, is of all of them; the phases' means are of the steps that were timed."""
+"""2: steps have peak memory, and null instead of 0 if memory was not read. 3: adds what the allocator held. 4: a step
+stands for several, which means, shares and statistics cover. 5: adds the total time of all steps; the mean step, to
+which shares refer, covers all of them, the phases' means the timed steps."""
 
 ENDED_FIRST = "the recording ended before its turn"
-"""Why an event has no measurement: the job ran fewer iterations than the plan takes."""
+"""The reason for an event without measurement: the job ran fewer iterations than the plan takes."""
 
 RUNNING_STEPS = 128
-"""Steps in a file that is written while the job still runs: it is made beside the training loop."""
+"""Steps in a file written while the job runs, beside the training loop."""
 
 _OF_MEMORY = 3
-"""The last columns of a step: memory, which is not read at every one."""
+"""The last columns of a step: memory, which is not read in every step."""
 
 
-def file_name(process: Process, kind: str) -> str:
+def file_name(process: Process, kind: str, *, by_pid: bool = False) -> str:
     """`<host>.<rank>.<kind>.json`: no two processes of a job write the same file.
 
-    Where launchers disagree, two may have the same rank, and the process's number tells them apart.
+    Args:
+        by_pid: with the process's number, too. Where launchers disagree it always is: two may have the same rank.
     """
-    host = f"{process.host}.pid{process.pid}" if process.disagreement else process.host
+    host = f"{process.host}.pid{process.pid}" if by_pid or process.disagreement else process.host
     return f"{host}.{process.rank}.{kind}.json"
 
 
 def _script() -> str:
-    """The script as it was named, or `-m MODULE`: what a command line that runs it again has.
+    """The script as it was named, or `-m MODULE`, as on a command line that runs it again.
 
-    `ARGS` is in place of its arguments, which may hold what is nobody's business.
+    `ARGS` replaces its arguments, which may be private.
     """
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
     named = sys.argv[0] if sys.argv else ""
@@ -93,13 +94,13 @@ def _event(event: Event) -> dict[str, Any]:
 
 
 def _without_a_turn(measured: Measured) -> list[dict[str, Any]]:
-    """What of the plan was still to come when the recording ended."""
+    """The planned events whose turn had not come when the recording ended."""
     if measured.complete:
         return []
     missing = []
     for entry in measured.plan.entries:
         events = [event for event in measured.events if _is_of(event, entry)]
-        # What the observed iteration did not run is named already.
+        # What the observed iteration did not run is already named.
         had_turns = any(event.samples.count or event.missed for event in events)
         if not (had_turns or (measured.observed and not events)):
             missing.append({"label": entry.text, "line": entry.line, "reason": ENDED_FIRST})
@@ -111,7 +112,7 @@ def _is_of(event: Event, entry: Entry) -> bool:
 
 
 def _by_name(values: Iterable[Mapping[str, float]], numbers: Iterable[int]) -> dict[str, list[list[float]]]:
-    """Name to the iterations that have a number of that name, each with it."""
+    """For each name, the iterations with a number of that name, and the number."""
     found: dict[str, list[list[float]]] = {}
     for number, own in zip(numbers, values, strict=True):
         for name, one in own.items():
@@ -127,7 +128,7 @@ def inline_document(
     settings: Mapping[str, Any] | None = None,
     ended: Ending | None = None,
 ) -> dict[str, Any]:
-    """What inline recording has measured, as `<host>.<rank>.prof.json` holds it; `ended` as in `phases_document`."""
+    """The inline measurements as `<host>.<rank>.prof.json` holds them; `ended` as in `phases_document`."""
     timeline: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for event in measured.events:
         where = event.observed
@@ -135,7 +136,7 @@ def inline_document(
         streams.setdefault(f"stream_{where.stream}", []).append(_event(event))
     iterations = measured.iterations
     whole = iterations.unarmed if iterations.unarmed.n else iterations.armed
-    # Inside a captured graph the marks stay between two captures, so nothing runs without them.
+    # Inside a captured graph the marks stay until the next capture, so nothing runs without them.
     cost = None
     if not measured.in_graph:
         cost = asdict(overhead([row[:3] for row in iterations.rows]))
@@ -189,15 +190,15 @@ def phases_document(
     """Every step's phases, as `<host>.<rank>.phases.json` holds them.
 
     Args:
-        phases: what was measured.
-        process: who measured it.
-        started_epoch_ns: Unix time at which recording began (ns).
-        communication: as `communication.ddp_timing` gives it; None where it was not measured.
-        copied: to the device, in all timed steps; None where copies were not observed.
-        stacks: of the thread that trains, as `StackSampler.document` gives them.
-        settings: of the job, as `record.settings` gives them.
-        samples: with all kept steps; a file written while the job still runs has some of them.
-        ended: why the recording was closed; None where it is not closed.
+        phases: the measurements.
+        process: the process that measured them.
+        started_epoch_ns: Unix time of the recording's start (ns).
+        communication: from `communication.ddp_timing`; None if it was not measured.
+        copied: copied to the device in all timed steps; None if copies were not observed.
+        stacks: of the training thread, from `StackSampler.document`.
+        settings: of the job, from `record.settings`.
+        samples: with all kept steps; a file written while the job runs has some of them.
+        ended: why the recording was closed; None if it is not closed.
     """
     history = phases.history
     n = history.weight
@@ -270,12 +271,12 @@ def phases_document(
 
 
 def host_document(figures: Mapping[str, Any], process: Process, started_epoch_ns: int) -> dict[str, Any]:
-    """What the processes of a sampled script took of the host, as `<host>.<rank>.host.json` holds it.
+    """The host usage of a sampled script's processes, as `<host>.<rank>.host.json` holds it.
 
     Args:
-        figures: as `HardwareSampler.figures` gives them.
-        process: who measured them.
-        started_epoch_ns: Unix time at which that began (ns).
+        figures: from `HardwareSampler.figures`.
+        process: the process that measured them.
+        started_epoch_ns: Unix time of the start of measuring (ns).
     """
     return {
         "format": "stepscope.host",

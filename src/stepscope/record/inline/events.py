@@ -1,4 +1,4 @@
-"""What inline recording has measured: events, their samples, and what could not be measured."""
+"""The results of inline recording: events, their samples, and what could not be measured."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from stepscope.record.plan import Entry, Plan
 from stepscope.record.targets.watch import Observed
 
 MOST_SAID = 20
-"""Of the entries of a plan that are not measured: a plan may have thousands."""
+"""Limit for listed entries of a plan that are not measured: a plan may have thousands."""
 
 
 @dataclass(slots=True)
 class Event:
-    """A planned event that the job runs, and what was measured of it.
+    """A planned event that the job runs, and its measurements.
 
-    `missed` counts armed iterations that did not run it, `other_model` those that trained a model which was not known
-    yet, and `lost` measurements that the device had not finished when their place was needed.
+    `missed` counts armed iterations that did not run it, `other_model` those that trained a model not known yet, and
+    `lost` measurements that the device had not finished when their storage was needed.
     """
 
     observed: Observed
@@ -37,20 +37,20 @@ class NotMeasured:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a recorder has measured until now; the recorder goes on without changing it.
+    """What a recorder has measured until now; later measurements do not change it.
 
     Args:
-        plan: what was to be measured.
-        events: the planned events that the job runs, in their order.
+        plan: the plan.
+        events: the planned events that the job runs, in order.
         not_measured: planned events that the job does not run.
         model_changes: iterations from which on another model was measured.
-        iterations: those that count towards the overhead.
-        iterations_run: how many started.
-        bookkeeping_ns: host time spent between iterations, in all of them.
+        iterations: iterations that count for the overhead.
+        iterations_run: all started iterations.
+        bookkeeping_ns: host time between iterations, summed.
         in_graph: whether something was measured inside a captured graph.
-        armed_every: the event whose measuring costs most was measured in one of so many iterations.
+        armed_every: the most expensive event was measured in one of this many iterations.
         observed: whether it is known what the job runs.
-        done: whether no more is measured.
+        done: whether measuring has ended.
     """
 
     plan: Plan
@@ -67,14 +67,14 @@ class Measured:
 
     @property
     def complete(self) -> bool:
-        """Whether everything has been measured as often as the plan asks; in rounds, twice."""
+        """Whether everything was measured as often as the plan asks; in rounds, twice."""
         if self.plan.mode != "in_rounds":
             return self.done
         return self.observed and all(event.samples.count > 1 or event.missed for event in self.events)
 
 
 def not_measured_words(plan: Plan, not_measured: list[NotMeasured]) -> str:
-    """One line for the warning: the first entries with the plan's line, where it is known."""
+    """One line for the warning: the first entries, with the plan's line if it is known."""
     words = []
     for one in not_measured[:MOST_SAID]:
         line = f", line {one.entry.line}" if one.entry.line is not None else ""

@@ -1,6 +1,6 @@
-"""Measurements in bounded memory, however many there are: sums are exact, and evenly spaced ones are kept.
+"""Keeps any number of measurements in bounded memory: sums are exact, and evenly spaced measurements are kept.
 
-Each counts as often as the iterations that it stands for, which change in the course of a run (see `Budget`).
+Each counts for the number of iterations that it stands for, which changes during a run (see `Budget`).
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ from stepscope.record.phases.history import History
 MOST_SAMPLES = 512
 MOST_ITERATIONS = 2048
 _IN_A_ROW = 16
-"""Iterations that are kept or left out together: what measuring costs is known by neighbours."""
+"""Iterations that are kept or dropped together, because the cost of measuring is found by comparing neighbours."""
 
 Iteration = tuple[int, bool, int, int, int]
-"""Its number, whether an event was measured in it, its time (ns), how many it stands for, and what these took together (ns)."""
+"""Its number, whether an event was measured in it, its time (ns), how many it stands for, and their summed time
+(ns)."""
 
 
 @dataclass(slots=True)
 class Sums:
-    """How many times there were, and sums of them, of their squares and of their weights: whole numbers, so next to nothing
-    is lost."""
+    """The number of times, and sums of them, of their squares and of their weights, as integers, so almost nothing is
+    lost."""
 
     n: int = 0
     weight: int = 0
@@ -33,12 +34,12 @@ class Sums:
     squares: int = 0
 
     def add(self, weight: int, together_ns: int, times: int = 1) -> None:
-        """One more, which counts so often: for several that took so long together, and each of them as long as their mean.
+        """Adds a time that stands for several, each as long as their mean.
 
         Args:
-            weight: how many.
-            together_ns: how long.
-            times: -1 takes one back.
+            weight: the number of times it stands for.
+            together_ns: their sum.
+            times: -1 removes one again.
         """
         self.n += times
         self.weight += times * weight
@@ -47,10 +48,10 @@ class Sums:
         self.squares += times * (together_ns * together_ns // weight)
 
     def statistics(self, kept: Sequence[tuple[int, int, int]]) -> Statistics | None:
-        """Of all of them, as `describe_blocks` has it; the median and the percentiles are of those that were kept.
+        """Statistics of all, as from `describe_blocks`; median and percentiles are those of the kept ones.
 
         Args:
-            kept: the time (ns) of each, how many it stands for, and what these took together (ns).
+            kept: the time (ns) of each, how many it stands for, and their summed time (ns).
         """
         found = describe_blocks(*zip(*kept, strict=True)) if kept else None
         if found is None or self.n <= found.n:
@@ -61,23 +62,24 @@ class Sums:
 
 
 class Samples(History):
-    """The measurements of an event: rows of iteration, duration, offset (ns) and the iterations that it stands for."""
+    """The measurements of an event: rows of iteration, duration, offset (ns) and the number of iterations it stands
+    for."""
 
     def __init__(self) -> None:
         super().__init__(4, MOST_SAMPLES)
         self.sums = Sums()
 
     def measured(self, iteration: int, duration_ns: int, offset_ns: int, stands_for: int) -> None:
-        """One more."""
+        """Adds a measurement."""
         self.add((iteration, duration_ns, offset_ns, stands_for), weight=stands_for)
         self.sums.add(stands_for, duration_ns * stands_for)
 
     def statistics(self) -> Statistics | None:
-        """Of the durations."""
+        """Statistics of the durations."""
         return self.sums.statistics([(row[1], row[3], row[1] * row[3]) for row in self.rows])
 
     def copy(self) -> Samples:
-        """What there is until now."""
+        """A copy of the present state."""
         copied = Samples()
         own = {"rows": self.rows.copy(), "beside": [], "totals": self.totals.copy()}
         vars(copied).update(vars(self), **own, sums=replace(self.sums))
@@ -85,7 +87,7 @@ class Samples(History):
 
 
 class Iterations:
-    """Iterations that count towards the overhead, and the numbers of each by name."""
+    """Iterations that count for the overhead, and their numbers by name."""
 
     def __init__(self) -> None:
         self.rows: list[Iteration] = []
@@ -96,7 +98,7 @@ class Iterations:
         self._stride = 1
 
     def add(self, row: Iteration, values: Mapping[str, float]) -> None:
-        """Counts an iteration, and keeps it when its turn is."""
+        """Counts an iteration, and keeps it if it is its turn."""
         (self.armed if row[1] else self.unarmed).add(*row[3:])
         if self._count // _IN_A_ROW % self._stride == 0:
             self.rows.append(row)
@@ -109,7 +111,7 @@ class Iterations:
             self.values = [self.values[place] for place in kept]
 
     def copy(self, since: Between) -> Iterations:
-        """What there is until now; the last one without an event stands for those since, too."""
+        """A copy of the present state; the last iteration without an event also stands for those since."""
         copied = Iterations()
         own = {"rows": self.rows.copy(), "values": self.values.copy()}
         vars(copied).update(vars(self), **own, armed=replace(self.armed), unarmed=replace(self.unarmed))
@@ -117,12 +119,12 @@ class Iterations:
         return copied
 
     def statistics(self, *, armed: bool) -> Statistics | None:
-        """Of iterations with an event, or of those without."""
+        """Statistics of iterations with an event, or of those without."""
         kept = [row[2:] for row in self.rows if row[1] == armed]
         return (self.armed if armed else self.unarmed).statistics(kept)
 
     def stand_for_more(self, iterations: int, together_ns: int) -> None:
-        """The last kept one without an event stands for further ones."""
+        """Lets the last kept iteration without an event stand for more."""
         place = max((place for place, row in enumerate(self.rows) if not row[1]), default=None)
         if place is None:
             return

@@ -1,6 +1,6 @@
-"""A plan that the recording makes itself: some iterations of the job are watched, and what they run is named.
+"""Makes a plan during the recording: watches some iterations of the job and lists what they run.
 
-It is what `stepscope plan` would write, of fewer iterations, because the job goes on meanwhile.
+It is the plan that `stepscope plan` would write, from fewer iterations because the job continues.
 """
 
 from __future__ import annotations
@@ -17,19 +17,21 @@ from stepscope.record.targets.watch import ObservingWatch
 from stepscope.record.trouble import Guard
 
 _KINDS: tuple[Kind, ...] = ("all", "forwards") * 2
+_MOST_LABELS = 256
+"""Of a plan, those that take longest: each is measured in an iteration of its own, and asked about in all of them."""
 _MOST_WAITING = 64
-"""Iterations that are waited for a device that has not come to the last marks."""
+"""Iterations to wait for a device that has not reached the last marks."""
 
 
 class OwnPlan:
-    """Watches iterations, one call of `begin` and `end` each, until `weights` are known.
+    """Watches iterations, with one call of `begin` and `end` each, until `weights` are known.
 
     Args:
-        model: the outermost module, or None where it is not known.
+        model: the outermost module, or None if unknown.
         optimizers: those whose `zero_grad` counts.
-        copies: listens to host-to-device copies, where there is a device.
+        copies: observes host-to-device copies, if there is a device.
         guard: keeps our exceptions out of the job.
-        shared: makes it the plan of all ranks; None where there is nobody to share it with.
+        shared: makes it the plan of all ranks; None without other ranks.
     """
 
     def __init__(
@@ -41,26 +43,26 @@ class OwnPlan:
         shared: SharedPlan | None = None,
     ) -> None:
         self.weights: Weights | None = None
-        """The labels to measure, each with the time that it takes (ns), in the order in which they run."""
+        """The labels to measure, in the order in which they run, with their times (ns)."""
         self._surveyor = Surveyor(model, optimizers, guard, copies)
         self._waited = 0
         self._shared = shared
         self._own: tuple[Weights, Weights] | None = None
-        """What the rank would measure, and all that it could."""
+        """What the rank would measure, and everything that it could."""
 
     @property
     def watch(self) -> ObservingWatch | None:
-        """What watches the running iteration, if anything does."""
+        """The watch of the running iteration, if there is one."""
         return self._surveyor.watch
 
     def begin(self) -> None:
-        """An iteration starts."""
+        """Starts an iteration."""
         done = len(self._surveyor.rounds)
         if done < len(_KINDS):
             self._surveyor.begin(_KINDS[done])
 
     def end(self) -> None:
-        """The iteration has ended."""
+        """Ends an iteration."""
         surveyor = self._surveyor
         surveyor.end()
         if len(surveyor.rounds) < len(_KINDS):
@@ -68,16 +70,18 @@ class OwnPlan:
         self._waited += 1
         if self._own is None and (surveyor.reached() or self._waited > _MOST_WAITING):
             found = listed(surveyor.rounds)
-            self._own = weights(heaviest(found, MOST_MODULES)), weights(found)
+            own = weights(heaviest(found, MOST_MODULES))
+            longest = set(sorted(own, key=lambda label: -own[label])[:_MOST_LABELS])
+            self._own = {label: ns for label, ns in own.items() if label in longest}, weights(found)
             surveyor.remove()
         if self._own is not None:
             own, known = self._own
             self.weights = own if self._shared is None else self._shared.settled(own, known)
 
     def abandon(self) -> None:
-        """The iteration broke off, and is watched again."""
+        """Drops an iteration that broke off; it is watched again."""
         self._surveyor.abandon()
 
     def remove(self) -> None:
-        """Takes everything out of the job, and lets go of the model."""
+        """Removes everything from the job, and releases the model."""
         self._surveyor.remove()

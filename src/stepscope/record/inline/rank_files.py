@@ -1,4 +1,4 @@
-"""The files of one recorded process: in the background while it trains, at once when it ends."""
+"""Writes the files of one recorded process: in the background while it trains, immediately when it ends."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _PATIENCE_SECONDS = 30.0
 
 
 class RankFiles:
-    """Writes what one process has measured.
+    """Writes the measurements of one process.
 
     Args:
         out: directory of the files.
-        guard: gets what goes wrong in the background.
-        phases: whether the phases are written, too: they tell how the job ended then, and of all steps.
+        guard: handles errors in the background.
+        phases: whether the phases are written, too: they then state how the job ended, and cover all steps.
     """
 
     def __init__(self, out: Path, guard: Guard, *, phases: bool = False) -> None:
@@ -36,7 +36,7 @@ class RankFiles:
         self._phases = phases
         self.written: list[Path] = []
         self.ended: Ending | None = None
-        """How the job ended; None while it goes on, as far as is known."""
+        """How the job ended; None while it is not known to have ended."""
         self.background = Background("stepscope-writer", guard)
         self._started_epoch_ns = time.time_ns()
         self._who = Who()
@@ -49,7 +49,7 @@ class RankFiles:
         return self._who.process()
 
     def settled(self) -> bool:
-        """Waits for the background; False, with a warning, when it hangs, as writing more would."""
+        """Waits for the background; returns False, with a warning, if it hangs, as further writes would."""
         settled = self.background.wait(_PATIENCE_SECONDS)
         if not settled:
             warn_once(
@@ -58,28 +58,28 @@ class RankFiles:
         return settled
 
     def ask_settings(self, model: Any, *, in_forward: bool) -> None:
-        """Asks torch for the job's settings, in the thread that trains; what is known of a forward stays."""
+        """Asks torch for the job's settings, in the training thread; what was known in a forward stays."""
         if in_forward or self._settings is None:
             self._settings = settings(model, in_forward=in_forward)
 
     def write_inline(self, measured: Measured) -> None:
-        """Writes the events of a plan, in place of an earlier file of this process."""
+        """Writes the events of a plan, replacing an earlier file of this process."""
         process = self._who.named()
         summary = inline_document(
             measured,
             process,
             self._started_epoch_ns,
             settings=self._settings,
-            # What comes after the last measurement is none of it.
+            # Nothing after the last measurement counts.
             ended={} if measured.done else self.ended,
         )
         if self._phases:
             del summary["ended"]
-        self._keep(file_name(process, "prof"), summary, "the inline profile")
+        self._keep(process, "prof", summary, "the inline profile")
 
     def ask_ddp(self, model: Any) -> None:
-        """Asks a model that is DDP's for its timings, while there is one: a script's `main` has returned,
-        and its model is gone, before the recording ends.
+        """Asks a DDP model for its timings while it exists: a script's `main` returns, and its model is deleted, before
+        the recording ends.
         """
         if model is not None:
             self._ddp = ddp_timing(model) or self._ddp
@@ -87,14 +87,14 @@ class RankFiles:
     def phases_document(
         self, phases: Phases, model: Any, copied: Copied | None, stacks: dict[str, Any] | None, *, samples: bool
     ) -> dict[str, Any]:
-        """What `write_phases` writes; made where no step runs meanwhile.
+        """Makes the document of `write_phases`; call it while no step runs.
 
         Args:
-            phases: what was measured.
-            model: the outermost module, for DDP's own timings; None where it is not known, or is no
-                more: then the timings are those that it had when it was asked last.
-            copied: to the device; None where copies were not observed.
-            stacks: as `StackSampler.document` gives them.
+            phases: the measurements.
+            model: the outermost module, for DDP's own timings; None if it is unknown or gone: then the timings are
+                those from when it was last asked.
+            copied: copied to the device; None if copies were not observed.
+            stacks: from `StackSampler.document`.
             samples: with all kept steps, not only some.
         """
         self.ask_ddp(model)
@@ -111,11 +111,19 @@ class RankFiles:
         )
 
     def write_phases(self, summary: dict[str, Any]) -> None:
-        """Writes the phases, in place of an earlier file of this process, with what it took of the host."""
+        """Writes the phases and the usage of the host, replacing an earlier file of this process."""
         summary["host"] = self.hardware.figures()
-        self._keep(file_name(self._who.named(), "phases"), summary, "the summary of phases")
+        self._keep(self._who.named(), "phases", summary, "the summary of phases")
 
-    def _keep(self, name: str, payload: dict[str, Any], what: str) -> None:
-        path = keep_json(self.out, name, payload, what=what)
+    def _keep(self, process: Process, kind: str, payload: dict[str, Any], what: str) -> None:
+        # An earlier run's file is replaced, not what another job in the same folder writes now.
+        path = keep_json(
+            self.out,
+            file_name(process, kind),
+            payload,
+            what=what,
+            since_epoch_s=self._started_epoch_ns / 1e9,
+            other_name=file_name(process, kind, by_pid=True),
+        )
         if path is not None and path not in self.written:
             self.written.append(path)

@@ -1,7 +1,7 @@
-"""Inline recording: what happens at the start and end of every iteration of a plan's schedule.
+"""Inline recording: acts at the start and end of every iteration in a plan's schedule.
 
-`session` calls the recorder where iterations start and end; it arms what the schedule orders, and
-reads later what the clocks have reached. It knows no loop, no file and no command line.
+`session` calls the recorder where iterations start and end. The recorder arms what the schedule orders, and later reads
+the marks that the clocks have reached. It knows no loops, files or command lines.
 """
 
 from __future__ import annotations
@@ -41,27 +41,28 @@ _OWN_GRAPH = (
 _DRAIN_SECONDS = 5.0
 _REPLAY_SECONDS = 1.0
 _USUAL = 16
-"""Unarmed iterations that an armed one is compared with."""
+"""Unarmed iterations with which an armed one is compared."""
 _APART = 4
-"""Armed iterations are so far from those in which phases are timed, where both are seldom: neighbours of either are untouched."""
+"""Distance of armed iterations from those with timed phases, if both are rare, so that the neighbours of both are
+undisturbed."""
 _READ_EVERY = 8
-"""Iterations between two looks at what the clocks have reached; the ring holds eight times as many."""
+"""Iterations between two readings of reached marks; the ring holds eight times as many."""
 
 
 _Arming = tuple[ArmedWatch, list[Target], bool]
-"""What measures an event, or all of them: its watch, what is installed for it, and whether regions are listened to."""
+"""What measures one event or all: its watch, its installed targets, and whether it listens to regions."""
 
 
 class Recorder:
     """Runs a plan's schedule over a job's iterations.
 
     Args:
-        plan: what to measure.
+        plan: the plan.
         guard: keeps our exceptions out of the job.
-        model: the outermost module; it may come later, through `model`, during the warm-up.
+        model: the outermost module; may be set later, during the warm-up, through `model`.
         optimizers: those whose `zero_grad` counts.
-        copies: listens to host-to-device copies, where there is a device.
-        shared: has all ranks measure by one plan, where each makes its own.
+        copies: observes host-to-device copies, if there is a device.
+        shared: makes all ranks measure by one plan where each makes its own.
     """
 
     def __init__(
@@ -83,22 +84,22 @@ class Recorder:
         self.model_changes: list[int] = []
         """Iterations from which on another model was measured."""
         self.iterations = Iterations()
-        """Every iteration that counts towards the overhead."""
+        """Every iteration that counts for the overhead."""
         self.between = Between()
-        """The iterations since the last without an event that count in the mean."""
+        """The iterations since the last one without an event that count for the mean."""
         self.iteration = -1
         self.bookkeeping_ns = 0
         self.in_graph = False
         """Whether something was measured inside a captured graph, where no iteration is unarmed."""
         self.watch: ObservingWatch | ArmedWatch | None = None
         self.share = OF_STEPS
-        """Of what recording may take."""
+        """The share of the limit for recording."""
         self._budgets: defaultdict[int | None, Budget] = defaultdict(lambda: Budget(share=self.share))
         self._own_ns = 0
-        """What it took to arm the running iteration."""
+        """The time for arming the running iteration."""
         self._unarmed_ns: deque[int] = deque(maxlen=_USUAL)
         self.schedule = Schedule(
-            # The first runs untouched, and what was not given is found in the second.
+            # The first runs undisturbed; what was not given is found in the second.
             warmup=max(plan.warmup, 1 if model is not None and self.optimizers else 2),
             repetitions=plan.repetitions,
             unarmed_every=plan.unarmed_every,
@@ -128,20 +129,20 @@ class Recorder:
         self._first_ns: int | None = None
         self._last_ns = 0
         self._missed: Counter[int] = Counter()
-        """By event, armed iterations that did not run it, since the last one that ran any."""
+        """By event, armed iterations that did not run it, since the last one that ran any event."""
 
     @property
     def surveys(self) -> bool:
-        """Whether it watches the running iteration to find out what could be measured."""
+        """Whether it watches the running iteration to find out what can be measured."""
         return self._own is not None and self._own.watch is not None
 
     @property
     def done(self) -> bool:
-        """Whether everything that can be measured has been; some may still have to be read."""
+        """Whether everything measurable has been measured; some may still have to be read."""
         return self.schedule.turn.role == "done"
 
     def measured(self) -> Measured:
-        """What is known until now."""
+        """The results so far."""
         return Measured(
             plan=self.plan,
             events=[replace(event, samples=event.samples.copy()) for event in self.events],
@@ -157,17 +158,16 @@ class Recorder:
         )
 
     def read(self) -> bool:
-        """Reads what the clocks have reached; returns whether anything is still in flight."""
+        """Reads marks that the clocks have reached; returns whether any is still in flight."""
         self._read()
         return len(self._ring) > 0
 
     def begin(self, now_ns: int, *, fresh: bool = False) -> None:
-        """An iteration starts.
+        """Starts an iteration.
 
         Args:
-            now_ns: when, by the host's clock.
-            fresh: it is the first of an epoch, whose loader starts up: it runs untouched and does
-                not count.
+            now_ns: the time of the host's clock.
+            fresh: whether it is the first of an epoch, whose loader starts up: it runs undisturbed and does not count.
         """
         self.iteration += 1
         self._began_ns = now_ns
@@ -188,20 +188,20 @@ class Recorder:
             self.watch = watch
             if not self._installed:
                 self._install(watch)
-            # Last, so that what it took to install all this is in no offset.
+            # Last, so that no offset includes the time for installing.
             watch.begin()
             self._own_ns = time.perf_counter_ns() - now_ns
 
     def not_this_one(self) -> None:
-        """The running iteration turns out not to count: an epoch started or a validation ran in it."""
+        """Excludes the running iteration: an epoch started or a validation ran in it."""
         self._fresh = True
 
     def end(self, now_ns: int, values: Mapping[str, float] = MappingProxyType({})) -> bool:
-        """The iteration is over, by the host's clock at `now_ns`; whether all is measured now.
+        """Ends the iteration; returns whether everything is now measured.
 
         Args:
-            now_ns: when.
-            values: the iteration's numbers, by name.
+            now_ns: the time of the host's clock.
+            values: the iteration's numbers by name.
         """
         if self._began_ns is None:  # the last of those that ran without a call
             self.between.passed(1)
@@ -222,7 +222,7 @@ class Recorder:
             self._disarm()
             self._close_targets()
             self._observed(watch)
-        # One with all events at once may be far from what the job is without them.
+        # With all events at once, an iteration may be very different from the undisturbed job.
         if turn.role == "unarmed" or (turn.counted and self.plan.mode != "one_shot"):
             self.between.timed(time_ns)
         if turn.role == "unarmed" or (measured and turn.counted):
@@ -239,7 +239,7 @@ class Recorder:
                 target.rest()
         else:
             self._disarm()
-        # Not every time: code that a step has driven out of the processor's caches is slow code.
+        # Not every time, because code that a step has evicted from the caches is slow.
         if self.iteration % _READ_EVERY == 0:
             self._read()
         own_ns = time.perf_counter_ns() - now_ns
@@ -253,21 +253,22 @@ class Recorder:
         return following.role == "done"
 
     def _budgets_of(self, event: int | None) -> set[Budget]:
-        """An event's own, and in rounds that of all events."""
+        """The budget of an event, and in rounds that of all events."""
         return {self._budgets[event], self._budgets[None if self.schedule.in_rounds else event]}
 
     def _every(self, event: int | None) -> int:
-        """Of an event of which little is known yet, as of all; but for its first turn: a short run would else have nothing."""
+        """The k of an event; that of all while little is known of it. Its first turn ignores it, for the sake of short
+        runs."""
         own = self._budgets[event]
         if own.judged or not self.schedule.in_rounds or self.schedule.first_round:
             return own.every
         return max(own.every, self._budgets[None].every)
 
     def abandon(self, *, began: bool = True) -> None:
-        """The iteration broke off: nothing of it counts, and its turn is taken again.
+        """Drops a broken-off iteration; its turn is repeated.
 
         Args:
-            began: False when there was no iteration at all, only the end of a loader.
+            began: False if there was no iteration, only the end of a loader.
         """
         if not began:
             self.iteration -= 1
@@ -280,9 +281,9 @@ class Recorder:
             watch.give_back()
 
     def left_out(self, number: int) -> int:
-        """How many of the job's iterations from this one on are neither armed nor just before one that is.
+        """How many of the job's iterations, from this one on, are neither armed nor just before an armed one.
 
-        The one behind it finds the caches full of what is ours: nothing could be compared with it.
+        The iteration after an armed one finds our data in the caches, so it cannot be compared with.
         """
         if self.schedule.turn.role != "unarmed":
             return 0
@@ -290,7 +291,7 @@ class Recorder:
         return max(0, next_timed(following, self._every(self.schedule.event)) - following - 1)
 
     def passed(self, iterations: int) -> None:
-        """So many of them ran, or still run; the one before was none that had to be timed, either."""
+        """Counts iterations that ran, or still run, without a call; the one before them was not timed either."""
         if self._began_ns is not None and not self._fresh:
             self.between.rests(self._began_ns)
             self.between.passed(1)
@@ -299,7 +300,7 @@ class Recorder:
         self._began_ns = None
 
     def remove(self) -> None:
-        """Takes everything out of the job, and lets go of the model."""
+        """Removes everything from the job, and releases the model."""
         self._began_ns = None
         self._disarm()
         if self._own is not None:
@@ -310,10 +311,9 @@ class Recorder:
         self._let_go()
 
     def drain(self) -> None:
-        """Reads what is still in flight; waits for a device some seconds at most.
+        """Reads what is in flight; waits for a device at most some seconds.
 
-        Not while the job goes on: asking a device from a second thread would spoil a graph that the
-        job is capturing.
+        Only after the job: asking a device from a second thread would spoil a graph that the job is capturing.
         """
         self._wait_for_ring(_DRAIN_SECONDS, every=0.01)
         self._ring.drop()
@@ -322,10 +322,10 @@ class Recorder:
         self._ring.lost.clear()
 
     def recapture(self) -> bool:
-        """Whether a CUDA graph has to be captured now, because what it is to contain has changed.
+        """Whether a CUDA graph must be captured now, because its marks have changed.
 
-        Ask once per iteration, before the replay. True in the watched iterations, in the first of
-        each event, and once more at the end, for a graph without marks.
+        Ask once per iteration, before the replay. True in the watched iterations, in the first of each event, and once
+        more at the end, for a graph without marks.
         """
         self._recaptures = True
         turn = self.schedule.turn
@@ -346,7 +346,7 @@ class Recorder:
         return self._recaptures
 
     def _left(self) -> float | None:
-        """How many iterations are left to measure in, by the pace until now; None where that is not known."""
+        """The number of iterations left to measure in, at the present pace; None if unknown."""
         plan, run = self.plan, self.iteration + 1
         left = None if plan.measured_iterations is None else float(plan.measured_iterations - run)
         if plan.measured_seconds is not None and self._first_ns is not None:
@@ -362,7 +362,7 @@ class Recorder:
         self.watch = self._own.watch
 
     def _surveyed(self, own: OwnPlan) -> None:
-        """Ends the survey of an iteration, and makes the plan when there are enough."""
+        """Ends the survey of an iteration, and makes the plan after enough of them."""
         own.end()
         if own.weights is None:
             return
@@ -395,7 +395,7 @@ class Recorder:
             elif any(entry.label.matches(label, entry.label.occurrence or 0) for label in watch.elsewhere):
                 reason = "it runs in another thread than the training loop's"
             else:
-                # The nearest name takes a millisecond to find, in the job's own time, and few are ever shown.
+                # Finding the nearest name takes a millisecond of the job's time, and few names are ever shown.
                 near = watch.seen if len(self.not_measured) < MOST_SAID else ()
                 reason = why_not_seen(entry, finder, near)
             self.not_measured.append(NotMeasured(entry, reason))
@@ -404,7 +404,7 @@ class Recorder:
             warn_once(not_measured_words(self.plan, self.not_measured))
 
     def _heaviest_first(self) -> list[int] | None:
-        """Numbers of the events, those first that take most of an iteration; None where nothing is known of that."""
+        """The numbers of the events, by their time in an iteration, longest first; None if the times are unknown."""
         if not self._weights:
             return None
 
@@ -416,7 +416,7 @@ class Recorder:
         return sorted(range(len(self.events)), key=lambda number: -weight(number))
 
     def _let_go(self) -> None:
-        """Of the job's model and optimizers: what is installed in them does not keep them alive."""
+        """Releases the job's model and optimizers, so that hooks in them do not keep them alive."""
         self._finder = None
         self.model = None
         self.optimizers = []
@@ -429,8 +429,8 @@ class Recorder:
         return [armed[event.observed.label] for event in self.events]
 
     def follow(self, model: Any, optimizers: Iterable[Any]) -> None:
-        """Another model has taken the place of the one that is measured, the next fold's say: from now on its modules
-        of the same paths are. Called between iterations.
+        """Replaces the measured model, for instance with that of the next fold: its modules at the same paths are
+        measured from now on. Called between iterations.
         """
         self._disarm()
         self.model, self.optimizers = model, list(optimizers) or self.optimizers
@@ -465,7 +465,7 @@ class Recorder:
         return range(len(self.events)) if turn.event is None else range(turn.event, turn.event + 1)
 
     def _arm(self, turn: Turn) -> ArmedWatch:
-        """The watch of a turn's event. It stays the same, and its targets too, from turn to turn."""
+        """The watch of a turn's event, which keeps its targets from turn to turn."""
         if turn.event not in self._armings:
             self._armings[turn.event] = self._arming(turn)
         self._armed_watch, self._targets, self._regions = self._armings[turn.event]
@@ -517,7 +517,7 @@ class Recorder:
                 self._ring.push(pending)
             else:
                 pending.release()
-        # An event that is alone has run when anything has.
+        # An event alone has run if anything has.
         if turn.event is None or not ran:
             keys = {key for key, _, _ in ran}
             for event in self._keys(turn):
@@ -528,7 +528,7 @@ class Recorder:
         if watch.in_graph:
             self.in_graph = True
         if watch.in_graph and turn.counted:
-            # The next replay makes the same marks again, so they are read before it or not at all.
+            # The next replay overwrites these marks, so they are read before it or never.
             self._wait_for_ring(_REPLAY_SECONDS, every=0.0002)
             self._ring.drop()
         return bool(ran)

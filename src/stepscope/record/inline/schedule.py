@@ -1,21 +1,20 @@
-"""Which iteration measures what: one event at a time, so that the measured job is the real job.
+"""Decides which iteration measures what: one event at a time, so that the measured job behaves as the real one.
 
-After the warm-up, one iteration is observed: everything the plan names is watched without a clock,
-to learn what really runs, how often and in what order. Then each event is alone for R + 1
-iterations, of which the first is thrown away (new hooks, a captured graph made again, caches). Every
-few armed iterations one runs without any hook, so that the cost of measuring is measured too. Where that is more
-than a small part of an iteration, only one in k is armed (see `Budget`).
+After the warm-up, one iteration is observed without clocks, to learn which planned events really run, how often and in
+what order. Then each event is alone for R + 1 iterations, of which the first is discarded (new hooks, a recaptured
+graph, caches). Once in several armed iterations, one runs without any hook, so that the cost of measuring is measured,
+too. If that is more than a small part of an iteration, only one in k is armed (see `Budget`).
 
-In rounds, each event has a few iterations in a row, those that take most of an iteration first, then all again, in
-turns of four, because of each turn the first is thrown away. A short job gets a little of what matters, and
-a long one ever narrower intervals, whose measurements are spread over all of it. Where it is known
-how many iterations are left, turns are as long as the remaining ones allow for all events alike.
+In rounds, each event gets a few iterations in a row, the longest events first, then all again, in turns of four, since
+the first of each turn is discarded. A short job gets a little of what matters, a long one ever narrower intervals from
+measurements that are spread over all of it. If the number of remaining iterations is known, turns are as long as it
+allows for all events equally.
 
-Hooks are out between two armed iterations where not every one is armed: so each can be another event's, none of them is
-thrown away, and an event's measurements are as far apart as those of all events allow. In a row they would be of one
-part of the run, and alike: their interval would be too narrow for a job whose speed drifts.
+If not every iteration is armed, hooks are removed between two armed ones. Then each can be another event's, none is
+discarded, and an event's measurements are as far apart as those of all events allow. Measurements in a row would be of
+one part of the run and alike, and their interval too narrow for a job whose speed drifts.
 
-Nothing here knows torch, clocks or hooks: an iteration goes in, what to do in it comes out.
+This module knows neither torch nor clocks nor hooks: it gets an iteration and says what to do in it.
 """
 
 from __future__ import annotations
@@ -30,21 +29,21 @@ from stepscope.record.budget import next_timed
 Role = Literal["warmup", "survey", "observe", "armed", "unarmed", "done"]
 
 _FIRST_TURN = 2
-"""Kept measurements of an event's first turn in rounds: fewer have no interval."""
+"""Kept measurements of an event's first turn in rounds: fewer give no interval."""
 _LONGEST_TURN = 4
-"""More in a row are of one part of the run: where the speed of a job drifts, an interval of turns of 16 holds the mean half as
-often as it is to. Of 4 one iteration in five is thrown away, and intervals are a tenth wider.
+"""Longer turns measure one part of the run: if a job's speed drifts, an interval from turns of 16 contains the mean
+half as often as it should. With 4, one iteration in five is discarded, and intervals are a tenth wider.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What an iteration is for.
+    """The purpose of an iteration.
 
     Args:
-        role: `warmup` and `unarmed` run untouched, `survey` finds out what could be measured, `observe`
-            watches what is to be, `armed` measures.
-        event: the event that is armed; None for all of them (one-shot mode) and where nothing is.
+        role: `warmup` and `unarmed` run undisturbed, `survey` finds out what can be measured, `observe` watches planned
+            events, `armed` measures.
+        event: the armed event; None for all (one-shot mode), and if nothing is armed.
         counted: whether the measurement is kept.
     """
 
@@ -61,7 +60,7 @@ _DONE = Turn("done")
 
 @dataclass(slots=True)
 class _Measured:
-    """How often an event was, and how often an iteration that was to measure it did not run it."""
+    """How often an event was measured, and how often an iteration that should measure it did not run it."""
 
     kept: int = 0
     missed: int = 0
@@ -83,18 +82,18 @@ class Schedule:
     """The order of turns.
 
     Args:
-        warmup: untouched iterations before the observed one.
-        repetitions: kept measurements of each event (one-shot mode: measured iterations).
+        warmup: undisturbed iterations before the observed one.
+        repetitions: kept measurements of each event (in one-shot mode: measured iterations).
         unarmed_every: after this many armed iterations one runs unarmed; 0 for never.
         one_shot: all events in every iteration, instead of one at a time.
         in_rounds: a few measurements of each event at a time, without end.
         survey: whether iterations are surveyed after the warm-up, until `surveyed`.
-        left: in rounds, asked at the start of each: how many iterations are left, if that is known.
-        every: of an event (None in one-shot mode), every how many-th iteration is to measure it.
-        stays: whether another event costs the job something: it captures its graph again.
+        left: in rounds, asked at the start of each: the number of remaining iterations, if it is known.
+        every: returns the k of an event (None in one-shot mode): one in k iterations measures it.
+        stays: whether changing the event is costly, because the job recaptures its graph.
 
-    An event that an iteration did not run is tried again, `repetitions + 1` times at most: a model
-    whose control flow changes must not hold the schedule up.
+    An event that an iteration did not run is tried again, at most `repetitions + 1` times, so that a model with
+    changing control flow does not block the schedule.
 
     >>> schedule = Schedule(warmup=1, repetitions=2, unarmed_every=0)
     >>> roles = []
@@ -135,22 +134,22 @@ class Schedule:
         self._place = 0
         self._measured: list[_Measured] = []
         self._new = True
-        """Whether the event was not armed before, and its first measurement is thrown away."""
+        """Whether the event was not armed before, so that its first measurement is discarded."""
         self._since_unarmed = 0
         self._armed_at = -1
         self.turn = _WARMUP
         self.turn = self._decide()
 
     def surveyed(self) -> None:
-        """What could be measured is known: the next iteration is the observed one."""
+        """Ends the survey: the next iteration is the observed one."""
         self._survey = False
 
     def observed(self, events: int, order: Sequence[int] | None = None) -> None:
-        """Takes what the observed iteration ran, before `advance` leaves it.
+        """Sets what the observed iteration ran, before `advance` leaves it.
 
         Args:
-            events: how many.
-            order: their numbers as they take turns; None for the order in which they run.
+            events: the number of events.
+            order: their numbers by turn; None for the order in which they run.
         """
         self._order = range(min(events, 1) if self._one_shot else events)
         if order is not None:
@@ -160,7 +159,7 @@ class Schedule:
             self._next_round()
 
     def finish(self) -> None:
-        """Nothing more is measured."""
+        """Stops measuring."""
         self._order = ()
         self.turn = _DONE
 
@@ -168,8 +167,8 @@ class Schedule:
         """Leaves the current iteration and returns the next one's turn.
 
         Args:
-            measured: whether an armed iteration ran what it was to measure; else ignored.
-            following: the next one's number in the job, which decides whether it may be armed.
+            measured: whether an armed iteration ran what it should measure; otherwise ignored.
+            following: the next iteration's number in the job, which decides whether it may be armed.
         """
         role = self.turn.role
         if role == "warmup":
@@ -183,26 +182,26 @@ class Schedule:
         return self.turn
 
     def start_again(self) -> None:
-        """What the events missed was not their own fault."""
+        """Forgets the events' missed iterations, which were not caused by them."""
         for one in self._measured:
             one.missed = 0
 
     @property
     def event(self) -> int | None:
-        """The event whose turn it is, or is next; None for all of them."""
+        """The event whose turn it is, or is next; None for all."""
         return None if self._one_shot or not self._order else self._order[self._place]
 
     @property
     def has_observed(self) -> bool:
-        """Whether it is known how many events the job runs."""
+        """Whether the number of events is known."""
         return self._order is not None
 
     def _changes(self, event: int | None) -> bool:
-        """Whether the next armed iteration is another event's."""
+        """Whether the next armed iteration is for another event."""
         return not self._one_shot and self._every(event) > 1 and not self._stays()
 
     def _ran(self, *, measured: bool) -> None:
-        """Counts an armed iteration, and leaves its event where that was the last of its turn."""
+        """Counts an armed iteration, and leaves its event after the last one of its turn."""
         place = self._place
         if not measured:
             self._measured[place].missed += 1
@@ -223,7 +222,7 @@ class Schedule:
         return one.kept >= self._repetitions or one.missed > self._repetitions
 
     def _next_round(self) -> None:
-        """Turns twice as long as before, or as long as the iterations that are left allow for all events."""
+        """Starts turns twice as long as before, or as long as the remaining iterations allow for all events."""
         order = self._order or ()
         longest = min(2 * self._repetitions, _LONGEST_TURN)
         left = self._left()
@@ -234,7 +233,7 @@ class Schedule:
             each = int((left - thrown_away) / sum(lasts))
             if self._place and each < 1:
                 self._order = ()
-            # Nothing that would be too short for a turn of its own is left over.
+            # A rest too short for a turn of its own is added.
             longest = max(each if each <= longest + 2 else longest, 1 if self._place else _FIRST_TURN)
         self._repetitions = longest
         self._place = 0
@@ -255,7 +254,7 @@ class Schedule:
         every = self._every(event)
         if every == 1:
             unarmed = 0 < self._unarmed_every <= self._since_unarmed
-        else:  # one of a block of the event's own k, whichever event the last was of
+        else:  # one of a block of the event's own k, whichever event the last was for
             used = number // every == self._armed_at // every
             unarmed = used or next_timed(number, every) != number
         if unarmed:

@@ -1,6 +1,6 @@
-"""One process's inline recording: loops drive it, and it drives the recorder and the phases.
+"""The inline recording of one process: loops drive it, and it drives the recorder and the phases.
 
-A session is what `inline.start` makes.
+`inline.start` makes a session.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from stepscope.floor.folders import from_anywhere
 from stepscope.record import annotate
 from stepscope.record.budget import OF_STEPS
 from stepscope.record.compiling import capturing_check
@@ -27,27 +28,28 @@ from stepscope.record.phases.phases import Phases
 from stepscope.record.phases.stacks import StackSampler
 from stepscope.record.plan import Plan
 from stepscope.record.recording import Recording
+from stepscope.record.targets.optimizers import put_hooks_in, take_hooks_out
 from stepscope.record.trouble import Guard, warn_once
 
 _FIRST_SAVE_SECONDS, _SAVE_AFTER_SECONDS, _SAVE_EVERY_SECONDS = 1.0, 5.0, 60.0
 _SAVE_EVERY_PART = 0.2
-"""Files are saved first after a second, five seconds later, and then whenever the run has become so much longer: of one that
-is killed later than that a sixth is lost at most, and no more than a minute."""
+"""Files are first saved after a second, then five seconds later, then whenever the run has become this much longer: of
+a killed run at most a sixth is lost, and no more than a minute."""
 _ASK_DDP_FIRST, _ASK_DDP_EVERY = 16, 128
-"""Steps: DDP times its first ten, and then one in a hundred."""
+"""Steps: DDP times its first ten, then one in a hundred."""
 _SELDOM = 8
-"""Where fewer steps than one in so many are timed, hooks are taken out between them: code that a step has driven out of
-the processor's caches costs microseconds even where it only returns."""
+"""If fewer than one in this many steps is timed, hooks are removed in between: code that a step has evicted from the
+caches costs microseconds even if it only returns."""
 
 
 class Session(Recording):
     """Inline recording of one process.
 
     Args:
-        plan: what to measure one event at a time; None for phases only.
+        plan: the events to measure one at a time; None for phases only.
         model: the outermost module; None to find it in the first iteration.
         optimizer: the optimizer, or several; None to find them in the first iteration.
-        roots: the modules whose calls are the forward, where the model itself is not called.
+        roots: the modules whose calls are the forward, if the model itself is not called.
         out: directory of the files.
         phases: whether every step's phases are measured.
     """
@@ -71,13 +73,13 @@ class Session(Recording):
         if self._phases is not None:
             self._phases.in_forward = self._ask_in_forward
         # A job may change its directory; its files stay where they were to go.
-        self._files = RankFiles(Path(out).absolute(), self.guard, phases=phases)
+        self._files = RankFiles(from_anywhere(out), self.guard, phases=phases)
         warn_unusable(self._files.out)
         self._recorder: Recorder | None = None
         self._shared = SharedPlan(self._files) if plan is not None and plan.is_own else None
         if plan is not None:
             self._recorder = Recorder(plan, self.guard, model=model, optimizers=optimizers, shared=self._shared)
-            if self._phases is not None:  # they share
+            if self._phases is not None:  # they share the limit
                 self._phases.budget.share = self._recorder.share = OF_STEPS / 2
         self._between = [one.between for one in (self._phases, self._recorder) if one is not None]
         self._capturing = capturing_check()
@@ -87,7 +89,7 @@ class Session(Recording):
         self._iterations = 0
         self._rested = 0
         self._left_ns: int | None = None
-        """When the last iteration ended, where others are not at once followed by the next."""
+        """When the last iteration ended, if the next did not follow at once."""
         self._ask_ddp_at = _ASK_DDP_FIRST
         self._pid = os.getpid()
         self._survived = handled()
@@ -107,34 +109,37 @@ class Session(Recording):
 
     @property
     def written(self) -> list[Path]:
-        """The files that are there."""
+        """The files written so far."""
         return self._files.written
 
     @property
     def over(self) -> bool:
-        """Whether the plan is measured and no phases are timed; also when recording had to stop."""
+        """Whether the plan is complete and no phases are timed; also True if recording had to stop."""
         return self.guard.tripped or (self._phases is None and (self._recorder is None or self._recorder_over))
 
     @property
     def done(self) -> bool:
-        """Whether the plan is measured; also when recording had to stop."""
+        """Whether the plan is complete; also True if recording had to stop."""
         return self.guard.tripped or self._recorder is None or self._recorder.done
 
     @property
     def keeps_numbers(self) -> bool:
-        """Not in steps that are not timed, where no plan is measured in them either."""
+        """False in steps that are not timed, unless a plan is measured in them."""
         phases, recorder = self._phases, self._recorder
         return (recorder is not None and not recorder.done) or (phases is not None and not phases.resting)
 
     def start(self, *, lead_in: bool = False) -> None:
-        """The session records from when it is made; without a lead-in the first iteration starts."""
+        """The session records from its creation; without a lead-in the first iteration starts."""
         annotate.take_values(self.takes)
+        self.guard.ask(put_hooks_in)
         if self._shared is not None:
             self.guard.ask(self._shared.start)
         if not lead_in:
+            if self._phases is not None:
+                self._phases.before = -1  # a loop counts from 0
             self.begin(fresh=True)
 
-    def begin(self, *, fresh: bool = False, number: int | None = None) -> int:  # noqa: ARG002 - it counts itself
+    def begin(self, *, fresh: bool = False, number: int | None = None) -> int:
         """An iteration starts; one that still runs has ended. Returns its number."""
         if self.guard.tripped:
             self._take_out()
@@ -167,6 +172,8 @@ class Session(Recording):
             if self._recorder is not None and not self._recorder.done:
                 self._recorder.begin(now_ns, fresh=fresh)
             if self._phases is not None:
+                if number is not None:
+                    self._phases.before = number - self._phases.steps - 1
                 self._phases.begin(now_ns, fresh=fresh, number=self._iterations)
                 if self._recorder is not None and self._recorder.surveys:
                     self._phases.disturbed()
@@ -177,7 +184,7 @@ class Session(Recording):
         return self._iterations
 
     def _rest(self, number: int, runs: int = 0) -> None:
-        """Asks for no call while nothing is measured, in iteration `number` and those that follow; `runs` of them run already."""
+        """Requests no calls while nothing is measured, in iteration `number` and after; `runs` of them run already."""
         phases, recorder = self._phases, self._recorder
         if (
             self.guard.tripped
@@ -207,7 +214,7 @@ class Session(Recording):
             self._listeners.rest()
 
     def _wake(self) -> None:
-        """Counts the iterations that ran without a call. The last of them still runs."""
+        """Counts the iterations that ran without a call. The last one is still running."""
         if not self._rested:
             return
         ran = self._rested - self.rests
@@ -224,7 +231,7 @@ class Session(Recording):
                 self._recorder.passed(ran)
 
     def end(self) -> None:
-        """The iteration has ended."""
+        """Ends the iteration."""
         if self.rests:
             if self.driver == "iteration":
                 self._left_ns = time.perf_counter_ns()
@@ -235,7 +242,7 @@ class Session(Recording):
             self.guard.ask(self._rest, self._iterations + 1)
 
     def abandon(self, iteration: int | None = None, *, began: bool = True) -> None:
-        """The iteration broke off; nothing of it counts."""
+        """Drops a broken-off iteration."""
         self._break()
         if self.guard.tripped or not self._in_iteration:
             return
@@ -253,19 +260,21 @@ class Session(Recording):
             self.guard.trip(error)
 
     def _break(self) -> None:
-        """The running iteration is not like the others; those before it that ran without a call have ended."""
+        """Marks the running iteration as unlike others; those before it that ran without a call have ended."""
         self._wake()
         for between in self._between:
             between.rested(self.began_ns)
 
-    def missed(self, iterations: int) -> None:  # noqa: ARG002 - which ones does not matter
+    def missed(self, iterations: int) -> None:
         """Another optimizer drives the loop now: perhaps it is another model's."""
         self._break()
+        if self._phases is not None:
+            self._phases.before += iterations
         if self._iterations:
             self._trained.look_again()
 
     def not_this_one(self) -> None:
-        """The running iteration does not count: an epoch began, or a validation ran in it."""
+        """Excludes the running iteration: an epoch started or a validation ran in it."""
         self._break()
         if self._recorder is not None:
             self._recorder.not_this_one()
@@ -273,7 +282,7 @@ class Session(Recording):
             self._phases.not_this_one()
 
     def disturbed(self) -> None:
-        """A profiler runs in the running iteration, or writes its file: its times are not the job's own."""
+        """Marks times that are not the job's own: a profiler runs in the running iteration, or writes its file."""
         self._break()
         if not self._in_iteration:
             return
@@ -283,12 +292,12 @@ class Session(Recording):
             self._phases.disturbed()
 
     def takes(self, name: str, number: float) -> None:
-        """A number of the running iteration; several of one name add up."""
+        """Adds a number to the running iteration; several with one name are summed."""
         if self._in_iteration and not self.stopped:
             self._values[name] = self._values.get(name, 0) + number
 
     def stops_now(self) -> bool:
-        """Whether the plan asks the loop to end before another iteration."""
+        """Whether the plan ends the loop before another iteration."""
         plan = self._plan
         if plan is None:
             return False
@@ -298,7 +307,7 @@ class Session(Recording):
             return False
         if self._files.process().world_size == 1:
             return True
-        # Ranks may need different numbers of iterations; one that leaves early hangs the others.
+        # Ranks may need different numbers of iterations, and one that leaves early would hang the others.
         if plan.stop_after is None and not self._said_stop:
             self._said_stop = True
             warn_once(
@@ -321,7 +330,7 @@ class Session(Recording):
         return phase, watched
 
     def input_ends(self, token: tuple[Any, Any]) -> None:
-        """The batch is here."""
+        """The wait for a batch ends."""
         phase, watched = token
         if watched is not None:
             self.guard.ask(watched[0].close, watched[1])
@@ -329,18 +338,18 @@ class Session(Recording):
             self.guard.ask(self._phases.close, phase)
 
     def recapture(self) -> bool:
-        """Whether the job has to capture its CUDA graph again (see `Recorder.recapture`)."""
+        """Whether the job must capture its CUDA graph again (see `Recorder.recapture`)."""
         if self.guard.tripped or self._recorder is None:
             return False
         return self._recorder.recapture()
 
     def replaced_by(self, other: Session) -> None:
-        """The script starts another session instead, which then ends when this one's owner ends it."""
+        """Hands over to another session of the script, which ends when this one's owner ends it."""
         self.stop()
         self._successor = other
 
     def stop(self) -> list[Path]:
-        """Ends the recording and writes what was measured; safe to call again."""
+        """Ends the recording and writes its files; may be called again."""
         if self._successor is not None:
             self._successor.stop()
         if self.stopped or os.getpid() != self._pid:
@@ -388,7 +397,7 @@ class Session(Recording):
             self._take_out_hooks(self._phases)
             self._phases.took(time.perf_counter_ns() - began_ns)
             self._trained.end(self._iterations, self._phases.occurrences)
-            # The model may be gone when the recording ends: a script's main() has returned by then.
+            # The model may be gone when the recording ends, because a script's main() has returned.
             if self._phases.steps >= self._ask_ddp_at:
                 self._ask_ddp_at = self._phases.steps + _ASK_DDP_EVERY
                 self._files.ask_ddp(self._trained.model)
@@ -397,7 +406,7 @@ class Session(Recording):
                 self._stacks = StackSampler(self._phases)
                 self._stacks.start()
                 self._files.hardware.start()
-        # A directory that hangs must not gather threads that wait for it.
+        # Threads that wait for a hanging directory must not accumulate.
         now = time.monotonic()
         if now > self._save_at and self._has_measured and not self._files.background.busy:
             longer = _SAVE_EVERY_PART * (now - self._started)
@@ -413,12 +422,12 @@ class Session(Recording):
         self._files.ask_settings(self._trained.model, in_forward=True)
 
     def _save(self) -> None:
-        """Writes what there is, for a job that may be killed; the last files take its place."""
+        """Writes what there is, in case the job is killed; later files replace it."""
         recorder, files = self._recorder, self._files
         files.ask_settings(None, in_forward=False)
         if recorder is not None and not self._recorder_over and recorder.events:
             measured = recorder.measured()
-            # Who this is, is asked in the job's own thread.
+            # The job's own thread finds out which process this is.
             files.process()
             files.background.run(lambda: files.write_inline(measured))
         if self._phases is not None:
@@ -426,7 +435,7 @@ class Session(Recording):
             files.background.run(lambda: files.write_phases(summary))
 
     def _save_at_term(self) -> None:
-        """The process is asked to end, perhaps within a step: writes what there is and touches nothing in the job."""
+        """On SIGTERM, perhaps within a step: writes what there is and changes nothing in the job."""
         if self.stopped or os.getpid() != self._pid:
             return
         recorder, phases = self._recorder, self._phases
@@ -434,14 +443,14 @@ class Session(Recording):
         if recorder is not None and not self._recorder_over and recorder.events:
             self._files.write_inline(recorder.measured())
         if phases is not None and phases.steps:
-            # Without the model: DDP's timings would be asked for beside the thread that trains.
+            # Without the model, because its DDP timings would be read beside the training thread.
             stacks = None if self._stacks is None else self._stacks.document()
             self._files.write_phases(self._files.phases_document(phases, None, None, stacks, samples=True))
 
     def _phases_document(self, phases: Phases, *, samples: bool) -> dict[str, Any]:
         copies = self._listeners.copies
         copied = None if copies is None else copies.copied
-        # Not while the job goes on: naming thousands of frames takes milliseconds.
+        # Only after the job, because naming thousands of frames takes milliseconds.
         stacks = self._stacks.document() if samples and self._stacks is not None else None
         return self._files.phases_document(phases, self._trained.model, copied, stacks, samples=samples)
 
@@ -472,7 +481,7 @@ class Session(Recording):
             recorder.model = found.model
 
     def _take_out(self) -> None:
-        """Takes everything of ours out of the job; at a boundary, where torch walks no hooks."""
+        """Removes everything of ours from the job, at a boundary, where torch does not iterate over hooks."""
         self._in_iteration = False
         annotate.stop_taking(self.takes)
         if self._stacks is not None:
@@ -480,6 +489,7 @@ class Session(Recording):
         self._files.hardware.stop()
         self._trained.close()
         self._listeners.remove()
+        take_hooks_out()
         if self._recorder is not None:
             self._recorder.remove()
 

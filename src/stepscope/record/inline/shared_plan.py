@@ -1,8 +1,9 @@
-"""One plan for all ranks where each has watched what it runs: rank 0's, so that what one measures can be compared with the others.
+"""Shares one plan among ranks that each have watched what they run: rank 0's, so that their measurements can be
+compared.
 
-Rank 0 writes its plan into the folder of the files, and a thread of each other rank looks for it there. Nothing of the job
-waits: its iterations run untouched meanwhile. A rank that does not find it in time, because it sees another folder, or that
-does not run what it names, as a stage of a pipeline does, goes by its own plan.
+Rank 0 writes its plan into the folder of the files, where a thread of each other rank looks for it. The job does not
+wait: its iterations run undisturbed meanwhile. A rank uses its own plan if it does not find rank 0's in time, because
+it sees another folder, or does not run the plan's events, as a pipeline stage.
 """
 
 from __future__ import annotations
@@ -19,20 +20,20 @@ from stepscope.record.output import write_complete
 from stepscope.record.trouble import warn_once
 
 NAME = ".stepscope-plan.json"
-"""Hidden, as no recording."""
+"""Hidden, because it is not a recording."""
 PATIENCE_SECONDS = 20.0
 _LOOK_SECONDS = 0.05
 _MOST_BYTES = 1 << 22
 
 Weights = dict[str, int]
-"""The labels to measure, each with the time that it takes (ns)."""
+"""The labels to measure, with their times (ns)."""
 
 
 class SharedPlan:
-    """The plan of a rank that has made its own.
+    """The shared plan, for a rank that has made its own.
 
     Args:
-        files: those of the rank.
+        files: the rank's files.
     """
 
     def __init__(self, files: RankFiles) -> None:
@@ -42,17 +43,17 @@ class SharedPlan:
         self._found: Weights | None = None
 
     def start(self) -> None:
-        """Takes away what an earlier run left, where this is rank 0."""
+        """Starts looking; rank 0 first removes the plan of an earlier run."""
         if self._is_first():
             self._files.background.run(self._forget)
 
     def stop(self) -> None:
-        """Takes the plan away where this is rank 0: what ranks do together is then over."""
+        """Removes rank 0's plan: nothing is shared any more."""
         if self._is_first():
             self._forget()
 
     def settled(self, own: Weights, known: Container[str]) -> Weights | None:
-        """The plan to measure by; None while it is looked for.
+        """The plan to measure by; None while still looking.
 
         Args:
             own: what the rank would measure by itself.
@@ -91,7 +92,7 @@ class SharedPlan:
         while time.monotonic() < until:
             time.sleep(_LOOK_SECONDS)
             with suppress(OSError):
-                # To list a folder asks a server for news of it; to open a file that was not there may not.
+                # Listing a folder asks a network server for changes; opening a file that did not exist may not.
                 if NAME in os.listdir(self._files.out):  # noqa: PTH208
                     with self._path.open("rb") as file:
                         self._found = _weights(file.read(_MOST_BYTES))
@@ -99,7 +100,7 @@ class SharedPlan:
 
 
 def _weights(text: bytes) -> Weights:
-    """The plan in a file; empty where it is none."""
+    """The plan in a file; empty if it has none."""
     with suppress(ValueError, RecursionError):
         loaded = json.loads(text)
         if isinstance(loaded, dict) and all(type(one) is int for one in loaded.values()):

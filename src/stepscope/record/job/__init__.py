@@ -1,1 +1,1 @@
-"""What finds a job's loop, its model and its optimizers, and runs it as Python would."""
+"""Finds a job's loop, model and optimizers, and runs it as Python would."""

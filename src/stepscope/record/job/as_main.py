@@ -1,8 +1,7 @@
-"""Running a script or a module in this process as `python SCRIPT` and `python -m MODULE` run it.
+"""Runs a script or module in this process as `python SCRIPT` and `python -m MODULE` do.
 
-`runpy` gives a script a relative `__file__`, which is wrong after it has changed its directory, and
-takes its `__main__` away when its last line has run, although threads and exit handlers of it may
-still look there.
+`runpy` gives a script a relative `__file__`, which is wrong after the script changes its directory, and removes its
+`__main__` after its last line, although its threads and exit handlers may still use it.
 """
 
 from __future__ import annotations
@@ -23,20 +22,20 @@ _NAME = Path("/proc/self/comm")
 
 
 class MainProgram:
-    """What makes a program the main one: `sys.argv`, `sys.path[0]`, `__main__` and the process's name."""
+    """Makes a program the main one: `sys.argv`, `sys.path[0]`, `__main__` and the process's name."""
 
     def __init__(self) -> None:
         self._before = sys.argv[:], sys.path[:], sys.modules["__main__"]
         self._named = _named(Path(sys.executable).name)
 
     def restore(self) -> None:
-        """Makes the program that was the main one when this was made the main one again."""
+        """Restores the main program that was there when this was created."""
         sys.argv, sys.path[:], sys.modules["__main__"] = self._before
         if self._named is not None:
             _named(self._named)
 
     def run_script(self, path: str, arguments: Sequence[str]) -> None:
-        """Runs a Python file, or a folder or archive that has a `__main__`; what it raises is its own."""
+        """Runs a Python file, or a folder or archive with a `__main__`; its exceptions pass through."""
         sys.argv = [path, *arguments]
         absolute = path if Path(path).is_absolute() else f"{Path.cwd()}/{path}"
         if pkgutil.get_importer(path) is not None:
@@ -50,22 +49,25 @@ class MainProgram:
         _run(_code(absolute), absolute, SourceFileLoader("__main__", absolute), None)
 
     def run_module(self, name: str, arguments: Sequence[str]) -> None:
-        """Runs a module, or a package's `__main__`; what it raises is its own.
+        """Runs a module, or a package's `__main__`; its exceptions pass through.
 
         Raises:
-            SystemExit: there is no such module; the message is Python's.
+            SystemExit: the module does not exist; the message is Python's.
         """
         sys.argv = ["-m", *arguments]
-        _replace_first_path(str(Path.cwd()))
+        try:
+            _replace_first_path(str(Path.cwd()))
+        except OSError:  # it was removed, and is nowhere
+            _replace_first_path()
         spec = _found(name)
         sys.argv[0] = spec.origin or name
         _run_found(spec)
 
 
 def _named(name: str) -> str | None:
-    """Names the process, as the system and the threads that it starts see it, and returns its name before.
+    """Names the process for the system and new threads, and returns its previous name.
 
-    None where the system has no names. Ours would else be that of every thread of the program.
+    None if the system has no names. Otherwise every thread of the program would have our name.
     """
     with suppress(OSError):
         before = _NAME.read_text().rstrip("\n")
@@ -101,7 +103,7 @@ def _code(path: str) -> CodeType:
         compiled: CodeType | None = pkgutil.read_code(file)
         if compiled is None:
             file.seek(0)
-            # Or else the future statements of this file would hold in that one.
+            # Otherwise this file's future statements would apply to that one.
             compiled = compile(file.read(), path, "exec", dont_inherit=True)
     return compiled
 
@@ -123,7 +125,7 @@ def _has_parents(name: str) -> bool:
     return _has_parents(parent) and importlib.util.find_spec(parent) is not None
 
 
-def _replace_first_path(first: str) -> None:
+def _replace_first_path(*first: str) -> None:
     # With -P or -I nothing of the program's is there, and nothing is put there.
     if not getattr(sys.flags, "safe_path", False):
-        sys.path[0:1] = [first]
+        sys.path[0:1] = first

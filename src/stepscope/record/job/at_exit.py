@@ -1,4 +1,4 @@
-"""Something to do when the process ends, whichever way Python ends it."""
+"""Calls a function when the process ends, whichever way Python ends it."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ class AtExit:
     """Calls a function when the process ends, until it is cancelled.
 
     Args:
-        function: what to call; perhaps more than once.
+        function: the function; may be called more than once.
     """
 
     def __init__(self, function: Callable[[], object]) -> None:
         self._function = function
         atexit.register(function)
-        # Processes of multiprocessing leave without atexit, but run their own finalizers.
+        # Processes of multiprocessing exit without atexit, but run their own finalizers.
         self._finalizer = util.Finalize(None, function, exitpriority=10)
 
     def cancel(self) -> None:
-        """It is not called any more."""
+        """Cancels the call."""
         atexit.unregister(self._function)
         self._finalizer.cancel()

@@ -1,20 +1,19 @@
-"""Something to do when the process ends past Python: by SIGTERM (`scancel`, a preemption, `kill`) or `os._exit`.
+"""Calls a function when the process ends without Python's exit handlers: by SIGTERM (`scancel`, a preemption, `kill`)
+or `os._exit`.
 
-Python leaves without its exit handlers then, and what was measured last would be lost. The process still
-ends as it would have: by the signal where the job handles it in no way, through the job's own handler
-where it has one. A job may put a handler of its own around ours, as frameworks do; then it is the job's
-decision whether to go on, and ours only saves.
+Otherwise the last measurements would be lost. The process still ends as it would have: by the signal if the job does
+not handle it, or through the job's own handler. A job may wrap our handler in its own, as frameworks do; then the job
+decides whether to continue, and ours only saves.
 
-Handlers of Python run between two of its instructions, so a job that waits in a collective would take
-the signal only when that ends. A thread notices the signal at once. It saves where the job has replaced our
-handler, and gives the signal its own effect back in a process that would have ended but has not come to our handler
-after `PATIENCE_SECONDS`.
+Python runs signal handlers between two of its instructions, so a job that waits in a collective would handle the signal
+only after that. A thread notices the signal at once. It saves if the job has replaced our handler; and it restores the
+signal's default action in a process that should have ended but has not reached our handler after `PATIENCE_SECONDS`.
 
-Until a forked child has left the recording, the handler there is still ours, and so is what the thread listens to. So
-SIGTERM waits around a fork, and the thread believes only what its own process has sent.
+Until a forked child has left the recording, it still has our handler and the thread's socket. So SIGTERM is blocked
+around a fork, and the thread only accepts signals from its own process.
 
-`os._exit`, with which some jobs leave past threads that hang, runs no exit handler either. While there is something to
-save or to report it is replaced, and what was there is called when that is done, or has had its time.
+`os._exit`, with which some jobs exit past hanging threads, runs no exit handler either. While there is something to
+save or report it is replaced; the original is called when that is done, or has had its time.
 """
 
 from __future__ import annotations
@@ -39,15 +38,15 @@ from stepscope.record.targets.patches import Patch
 
 PATIENCE_SECONDS = 5.0
 _MOST_FILES = 8192
-"""Of a process that may have more open, no table of files is made longer than for so many."""
+"""In a process that may open more files, its file table does not grow beyond this many."""
 _CREDENTIALS = struct.Struct("3i")  # process, user, group: unix(7)
 
 Save = Callable[[], object]
 
 
 class _Socket:
-    """A socket that is closed only while its number is its own: a job may close all numbers, as daemons do, and its own
-    files then get them.
+    """A socket that is closed only while its descriptor is its own: a job may close all descriptors, as daemons do, and
+    its files then reuse them.
     """
 
     def __init__(self, one: socket.socket) -> None:
@@ -60,14 +59,14 @@ class _Socket:
 
     @property
     def is_there(self) -> bool:
-        """Whether its number is still its own."""
+        """Whether its descriptor is still its own."""
         try:
             return self._file_there() == self._file
         except OSError:
             return False
 
     def close(self) -> None:
-        """Closes it, or leaves its number to the job."""
+        """Closes it, or leaves its descriptor to the job."""
         if self.is_there:
             self.socket.close()
         else:
@@ -75,12 +74,11 @@ class _Socket:
 
 
 def _out_of_the_way(one: socket.socket) -> socket.socket:
-    """The same socket under a number that no file of the job gets, which take the lowest ones that are free: Python
-    writes to one of the two when a signal comes, whatever the job has made of it, and says so where nobody reads the
-    other.
+    """Moves a socket to a high descriptor, because the job's files get the lowest free ones: Python writes to one of
+    the two sockets at a signal, whatever the job has made of that descriptor, and complains if nobody reads the other.
 
     Raises:
-        OSError: no such number is to be had.
+        OSError: no such descriptor is available.
     """
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     most = min(soft, _MOST_FILES) if soft != resource.RLIM_INFINITY else _MOST_FILES
@@ -89,7 +87,7 @@ def _out_of_the_way(one: socket.socket) -> socket.socket:
 
 
 class _Termination:
-    """The handler of this process; the system knows one for each signal."""
+    """The handler of this process, which can have only one per signal."""
 
     def __init__(self) -> None:
         self._saves: list[Save] = []
@@ -116,7 +114,7 @@ class _Termination:
             return
         previous = signal.getsignal(signal.SIGTERM)
         if previous in (None, signal.SIG_IGN):
-            return  # set by what is no Python, or of no effect
+            return  # not set by Python, or ineffective
         self._previous = previous
         signal.signal(signal.SIGTERM, self.handle)
         self._installed = True
@@ -141,7 +139,7 @@ class _Termination:
     def handle(self, number: int, frame: FrameType | None) -> None:
         self._handled.set()
         ends = self._ends_the_process()
-        # Where no thread can be started, nothing is saved.
+        # Where no thread can be started, nothing is saved: the signal may have come anywhere.
         with contextlib.suppress(Exception):
             if ends:
                 tell(signal="SIGTERM")
@@ -160,7 +158,8 @@ class _Termination:
                 tell(exit_code=int(status))
                 self._call_before_leaving()
             with contextlib.suppress(Exception):
-                self._save_in_time(report=True)
+                # Python starts no threads any more for those who leave from an exit handler.
+                self._save_in_time(report=True, or_here=True)
             return leave(status)
 
         return _exit
@@ -170,7 +169,8 @@ class _Termination:
             leaving()
 
     def _leave_in_time(self) -> None:
-        """What has to be done in this thread, which the signal has interrupted anywhere: it may wait for itself."""
+        """Does what needs this thread, which the signal may have interrupted anywhere, so that it may wait for
+        itself."""
         if not self._before_leaving:
             return
         over = threading.Event()
@@ -185,11 +185,16 @@ class _Termination:
             self._call_before_leaving()
         over.set()
 
-    def _save_in_time(self, *, report: bool) -> None:
+    def _save_in_time(self, *, report: bool, or_here: bool = False) -> None:
         # In a thread: the training thread may hold a lock that saving needs.
         saving = threading.Thread(target=self._save, args=(report,), name="stepscope-ending", daemon=True)
-        saving.start()
-        saving.join(PATIENCE_SECONDS)
+        try:
+            saving.start()
+        except RuntimeError:
+            if or_here:
+                self._save(report)
+        else:
+            saving.join(PATIENCE_SECONDS)
 
     def _is_outermost(self) -> bool:
         return signal.getsignal(signal.SIGTERM) == self.handle
@@ -203,9 +208,10 @@ class _Termination:
                 save()
 
     def _listen(self) -> None:
-        """Has a thread notice the signal; not where something of the job's own notices signals so."""
+        """Starts a thread that notices the signal, unless the job itself has something that notices signals like
+        this."""
         if sys.platform != "linux":
-            return  # nothing else says who sent
+            return  # nothing else states the sender
         before = signal.set_wakeup_fd(-1)
         if before != -1:
             signal.set_wakeup_fd(before)
@@ -217,9 +223,15 @@ class _Termination:
         self._sockets = _Socket(reading), _Socket(writing)
         reading.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         writing.setblocking(False)
-        signal.set_wakeup_fd(writing.fileno(), warn_on_full_buffer=False)
         thread = threading.Thread(target=self._notice, args=self._sockets[:1], name="stepscope-signals", daemon=True)
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError:  # there are too many
+            self._sockets = None
+            reading.close()
+            writing.close()
+            return
+        signal.set_wakeup_fd(writing.fileno(), warn_on_full_buffer=False)
 
     def _notice(self, reading: _Socket) -> None:
         while reading.is_there:
@@ -229,7 +241,7 @@ class _Termination:
                 break
             if not numbers:
                 break
-            # Linux's own word on who sent it: a child has the same socket until it has left.
+            # The sender according to Linux: a child has the same socket until it has left.
             own = [_CREDENTIALS.unpack(data)[0] == os.getpid() for _, _, data in senders]
             if signal.SIGTERM not in numbers or own != [True]:
                 continue
@@ -244,7 +256,7 @@ class _Termination:
     def _uninstall(self) -> None:
         if not self._installed:
             return
-        # Where the job has put a handler around ours, ours stays, and does nothing but go on.
+        # If the job wraps our handler, it stays and only passes on.
         if self._is_outermost():
             signal.signal(signal.SIGTERM, self._previous)
             self._installed = False
@@ -259,13 +271,13 @@ class _Termination:
         if own not in (-1, writing.socket.fileno()):
             signal.set_wakeup_fd(own)
         if self._forked:
-            reading.close()  # the thread is the parent's
+            reading.close()  # the thread belongs to the parent
         elif writing.is_there:
-            writing.socket.shutdown(socket.SHUT_RDWR)  # which ends the thread
+            writing.socket.shutdown(socket.SHUT_RDWR)  # ends the thread
         writing.close()
 
     def _hold(self) -> None:
-        """SIGTERM for a child waits until the child has left the recording: its own effect is back by then."""
+        """Blocks SIGTERM for a child until it has left the recording and has the default action again."""
         self._masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM}) if self._installed else None
 
     def _let_go(self) -> None:
@@ -286,7 +298,7 @@ class _Termination:
 
 
 def _end_by_signal() -> None:
-    # Python gives a signal its own effect back in the main thread alone; C in each.
+    # Python restores a signal's default action only in the main thread; C can in each.
     ctypes.CDLL(None).signal(int(signal.SIGTERM), None)
     os.kill(os.getpid(), signal.SIGTERM)
 
@@ -295,15 +307,16 @@ _TERMINATION = _Termination()
 
 
 class AtTerm:
-    """Calls a function, in a thread of its own, when the process is asked to end or leaves, until it is cancelled.
+    """Calls a function in its own thread when the process is asked to end or exits, until it is cancelled.
 
-    Signals can be handled in the main thread alone; made elsewhere, it knows of `os._exit` only.
+    Only the main thread can handle signals; created elsewhere, this only covers `os._exit`.
 
     Args:
-        function: what to call; it has `PATIENCE_SECONDS`.
-        reports: call it when all is saved and the process really ends. Alone it handles no signal: of SIGTERM it
-            knows while one that saves does.
-        leaving: called before that where the process ends by `os._exit` or SIGTERM, in the thread that leaves or handles it.
+        function: the function; it has `PATIENCE_SECONDS`.
+        reports: call it after everything is saved and if the process really ends. By itself it handles no signal: it
+            learns of SIGTERM while another one saves.
+        leaving: called before that if the process ends by `os._exit` or SIGTERM, in the thread that exits or handles
+            it.
     """
 
     def __init__(self, function: Save, *, reports: bool = False, leaving: Save | None = None) -> None:
@@ -314,5 +327,5 @@ class AtTerm:
             _TERMINATION.add(function, leaving)
 
     def cancel(self) -> None:
-        """It is not called any more."""
+        """Cancels the call."""
         _TERMINATION.remove(self._function)

@@ -1,7 +1,7 @@
-"""Finding the model and the optimizers of a job that did not name them: one watched iteration.
+"""Finds the model and optimizers of a job that did not name them, by watching one iteration.
 
-The outermost modules called are the model and its losses. Hooks on all modules at once slow a model
-down, so they stay for a single iteration of the warm-up.
+The outermost called modules are the model and its losses. Hooks on all modules slow a model down, so they stay for a
+single iteration of the warm-up.
 """
 
 from __future__ import annotations
@@ -22,13 +22,12 @@ _COMPILE_WARNING = "Using `torch.compile"
 
 
 class Discovery:
-    """Listens to all modules and optimizers of the process until `remove`.
+    """Observes all modules and optimizers of the process until `remove`.
 
-    After that `roots` are the outermost modules in the order of their first call, and `optimizers`
-    those that stepped.
+    Afterwards `roots` are the outermost modules in the order of their first call, and `optimizers` those that stepped.
 
     Args:
-        modules: whether modules are looked for; optimizers always are.
+        modules: whether to look for modules; optimizers are always found.
     """
 
     def __init__(self, *, modules: bool = True) -> None:
@@ -50,7 +49,7 @@ class Discovery:
         return max(self.roots, key=lambda root: sum(one.numel() for one in root.parameters()))
 
     def install(self, guard: Guard) -> None:
-        """Starts to listen."""
+        """Starts observing."""
         from torch.nn.modules import module
 
         self._depth = 0
@@ -61,7 +60,7 @@ class Discovery:
         self._without_hooks = self.modules and _compiles_anew_for_hooks()
         if not self.modules or self._without_hooks:
             return
-        # torch warns of global hooks beside compiled modules; these are gone after an iteration.
+        # torch warns of global hooks on compiled modules; ours are removed after one iteration.
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=_COMPILE_WARNING)
             self._filter = warnings.filters[0]
@@ -72,7 +71,7 @@ class Discovery:
         ]
 
     def remove(self) -> None:
-        """Stops listening."""
+        """Stops observing."""
         for handle in self._handles:
             handle.remove()
         self._handles = []
@@ -86,7 +85,7 @@ class Discovery:
         if threading.get_ident() != self._thread:
             return
         self._depth += 1
-        # What checkpointing computes again within backward has no module around it.
+        # Modules that checkpointing recomputes within backward have no enclosing module.
         known = self._depth > 1 or any(module is root for root in self.roots)
         if not known and self._backward_number() == _NO_BACKWARD:
             self.roots.append(module)
@@ -101,14 +100,14 @@ class Discovery:
 
 
 def _has_parameters(root: Any) -> bool:
-    """Whether a module has anything to train; a loss has not."""
+    """Whether a module has parameters; a loss has none."""
     return next(root.parameters(), None) is not None
 
 
 def _compiles_anew_for_hooks() -> bool:
-    """Whether hooks on all modules would have torch compile something once more.
+    """Whether hooks on all modules would make torch compile again.
 
-    Torches before 2.8 take them for a change of the model. In 2.1 what is compiled with fullgraph=True fails.
+    torch before 2.8 treats them as a change of the model. In 2.1 code compiled with fullgraph=True then fails.
     """
     import torch
 
@@ -118,19 +117,19 @@ def _compiles_anew_for_hooks() -> bool:
 
 
 def _is_graph(module: Any) -> bool:
-    """Whether a module is what the compiler made of one, which has the same parameters."""
+    """Whether a module is the compiler's graph of another module, with the same parameters."""
     from torch.fx import GraphModule
 
     return isinstance(getattr(module, "_orig_mod", module), GraphModule)
 
 
 def _trained(optimizers: list[Any], *, compiled_only: bool) -> list[Any]:
-    """The outermost modules that are trained, found without hearing them called.
+    """Finds the outermost trained modules without observing calls.
 
     Args:
         optimizers: those that train them.
-        compiled_only: only what `module.compile()` made one piece of code. Its calls run no hooks of
-            ours, so that no listening finds it.
+        compiled_only: only modules that `module.compile()` compiled as a whole. Their calls run no hooks of ours, so
+            observing does not find them.
     """
     from torch.nn import Module
 
@@ -143,7 +142,7 @@ def _trained(optimizers: list[Any], *, compiled_only: bool) -> list[Any]:
         one
         for one in gc.get_objects()
         if issubclass(type(one), Module)
-        and "_parameters" in vars(one)  # one that is just being made has none yet
+        and "_parameters" in vars(one)  # a module under construction has none yet
         and not _is_graph(one)
         and (not compiled_only or getattr(one, "_compiled_call_impl", None) is not None)
         and any(id(parameter) in trained for parameter in one.parameters())

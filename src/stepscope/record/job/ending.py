@@ -1,8 +1,8 @@
-"""How the process ends, as far as it knows that itself: its recordings say so, and up to where they go.
+"""How the process ends, as far as it knows: recordings state it, and thereby how far they go.
 
-An exit code and SIGTERM are told by `at_term`, which the process passes on its way out. An exception is seen
-where a recording is closed while it is on its way, or has been printed by Python. What kills a process without a word
-(SIGKILL, a crash in C) is never known here: its recording has then not been closed.
+`at_term` reports an exit code and SIGTERM, which the process passes on its way out. An exception is known if it is
+being raised while a recording is closed, or if Python has printed it. What kills a process at once (SIGKILL, a crash in
+C) is never known here: then the recording is not closed.
 """
 
 from __future__ import annotations
@@ -11,25 +11,25 @@ import sys
 from typing import Any
 
 Ending = dict[str, str | int]
-"""One of `exception`, `exit_code` and `signal`, with its type, number or name; empty where it ends in order."""
+"""One of `exception`, `exit_code` and `signal`, with its type, number or name; empty for a normal end."""
 
 _told: Ending = {}
 _IN_ORDER = (StopIteration, StopAsyncIteration, GeneratorExit)
-"""What ends loops, and no program."""
+"""Exceptions that end loops, not programs."""
 
 
 def tell(**how: str | int) -> None:
-    """The process ends so."""
+    """Sets how the process ends."""
     _told.update(how)
 
 
 def told() -> Ending | None:
-    """What `tell` was told; None while the process goes on, as far as is known."""
+    """What `tell` was given; None while the process is not known to end."""
     return _without_zero(_told) if _told else None
 
 
 def handled() -> int:
-    """Which exception is being handled; asked where a step starts: the job goes on from it, as in a fallback."""
+    """The exception being handled. Asked when a step starts, since the job continues from it, as in a fallback."""
     return id(sys.exc_info()[1])
 
 
@@ -37,7 +37,8 @@ _NONE_HANDLED = id(None)
 
 
 def ending(survived: int = _NONE_HANDLED) -> Ending:
-    """Why what the thread records is closed now; by no exception that was `handled` when the last step started."""
+    """Why the recording of this thread is closed now, apart from an exception that the last step started with
+    (`handled`)."""
     known = told()
     if known is not None:
         return known
@@ -53,17 +54,17 @@ def ending(survived: int = _NONE_HANDLED) -> Ending:
 
 
 def _without_zero(how: Ending) -> Ending:
-    # The system keeps eight bits of it.
+    # The system keeps its low eight bits.
     code = how.get("exit_code")
     known = how if code is None else {"exit_code": int(code) & 0xFF}
     return {} if known == {"exit_code": 0} else dict(known)
 
 
 def _uncaught() -> BaseException | None:
-    """The exception that ended the program: Python has printed it, and runs exit handlers.
+    """The exception that ended the program: Python has printed it and runs exit handlers.
 
-    Not every exception that Python has printed is one: a session of an interpreter goes on after it, and so does a
-    program whose callback raised within C.
+    Python also prints exceptions that end nothing: an interactive session continues, and so does a program whose
+    callback raised within C.
     """
     error: Any = getattr(sys, "last_value", None)
     place = getattr(error, "__traceback__", None)

@@ -1,13 +1,16 @@
-"""Finding the iterations of a loop that knows nothing of us: from its optimizer and its DataLoader.
+"""Finds the iterations of a loop without our calls, from its optimizer and DataLoader.
 
-An iteration ends where `optimizer.step()` returns. With gradient accumulation that is one iteration
-for several batches, which the phases tell apart by counting backwards. Where a DataLoader starts
-over, an epoch started or a validation ran, so that iteration does not count; unless one starts over in
-every iteration (`next(iter(loader))`), which is then how the job works.
+An iteration ends where `optimizer.step()` returns. With gradient accumulation that is one iteration for several
+batches, which the phases tell apart by counting backwards. If a DataLoader starts over, an epoch started or a
+validation ran, so that iteration does not count, unless one starts over in every iteration (`next(iter(loader))`),
+which is then normal for the job.
 
 With several optimizers the first that steps is the one. When it has stopped while another goes on,
 as after a pretraining or a warm-up with its own optimizer, the other takes its place; at once where the job
 has freed the first.
+
+A step inside compiled code is not heard, nor is one of an optimizer that is not torch's. Where backwards return and it
+is certain that no step will be heard, an iteration ends where a backward returns, until one is.
 """
 
 from __future__ import annotations
@@ -17,30 +20,33 @@ import inspect
 import weakref
 from typing import Any
 
-from stepscope.record.compiling import capturing_check, compiling_check
+from stepscope.record.compiling import apart, capturing_check, compiling_check, run_as_it_is
 from stepscope.record.recording import Recording, count_samples
 from stepscope.record.settings import note_loader
-from stepscope.record.targets.optimizers import OptimizerSteps
+from stepscope.record.targets.optimizers import OptimizerSteps, why_unheard
 from stepscope.record.targets.patches import Patch
+from stepscope.record.trouble import warn_once
 
 QUIET = 16
-"""Steps of another optimizer after which one that has not stepped since counts as finished.
+"""Steps of another optimizer after which one that has not stepped counts as finished.
 
 A generator may wait for a few steps of its critic."""
+UNHEARD = 16
+"""Backwards without a step after which it is looked for a reason why none is heard; and again after twice as many."""
 
 
 class _Step:
-    """A function as a method of an optimizer, which it does not keep alive: the state of one may be twice as large as
+    """A function as a method of an optimizer, without keeping the optimizer alive: its state may be twice as large as
     its model, and would be freed late.
 
     Args:
-        function: gets the optimizer first.
-        original: the method that it stands for.
+        function: gets the optimizer as first argument.
+        original: the method that it replaces.
     """
 
     def __init__(self, function: Any, original: Any) -> None:
         functools.update_wrapper(self, function)
-        # Schedulers and scalers look at what the method is of, and at its parameters.
+        # Schedulers and scalers look at the method's object and its parameters.
         self.__func__ = function
         self.__signature__ = inspect.signature(original)
         self._owner = weakref.ref(original.__self__)
@@ -53,7 +59,7 @@ class _Step:
         return self.__func__(self._owner(), *args, **kwargs)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        # In a copy of the optimizer it is the copy's own method.
+        # In a copy of the optimizer it must be the copy's own method.
         owner = self._owner()
         return getattr(memo.get(id(owner), owner), self.__func__.__name__)
 
@@ -62,12 +68,12 @@ class _Step:
 
 
 class LoopFinder:
-    """Drives a recording by the iterations of a process.
+    """Drives a recording by the iterations of the process.
 
     Args:
-        recording: what is driven. While its `driver` says that the script drives it itself (by
-            `inline.iterate`), this makes no calls.
-        steps: whether optimizers' steps are listened to; without, only the batches are.
+        recording: the recording. While its `driver` says that the script drives it itself (by `inline.iterate`), this
+            makes no calls.
+        steps: whether to observe optimizers' steps; otherwise only batches.
     """
 
     def __init__(self, recording: Recording, *, steps: bool = True) -> None:
@@ -80,14 +86,22 @@ class LoopFinder:
         self._starts_over = self._started_over_before = False
         self._optimizer: Any = lambda: None
         self._step: Patch | None = None
+        self._backward: Patch | None = None
+        self._backwards = self._inside = 0
+        self._looks_at = UNHEARD
+        self._by_backwards = False
         self._heard: OptimizerSteps | None = None
         self._batches: Patch | None = None
 
     def install(self) -> None:
-        """Starts to listen to optimizers and DataLoaders."""
+        """Starts to observe optimizers and DataLoaders."""
         if self._steps:
             self._heard = OptimizerSteps(self._guard.wrap(self._adopt))
             self._heard.install()
+            import torch
+
+            self._backward = Patch(torch.Tensor, "backward", self._returning)
+            self._backward.install()
         if not self._recording.takes_batches:
             return
         from torch.utils.data import dataloader
@@ -96,30 +110,34 @@ class LoopFinder:
         self._batches.install()
 
     def remove(self) -> None:
-        """Stops listening."""
+        """Stops observing."""
         if self._heard is not None:
             self._heard.remove()
         if self._batches is not None:
             self._batches.remove()
-        if self._step is not None:
-            self._step.remove()
-        self._heard = self._batches = self._step = None
+        for patch in (self._step, self._backward):
+            if patch is not None:
+                patch.remove()
+        self._heard = self._batches = self._step = self._backward = None
 
     def _followed(self) -> Recording:
-        """What is driven now: the script may have started a session of its own, and have no loop of ours for it."""
+        """The recording to drive: the script may have started its own session without a loop that drives it."""
         if self._recording.successor is not None:
             self._recording = self._recording.successor
         return self._recording
 
     def _adopt(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
-        # The boundary cannot be torch's own hook: hooks are put in and taken out at boundaries, and
-        # torch would be walking through them. So the first optimizer's `step` is replaced; its
-        # call that is running now is the last that goes unnoticed.
+        # The boundary cannot be torch's own hook: hooks are installed and removed at boundaries, while torch would be
+        # iterating over them. So the first optimizer's `step` is replaced; only its call that is running now goes
+        # unnoticed.
         adopted = self._optimizer()
         if optimizer is adopted:
             self._others.clear()
             return
         steps = 1
+        if self._backward is not None:
+            self._backward.remove()
+            self._backward = None
         if adopted is not None:
             steps = self._others[id(optimizer)] = self._others.get(id(optimizer), 0) + 1
             if steps <= QUIET:
@@ -144,25 +162,64 @@ class LoopFinder:
         def step(*args: Any, **kwargs: Any) -> Any:
             result = function(*args, **kwargs)
             # A step inside compiled or captured code is the code being made, not an iteration.
-            if is_compiling():
-                return result
-            recording = self._followed()
-            if recording.rests and recording.driver is None and not self._missed:
-                self._started_over_before, self._starts_over = self._starts_over, False
-                recording.passes()
-                return result
-            if self._guard.tripped or recording.driver is not None:
-                return result
-            # Another one may have taken its place.
-            if not self._capturing() and (of_adopted is None or of_adopted() is self._optimizer()):
-                missed, self._missed = self._missed, 0
-                if missed:
-                    recording.missed(missed)
-                self._started_over_before, self._starts_over = self._starts_over, False
-                recording.begin()
+            # And another one may have taken its place.
+            if not is_compiling() and (of_adopted is None or of_adopted() is self._optimizer()):
+                self._ended()
             return result
 
         return step if owner is None else _Step(step, original)
+
+    def _ended(self) -> None:
+        """An iteration has ended."""
+        recording = self._followed()
+        if recording.rests and recording.driver is None and not self._missed:
+            self._started_over_before, self._starts_over = self._starts_over, False
+            recording.passes()
+        elif not self._guard.tripped and recording.driver is None and not self._capturing():
+            missed, self._missed = self._missed, 0
+            if missed:
+                recording.missed(missed)
+            self._started_over_before, self._starts_over = self._starts_over, False
+            recording.begin()
+
+    def _returning(self, original: Any) -> Any:
+        is_compiling = compiling_check()
+        returned = apart(lambda: self._guard.ask(self._returned))
+
+        @functools.wraps(original)
+        def backward(*args: Any, **kwargs: Any) -> Any:
+            if is_compiling():
+                return original(*args, **kwargs)
+            self._inside += 1
+            try:
+                result = original(*args, **kwargs)
+            finally:
+                self._inside -= 1
+            # Not of one that another one runs, as checkpointing does.
+            if not self._inside:
+                returned()
+            return result
+
+        run_as_it_is(backward)
+        return backward
+
+    def _returned(self) -> None:
+        if self._by_backwards:
+            self._ended()
+            return
+        self._backwards += 1
+        if self._backwards < self._looks_at or self._followed().driver is not None:
+            return
+        self._looks_at *= 2
+        why = why_unheard()
+        if why:
+            self._by_backwards = True
+            self._missed = self._backwards
+            warn_once(
+                f"{why}: an iteration is taken to end where a backward returns, which is too often where several make a "
+                "step; `with stepscope.inline.iteration():` around each says where it is"
+            )
+            self._ended()
 
     def _next(self, original: Any) -> Any:
         @functools.wraps(original)

@@ -1,4 +1,4 @@
-"""The model that a job trains: given, or found in an iteration, and again when another takes over."""
+"""The model that a job trains: given, or found in an iteration, and again when another model takes over."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stepscope.record.job.discover import Discovery
+from stepscope.record.targets.optimizers import put_hooks_in, take_hooks_out
 from stepscope.record.trouble import Guard
 
 _LOOK_EVERY = 4
@@ -17,13 +18,13 @@ _LESS_OFTEN = 4
 
 @dataclass(frozen=True, slots=True)
 class FoundModel:
-    """What has become known when an iteration starts. Not to be kept: the job may free it.
+    """What is known when an iteration starts. Do not keep it, because the job may free the model.
 
     Args:
-        model: the outermost module; None where no module was called.
-        roots: the modules whose calls are the forward; None where only optimizers were looked for.
-        optimizers: those that were looked for.
-        takes_over: whether another model was the one before.
+        model: the outermost module; None if no module was called.
+        roots: the modules whose calls are the forward; None if only optimizers were searched.
+        optimizers: the optimizers found.
+        takes_over: whether it replaces another model.
     """
 
     model: Any
@@ -33,16 +34,16 @@ class FoundModel:
 
 
 class TrainedModel:
-    """Knows the model, without keeping it alive.
+    """Knows the model without keeping it alive.
 
-    The first iteration runs untouched: code that is compiled in it must not see our hooks. What was
-    not given is found in the second.
+    The first iteration runs undisturbed, because code compiled in it must not see our hooks. What was not given is
+    found in the second.
 
     Args:
-        guard: gets what goes wrong in the hooks.
+        guard: handles errors in the hooks.
         model: the outermost module; None to find it.
-        roots: the modules whose calls are the forward, where the model itself is not called.
-        optimizers: whether optimizers are looked for.
+        roots: the modules whose calls are the forward, if the model itself is not called.
+        optimizers: whether to look for optimizers.
     """
 
     def __init__(self, guard: Guard, model: Any, roots: Sequence[Any] | None, *, optimizers: bool) -> None:
@@ -61,19 +62,19 @@ class TrainedModel:
 
     @property
     def model(self) -> Any:
-        """The model; None while it is not known, and when the job has freed it."""
+        """The model; None while it is unknown, or after the job has freed it."""
         return self._model()
 
     @property
     def looks(self) -> bool:
-        """Whether it looks for the model, or will in the next iteration."""
+        """Whether it looks for the model now or in the next iteration."""
         return self._looks_again or self._discovery is not None
 
     def begin(self, iterations: int) -> FoundModel | None:
-        """An iteration starts; what is known from now on, or None.
+        """Starts an iteration; returns what has become known, or None.
 
         Args:
-            iterations: how many there were before.
+            iterations: the number of earlier iterations.
         """
         if iterations == 1:
             if self._discovery is not None:
@@ -89,17 +90,17 @@ class TrainedModel:
         return None
 
     def end(self, iterations: int, occurrences: Callable[[str], int]) -> None:
-        """An iteration has ended; looks for the model in the next one when its forward does not run.
+        """Ends an iteration; looks for the model in the next one if its forward does not run.
 
         Args:
-            iterations: how many there were.
-            occurrences: how often a phase ran, in all of them.
+            iterations: the number of iterations so far.
+            occurrences: returns how often a phase has run in all of them.
         """
         if self._missing is None:
             return
         if self._knew_one and self._model() is None:
             self._knew_one = False
-            self.look_again()  # the job has freed it, and trains another one or none
+            self.look_again()  # the job has freed it, and trains another or none
         elif iterations % _LOOK_EVERY == 0:
             self._looks_again |= self._missing.look_again(occurrences("forward"), occurrences("backward"))
 
@@ -129,11 +130,11 @@ class TrainedModel:
 
 
 class MissingForward:
-    """Asked every few steps whether the model should be looked for again.
+    """Decides every few steps whether to look for the model again.
 
-    A step misses its forward when it runs a backward and no forward of the model. Many of those in
-    a row are another model's: the next fold's, or the one that is tuned after it has been trained. A
-    look costs the hooks on all modules for one step, so each that finds nothing makes the next one come later.
+    A step misses its forward if it runs a backward but no forward of the model. Many of those in a row belong to
+    another model, such as the next fold's, or one tuned after training. A search needs hooks on all modules for one
+    step, so each failed search delays the next.
     """
 
     def __init__(self) -> None:
@@ -146,8 +147,8 @@ class MissingForward:
         """Whether to look for the model in the next step.
 
         Args:
-            forwards: how many ran, in all steps.
-            backwards: how many ran, in all steps.
+            forwards: the number of forwards in all steps.
+            backwards: the number of backwards in all steps.
         """
         if forwards != self._forwards or not forwards:
             self._missed = 0
@@ -163,13 +164,13 @@ class MissingForward:
 
 
 class ModelSearch:
-    """The model that a trace names modules of: given, or looked for in one step before it is recorded.
+    """The model whose modules a trace names: given, or found in one step before recording.
 
     `roots` are the modules that the job itself calls, models and losses.
 
     Args:
         model: the outermost module; None to look for it.
-        guard: gets what goes wrong in the hooks.
+        guard: handles errors in the hooks.
     """
 
     def __init__(self, model: Any, guard: Guard) -> None:
@@ -179,15 +180,20 @@ class ModelSearch:
         self._looked = False
         self._discovery: Discovery | None = None
 
-    def step_begins(self, index: int, *, first_recorded: int) -> None:
-        """A step starts: looks in it when it is the one for that, or takes what has been found.
+    def start(self) -> None:
+        """The first step starts."""
+        if self.model is None:
+            put_hooks_in()
 
-        That is the second step where it is not recorded yet: code is compiled in the first, and would
-        be compiled again without our hooks.
+    def step_begins(self, index: int, *, first_recorded: int) -> None:
+        """Starts a step: searches in it if it is the one for that, or takes the result.
+
+        That is the second step if it is not recorded yet: code is compiled in the first, and would be compiled again
+            without our hooks.
 
         Args:
             index: the step.
-            first_recorded: the first step that is recorded.
+            first_recorded: the first recorded step.
         """
         if self.model is None and not self._looked and index >= min(1, first_recorded - 1):
             self._looked = True
@@ -199,16 +205,17 @@ class ModelSearch:
             self._discovery = None
 
     def close(self) -> None:
-        """Lets go of the model, and stops looking."""
+        """Releases the model, and stops looking."""
         self.model = None
         self.roots = []
         if self._discovery is not None:
             self._discovery.remove()
             self._discovery = None
+        take_hooks_out()
 
 
 def _called(model: Any) -> list[Any]:
-    """What of a given model is called: its parts, where it only holds several together."""
+    """The called parts of a given model: its children if it is only a container."""
     import torch
 
     holds_only = getattr(type(model), "forward", None) is torch.nn.Module.forward

@@ -1,1 +1,1 @@
-"""Asking a running job for a trace, on all ranks at once."""
+"""Records a trace of a running job on request, on all ranks at once."""

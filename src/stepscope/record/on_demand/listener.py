@@ -1,14 +1,14 @@
-"""A trace on demand: a job that listens records a few steps when it is asked to, on all ranks at once.
+"""Traces on demand: a listening job records a few steps when asked, on all ranks at once.
 
     with on_demand("runs/a/trigger", model=model) as listener:
         for batch in listener.iterate(loader):
             ...
 
-Then, from anywhere that sees the directory: `stepscope trigger runs/a/trigger --steps 3`. How the
-ranks come to agree on the step is in `request`.
+Then, wherever the directory is visible: `stepscope trigger runs/a/trigger --steps 3`. `request` explains how the ranks
+agree on the step.
 
-A thread looks at the directory, so a file system that hangs does not hold up a step; the training
-loop itself only compares two numbers.
+A thread watches the directory, so that a hanging file system does not delay a step; the training loop itself only
+compares two numbers.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from typing import Any
 
 from stepscope.floor.chosen_ranks import chosen
 from stepscope.floor.errors import StepScopeError
+from stepscope.floor.folders import from_anywhere
 from stepscope.floor.ranks import this_process
 from stepscope.record.on_demand.request import (
     BUSY,
@@ -46,20 +47,19 @@ from stepscope.record.trouble import Guard, warn_once
 
 
 class OnDemand(EveryStep):
-    """Listens to a directory, and records the steps that are asked for there.
+    """Watches a directory, and records the steps that are requested there.
 
-    It never raises into the job. An order from before the job started is not carried out: it was meant
-    for another.
+    Never raises into the job. A request from before the job started is ignored, because it was meant for another job.
 
     Args:
-        directory: what the ranks listen to; made if absent.
-        out: directory of the traces; None for the one that is listened to.
-        name: of the traces; by default the script's. The first step's number is added.
+        directory: the directory that the ranks watch; created if absent.
+        out: directory of the traces; None for the watched one.
+        name: name of the traces, followed by the first step's number; by default the script's.
         model: the outermost module, for module paths; None finds it in the step before.
-        start_step: number of the first step, for a run that was resumed.
-        on_signal: whether SIGUSR2, sent to any rank, asks for the default number of steps on all
-            ranks. Not where the job handles that signal itself.
-        poll_seconds: how often the directory is looked at.
+        start_step: number of the first step, for a resumed run.
+        on_signal: whether SIGUSR2, sent to any rank, requests the default number of steps on all ranks, unless the job
+            handles that signal itself.
+        poll_seconds: how often the directory is read.
     """
 
     def __init__(
@@ -74,8 +74,8 @@ class OnDemand(EveryStep):
         poll_seconds: float = 0.5,
     ) -> None:
         # A job may change its directory; what it listens to stays where it was.
-        self.directory = Path(directory).absolute()
-        self.out = self.directory if out is None else Path(out).absolute()
+        self.directory = from_anywhere(directory)
+        self.out = self.directory if out is None else from_anywhere(out)
         self.guard = Guard("the trace on demand")
         self.written: list[Path] = []
         self._name = name
@@ -102,26 +102,26 @@ class OnDemand(EveryStep):
 
     @property
     def over(self) -> bool:
-        """Whether the listening has ended."""
+        """Whether listening has ended."""
         return self.stopped or self.guard.tripped
 
     @property
     def disturbs(self) -> bool:
-        """Whether a tracer makes steps take longer now."""
+        """Whether a tracer slows steps down now."""
         return any(one is not None and one.disturbs for one in (self._tracer, self._finished))
 
     @property
     def keeps_numbers(self) -> bool:
-        """Of recorded steps alone."""
+        """True only in recorded steps."""
         return self._tracer is not None and self._tracer.keeps_numbers
 
     def takes(self, name: str, number: float) -> None:
-        """A number of the running step."""
+        """Adds a number to the running step."""
         if self._tracer is not None:
             self._tracer.takes(name, number)
 
-    def start(self, *, lead_in: bool = False) -> None:  # noqa: ARG002 - what is recorded lies ahead
-        """Starts to listen."""
+    def start(self, *, lead_in: bool = False) -> None:  # noqa: ARG002 - recorded steps come later
+        """Starts listening."""
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
             self._seen = self._from_before()
@@ -133,7 +133,7 @@ class OnDemand(EveryStep):
             self.guard.trip(error)
 
     def step(self, number: int | None = None) -> None:
-        """A step has ended and the next starts."""
+        """Ends a step and starts the next."""
         now = time.perf_counter()
         self._seconds.append(now - self._began)
         self._began = now
@@ -148,14 +148,14 @@ class OnDemand(EveryStep):
             self.guard.trip(error)
 
     def stop(self) -> list[Path]:
-        """Ends listening; a running recording is written with the steps it has."""
+        """Ends listening; writes a running recording with the steps it has."""
         if os.getpid() != self._pid or self.stopped:
             return self.written
         self.stopped = True
         self._ending.set()
         self._leave_signal()
         if self._thread is not None:
-            # It may hang in a file system; the job must not.
+            # It may hang in a file system, which must not affect the job.
             self._thread.join(2.0)
         tracer, self._tracer = self._tracer or self._finished, None
         order, self._order = self._order, None
@@ -286,7 +286,7 @@ class OnDemand(EveryStep):
     def _answer(self) -> None:
         request = self._request
         seconds = list(self._seconds)
-        # Without times of steps it cannot be known how far ahead the others' step may be.
+        # Without step durations, it is unknown how far ahead the others may be.
         if request is None or len(seconds) < 2:
             return
         state, why = self._state
@@ -326,7 +326,7 @@ class OnDemand(EveryStep):
             warn_once(f"no trace on demand: {type(error).__name__}: {error}")
 
     def _from_before(self) -> tuple[int, ...] | None:
-        """The request in the directory that is not for this job; a call may be waiting for it to start."""
+        """The request in the directory that is not for this job; its sender may be waiting for this job to start."""
         signature = self._signature()
         with contextlib.suppress(ValueError):
             if signature is not None and read_request(self.directory).at_step is None:
@@ -364,14 +364,14 @@ class OnDemand(EveryStep):
     def _leave_signal(self) -> None:
         if not self._on_signal or sys.is_finalizing():
             return
-        with contextlib.suppress(ValueError):  # not the main thread
+        with contextlib.suppress(ValueError):  # outside of the main thread
             if signal.getsignal(signal.SIGUSR2) == self._on_usr2:
-                # Ignored, not default: one that comes late would end the process.
+                # Ignored instead of default, because a late signal would end the process.
                 signal.signal(signal.SIGUSR2, signal.SIG_IGN)
 
 
 def on_demand(directory: str | Path, **options: Any) -> OnDemand:
-    """Records steps when `stepscope trigger DIRECTORY` asks for them; options are those of `OnDemand`.
+    """Records steps when `stepscope trigger DIRECTORY` requests them; options are those of `OnDemand`.
 
     >>> listener = on_demand("runs/a/trigger", start_step=1000)
     """

@@ -1,55 +1,55 @@
-"""How a running job is asked for a trace: by files in a directory that its ranks can see.
+"""How a running job is asked for a trace: through files in a directory that its ranks can see.
 
 1. `stepscope trigger` writes `request.json` with a new id and without a step: the call.
-2. Every rank answers with a file of its own, `rank=00003.json`: which step it is in, and how long its
-   steps take.
-3. When all have answered, the request is written again, now with a step that none of them has
-   reached: the order. Each rank starts when it gets there.
+2. Every rank answers with a file of its own, `rank=00003.json`: its current step, and how long its steps take.
+3. When all have answered, the request is written again with a step that none of them has reached: the order. Each rank
+starts when it gets there.
 
-So the ranks agree without comparing clocks and without a message of ours in the job's own
-communication. Without a request nothing is written.
+So the ranks agree without comparing clocks or adding messages to the job's communication. Without a request nothing is
+written.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import math
-import os
-import stat
 import uuid
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from stepscope.floor.regular_file import regular_file_bytes
 from stepscope.record.output import write_complete
 
 REQUEST = "request.json"
 WARMUP = 1
-"""Steps before the first recorded one in which the profiler already runs."""
+"""Steps before the first recorded one in which the profiler is running."""
 MOST_STEPS = 100
 FINAL = frozenset({"written", "skipped", "not-chosen", "failed", "ended", "busy"})
-"""States of a rank's final answer to a request."""
+"""States that end a rank's answers to a request."""
 BUSY = "busy"
-"""State of a rank that records for another request."""
+"""State of a rank that is recording for another request."""
 
 _MOST_BYTES = 1 << 16
+_NO_REQUEST = {errno.EINVAL: "no regular file", errno.EFBIG: "far too large"}
 _MOST_RANKS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked of a job.
+    """A request to a job.
 
     Args:
         id: distinguishes requests.
-        steps: how many are recorded.
+        steps: the number of recorded steps.
         at_step: the first recorded step; None until the ranks have answered.
-        ranks: who records, as in `floor.chosen_ranks`; None for all.
+        ranks: the ranks that record, as in `floor.chosen_ranks`; None for all.
         memory: whether allocations are recorded.
         stack: whether call stacks are recorded.
 
     Raises:
-        ValueError: a field is not what it should be.
+        ValueError: a field has an invalid value.
     """
 
     id: str
@@ -74,20 +74,20 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a rank answers to a request.
+    """A rank's answer to a request.
 
     Args:
-        id: of the request.
-        rank, world_size, host, pid: who answers.
-        step: in which step it was when it wrote this.
-        step_seconds: how long its steps take lately, the median.
+        id: id of the request.
+        rank, world_size, host, pid: the process that answers.
+        step: its step when it wrote this.
+        step_seconds: the median duration of its recent steps.
         state: `here`, `armed`, `recording`, or one of `FINAL`.
-        why: in words, where it is not what was asked for.
-        files: what it has written.
-        local_rank, node, disagreement: of the process, as in `floor.ranks`; None where it is not known.
+        why: the reason, in words, if the result is not what was requested.
+        files: the files it has written.
+        local_rank, node, disagreement: of the process, as in `floor.ranks`; None if unknown.
 
     Raises:
-        ValueError: a field is not what it should be.
+        ValueError: a field has an invalid value.
     """
 
     id: str
@@ -118,16 +118,16 @@ class Answer:
 
 
 def new_request(**wanted: Any) -> Request:
-    """A request with an id of its own; `wanted` are the fields of `Request`.
+    """Makes a request with a new id; `wanted` are the fields of `Request`.
 
     Raises:
-        ValueError: a field is not what it should be.
+        ValueError: a field has an invalid value.
     """
     return Request(uuid.uuid4().hex, **wanted)
 
 
 def read_request(directory: Path) -> Request:
-    """The request in a directory.
+    """Reads the request in a directory.
 
     Raises:
         OSError: there is none, or it cannot be read.
@@ -141,24 +141,24 @@ def read_request(directory: Path) -> Request:
 
 
 def write_request(directory: Path, request: Request) -> None:
-    """Puts a complete request into the directory, in place of the one before."""
+    """Writes a complete request into the directory, replacing the previous one."""
     _write_json(directory / REQUEST, asdict(request))
 
 
 def write_answer(directory: Path, answer: Answer) -> None:
-    """Puts a rank's answer into the directory; a directory that has gone is not made again."""
+    """Writes a rank's answer into the directory; does not recreate a deleted directory."""
     if not directory.is_dir():
         raise FileNotFoundError(str(directory))
     _write_json(directory / f"rank={answer.rank:05}.json", asdict(answer))
 
 
 def read_answers(directory: Path, request: Request) -> dict[int, Answer]:
-    """The answers to this request by rank, without those to other requests and damaged files."""
+    """The answers to this request by rank, without answers to other requests and damaged files."""
     return {one.rank: one for one in all_answers(directory) if one.id == request.id}
 
 
 def all_answers(directory: Path) -> list[Answer]:
-    """The last answer of each rank, to whichever request."""
+    """The last answer of each rank, to any request."""
     answers = []
     for path in sorted(directory.glob("rank=*.json")):
         try:
@@ -175,13 +175,12 @@ def _is_integer(number: object) -> bool:
 
 def _read_json(path: Path) -> Any:
     # Whatever is there: a pipe would block, and a huge file is not ours.
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise ValueError("it is not a file")
-        text = file.read(_MOST_BYTES + 1)
-    if len(text) > _MOST_BYTES:
-        raise ValueError("it is far too large")
+    try:
+        text = regular_file_bytes(path, _MOST_BYTES)
+    except OSError as error:
+        if error.errno in _NO_REQUEST:
+            raise ValueError(f"it is {_NO_REQUEST[error.errno]}") from None
+        raise
     try:
         return json.loads(text)
     except RecursionError:

@@ -1,4 +1,4 @@
-"""Asking a running job for a trace: calls its ranks, orders a step, waits for their final answers.
+"""Asks a running job for a trace: calls its ranks, orders a step, waits for their final answers.
 
 The files are described in `request`.
 """
@@ -40,17 +40,17 @@ def agree(directory: Path, request: Request, *, lead_seconds: float = 3.0, timeo
     """Calls the ranks, and orders a step that none of them has reached.
 
     Args:
-        directory: the one the job listens to.
-        request: what is wanted; a step in it is taken when it is far enough ahead.
-        lead_seconds: how long the order may take to get to the slowest rank.
-        timeout_seconds: how long the ranks have to answer.
+        directory: the directory that the job watches.
+        request: the request; its step, if it has one, is used if it is far enough ahead.
+        lead_seconds: the time that the order may take to reach the slowest rank.
+        timeout_seconds: the time for ranks to answer.
 
     Returns:
         The request with its step.
 
     Raises:
-        StepScopeError: ranks did not answer, record for another request, are none of those that
-            are to record, or do not know whether they are; or the step that was asked for is too near.
+        StepScopeError: ranks did not answer, are recording for another request, are not among those that should record,
+            or do not know whether they are; or the given step is too near.
         OSError: the directory cannot be written.
     """
     if not directory.is_dir():
@@ -69,7 +69,7 @@ def agree(directory: Path, request: Request, *, lead_seconds: float = 3.0, timeo
             hint="ask again when that is done; nothing was recorded for this one",
             slug="no-answer",
         )
-    # All are asked, so that one that cannot tell is not passed over.
+    # All are checked, so that one that does not know is not overlooked.
     recording = [answer for answer in answers if chosen(request.ranks, _process(answer))]
     if not recording:
         raise StepScopeError(
@@ -96,12 +96,12 @@ def agree(directory: Path, request: Request, *, lead_seconds: float = 3.0, timeo
 
 
 def wait_until_done(directory: Path, request: Request, *, timeout_seconds: float) -> list[Answer]:
-    """The ranks' final answers to an order, as far as they have come when the time is over.
+    """Returns the ranks' final answers to an order, as far as they have arrived in time.
 
     A rank whose process has gone from this host counts as ended.
 
     Raises:
-        StepScopeError: another request took this one's place before it was recorded.
+        StepScopeError: another request replaced this one before it was recorded.
     """
     deadline = time.monotonic() + timeout_seconds
     while True:
@@ -178,7 +178,7 @@ def _everybody(directory: Path, request: Request, deadline: float) -> list[Answe
 
 
 def _unfinished(directory: Path) -> list[Answer]:
-    """Who answered here before, as if they still listened."""
+    """Makes answers from earlier listeners here, as if they still listened."""
     return [replace(answer, state="here") for answer in all_answers(directory)]
 
 

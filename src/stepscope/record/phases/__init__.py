@@ -1,1 +1,1 @@
-"""The phases of every step, always on."""
+"""Times the phases of every step, always on."""

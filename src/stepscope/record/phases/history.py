@@ -1,4 +1,4 @@
-"""An entire run's steps in bounded memory: evenly spaced ones are kept, the sums are exact."""
+"""Keeps an entire run's steps in bounded memory: evenly spaced steps, and exact sums."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any
 
 
 class History:
-    """Rows of integers, at most `capacity` of them, and what belongs to each.
+    """Rows of integers, at most `capacity`, each with an attachment.
 
-    Every `stride`-th row is kept. When there is no room, every second one is dropped and the stride
-    doubles, so that what is kept always covers the whole run evenly. `count`, `weight`, `totals` and
-    `largest` are of all rows; a row counts in the totals as often as its weight says.
+    Every `stride`-th row is kept. When there is no room, every second one is dropped and the stride doubles, so that
+    the kept rows always cover the entire run evenly. `count`, `weight`, `totals` and `largest` cover all rows; a row
+    counts in the totals as often as its weight says.
 
     Args:
         columns: numbers in a row.
         capacity: rows kept, at least 2.
-        adds_up: columns of which a kept row has the sum over those after it that were not kept. In the totals they count
+        adds_up: columns in which a kept row has the sum including the dropped rows after it. In the totals they count
             once.
 
     >>> history = History(1, capacity=2)
@@ -29,7 +29,7 @@ class History:
     def __init__(self, columns: int, capacity: int = 2048, *, adds_up: tuple[int, ...] = ()) -> None:
         self.rows: list[Sequence[int]] = []
         self.beside: list[Any] = []
-        """What was given with each of the rows."""
+        """The attachment of each row."""
         self.stride = 1
         self.count = 0
         self.weight = 0
@@ -40,11 +40,11 @@ class History:
 
     @property
     def keeps_next(self) -> bool:
-        """Whether the next row is one of those that are kept, as far as can be known without it."""
+        """Whether the next row will be kept, as far as can be known without it."""
         return self.count % self.stride == 0
 
     def thinned(self, most: int) -> tuple[list[Sequence[int]], list[Any], int]:
-        """At most so many of the kept rows, evenly spaced too, with what is beside them, and their stride."""
+        """At most `most` of the kept rows, also evenly spaced, with their attachments and stride."""
         every = max(1, -(-len(self.rows) // most))
         return self._merged(every), self.beside[::every], self.stride * every
 
@@ -57,7 +57,7 @@ class History:
         return rows
 
     def stands_for_more(self, weight: int, *values: int) -> None:
-        """The last kept row counts more often, and has more in the columns that add up."""
+        """Increases the weight of the last kept row, and its values in the columns that add up."""
         if not self.rows:
             return
         self.weight += weight
@@ -74,7 +74,7 @@ class History:
         self.rows[-1] = tuple(row)
 
     def add(self, row: Sequence[int], beside: Any = None, weight: int = 1) -> None:
-        """Counts a row, and keeps it when it is its turn."""
+        """Counts a row, and keeps it if it is its turn."""
         self.weight += weight
         for column, value in enumerate(row):
             self.totals[column] += value if column in self._adds_up else value * weight

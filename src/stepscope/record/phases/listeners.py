@@ -1,4 +1,4 @@
-"""What stays installed for an entire recording: for the phases, and for copies to a device."""
+"""Hooks that stay installed during a recording: for the phases, and for copies to a device."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from stepscope.record.trouble import Guard
 
 
 class PhaseListeners:
-    """Listens to a job for its phases.
+    """Observes a job's phases.
 
     Args:
-        phases: what is timed; None when only copies are listened to.
+        phases: times the phases; None to observe only copies.
         guard: keeps our exceptions out of the job.
     """
 
     def __init__(self, phases: Phases | None, guard: Guard) -> None:
         self.copies: Copies | None = None
         self.device: Device | None = None
-        """The model's, where it is one that its vendor's library may know."""
+        """The model's device, if its vendor's library may know it."""
         self._phases = phases
         self._guard = guard
         self._installed = False
@@ -35,12 +35,12 @@ class PhaseListeners:
         self._others: list[Target] = []
 
     def install(self, model: Any, roots: list[Any]) -> None:
-        """Listens from now on.
+        """Starts observing.
 
         Args:
-            model: the outermost module, whose device counts; None where none is known.
-            roots: the modules whose calls are the forward. Called again, they take the place of the
-                first ones, and all else stays.
+            model: the outermost module, whose device is used; None if unknown.
+            roots: the modules whose calls are the forward. Another call replaces the first ones and changes nothing
+                else.
         """
         self.resume()
         if not self._installed:
@@ -53,7 +53,7 @@ class PhaseListeners:
             self._listen_to("forward", target)
 
     def rest(self) -> None:
-        """Takes out what listens for the phases, for steps that are not timed."""
+        """Removes the hooks for phases, for steps that are not timed."""
         if self._resting:
             return
         self._resting = True
@@ -61,14 +61,14 @@ class PhaseListeners:
             target.remove()
 
     def resume(self) -> None:
-        """Puts it in again, where it was taken out."""
+        """Restores them if they were removed."""
         if self._resting and self._phases is not None:
             self._resting = False
             for target in (*self._forwards, *self._others):
                 target.install(self._phases, self._guard)
 
     def remove(self) -> None:
-        """Takes everything out of the job."""
+        """Removes everything from the job."""
         self.rest()
         self._forwards, self._others = [], []
         if self.copies is not None:

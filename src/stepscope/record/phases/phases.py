@@ -1,15 +1,15 @@
-"""The phases of every step, always on: input wait, copy to the device, forward, backward, optimizer.
+"""Times the phases of every step, always on: input wait, copy to the device, forward, backward, optimizer.
 
-Each moment of a step belongs to one phase, the innermost that is open, or to none: that is the
-residual. So the phases and the residual of a step add up to its time on the host, exactly.
+Each moment of a step belongs to the innermost open phase, or to none: that is the residual. So the phases and the
+residual of a step add up exactly to its time on the host.
 
-Where the model works on a device, marks on its stream tell how long the device took for each phase,
-and whether it had already finished when the host came to ask: then it waits for the host.
+If the model is on a device, marks on its stream give the device time of each phase, and show whether the device had
+already finished when the host asked: then it waits for the host.
 
-Where timing a step takes more than a small part of it, only one in k is timed (see `Budget`); in between, hooks return
-at once. What the steps between took together is known by the clock all the same, where they begin and where they end: so
-the mean step is that of all of them, however long the seldom ones are. A timed step stands for those that ended since
-the last one, itself among them. An iteration that breaks off, or in which an epoch starts, ends them where it began.
+If timing a step takes more than a small part of it, only one in k is timed (see `Budget`); in between, hooks return at
+once. The total time of the steps in between is still known from the clock at their start and end, so the mean step
+covers all of them, however long rare ones are. A timed step stands for those that ended since the last one, including
+itself. An iteration that breaks off, or in which an epoch starts, ends the block before it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from stepscope.record.phases.history import History
 from stepscope.record.ring import MOST_MEASUREMENTS, Marked, Pending, Ring
 
 PHASES = ("input_wait", "host_to_device", "forward", "backward", "optimizer")
-"""The phases, in the order in which a step runs them; `residual` is what is left."""
+"""The phases in the order of a step; `residual` is the rest."""
 
 COLUMNS = (
     "step",
@@ -42,8 +42,8 @@ COLUMNS = (
     "peak_bytes",
     "reserved_bytes",
 )
-"""Columns of the kept steps: `stands_for_ns` is what the steps that it stands for took together; what is of memory is 0
-where it was not read at that step."""
+"""Columns of the kept steps: `stands_for_ns` is the summed time of the steps that it stands for; memory is 0 if it was
+not read in that step."""
 
 _RESIDUAL = len(PHASES)
 _STANDS_FOR, STANDS_FOR_NS = COLUMNS.index("stands_for"), COLUMNS.index("stands_for_ns")
@@ -55,7 +55,7 @@ _OPTIMIZER = _NUMBER["optimizer"]
 
 
 _WAITS = -1
-"""The token of a wait for a batch in a step that is not timed."""
+"""Token of a wait for a batch in a step that is not timed."""
 
 _MOST_HELD = 64
 
@@ -64,45 +64,47 @@ class Phases:
     """Times the phases of one process. It is a `Watch`: targets call it when something starts and ends.
 
     Args:
-        now: the host's clock (ns); tests give their own.
+        now: the host's clock (ns); tests replace it.
     """
 
     def __init__(self, now: Callable[[], int] = time.perf_counter_ns) -> None:
         self.history = History(len(COLUMNS), adds_up=(_STANDS_FOR, STANDS_FOR_NS))
         self.installed: set[str] = set()
-        """Phases that are listened to; the others are not measured, which is not 0."""
+        """Observed phases; the others are not measured, which is not 0."""
         self.resting = False
-        """Whether the running step is one that is not timed."""
+        """Whether the running step is not timed."""
         self.steps = 0
+        self.before = 0
+        """By how much more a step's number in the job is than how many have ended with it."""
         self.timed_steps = 0
         self.budget = Budget()
-        """Which steps are timed, by what of their time was our own."""
+        """Decides which steps are timed, by the time of our own code in them."""
         self._own_ns = 0
         self._counted_ns: int | None = None
         self.disturbed_steps = 0
-        """Steps that do not count: a profiler ran in them, its file was made, or everything in them was watched."""
+        """Steps that do not count: a profiler ran in them, wrote its file, or everything in them was watched."""
         self.unobserved_steps = 0
-        """Steps that do not count because another model was trained in them, before it was found."""
+        """Steps that do not count because another model was trained in them before it was found."""
         self.opened = [0] * len(PHASES)
-        """How often each phase started, in all steps."""
+        """The number of starts of each phase, in all steps."""
         self.first_batch_ns: list[int] = []
         self.peak_bytes: int | None = None
         self.reserved_bytes: int | None = None
-        """The most that a device's allocator held when it was asked."""
+        """The most memory that a device's allocator held when it was read."""
         self.device_ns = [0] * len(PHASES)
         self.device_counts = [0] * len(PHASES)
-        """How often the device was timed in each phase; where it never was, its time is not known."""
+        """How often the device was timed in each phase; with 0, its time is unknown."""
         self.device_steps = 0
         self.device_checked = 0
         self.device_idle = 0
         self.clock: Clock | None = None
         self.memory = MemoryReader()
         self.in_forward: Callable[[], object] | None = None
-        """Called once, in the first forward that is observed."""
+        """Called once, in the first observed forward."""
         self.memory_every = 10
-        """Steps between two readings, about: an allocator's counters cost tens of microseconds."""
+        """Approximate number of steps between two readings: an allocator's counters cost tens of microseconds."""
         self.warmup = 5
-        """First steps that do not count: allocations, autotuning, compilation."""
+        """Initial steps that do not count: allocations, autotuning, compilation."""
         self._now = now
         self._thread = threading.get_ident()
         self._times = [0] * (len(PHASES) + 1)
@@ -117,7 +119,7 @@ class Phases:
         self._wait_ns: int | None = None
         """The last wait for a batch in the running step."""
         self._first_wait_ns: int | None = None
-        """The wait with which a loader started over in it, the last one that did."""
+        """The last wait with which a loader started over in it."""
         self._ring = Ring()
         self._origin: Any = None
         self._marks: list[Marked] = []
@@ -128,18 +130,18 @@ class Phases:
         self._memory_step = 0
         self._opened_before = (0, 0)
         self._held: list[tuple[tuple[int, ...], Mapping[str, float]]] = []
-        """Counted steps with a backward and no forward of the model that is known: perhaps another model's."""
+        """Counted steps with a backward but no forward of the known model; perhaps another model's."""
 
     def times(self, number: int, *, fresh: bool) -> bool:
         """Whether a step is timed, by its number; the first of an epoch always is, for its first batch."""
         return fresh or self.budget.due(number)
 
     def begin(self, now_ns: int, *, fresh: bool = False, number: int | None = None) -> None:
-        """A step starts.
+        """Starts a step.
 
         Args:
-            now_ns: when.
-            fresh: it is the first of an epoch, which does not count.
+            now_ns: the time.
+            fresh: whether it is the first of an epoch, which does not count.
             number: its number in the job.
         """
         number = self.steps + 1 if number is None else number
@@ -165,7 +167,7 @@ class Phases:
             self._origin = clock.mark()
 
     def passed(self, steps: int, *, runs: bool) -> None:
-        """So many steps were not timed, without a call; the last of them, or else the one before, still `runs`."""
+        """Counts untimed steps that ran without a call; the last of them, or else the one before, still `runs`."""
         if steps:
             self.steps += steps - runs
             self.between.passed(steps - runs)
@@ -174,17 +176,18 @@ class Phases:
         self.resting = runs
 
     def not_this_one(self) -> None:
-        """The running step turns out not to count: a loader has just started over in it."""
+        """Excludes the running step: a loader has just started over in it."""
         self._fresh = True
-        # A validation before an epoch has waits of its own, and starts before it.
+        # A validation before an epoch has its own waits, and starts before them.
         self._first_wait_ns = self._wait_ns
 
     def disturbed(self) -> None:
-        """A profiler, or a survey, makes the running step take longer: it does not count."""
+        """Excludes the running step: a profiler or a survey slows it down."""
         self._disturbed = True
 
     def end(self, now_ns: int | None, values: Mapping[str, float] = MappingProxyType({})) -> None:
-        """The step is over; `values` are its numbers by name. When is None in one that was not timed, nor those after it."""
+        """Ends the step; `values` are its numbers by name. The time is None if neither it nor the steps after it were
+        timed."""
         if self.resting:
             self.resting = False
             self.steps += 1
@@ -210,7 +213,7 @@ class Phases:
             between = self.between
             between.timed(time_ns)
             of_all = between.steps, between.ns
-            row = (self.steps, time_ns, *times, *of_all, *(one or 0 for one in memory))
+            row = (self.steps + self.before, time_ns, *times, *of_all, *(one or 0 for one in memory))
             self._held.append((row, values))
             if not self._lacks_forward or len(self._held) > _MOST_HELD:
                 self._count_held()
@@ -232,31 +235,31 @@ class Phases:
         self._held.clear()
 
     def other_model(self) -> None:
-        """Another model was found than the one whose forward was timed: the last steps without one were its own."""
+        """Assigns the last steps without a known forward to another model that was found."""
         self.unobserved_steps += len(self._held)
         self._held.clear()
 
     def took(self, own_ns: int) -> None:
-        """So much of the running step, or of the time after it, was our own."""
+        """Adds time of our own code in the running step, or after it."""
         self._own_ns += own_ns
 
     def settle(self) -> None:
-        """Between steps: sets how many are timed, by what timing the last ones took."""
+        """Sets how many steps are timed, by the cost of the last timed ones; call between steps."""
         if self._counted_ns is not None:
             self.budget.spent(self._own_ns, self._counted_ns)
             self._counted_ns = None
 
     def abandon(self) -> None:
-        """The step broke off and does not count."""
+        """Drops a step that broke off."""
         self.resting = False
         self._began_ns = None
         self.between.rested(None)
         self._give_back()
 
     def open(self, label: str) -> int | None:
-        """A phase starts; the token is its depth."""
+        """Starts a phase; the token is its depth."""
         if self.resting and label == "input_wait" and threading.get_ident() == self._thread:
-            # An epoch may turn out to start in this step, and its first batch is noted.
+            # An epoch may start in this step, and its first batch is recorded.
             self._wait_began_ns = self._now()
             return _WAITS
         if self._began_ns is None or threading.get_ident() != self._thread:
@@ -274,16 +277,16 @@ class Phases:
         depth = len(self._open) - 1
         self.opened[number] += 1
         clock = self.clock
-        # Input waits are the host's, and marks of phases inside phases would count twice. A step with
-        # one mark too many is given up by the ring: half of its phases would be a wrong number.
+        # Input waits are the host's, and marks of phases inside phases would count twice. The ring drops a step with
+        # one mark too many, because times of half of its phases would be wrong.
         if clock is not None and number and depth == 1 and len(self._marks) <= MOST_MEASUREMENTS:
-            # Marks of ours must not get into a graph that the job captures.
+            # Our marks must not get into a graph that the job captures.
             self._mark_open = None if clock.capturing() else clock.mark()
         self._own_ns += self._now() - now_ns
         return depth
 
     def close(self, token: int | None) -> None:
-        """The phase ends, and with it every one inside it that an exception left open."""
+        """Ends the phase, and every phase inside it that an exception left open."""
         if token == _WAITS and self.resting:
             self._waited(self._now())
         if token is None or token < 0 or self._began_ns is None or token >= len(self._open):
@@ -321,7 +324,7 @@ class Phases:
             self._device_idle = clock.done(self._backward_stop)
 
     def where(self) -> tuple[bool, str | None]:
-        """Whether a step runs, and which part of it is open; None in a step that is not timed. From any thread."""
+        """Whether a step runs, and its open phase; None in a step that is not timed. Callable from any thread."""
         if self.resting:
             return True, None
         open_now = self._open
@@ -333,33 +336,32 @@ class Phases:
     def measured(self, phase: str) -> bool:
         """Whether a phase's time is known.
 
-        A forward, backward or optimizer that was never observed ran where hooks do not: in compiled
-        code or a captured graph. Its time is then in the residual.
+        A forward, backward or optimizer that was never observed ran without hooks: in compiled code or a captured
+        graph. Its time is then in the residual.
         """
         if phase not in self.installed:
             return False
         return phase in ("input_wait", "host_to_device") or self.occurrences(phase) > 0
 
     def occurrences(self, phase: str) -> int:
-        """How often a phase has started, in all steps."""
+        """The number of starts of a phase, in all steps."""
         return self.opened[_NUMBER[phase]]
 
     def drain(self) -> None:
-        """Reads what the device has finished, and gives up the rest."""
+        """Reads what the device has finished, and drops the rest."""
         self._read()
         self._ring.drop()
         self._count_held()
         steps, ns = self.between.taken()
         self.history.stands_for_more(steps, steps, ns)
-        # At the end of a process anything may be gone; a last look must not cost the file.
+        # At the end of a process anything may be gone, which must not cost the file.
         with suppress(Exception):
             self._read_memory()
 
     def _memory_is_due(self, *, counted: bool) -> bool:
-        """Whether memory is read at this step: where possible at one that is kept.
+        """Whether memory is read at this step: if possible, at a kept step.
 
-        Late in a long run few steps are kept; the peak is looked at between them, in
-        case the job itself sets it back.
+        Late in a long run few steps are kept; the peak is also read between them, in case the job resets it.
         """
         since = self.steps - self._memory_step
         every = self.memory_every
@@ -371,7 +373,7 @@ class Phases:
         self._memory_step = self.steps
         current, peak, reserved = self.memory.read()
         if current is not None and peak is not None:
-            # The system updates what is resident with a delay, and its peak even later.
+            # The system updates resident memory with a delay, and its peak even later.
             peak = max(peak, current)
         if peak is not None and peak > (self.peak_bytes or 0):
             self.peak_bytes = peak

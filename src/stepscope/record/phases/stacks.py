@@ -1,9 +1,9 @@
-"""Where in the program the time of steps goes: the stack of the thread that trains, some twenty times a second.
+"""Samples where in the program steps spend their time: the training thread's stack, some twenty times a second.
 
-Phases are timed exactly, but what they leave is a residual without a name: a batch that the loop makes
-itself, gradient clipping, `.item()`, logging, a checkpoint. A thread looks at the stack at random moments and
-at the phase that is open; nothing is patched, and the training thread runs none of our code for it. Python
-frames only: a wait for the device is at the line that waits.
+Phases are timed exactly, but leave a residual without a name: a batch that the loop makes itself, gradient clipping,
+`.item()`, logging, a checkpoint. A thread reads the stack and the open phase at random moments; nothing is patched, and
+the training thread runs no code of ours for it. Only Python frames: a wait for the device appears at the line that
+waits.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from stepscope.record.phases.phases import Phases
 
 _SECONDS = 0.05
-"""Between two samples on average; the length of each wait is random, for steps are periodic."""
+"""Mean time between two samples; each wait is random, because steps are periodic."""
 _MOST_OWN_PART = OF_STACKS * MOST_PART
-"""Of a processor: where samples take more than that of the time, they are further apart."""
+"""Part of a processor: if sampling takes more than this part of the time, samples are further apart."""
 _LEARNS = 8
-"""Samples until it is known what they take."""
+"""Samples until their cost is known."""
 _MOST_FRAMES = 64
 _MOST_STACKS = 4096
 _OWN = str(Path(__file__).parents[2]) + os.sep
@@ -39,10 +39,10 @@ Place = tuple[CodeType, int]
 
 
 class StackSampler:
-    """Samples the thread that makes it, in steps, until it is stopped.
+    """Samples the thread that creates it, in steps, until it is stopped.
 
     Args:
-        phases: of the steps.
+        phases: the phases of the steps.
     """
 
     def __init__(self, phases: Phases) -> None:
@@ -51,30 +51,31 @@ class StackSampler:
         self._counts: Counter[tuple[str | None, tuple[Place, ...]]] = Counter()
         self._wakes = 0
         self._lost = 0
-        # Not an event: to wait for one takes longer than to take a sample.
+        # Not an event, because waiting for one takes longer than a sample.
         self._running = threading.Lock()
         self._began = time.monotonic()
         self._seconds = 0.0
-        # Not the random numbers of the job.
+        # Leaves the job's random numbers alone.
         self._random = random.Random(0)  # noqa: S311 - nothing is secret
         self._thread = threading.Thread(target=self._run, name="stepscope-stacks", daemon=True)
 
     def start(self) -> None:
-        """Starts to sample."""
+        """Starts sampling."""
         self._began = time.monotonic()
         self._running.acquire()
-        self._thread.start()
+        with suppress(RuntimeError):  # no thread can be started any more: there are no samples
+            self._thread.start()
 
     def stop(self) -> None:
-        """Samples no more; does not wait for the thread."""
+        """Stops sampling; does not wait for the thread."""
         if self._running.locked():
             self._running.release()
 
     def document(self) -> dict[str, Any] | None:
-        """The samples as the file of phases holds them; None where there is none.
+        """The samples in the form of the phases file; None without samples.
 
-        `functions` are [name, file, line]; a row of `stacks` is [phase or null, samples, functions by
-        their places, the innermost first]. A sample stands for `interval_ns`.
+        `functions` are [name, file, line]; a row of `stacks` is [phase or null, samples, indices of functions, the
+        innermost first]. A sample stands for `interval_ns`.
         """
         counts = self._counts.copy()
         if not counts:
@@ -97,7 +98,7 @@ class StackSampler:
         while not self._running.acquire(timeout=seconds * (0.5 + self._random.random())):
             with suppress(Exception):
                 self._sample()
-            if self._wakes == _LEARNS:  # once: samples stand for equal times
+            if self._wakes == _LEARNS:  # once, because samples stand for equal times
                 seconds = max(_SECONDS, time.thread_time() / _LEARNS / _MOST_OWN_PART)
 
     def _sample(self) -> None:
@@ -115,7 +116,7 @@ class StackSampler:
 
 
 def _stack(frame: FrameType | None) -> tuple[Place, ...]:
-    """The program's frames, the innermost first: without ours, and without what runs the script."""
+    """The program's frames, the innermost first, without ours and those that run the script."""
     found: list[Place] = []
     while frame is not None and len(found) < _MOST_FRAMES:
         code = frame.f_code
@@ -128,9 +129,9 @@ def _stack(frame: FrameType | None) -> tuple[Place, ...]:
 
 
 def _short(file: str) -> str:
-    """A file's name without the folder that modules are found in, as torch.profiler names it."""
+    """A file's name without the folder in which modules are found, as in torch.profiler."""
     folders = [folder for folder in sys.path if folder]
-    with suppress(OSError):  # a job may have removed the directory that it is in
+    with suppress(OSError):  # the job may have removed its directory
         folders.append(str(Path.cwd()))
     inside = [folder for folder in folders if file.startswith(folder.rstrip(os.sep) + os.sep)]
     return file[len(max(inside, key=len).rstrip(os.sep)) + 1 :] if inside else file

@@ -1,1 +1,1 @@
-"""What can be measured in a job: some iterations are watched, and a plan is made of what they ran."""
+"""Finds what can be measured in a job: watches some iterations and makes a plan from what they ran."""

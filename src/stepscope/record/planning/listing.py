@@ -1,4 +1,4 @@
-"""What can be measured in a job, in the order it runs, and a plan of it to edit."""
+"""Lists what can be measured in a job, in the order it runs, as a plan to edit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stepscope.record.planning.surveyor import Surveyor
 from stepscope.record.trouble import Guard
 
 WARMUP = 10
-"""Untouched iterations of a plan that is written here."""
+"""Undisturbed iterations in plans written here."""
 
 _MOST_OPERATORS = 4
 _MOST_UNSURE = 20
@@ -32,10 +32,10 @@ def measurable(
         step: one training step: forward, backward, optimizer.
         model: the outermost module.
         optimizers: those whose `zero_grad` counts.
-        operators: runs a second step, for the operators inside every module.
+        operators: whether to run a second step for the operators inside every module.
 
     Raises:
-        Exception: what the step itself raises.
+        Exception: raised by the step.
     """
     guard = Guard("the survey")
     surveyor = Surveyor(model, optimizers, guard)
@@ -59,12 +59,12 @@ def measurable(
 def plan_text(
     found: Iterable[Listed], *, repetitions: int = 50, header: Iterable[str] = (), all_operators: bool = False
 ) -> str:
-    """A plan in TOML that names these labels, one per line, to cut down.
+    """Makes a plan in TOML that names these labels, one per line, to cut down.
 
     Times are comments, and so are operators and what a plan should not name.
 
     Args:
-        found: what to name.
+        found: the labels.
         repetitions: measurements per event.
         header: lines of comment at the top.
         all_operators: name every operator, not only the heaviest of each module.
@@ -97,14 +97,14 @@ def plan_text(
 
 
 def plan_json(found: Iterable[Listed], *, repetitions: int = 50) -> str:
-    """The same plan as JSON, which has no comments."""
+    """Makes the same plan as JSON, without comments."""
     labels = list(weights(found))
     plan = {"warmup": WARMUP, "repetitions": repetitions, "events": labels}
     return json.dumps(plan, indent=4, ensure_ascii=False) + "\n"
 
 
 def weights(found: Iterable[Listed]) -> dict[str, int]:
-    """What a plan of these names, each with the time that one of its events takes (ns); 0 where that is not known.
+    """The labels for a plan, with the time of one of their events (ns); 0 if unknown.
 
     >>> weights([Listed("forward", time_ns=8), Listed("fc1.forward", times=2, time_ns=6), Listed("a", note="")])
     {'forward': 8, 'fc1.forward': 3, 'a': 0}
@@ -113,7 +113,7 @@ def weights(found: Iterable[Listed]) -> dict[str, int]:
 
 
 def iterations_needed(found: Iterable[Listed], repetitions: int) -> int:
-    """How many iterations a plan of these takes: one in five is not measured.
+    """The number of iterations that a plan of these takes: one in five is not measured.
 
     >>> iterations_needed([Listed("forward"), Listed("fc1.forward", times=2)], 50)
     203
@@ -128,7 +128,7 @@ def _longest(operators: tuple[Listed, ...]) -> list[Listed]:
 
 
 def _named(one: Listed) -> str:
-    """The label in the plan: what runs very often is measured the first time only."""
+    """The label in the plan: of what runs very often, only the first occurrence is measured."""
     return f"{one.label}#0" if one.times > MOST_OCCURRENCES else one.label
 
 

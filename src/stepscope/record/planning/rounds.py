@@ -1,4 +1,4 @@
-"""What watched iterations ran: each label once, in order, with its time and its operators."""
+"""Lists what watched iterations ran: each label once, in order, with its time and operators."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from stepscope.record.planning.surveyor import Round
 from stepscope.record.targets.watch import Observed
 
 MOST_MODULES = 20
-"""Modules that a plan names unless more are asked for, those that take most by themselves."""
+"""Modules that a plan names by default: those with the largest time of their own."""
 
 MOST_OCCURRENCES = 8
-"""What runs more often in an iteration is measured the first time only."""
+"""If something runs more often in an iteration, only its first occurrence is measured."""
 
 _NO_WORK = "profiler::"
 
@@ -24,12 +24,12 @@ class Listed:
     """A label that a plan can name.
 
     Args:
-        label: the label, with its occurrence where only that one is meant.
+        label: the label, with an occurrence if it is for that one only.
         times: how often it runs in an iteration.
-        time_ns: how long that takes in an iteration, all times together; None when not measured.
-        own_ns: of a module, the part of it that is in no listed module inside it.
-        operators: what runs in it and in no listed module inside it.
-        note: why a plan should not name it; it is then only a comment.
+        time_ns: its time in an iteration, all occurrences together; None if not measured.
+        own_ns: for a module, the part of the time outside of listed modules inside it.
+        operators: the operators that run in it, but not in a listed module inside it.
+        note: why a plan should not name it; it is then a comment.
     """
 
     label: str
@@ -41,12 +41,12 @@ class Listed:
 
     @property
     def events(self) -> int:
-        """How many events a plan has of it."""
+        """The number of its events in a plan."""
         return 0 if self.note else self.times if self.times <= MOST_OCCURRENCES else 1
 
 
 def listed(rounds: Iterable[Round]) -> list[Listed]:
-    """What the watched iterations ran, each label once, in the order of its first start."""
+    """Lists what the watched iterations ran, each label once, in the order of its first start."""
     rounds = list(rounds)
     complete = _counted(rounds, "all")
     if not complete:
@@ -92,10 +92,10 @@ def modules_of(found: Iterable[Listed]) -> list[str]:
 
 
 def heaviest(found: Sequence[Listed], top: int) -> list[Listed]:
-    """The same list with only the `top` modules that take the longest by themselves.
+    """Keeps only the `top` modules with the largest time of their own.
 
-    By themselves means without the modules inside them, forward and backward together. The model
-    itself, and what is not a module, stays.
+    A module's own time excludes the modules inside it, and includes forward and backward. The model itself, and what is
+    not a module, is kept.
 
     >>> parts = [Listed("a.forward", own_ns=1), Listed("a.b.forward", own_ns=8), Listed("optimizer.step")]
     >>> [one.label for one in heaviest(parts, 1)]
@@ -121,7 +121,7 @@ def _module(one: Listed) -> str | None:
 
 
 def _times_ns(one: Round) -> dict[str, int]:
-    """Label to its time in the iteration, where all of it is known."""
+    """Times in the iteration by label, where they are completely known."""
     times: dict[str, int | None] = {}
     for event in one.watch.ended():
         time_ns, before = one.watch.time_ns(event), times.get(event.label, 0)
@@ -130,7 +130,7 @@ def _times_ns(one: Round) -> dict[str, int]:
 
 
 def _own_ns(times: Mapping[str, int]) -> dict[str, int]:
-    """The same of modules, without the modules inside them.
+    """Times of modules, without the modules inside them.
 
     >>> _own_ns({"a.forward": 9, "a.0.b.forward": 5, "a.backward": 7})
     {'a.forward': 4, 'a.0.b.forward': 5, 'a.backward': 7}
@@ -154,7 +154,7 @@ def _median(times: Iterable[int | None]) -> int | None:
 
 def _why_not(label: str, counts: list[int], *, is_region: bool) -> str:
     taken = parse_label(label)
-    # A region may have any name, also one that means something else in a plan.
+    # A region may have any name, even one with another meaning in a plan.
     other = taken.text != label or taken.has_wildcard or (is_region and taken.kind != "region")
     if other or not label.isprintable():
         return "a plan cannot name it"
@@ -164,7 +164,7 @@ def _why_not(label: str, counts: list[int], *, is_region: bool) -> str:
 
 
 def _operators(rounds: list[Round], times: Mapping[str, int]) -> dict[str, list[Listed]]:
-    """Label of a module's forward or backward to the operators of its own, in the order they run.
+    """The own operators of each module's forward and backward by label, in the order they run.
 
     Args:
         rounds: the watched iterations.
@@ -201,9 +201,9 @@ def _operators(rounds: list[Round], times: Mapping[str, int]) -> dict[str, list[
 
 
 def _owned(one: Round) -> dict[tuple[str, int], Observed]:
-    """The operators' events, each given to the innermost module that noted it.
+    """Assigns the operators' events to the innermost module that recorded them.
 
-    A call is noted by every module around it, so that its events lie one inside the other.
+    A call is recorded by every module around it, so that its events are nested.
     """
     owned: dict[tuple[str, int], Observed] = {}
     call: list[Observed] = []

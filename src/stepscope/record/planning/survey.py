@@ -1,8 +1,7 @@
-"""Surveying a job: some of its first iterations are watched, and then the job is ended.
+"""Surveys a job: watches some of its first iterations, then ends the job.
 
-The job's loop drives a `Survey` as it drives any recording. All ranks of a job end after the same
-iteration, whatever they have seen, because a rank that leaves alone leaves the others waiting in a
-collective.
+The job's loop drives a `Survey` like any recording. All ranks of a job end after the same iteration, whatever they have
+seen, because a rank that leaves alone leaves the others waiting in a collective.
 """
 
 from __future__ import annotations
@@ -26,28 +25,27 @@ _MOST_REFUSALS = 3
 _DEVICE_SECONDS = 30.0
 
 Stage = Literal["untouched", "discover", "plain", "all", "forwards", "operators"]
-"""What an iteration is for."""
+"""The purpose of an iteration."""
 
 
 class Enough(SystemExit):
-    """The survey is over and the script is to end: raised where one of its iterations has ended.
+    """Ends the script after a survey: raised at the end of an iteration.
 
-    A `SystemExit` with code 0, because that is what scripts and their frameworks let pass.
+    A `SystemExit` with code 0, because scripts and frameworks let that pass.
     """
 
 
 class Survey(Recording):
     """Watches iterations of a job and then ends it.
 
-    The first iteration runs untouched, in the second model and optimizers are found. Then iterations
-    are watched, with some between them that are timed as they are.
+    The first iteration runs undisturbed; in the second the model and optimizers are found. Then iterations are watched,
+    and some between them are timed undisturbed.
 
     Args:
-        top: how many modules are kept, by the time they take themselves.
-        iterations: how many of each kind are watched (see `surveyor`).
-        finished: called once, when something has been found, before the script is ended.
-        swallowed: called when the script does not let itself be ended: it caught `Enough` and
-            began iterations again and again.
+        top: the number of modules to keep, by their own time.
+        iterations: the number of watched iterations of each kind (see `surveyor`).
+        finished: called once when something has been found, before the script is ended.
+        swallowed: called if the script does not end: it caught `Enough` and started iterations again and again.
     """
 
     def __init__(
@@ -60,15 +58,14 @@ class Survey(Recording):
     ) -> None:
         self.guard = Guard("the survey")
         self.ended = False
-        """Whether everything is known, and the script is to end."""
+        """Whether everything is known, and the script should end."""
         self.found: list[Listed] = []
-        """What can be measured, once it has ended; empty when no iteration was watched."""
+        """What can be measured, once the survey has ended; empty if no iteration was watched."""
         self.modules = 0
-        """How many modules ran, of which `top` are kept."""
+        """The number of modules that ran, of which `top` are kept."""
         self.iterations = 0
         self._top = top
-        # Unwatched ones are between the others, so that the job's own changes of
-        # speed reach both alike.
+        # Unwatched iterations are between the others, so that changes of the job's speed affect both equally.
         timed: tuple[Stage, ...] = ("plain", "all", "forwards")
         operators: tuple[Stage, ...] = ("operators",)
         self._stages = (*("untouched", "discover"), *(timed * iterations), "plain", *(operators * iterations))
@@ -76,8 +73,8 @@ class Survey(Recording):
         self._swallowed = swallowed
         self._pid = os.getpid()
         self._capturing = capturing_check()
-        # Apart from the loop's guard: when a hook fails, the loop must still drive the survey, or an
-        # endless script would not be ended.
+        # Not the loop's guard: after a hook fails, the loop must still drive the survey, or an endless script would not
+        # be ended.
         self._hooks = Guard("the survey")
         self._discovery: Discovery | None = None
         self._surveyor: Surveyor | None = None
@@ -90,27 +87,27 @@ class Survey(Recording):
 
     @property
     def error(self) -> BaseException | None:
-        """What went wrong in one of our hooks; nothing was watched from then on."""
+        """The error in one of our hooks, after which nothing was watched."""
         return self._hooks.error
 
     @property
     def over(self) -> bool:
-        """Never: the loop is to drive the survey until the script ends."""
+        """Always False, so that the loop drives the survey until the script ends."""
         return False
 
     @property
     def all_iterations(self) -> int:
-        """How many a script runs that does not end before."""
+        """The number of iterations that a script runs, unless it ends earlier."""
         return len(self._stages)
 
     @property
     def watched(self) -> int:
-        """How many iterations of each kind were watched."""
+        """The number of watched iterations of each kind."""
         return self._rounds("all")
 
     @property
     def watched_operators(self) -> int:
-        """In how many of them operators were."""
+        """The number of those with operators."""
         return self._rounds("operators")
 
     def _rounds(self, kind: Stage) -> int:
@@ -119,21 +116,21 @@ class Survey(Recording):
 
     @property
     def untouched_ns(self) -> int | None:
-        """Time of an unwatched iteration (ns); None when none ended."""
+        """Time of an unwatched iteration (ns); None if none ended."""
         return self._median_ns("plain")
 
     @property
     def watched_ns(self) -> int | None:
-        """Time of an iteration in which all but operators and modules' backwards was watched (ns)."""
+        """Time of an iteration in which everything but operators and modules' backwards was watched (ns)."""
         return self._median_ns("forwards")
 
     def start(self, *, lead_in: bool = False) -> None:
-        """The survey runs from when it is made; without a lead-in the first iteration starts."""
+        """The survey runs from its creation; without a lead-in the first iteration starts."""
         if not lead_in:
             self.begin()
 
     def begin(self, *, fresh: bool = False, number: int | None = None) -> int:  # noqa: ARG002 - it counts itself
-        """An iteration starts; one that still runs has ended.
+        """Starts an iteration, ending one that still runs.
 
         Raises:
             Enough: everything is known.
@@ -154,7 +151,7 @@ class Survey(Recording):
         return self.iterations
 
     def end(self) -> None:
-        """The iteration has ended.
+        """Ends the iteration.
 
         Raises:
             Enough: everything is known.
@@ -179,7 +176,7 @@ class Survey(Recording):
             self._leave()
 
     def abandon(self, iteration: int | None = None, *, began: bool = True) -> None:
-        """The iteration broke off; its turn does not come again."""
+        """Drops a broken-off iteration; its turn is not repeated."""
         if not self._running or self._not_mine() or iteration not in (None, self.iterations):
             return
         self._running = False
@@ -189,7 +186,7 @@ class Survey(Recording):
             self._surveyor.abandon()
 
     def not_this_one(self) -> None:
-        """The running iteration counts only if there is no better one."""
+        """Makes the running iteration count only if there is no better one."""
         self._fresh = True
 
     def input_begins(self) -> tuple[Any, Any]:
@@ -198,17 +195,17 @@ class Survey(Recording):
         return watch, None if watch is None else self._hooks.ask(watch.open, "input_wait")
 
     def input_ends(self, token: tuple[Any, Any]) -> None:
-        """The batch is here."""
+        """The wait for a batch ends."""
         watch, opened = token
         if watch is not None:
             watch.close(opened)
 
     def recapture(self) -> bool:
-        """In watched iterations a CUDA graph is captured again, to see what is in it."""
+        """True in watched iterations, so that a CUDA graph is recaptured and its contents are seen."""
         return self._watch is not None
 
     def stop(self) -> list[Path]:
-        """Ends the survey where the script itself has ended: what was watched until then is kept."""
+        """Ends the survey when the script has ended by itself: what was watched is kept."""
         self.stopped = True
         if not self._not_mine() and not self.ended:
             self._running = False
@@ -216,7 +213,7 @@ class Survey(Recording):
         return []
 
     def forget_in_child(self) -> None:
-        """A forked child has its parent's hooks; they must do nothing there."""
+        """Disables the hooks that a forked child inherits from its parent."""
         super().forget_in_child()
         self._hooks.error = self.guard.error
 
@@ -225,7 +222,7 @@ class Survey(Recording):
 
     @property
     def _watch(self) -> ObservingWatch | None:
-        """What watches the running iteration, if anything does."""
+        """The watch of the running iteration, if there is one."""
         return None if self._surveyor is None else self._surveyor.watch
 
     def _begin_stage(self, stage: Stage) -> None:
@@ -233,7 +230,7 @@ class Survey(Recording):
         if stage == "discover" and discovery is None:
             self._discovery = Discovery()
             self._discovery.install(self._hooks)
-        # An iteration that broke off has shown nothing; then the next one is listened to.
+        # A broken-off iteration has shown nothing, so the next one is watched.
         elif discovery is not None and (discovery.roots or discovery.optimizers):
             discovery.remove()
             self._discovery = None

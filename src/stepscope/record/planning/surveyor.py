@@ -1,6 +1,7 @@
-"""Iterations in which everything is listened to: what they run, in what order, and roughly how long.
+"""Watches iterations completely: what they run, in what order, and roughly how long.
 
-Watching costs time itself, and what contains much pays for all of it. So an iteration is of one kind:
+Watching costs time, and whatever contains other watched parts includes their cost. So there are several kinds of
+iteration:
 
 | kind        | what is watched                                                                     |
 | ----------- | ----------------------------------------------------------------------------------- |
@@ -29,8 +30,11 @@ from stepscope.record.trouble import Guard
 
 Kind = Literal["all", "forwards", "operators"]
 
+MOST_REGIONS = 512
+"""Names of regions that are looked at in an iteration, the first ones."""
+
 _STEP = ("zero_grad", "forward", "**.forward", "backward", "optimizer.step", "host_to_device")
-# Of the functions of torch.distributed, those that communicate; the others only ask or set up.
+# Functions of torch.distributed that communicate; the others only query or set up.
 _COLLECTIVES = frozenset(
     {
         "all_gather",
@@ -59,18 +63,18 @@ _COLLECTIVES = frozenset(
 
 
 class TimedWatch(ObservingWatch):
-    """Also times what it observes; nothing waits for a device meanwhile."""
+    """Also times what it observes, without waiting for a device."""
 
     def __init__(self, plan: Plan, clock_of: Callable[[str], Clock]) -> None:
-        # What a graph runs is listed; nothing is marked in it.
+        # What a graph runs is listed, but not marked.
         super().__init__(plan, clock_of, recaptures=lambda: True)
         self.regions: set[str] = set()
         self._timed_by = clock_of
-        # With the event itself: else the id of one that was given up could be another's.
+        # Keeps the event itself, because the id of a freed one could be reused.
         self._marks: dict[int, tuple[Observed, Clock, Any, Any]] = {}
 
     def open(self, label: str) -> Observed | None:
-        """Notes the event, and when it began."""
+        """Records the event and its start."""
         event = super().open(label)
         if event is not None and not self._in_graph:
             clock = self._timed_by(label)
@@ -78,7 +82,7 @@ class TimedWatch(ObservingWatch):
         return event
 
     def close(self, token: Observed | None) -> None:
-        """Notes when the event ended; when it ends again, that counts."""
+        """Records the event's end; the last end counts."""
         marked = None if token is None else self._marks.get(id(token))
         if marked is not None:
             event, clock, start, stop = marked
@@ -87,16 +91,16 @@ class TimedWatch(ObservingWatch):
         super().close(token)
 
     def ended(self) -> list[Observed]:
-        """The events that began and ended, in the order in which they began."""
+        """The completed events, in the order of their starts."""
         ended = [event for event in self.events if event.end_index is not None]
         return sorted(ended, key=lambda event: event.start_index)
 
     def reached(self) -> bool:
-        """Whether the clocks have come to every mark."""
+        """Whether the clocks have reached every mark."""
         return all(clock.done(stop) for _, clock, _, stop in self._marks.values() if stop is not None)
 
     def time_ns(self, event: Observed) -> int | None:
-        """How long an event took; None where that is not known, as inside a captured graph."""
+        """The duration of an event; None if unknown, as inside a captured graph."""
         marked = self._marks.get(id(event))
         if marked is None:
             return None
@@ -108,7 +112,7 @@ class TimedWatch(ObservingWatch):
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One watched iteration; `fresh` when an epoch started or a validation ran in it."""
+    """One watched iteration; `fresh` if an epoch started or a validation ran in it."""
 
     kind: Kind
     watch: TimedWatch
@@ -119,11 +123,10 @@ class Surveyor:
     """Watches iterations of one job.
 
     Args:
-        model: the outermost module, or None where it is not known.
+        model: the outermost module, or None if unknown.
         optimizers: those whose `zero_grad` counts.
         guard: keeps our exceptions out of the job.
-        copies: listens to host-to-device copies already; None for a listener of its own, where there is a
-            device.
+        copies: an installed observer of host-to-device copies; None to install one if there is a device.
     """
 
     def __init__(self, model: Any, optimizers: Iterable[Any], guard: Guard, copies: Copies | None = None) -> None:
@@ -139,15 +142,15 @@ class Surveyor:
         self._targets: list[Target] = []
 
     def begin(self, kind: Kind, modules: Iterable[str] = ()) -> None:
-        """Listens from now on, for one iteration.
+        """Starts watching one iteration.
 
         Args:
-            kind: to what.
+            kind: what to watch.
             modules: paths of the modules whose operators are watched ("" for the model itself).
         """
         self._kind = kind
         plan = _plan(kind, modules)
-        # Not the finder's own method, which would hold on to the model.
+        # Not the finder's own method, which would keep the model alive.
         watch = TimedWatch(plan, functools.cache(lambda label: self._finder.clock_of(label)))
         self._targets = self._finder.everything(plan)
         self.watch = watch
@@ -157,14 +160,14 @@ class Surveyor:
             annotate.listen(self._open_region)
 
     def end(self, *, fresh: bool = False) -> None:
-        """The iteration is over."""
+        """Ends the iteration."""
         watch = self.watch
         self.abandon()
         if watch is not None and not self._guard.tripped:
             self.rounds.append(Round(self._kind, watch, fresh))
 
     def abandon(self) -> None:
-        """The iteration broke off, and is not kept."""
+        """Drops a broken-off iteration."""
         self.watch = None
         annotate.stop_listening(self._open_region)
         for target in self._targets:
@@ -172,11 +175,11 @@ class Surveyor:
         self._targets = []
 
     def reached(self) -> bool:
-        """Whether the clocks have come to every mark. Never waits."""
+        """Whether the clocks have reached every mark. Never waits."""
         return all(one.watch.reached() for one in self.rounds)
 
     def wait(self, seconds: float) -> None:
-        """Waits until the clocks have come to every mark; only between iterations of a survey."""
+        """Waits until the clocks have reached every mark; only between iterations of a survey."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             if self.reached():
@@ -184,7 +187,7 @@ class Surveyor:
             time.sleep(0.001)
 
     def remove(self) -> None:
-        """Takes everything out of the job, and lets go of the model."""
+        """Removes everything from the job, and releases the model."""
         self.abandon()
         if self._own_copies is not None:
             self._own_copies.detach()
@@ -192,14 +195,14 @@ class Surveyor:
 
     def _open_region(self, name: str) -> WatchedRegion | None:
         watch = self.watch
-        if watch is None:
+        if watch is None or (name not in watch.regions and len(watch.regions) == MOST_REGIONS):
             return None
         watch.regions.add(name)
         return WatchedRegion(watch, self._guard, name)
 
 
 def _plan(kind: Kind, modules: Iterable[str]) -> Plan:
-    # A region may have any name, so the first entry names all of them, and everything else.
+    # A region may have any name, so the first entry names all regions, and everything else.
     wanted = ["**"]
     if kind == "operators":
         for path in modules:

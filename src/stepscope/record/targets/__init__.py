@@ -1,7 +1,7 @@
-"""What can be installed in a job to hear when something begins and ends.
+"""Hooks that can be installed in a job to observe when something starts and ends.
 
-A target is installed for some iterations and taken out again. It tells a `Watch`, changes no value,
-and lets no exception of ours reach the job.
+A target is installed for some iterations and removed again. It reports to a `Watch`, changes no value, and lets no
+exception of ours reach the job.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from stepscope.record.trouble import Guard
 
 
 class Target(ABC):
-    """Something that can be listened to."""
+    """Something that can be observed."""
 
     @abstractmethod
     def install(self, watch: Watch, guard: Guard) -> None:
-        """Puts the hooks in; whatever they hear goes to `watch`."""
+        """Installs the hooks; they report to `watch`."""
 
-    def rest(self) -> None:  # noqa: B027 - most have nothing to let go of
-        """An iteration is over and another will be listened to: lets go of what was the first one's."""
+    def rest(self) -> None:  # noqa: B027 - most keep nothing
+        """Releases what belonged to one iteration before another is observed."""
 
     @abstractmethod
     def remove(self) -> None:
-        """Takes the hooks out; safe to call twice."""
+        """Removes the hooks; may be called twice."""
 
     def close(self) -> None:
-        """Takes out what stays from one iteration to another, too: it is not installed again."""
+        """Also removes what stays between iterations: it is not installed again."""
         self.remove()

@@ -1,9 +1,9 @@
-"""What happens around the calls of one module, in a place that no copy of the module takes along.
+"""Wraps the calls of one module, in a place that copies of the module do not inherit.
 
-A hook in `module._forward_hooks`, or a `forward` put into the module, is copied and pickled with it:
-`torch.save(model)` would raise, and the copy that a job keeps as its average would go on calling us,
-or even the original's `forward`. torch has a place for what replaces a module's call
-(`_compiled_call_impl`, which `module.compile()` fills) and leaves it out of copies and files.
+A hook in `module._forward_hooks`, or a `forward` set on the module, is copied and pickled with it: `torch.save(model)`
+would raise, and a copy that a job keeps as its average would call us, or even the original's `forward`. torch has an
+attribute for what replaces a module's call (`_compiled_call_impl`, set by `module.compile()`) and leaves it out of
+copies and files.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from stepscope.record.trouble import Guard
 _PLACE = "_compiled_call_impl"
 
 Wrapper = Callable[..., Any]
-"""Gets the call itself and the module's arguments, and returns what the call returns."""
+"""Gets the original call and the module's arguments, and returns what the call returns."""
 
 
 class _Call:
-    """A module's call and what is around it; copied and pickled it is None: an empty place."""
+    """A module's call and its wrappers; when copied or pickled it becomes None."""
 
     def __init__(self, module: Any, before: Callable[..., Any] | None) -> None:
-        # Not the module itself: it would hold on to itself, and be freed late.
+        # Not the module itself, which would then refer to itself, and be freed late.
         self.module = weakref.ref(module)
         self.before = before
         self.wrappers: tuple[Wrapper, ...] = ()
@@ -41,8 +41,8 @@ class _Call:
         call = self.before
         if self.is_compiling():
             return (module._call_impl if call is None else call)(*args, **kwargs)
-        # Copies that are made attribute by attribute, as DataParallel's replicas, have this place
-        # too, and must be called themselves.
+        # Copies made attribute by attribute, such as DataParallel's replicas, inherit this attribute, but must be
+        # called themselves.
         called: Any = sys._getframe(1).f_locals.get("self")
         if called is not module and getattr(called, _PLACE, None) is self:
             call = called._call_impl
@@ -64,7 +64,7 @@ class Around:
 
     Args:
         module: the module; it is not kept alive.
-        wrapper: has to call `call(*args, **kwargs)` once, and to return or raise what that does.
+        wrapper: must call `call(*args, **kwargs)` once, and return or raise what that does.
     """
 
     def __init__(self, module: Any, wrapper: Wrapper) -> None:
@@ -73,7 +73,7 @@ class Around:
         self._call: _Call | None = None
 
     def install(self) -> None:
-        """Puts the wrapper around the module's calls, outside those that are there."""
+        """Wraps the module's calls, outside of existing wrappers."""
         module = self._module()
         if module is None or self._call is not None:
             return
@@ -85,7 +85,7 @@ class Around:
         self._call = call
 
     def remove(self) -> None:
-        """Takes it out; the place is as it was before when no other is left."""
+        """Removes the wrapper; after the last one, the attribute is as before."""
         call, self._call = self._call, None
         if call is None:
             return
@@ -100,7 +100,7 @@ class Around:
 
 
 class AroundCalls(Target):
-    """Listens around the calls of one module.
+    """Observes the calls of one module.
 
     Args:
         module: the module; it is not kept alive.
@@ -112,12 +112,12 @@ class AroundCalls(Target):
         self._around = Around(module, self._call)
 
     def install(self, watch: Watch, guard: Guard) -> None:
-        """Listens around the module's calls."""
+        """Starts observing the module's calls."""
         self._watch, self._guard = watch, guard
         self._around.install()
 
     def remove(self) -> None:
-        """Listens no more; a call that is still running ends unobserved."""
+        """Stops observing; a running call ends unobserved."""
         self._watch = self._guard = None
         self._around.remove()
 
@@ -127,7 +127,7 @@ class AroundCalls(Target):
 
 
 def is_compiled(module: Any) -> bool:
-    """Whether torch.compile has made the module, or its call, one piece of code."""
+    """Whether torch.compile has compiled the module, or its call, as a whole."""
     call = getattr(module, _PLACE, None)
     if isinstance(call, _Call):
         call = call.before

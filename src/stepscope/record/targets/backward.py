@@ -1,4 +1,4 @@
-"""A module's backward and single autograd nodes in it, by hooks on the nodes its forward made."""
+"""Observes a module's backward and single autograd nodes, with hooks on the nodes that its forward made."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stepscope.record.trouble import Guard
 
 
 def backward_number() -> Callable[[], int]:
-    """torch's function for the number of the backward that runs in this thread; -1 without one."""
+    """torch's function for the number of this thread's running backward; -1 without one."""
     import torch
 
     number: Callable[[], int] = torch._C._current_graph_task_id
@@ -21,7 +21,7 @@ def backward_number() -> Callable[[], int]:
 
 
 class NodeHooks(Target):
-    """Hooks on the autograd nodes that a module's forward makes, while a watch listens."""
+    """Hooks on the autograd nodes that a module's forward makes, while a watch is set."""
 
     def __init__(self, module: Any) -> None:
         self._capture = ForwardCapture(module, self._hook)
@@ -30,34 +30,34 @@ class NodeHooks(Target):
         self._guard: Guard | None = None
 
     def install(self, watch: Watch, guard: Guard) -> None:
-        """Waits for the module's forward, to hook the nodes that it makes."""
+        """Hooks the module's forward, to hook the nodes that it makes."""
         self._watch, self._guard = watch, guard
         self._capture.install(watch, guard)
 
     def rest(self) -> None:
-        """Takes the hooks off the nodes; the next forward makes others."""
+        """Removes the hooks from the nodes; the next forward makes others."""
         for handle in self._handles:
             handle.remove()
         self._handles = []
 
     def remove(self) -> None:
-        """Takes all hooks out."""
+        """Removes all hooks."""
         self._capture.remove()
         self._watch = None
         self.rest()
 
     @abstractmethod
     def _hook(self, nodes: Nodes) -> None:
-        """Puts hooks on the nodes of one forward."""
+        """Hooks the nodes of one forward."""
 
 
 class ModuleBackward(NodeHooks):
-    """The backward of one module: from the gradient of its outputs to those of its inputs and
-    parameters. Adding the latter into `.grad` is not part of it.
+    """The backward of one module: from the gradient of its outputs to those of its inputs and parameters. Accumulation
+    into `.grad` is not included.
 
     Args:
         module: the module.
-        label: what the watch gets.
+        label: the label reported to the watch.
     """
 
     def __init__(self, module: Any, label: str) -> None:
@@ -69,8 +69,8 @@ class ModuleBackward(NodeHooks):
         if watch is None or guard is None:
             return
         task = backward_number()
-        # One call's start and end belong together, also when a module runs several times; and each
-        # backward counts by itself when a job goes back through a graph that it has kept.
+        # Start and end are paired per call, because a module may run several times; and each backward counts by itself
+        # if a job backpropagates through a retained graph again.
         opened: dict[int, Any] = {}
 
         def begins(_gradients: Any) -> None:

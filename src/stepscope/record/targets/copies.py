@@ -1,7 +1,7 @@
-"""Copies of tensors from the host to a device, as `tensor.to(device)` and `tensor.cuda()` make them.
+"""Observes copies of tensors from host to device by `tensor.to(device)` and `tensor.cuda()`.
 
-Both are methods of a class, so they are replaced once for a recording and not per iteration,
-and only where there is a device to copy to. Without a listener a call costs one comparison more.
+Both are methods of a class, so they are replaced once per recording instead of per iteration, and only if there is a
+device. Without an observer a call costs one more comparison.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from stepscope.record.trouble import Guard
 
 @dataclass(slots=True)
 class Copied:
-    """What was copied; a copy from pageable memory holds the host up until it has ended."""
+    """Counts of copies and bytes; a copy from pageable memory blocks the host until it has ended."""
 
     copies: int = 0
     bytes: int = 0
@@ -29,7 +29,7 @@ class Copied:
 
 
 class Copies:
-    """The copies of a process, for every listener between `attach` and `detach`."""
+    """The copies of a process, for all observers between `attach` and `detach`."""
 
     def __init__(self) -> None:
         import torch
@@ -49,7 +49,7 @@ class Copies:
             patch.install()
 
     def detach(self) -> None:
-        """Puts them back."""
+        """Restores them."""
         self.listeners = ()
         for patch in self._patches:
             patch.remove()
@@ -62,7 +62,7 @@ class Copies:
             if is_compiling() or not self.listeners or self._copying == thread:
                 return original(tensor, *args, **kwargs)
             tokens = self._open(tensor, args, kwargs, default)
-            # The method of a tensor's subclass calls the method again.
+            # The method of a tensor subclass calls the method again.
             self._copying = thread
             try:
                 result = original(tensor, *args, **kwargs)
@@ -104,12 +104,12 @@ class Copies:
             return bool(target.type != "cpu")
         if isinstance(target, str):
             return not target.startswith("cpu")
-        # An index is one of the accelerator's; a bool would be non_blocking, a dtype is not a place.
+        # An index selects a device of the accelerator; a bool would be non_blocking, and a dtype is not a device.
         return isinstance(target, int) and not isinstance(target, bool)
 
 
 class HostToDevice(Target):
-    """Listens to the copies of a process.
+    """Observes the copies of a process.
 
     Args:
         copies: attached for the entire recording.
@@ -120,11 +120,11 @@ class HostToDevice(Target):
         self._mine: tuple[Watch, Guard] | None = None
 
     def install(self, watch: Watch, guard: Guard) -> None:
-        """Starts to listen."""
+        """Starts observing."""
         self._mine = (watch, guard)
         self._copies.listeners = (*self._copies.listeners, self._mine)
 
     def remove(self) -> None:
-        """Stops listening."""
+        """Stops observing."""
         self._copies.listeners = tuple(one for one in self._copies.listeners if one is not self._mine)
         self._mine = None

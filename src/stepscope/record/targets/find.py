@@ -1,4 +1,4 @@
-"""From a plan's labels to what has to be installed in this model to observe them."""
+"""Finds what must be installed in a model to observe a plan's labels."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ _PARALLEL = ("DistributedDataParallel", "DataParallel", "DeepSpeedEngine")
 
 @dataclass(frozen=True, slots=True)
 class FoundModule:
-    """A module and, when it is inside compiled code, the path of what is compiled."""
+    """A module and, if it is inside compiled code, the path of the compiled module."""
 
     module: Any
     compiled_by: str | None
 
 
 def module_paths(root: Any) -> dict[str, FoundModule]:
-    """Path to module, as the model's author knows it: without what DDP, FSDP and compile wrap it in.
+    """Modules by path, as the model's author knows them: without the wrappers of DDP, FSDP and compile.
 
-    The root has the path "". Where a wrapper and what it wraps have the same path, the wrapper has
-    it: it is what is called.
+    The root has the path "". If a wrapper and the wrapped module have the same path, it refers to the wrapper, because
+    that is called.
     """
     paths: dict[str, FoundModule] = {}
     known: dict[str, tuple[str, bool, str | None]] = {}
@@ -54,7 +54,7 @@ def module_paths(root: Any) -> dict[str, FoundModule]:
 
 
 def unwrapped(module: Any) -> Any:
-    """The author's own module in what DDP, FSDP and compile wrap it in."""
+    """The author's own module inside the wrappers of DDP, FSDP and compile."""
     while True:
         inside = _WRAPPERS + (("module",) if type(module).__name__ in _PARALLEL else ())
         found = next((part for name, part in module.named_children() if name in inside), None)
@@ -64,12 +64,12 @@ def unwrapped(module: Any) -> Any:
 
 
 class Finder:
-    """What can be installed in one job.
+    """Makes targets for one job.
 
     Args:
-        model: the outermost module, or None where it is not known.
+        model: the outermost module, or None if unknown.
         optimizers: those whose `zero_grad` counts.
-        copies: listens to host-to-device copies, where there is a device.
+        copies: observes host-to-device copies, if there is a device.
     """
 
     def __init__(self, model: Any, optimizers: Iterable[Any], copies: Copies | None) -> None:
@@ -80,7 +80,7 @@ class Finder:
         self._clock_on = functools.cache(clock_for)
 
     def everything(self, plan: Plan) -> list[Target]:
-        """Everything that has to be installed to observe each event that the plan names once."""
+        """The targets that observe every event of the plan once."""
         wanted: dict[tuple[str, ...], Label] = {}
         for entry in plan.entries:
             label = entry.label
@@ -98,7 +98,7 @@ class Finder:
         return targets
 
     def armed(self, label: Label) -> Target | None:
-        """What has to be installed to observe one label without wildcards; None for a region."""
+        """The target for one label without wildcards; None for a region."""
         return self._target(label, path=label.module or "", everything=False)
 
     def not_measurable(self, entry: Entry) -> str | None:
@@ -131,7 +131,7 @@ class Finder:
         return None
 
     def _operators_observable(self, path: str) -> bool:
-        """Whether operators in a module can be observed, and what is compiled in it stays compiled."""
+        """Whether operators in a module can be observed while its compiled code stays compiled."""
         if is_compiled(self.modules[path].module):
             return False
         return compiles_beside_modes() or not any(
@@ -141,7 +141,7 @@ class Finder:
         )
 
     def device_of(self, label: Label) -> Any:
-        """The device that a label's module works on, or the model; None where neither says."""
+        """The device of a label's module, or of the model; None if neither has one."""
         path = label.module or ""
         while True:
             found = self.modules.get(path)
@@ -151,18 +151,18 @@ class Finder:
                     return tensor.device
             if not path:
                 return None
-            # A module without tensors of its own works where those around it do.
+            # A module without tensors of its own works where its neighbours do.
             path = path.rpartition(".")[0]
 
     def clock_of(self, label: str) -> Clock:
-        """Input waits are the host's; everything else is timed where the label's module works."""
+        """The clock of a label: input waits use the host's; everything else the device of the label's module."""
         if label != "input_wait":
             return self._clock_on(self.device_of(parse_label(label)))
         return HOST if self.clock_of("forward").kind == "host" else _HOST_BESIDE_DEVICE
 
     def _paths(self, label: Label) -> list[str]:
         expression = pattern(label.module or "")
-        # "backward" is the whole backward, of which the outermost module's is a part.
+        # "backward" is the complete backward, which includes that of the outermost module.
         whole = label.kind == "module" and label.direction == "backward"
         return [path for path in self.modules if expression.fullmatch(path) and not (whole and path == "")]
 

@@ -1,8 +1,7 @@
-"""The autograd nodes that a module's forward has made, and hooks on them.
+"""Finds the autograd nodes that a module's forward made, to hook them.
 
-`register_full_backward_hook` would be simpler, but it puts a node of its own around the module, and
-a model that changes its activations in place then raises. Hooks on the nodes themselves change
-nothing.
+`register_full_backward_hook` would be simpler, but it adds its own node around the module, and a model that changes its
+activations in place then raises. Hooks on the nodes themselves change nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from stepscope.record.targets.around import AroundCalls
 from stepscope.record.tensors import tensors_in
 
 _MOST_NODES = 200_000
-"""With more, a module's backward is not measured: half of it would be a wrong number."""
+"""With more nodes, a module's backward is not measured, because half of it would be a wrong number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +24,8 @@ class Nodes:
 
     Args:
         all: every node, without the accumulation into `.grad`, which belongs to the parameters.
-        first: those of the outputs, one of which runs first in backward.
-        last: those that lead to none of the others, one of which runs last.
+        first: the nodes of the outputs, one of which runs first in backward.
+        last: nodes that lead to none of the others, one of which runs last.
     """
 
     all: list[Any]
@@ -35,13 +34,13 @@ class Nodes:
 
 
 def nodes_between(input_nodes: list[Any], outputs: list[Any], since: int = 0) -> Nodes:
-    """The nodes of a module's forward.
+    """Finds the nodes of a module's forward.
 
     Args:
-        input_nodes: those of its input tensors.
+        input_nodes: the nodes of its input tensors.
         outputs: its output tensors.
-        since: autograd's number of its first node. Older nodes are not its own: what it uses need
-            not be among its inputs.
+        since: autograd's number of its first node. Older nodes belong to tensors that it uses without getting them as
+            inputs.
     """
     border = {node for node in input_nodes if node is not None}
 
@@ -75,14 +74,14 @@ def _number(node: Any) -> int:
 
 
 def _accumulates(node: Any) -> bool:
-    # By its class: to ask a node for its name takes longer than all else here.
+    # From its class, because asking the node takes longer than everything else here.
     return type(node).__name__ == "AccumulateGrad"
 
 
 def node_name(node: Any) -> str:
     """The name of an autograd node.
 
-    Asked of its class: a function of the job may have put a `name` of its own on its node.
+    From its class, because a function of the job may have set a `name` on its node.
     """
     return str(type(node).name(node))
 
@@ -92,7 +91,7 @@ class ForwardCapture(AroundCalls):
 
     Args:
         module: the module.
-        made: gets the nodes right after each forward, before any backward.
+        made: called right after each forward, before any backward.
     """
 
     def __init__(self, module: Any, made: Callable[[Nodes], None]) -> None:
@@ -115,7 +114,7 @@ class ForwardCapture(AroundCalls):
 
 
 def _beginning(given: Any) -> tuple[list[Any], int]:
-    """The nodes of the inputs, and the number that autograd gives its next node."""
+    """The nodes of the inputs, and the number of autograd's next node."""
     import torch
 
     number = getattr(torch.autograd, "_get_sequence_nr", None)

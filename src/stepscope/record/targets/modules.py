@@ -1,7 +1,7 @@
-"""A module's forward: the calls of that one module, from outside.
+"""Observes a module's forward: the calls of that module, from outside.
 
-A module inside a compiled one has no call of its own any more; the compiled module is measured at
-its boundary, from outside the compiled code, so that nothing is compiled again.
+A module inside a compiled one is no longer called; the compiled module is measured at its boundary, outside the
+compiled code, so that nothing is recompiled.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from stepscope.record.targets.around import AroundCalls
 
 
 class ModuleForward(AroundCalls):
-    """The calls of one module, its hooks among them: they are part of its forward.
+    """The calls of one module, including its hooks, which are part of its forward.
 
     Args:
         module: the module; it is not kept alive.
-        label: what the watch gets.
+        label: the label reported to the watch.
     """
 
     def __init__(self, module: Any, label: str) -> None:
@@ -32,6 +32,6 @@ class ModuleForward(AroundCalls):
         try:
             return call(*args, **kwargs)
         finally:
-            # Also when it raises: checkpointing ends what it computes again by an exception.
+            # Even if it raises: checkpointing ends a recomputation by an exception.
             if token is not None and self._watch is watch:
                 guard.ask(watch.close, token)

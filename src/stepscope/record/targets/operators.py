@@ -1,7 +1,7 @@
-"""Operators inside one module, by a dispatch mode that is active while the module runs.
+"""Observes operators inside one module with a dispatch mode that is active while the module runs.
 
-The mode sees operators below autograd (`aten::addmm`, not `aten::linear`, which is made of others).
-It costs some microseconds of host time per operator of the module, in the armed iteration only.
+The mode sees operators below autograd (`aten::addmm` instead of `aten::linear`, which is composed of others). It costs
+some microseconds of host time per operator of the module, in the armed iteration only.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def _mode_class() -> Any:
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Operators(TorchDispatchMode):  # type: ignore[misc] # torch's types are not checked here
-        """Tells the watch about operators, and runs them unchanged."""
+        """Reports operators to the watch, and runs them unchanged."""
 
         def __init__(self, watch: Watch, guard: Guard, prefix: str, wanted: str | None) -> None:
             super().__init__()
@@ -31,7 +31,7 @@ def _mode_class() -> Any:
 
         @classmethod
         def ignore_compile_internals(cls) -> bool:
-            """Else torch compiles nothing while the mode is on, and raises with fullgraph=True."""
+            """Without this, torch compiles nothing while the mode is on, and raises with fullgraph=True."""
             return True
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -48,7 +48,7 @@ def _mode_class() -> Any:
 
 
 def compiles_beside_modes() -> bool:
-    """Whether this torch runs compiled code as it is while a mode is on; older ones do not."""
+    """Whether this torch runs compiled code unchanged while a mode is on; older versions do not."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
     return hasattr(TorchDispatchMode, "ignore_compile_internals")
@@ -61,8 +61,8 @@ def _mode(watch: Watch, guard: Guard, prefix: str, wanted: str | None) -> Any:
 def _innermost(mode: Any) -> Any:
     """The mode that was entered last.
 
-    A node's hooks run in the same order before and after it, and a mode that is left out of turn
-    leaves torch thinking that it is still on: torch 2.6 then compiles nothing any more.
+    A node's hooks run in the same order before and after it, and a mode that is left out of order makes torch believe
+    that it is still on: torch 2.6 then compiles nothing any more.
     """
     from torch.utils._python_dispatch import _get_current_dispatch_mode
 
@@ -76,7 +76,7 @@ class OperatorsInForward(AroundCalls):
     Args:
         module: the module.
         prefix: `<module>.forward`; the watch gets `<prefix>.<operator>`.
-        wanted: the operator (`aten::addmm`); None for every one.
+        wanted: the operator (`aten::addmm`); None for all.
     """
 
     def __init__(self, module: Any, prefix: str, wanted: str | None) -> None:
@@ -91,18 +91,18 @@ class OperatorsInForward(AroundCalls):
         mode = guard.ask(_mode, watch, guard, self._prefix, self._wanted)
         if mode is None:
             return call(*args, **kwargs)
-        # With a statement, not a pair of hooks: the mode is left whatever happens inside.
+        # A statement instead of two hooks, so that the mode is left whatever happens inside.
         with mode:
             return call(*args, **kwargs)
 
 
 class OperatorsInBackward(NodeHooks):
-    """The operators that run in the backward of one module.
+    """The operators in the backward of one module.
 
     Args:
         module: the module.
         prefix: `<module>.backward`; the watch gets `<prefix>.<operator>`.
-        wanted: the operator (`aten::mm`); None for every one.
+        wanted: the operator (`aten::mm`); None for all.
     """
 
     def __init__(self, module: Any, prefix: str, wanted: str | None) -> None:
@@ -112,7 +112,7 @@ class OperatorsInBackward(NodeHooks):
         self._active = 0
 
     def rest(self) -> None:
-        """Takes the hooks off the nodes; one that is running takes them off when it has."""
+        """Removes the hooks from the nodes; a running node removes them when it ends."""
         if not self._active:
             super().rest()
 
@@ -125,8 +125,8 @@ class OperatorsInBackward(NodeHooks):
             self._hook_one(node, mode)
 
     def _hook_one(self, node: Any, mode: Any) -> None:
-        # The engine gives every node the forward's own stack of modes and takes it back after the
-        # node, so the mode has to be entered and left around each node.
+        # The engine gives every node the forward's stack of modes and removes it afterwards, so the mode must be
+        # entered and left around each node.
         entered: list[bool] = []
 
         def enters(_gradients: Any) -> None:

@@ -1,8 +1,7 @@
-"""An attribute replaced for a while, and put back exactly as it was.
+"""Replaces an attribute temporarily, and restores it exactly.
 
-Only attributes of single objects and modules are replaced in an iteration. A class such as `torch.Tensor` is changed
-once per recording, with what is looked for in it: CPython stops caching a type's attributes after it
-has been changed a thousand times, which would slow the job.
+Per iteration, only attributes of single objects and modules are replaced. A class such as `torch.Tensor` is changed
+once per recording: CPython stops caching a type's attributes after a thousand changes, which would slow the job.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from stepscope.record.compiling import compiling_check
+from stepscope.record.compiling import apart, compiling_check, run_as_it_is
 from stepscope.record.targets import Target
 from stepscope.record.targets.watch import Watch
 from stepscope.record.trouble import Guard
@@ -21,7 +20,7 @@ _ABSENT = object()
 
 
 Make = Callable[[Callable[..., Any]], Callable[..., Any]]
-"""Gives the replacement for an original."""
+"""Makes the replacement for an original."""
 
 
 class Patch:
@@ -30,7 +29,7 @@ class Patch:
     Args:
         owner: an object or module with a `__dict__`; it is not kept alive.
         name: the attribute.
-        make: gives the replacement for the original.
+        make: makes the replacement for the original.
     """
 
     def __init__(self, owner: Any, name: str, make: Make) -> None:
@@ -41,7 +40,7 @@ class Patch:
         self._replacement: Any = None
 
     def install(self) -> None:
-        """Puts the replacement in."""
+        """Installs the replacement."""
         owner = self._owner()
         if self._replacement is not None or owner is None:
             return
@@ -50,7 +49,7 @@ class Patch:
         _set(owner, self._name, self._replacement)
 
     def remove(self) -> None:
-        """Puts the original back, unless somebody has replaced ours since: then it is theirs."""
+        """Restores the original, unless somebody has replaced ours since; then it stays."""
         if self._replacement is None:
             return
         owner = self._owner()
@@ -64,13 +63,13 @@ class Patch:
 
 
 class Patches:
-    """Attributes that are replaced one after the other, and put back in the opposite order."""
+    """Attributes that are replaced in order, and restored in reverse order."""
 
     def __init__(self) -> None:
         self._installed: list[Patch] = []
 
     def install(self, owner: Any, makes: Mapping[str, Make]) -> None:
-        """Puts in the replacements of those attributes that the owner has."""
+        """Replaces those attributes that the owner has."""
         for name, make in makes.items():
             if hasattr(owner, name):
                 patch = Patch(owner, name, make)
@@ -78,13 +77,13 @@ class Patches:
                 self._installed.append(patch)
 
     def remove(self) -> None:
-        """Puts the originals back; safe to call again."""
+        """Restores the originals; may be called again."""
         while self._installed:
             self._installed.pop().remove()
 
 
 def _held(owner: Any) -> Callable[[], Any]:
-    """Gives an object that it does not keep alive, if the object's type allows for that."""
+    """Returns a function that returns an object without keeping it alive, if its type allows that."""
     try:
         return weakref.ref(owner)
     except TypeError:
@@ -92,7 +91,7 @@ def _held(owner: Any) -> Callable[[], Any]:
 
 
 def _set(owner: Any, name: str, value: Any) -> None:
-    # Past the object's own __setattr__: torch.nn.Module's would look for parameters.
+    # Bypasses the object's own __setattr__, because torch.nn.Module's would look for parameters.
     if isinstance(owner, type):
         setattr(owner, name, value)
     else:
@@ -109,12 +108,13 @@ def _unset(owner: Any, name: str) -> None:
 class Calls(Target):
     """The calls of functions of modules, and of methods of objects, all under one label.
 
-    A method is replaced in its class, until `close`: an attribute of the object itself would be copied and saved with it.
+    A method is replaced in its class until `close`, because an attribute of the object would be copied and saved with
+    it.
 
     Args:
-        label: what the watch gets.
+        label: the label reported to the watch.
         places: (owner, attribute) pairs; all of them count. Owners are not kept alive.
-        finished: whether a call that returned this value is over (an asynchronous one is not).
+        finished: whether a call that returned this value has ended (an asynchronous one has not).
     """
 
     def __init__(
@@ -138,13 +138,13 @@ class Calls(Target):
             patch.install()
 
     def remove(self) -> None:
-        """Puts functions back; a call that is still running ends unobserved."""
+        """Restores functions; a running call ends unobserved."""
         self._watch = None
         for patch in self._functions:
             patch.remove()
 
     def close(self) -> None:
-        """Puts everything back."""
+        """Restores everything."""
         self.remove()
         for patch in self._methods:
             patch.remove()
@@ -152,30 +152,41 @@ class Calls(Target):
     def _is_one(self, args: tuple[Any, ...]) -> bool:
         return not self._owners or any(args[0] is owner() for owner in self._owners)
 
+    def _open(self, args: tuple[Any, ...]) -> Any:
+        watch, guard = self._watch, self._guard
+        if watch is None or guard is None or watch.resting or not self._is_one(args):
+            return None
+        token = guard.ask(watch.open, self._label)
+        return None if token is None else (watch, guard, token)
+
+    def _close(self, opened: tuple[Watch, Guard, Any], result: Any) -> None:
+        watch, guard, token = opened
+        if self._watch is watch and self._finished(result):
+            guard.ask(watch.close, token)
+
     def _listening(self, original: Callable[..., Any]) -> Callable[..., Any]:
         is_compiling = compiling_check()
+        open_, close = apart(self._open), apart(self._close)
 
         @functools.wraps(original)
         def call(*args: Any, **kwargs: Any) -> Any:
             # Asked first: compiled code that looked at ours would be compiled again for each change.
-            if is_compiling():
+            if is_compiling() or self._watch is None:
                 return original(*args, **kwargs)
-            watch, guard = self._watch, self._guard
-            if watch is None or guard is None or watch.resting or not self._is_one(args):
-                return original(*args, **kwargs)
-            token = guard.ask(watch.open, self._label)
+            opened = open_(args)
             result = None
             try:
                 result = original(*args, **kwargs)
             finally:
                 # Also when it raises and the job goes on: a phase must not stay open.
-                if token is not None and self._watch is watch and self._finished(result):
-                    guard.ask(watch.close, token)
+                if opened is not None:
+                    close(opened, result)
             return result
 
+        run_as_it_is(call)
         return call
 
 
 def _class_with(owner: Any, name: str) -> type | None:
-    """The class that has the method; None for a function, which the owner has itself."""
+    """The class that has the method; None for a function of the owner itself."""
     return next((one for one in type(owner).__mro__ if name in vars(one)), None)

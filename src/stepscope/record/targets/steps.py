@@ -1,4 +1,4 @@
-"""The parts of a training step that are calls: backward, optimizer, zero_grad, collectives."""
+"""Observes the parts of a training step that are calls: backward, optimizer, zero_grad, collectives."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def collectives() -> list[str]:
     return [
         name
         for name, value in (vars(distributed) if distributed is not None else {}).items()
-        # Not isinstance: torch's deprecated names warn when they are looked at.
+        # Not isinstance, because torch's deprecated names warn when they are examined.
         if type(value) is FunctionType and not name.startswith("_")
     ]
 
@@ -39,8 +39,8 @@ def collectives() -> list[str]:
 def collective(name: str) -> Calls:
     """A function of torch.distributed that the job itself calls; see `collectives`.
 
-    DDP's own all-reduce is called in C++ and not observed. An asynchronous collective returns a handle
-    and has not ended, so it is not measured.
+    DDP's own all-reduce is called in C++ and not observed. An asynchronous collective returns a handle before it ends,
+    so it is not measured.
     """
     distributed: Any = sys.modules["torch.distributed"]
     places = [(distributed, name)]
@@ -51,7 +51,7 @@ def collective(name: str) -> Calls:
 
 
 def _has_ended(result: Any) -> bool:
-    # A handle, or a list of them; anything else is the result of a call that has waited.
+    # A handle, or a list of handles; anything else is the result of a synchronous call.
     return not (isinstance(result, list) or hasattr(result, "wait"))
 
 
@@ -78,7 +78,7 @@ class OptimizerStep(Target):
         self._steps.install()
 
     def remove(self) -> None:
-        """Takes the hooks out."""
+        """Removes the hooks."""
         if self._steps is not None:
             self._steps.remove()
         self._steps = None

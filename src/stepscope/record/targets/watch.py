@@ -1,9 +1,8 @@
-"""Who listens while an iteration runs: an observing watch to everything, an armed one to one event.
+"""Receives what targets observe in an iteration: an observing watch takes everything, an armed one one event.
 
-Whatever is installed in the job (see `targets`) calls `open(label)` when something starts and hands
-the returned token to `close` when it ends. A token of None means that it is not wanted. Closing again
-moves the end: a module's backward is over when the last of its nodes is, and which one that is
-shows only afterwards.
+Installed targets (see `targets`) call `open(label)` when something starts and pass the returned token to `close` when
+it ends. A token of None means that it is not wanted. Closing again moves the end: a module's backward ends with the
+last of its nodes, which is only known afterwards.
 """
 
 from __future__ import annotations
@@ -30,15 +29,15 @@ class Watch(Protocol):
         """Whether calls do nothing now, so that a target need not prepare anything."""
 
     def open(self, label: str) -> Any:
-        """Something of this label starts; the token is None when it is not wanted."""
+        """Something with this label starts; the token is None if it is not wanted."""
 
     def close(self, token: Any) -> None:
-        """What `open` answered with `token` has ended, or ended later than at the last call."""
+        """What `token` stands for has ended, or ended later than at the last call."""
 
 
 @dataclass(slots=True)
 class Observed:
-    """An event that the observed iteration ran; `end_index` is None when it started and did not end."""
+    """An event in the observed iteration; `end_index` is None if it started and did not end."""
 
     label: str
     occurrence: int
@@ -53,10 +52,10 @@ class ObservingWatch:
     """Learns which planned events an iteration runs, in what order, on which device and stream.
 
     Args:
-        plan: whose events are kept. Other labels are only counted, so that the nearest ones can
-            be named for a wrong one in the plan.
-        clock_of: the clock that a label is measured with.
-        recaptures: whether the job has asked when to capture its graph (see `Recorder.recapture`).
+        plan: the plan whose events are kept. Other labels are only counted, so that the nearest ones can be suggested
+            for a wrong label.
+        clock_of: returns the clock for a label.
+        recaptures: whether the job asks when to capture its graph (see `Recorder.recapture`).
     """
 
     resting = False
@@ -65,9 +64,9 @@ class ObservingWatch:
         self.events: list[Observed] = []
         self.seen: dict[str, int] = {}
         self.in_graph: set[tuple[str, int]] = set()
-        """Planned (label, occurrence) inside a captured graph in which no marks can be made."""
+        """Planned (label, occurrence) inside a captured graph that cannot contain marks."""
         self.elsewhere: set[str] = set()
-        """Labels of the training loop's thread that occurred in another one."""
+        """Labels restricted to the training loop's thread that occurred in another one."""
         self._thread = get_ident()
         self._plan = plan
         self._clock_of = clock_of
@@ -76,13 +75,13 @@ class ObservingWatch:
         self._in_graph = False
 
     def open(self, label: str) -> Observed | None:
-        """Notes the event when the plan names it."""
+        """Records the event if the plan names it."""
         if get_ident() != self._thread and parse_label(label).in_loops_thread:
             self.elsewhere.add(label)
             return None
         clock = self._clock_of(label)
         if not self._in_graph and clock.capturing():
-            # What ran before the capture was its rehearsal; the replays run what comes now.
+            # Before the capture was its rehearsal; the replays run what follows.
             self._in_graph = True
             self.events.clear()
             self.seen.clear()
@@ -100,7 +99,7 @@ class ObservingWatch:
         return event
 
     def close(self, token: Observed | None) -> None:
-        """Notes the event's end."""
+        """Records the event's end."""
         if token is not None:
             token.end_index = next(self._indices)
 
@@ -116,22 +115,21 @@ class _Open:
 
 
 class ArmedWatch:
-    """Marks the start and end of the events it was armed with, in one iteration after the other.
+    """Marks the start and end of armed events, in one iteration after the other.
 
-    Between `end` and the next `begin` it marks nothing, and what an earlier iteration left open stays
-    open.
+    Between `end` and the next `begin` it marks nothing, and what an earlier iteration left open stays open.
 
     Args:
-        keys: (label, occurrence) to the event's key and clock.
-        recaptures: whether the job has asked when to capture its graph. In a graph that it captures
-            for itself, marks would stay for as long as it replays the graph.
+        keys: key and clock of the event by (label, occurrence).
+        recaptures: whether the job asks when to capture its graph. In a graph that it captures by itself, marks would
+            stay as long as it replays the graph.
     """
 
     def __init__(
         self, keys: Mapping[tuple[str, int], tuple[int, Clock]], recaptures: Callable[[], bool] = never
     ) -> None:
         self.in_graph: dict[int, list[Marked]] = {}
-        """By the clock's id, the marks in a captured graph, which every replay makes again."""
+        """By the clock's id, the marks in a captured graph, which every replay records again."""
         self._keys = keys
         self._recaptures = recaptures
         self._labels = dict.fromkeys((label for label, _ in keys), 0)
@@ -144,7 +142,7 @@ class ArmedWatch:
         self._capturing = False
 
     def begin(self) -> None:
-        """An iteration starts: every clock marks it, and its events from now on."""
+        """Starts an iteration: every clock marks it, and its events from now on."""
         self._thread = get_ident()
         self._counts = self._labels.copy()
         self._opened = []
@@ -161,7 +159,7 @@ class ArmedWatch:
         return label in self._counts
 
     def open(self, label: str) -> _Open | None:
-        """Marks the start when this label's next occurrence is armed."""
+        """Marks the start if this label's next occurrence is armed."""
         occurrence = self._counts.get(label)
         if occurrence is None or (label in self._loops_own and get_ident() != self._thread):
             return None
@@ -171,7 +169,7 @@ class ArmedWatch:
         if in_graph and not self._recaptures():
             return None
         if in_graph and not self._capturing:
-            # As in the observed iteration: what ran before was the capture's rehearsal.
+            # As in the observed iteration, what ran before was the capture's rehearsal.
             self._capturing = True
             self._give_back()
             self._opened = []
@@ -187,11 +185,11 @@ class ArmedWatch:
         return opened
 
     def close(self, token: _Open | None) -> None:
-        """Marks the end, or moves it; not that of an iteration which is over."""
+        """Marks the end, or moves it, unless its iteration has ended."""
         if token is None or token.iteration is not self._opened:
             return
         if not token.in_graph and token.clock.capturing():
-            # It started before the capture did: a mark of ours would become part of the graph.
+            # It started before the capture, so our mark would become part of the graph.
             return
         if token.stop is None:
             token.stop = token.clock.mark(in_graph=token.in_graph)
@@ -199,16 +197,16 @@ class ArmedWatch:
             token.stop = token.clock.move(token.stop)
 
     def end(self, iteration: int) -> list[Pending]:
-        """The iteration is over; what it has measured, for each clock.
+        """Ends the iteration; returns its measurements for each clock.
 
-        Marks of events that have not ended are given back.
+        Marks of events that have not ended are returned to their clocks.
         """
         opened, origins = self._opened, self._origins
         self._counts, self._opened, self._origins = {}, [], []
         if self._capturing:
             self.in_graph = {}
         found = []
-        # Plain loops: this runs cold, in caches that a training step has filled with its own.
+        # Plain loops, because this code and its data are not in the caches after a training step.
         for clock, origin in zip(self._clocks, origins, strict=True):
             measured: list[Marked] = []
             for one in opened:
@@ -227,7 +225,7 @@ class ArmedWatch:
         return found
 
     def give_back(self) -> None:
-        """The iteration broke off: every mark goes back to its clock, and nothing is kept."""
+        """Returns every mark of a broken-off iteration to its clock, and keeps nothing."""
         self._give_back()
         for clock, origin in zip(self._clocks, self._origins, strict=False):
             clock.release(origin)
@@ -246,7 +244,7 @@ def _give_back(one: _Open) -> None:
 
 
 class WatchedRegion:
-    """A region (see `annotate.region`) that the current iteration listens to."""
+    """A region (see `annotate.region`) that the current iteration observes."""
 
     __slots__ = ("_guard", "_label", "_token", "_watch")
 

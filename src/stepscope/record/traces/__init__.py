@@ -1,1 +1,1 @@
-"""A trace of a few steps, through torch's profiler."""
+"""Traces a few steps with torch's profiler."""

@@ -1,4 +1,4 @@
-"""The CUDA allocator's history of the recorded steps, beside their trace."""
+"""Records the CUDA allocator's history of the traced steps, beside their trace."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from stepscope.record.traces.file import write_snapshot
 from stepscope.record.trouble import warn_once
 
 MOST_EVENTS = 500_000
-"""Allocations and releases that the allocator remembers; of more, the latest."""
+"""Allocations and releases that the allocator keeps: the latest ones."""
 
 _OPTIONS = {"context": "all", "stacks": "python", "max_entries": MOST_EVENTS}
-"""Stacks of C++ would be unwound at every allocation, and named for minutes when the snapshot is taken."""
+"""C++ stacks would be unwound at every allocation, and take minutes to symbolise for the snapshot."""
 
 
 class AllocatorHistory:
-    """Has the allocator remember what it does; a trace does not depend on it.
+    """Makes the allocator record its history; a trace does not depend on it.
 
-    A job that records a history of its own keeps it: then a snapshot is only taken.
+    If the job records its own history, that is kept, and only a snapshot is taken.
     """
 
     def __init__(self) -> None:
@@ -27,11 +27,11 @@ class AllocatorHistory:
         self._ours = False
 
     def begin(self, out: Path, name: str) -> None:
-        """From now on the allocator remembers; without CUDA there is a warning.
+        """Starts recording the history; warns without CUDA.
 
         Args:
-            out: directory of the snapshot that is taken should the device run out of memory meanwhile.
-            name: that snapshot's, without its ending.
+            out: directory for the snapshot that is taken if the device runs out of memory.
+            name: that snapshot's name, without its ending.
         """
         if not self._there:
             return
@@ -51,7 +51,7 @@ class AllocatorHistory:
             warn_once(f"there is no memory snapshot: {type(error).__name__}: {error}")
 
     def keep(self, out: Path, name: str) -> list[Path]:
-        """Writes what it remembers, and returns where that is, with what was written when memory ran out."""
+        """Writes the history; returns its path, and that of a snapshot taken when memory ran out."""
         if not self._there:
             return []
         import torch
@@ -69,10 +69,10 @@ class AllocatorHistory:
 
 
 class _OutOfMemory:
-    """Takes one snapshot when an allocation fails for which the device has too little.
+    """Takes one snapshot when an allocation fails for lack of device memory.
 
-    torch calls the observer before it raises, without a lock of the allocator's, and keeps it for good: it
-    is attached once a process, and does nothing while nobody watches.
+    torch calls the observer before it raises, without holding an allocator lock, and keeps it forever: it is attached
+    once per process, and does nothing unless watching.
     """
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ class _OutOfMemory:
         self._written: list[Path | None] = []
 
     def watch(self, take: Callable[[], Path | None]) -> None:
-        """From now on `take` is called the first time that memory runs out."""
+        """Calls `take` the first time that memory runs out."""
         import torch
 
         attach = getattr(torch._C, "_cuda_attach_out_of_memory_observer", None)
@@ -93,7 +93,7 @@ class _OutOfMemory:
         self._take = take
 
     def leave(self) -> list[Path | None]:
-        """What was written; nothing is from now on."""
+        """Stops watching; returns what was written."""
         self._take = None
         written, self._written = self._written, []
         return written
@@ -112,7 +112,7 @@ _OUT_OF_MEMORY = _OutOfMemory()
 
 
 def _recorded() -> bool:
-    """Whether the job has the allocator remember already."""
+    """Whether the job records a history already."""
     import torch
 
     enabled = getattr(torch._C, "_cuda_isHistoryEnabled", None)
@@ -125,5 +125,5 @@ def _record() -> None:
     try:
         torch.cuda.memory._record_memory_history(enabled="all", **_OPTIONS)
     except TypeError:
-        # torch 2.0 knows none of these.
+        # torch 2.0 has none of these.
         torch.cuda.memory._record_memory_history(True)

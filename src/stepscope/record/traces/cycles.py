@@ -1,7 +1,7 @@
-"""Which steps of a run a trace records: wait, warm up, record a few, and perhaps again.
+"""Decides which steps a trace records: wait, warm up, record a few, and perhaps repeat.
 
-The profiler warms up before it records, because the first kernels of a freshly started one go
-missing and its start-up would look like the job's.
+The profiler warms up before it records, because the first kernels after its start are lost, and its start-up would look
+like the job's.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Literal
 Action = Literal["off", "warmup", "record"]
 
 MOST_ACTIVE = 5
-"""Recorded steps by default at most: a trace of an entire run is too large to work with."""
+"""Largest default number of recorded steps: a trace of an entire run is too large to work with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +21,12 @@ class Cycles:
 
     Args:
         wait: steps before the warm-up, in every cycle.
-        warmup: steps in which the profiler runs and what it sees is thrown away.
+        warmup: steps in which the profiler runs and its data is discarded.
         active: recorded steps.
-        repeat: cycles.
+        repeat: number of cycles.
 
     Raises:
-        ValueError: a number is below what makes sense.
+        ValueError: a number is too small.
 
     >>> cycles = Cycles(wait=1, warmup=1, active=2)
     >>> [cycles.action(index) for index in range(5)]
@@ -61,5 +61,5 @@ class Cycles:
         return "warmup" if within < self.wait + self.warmup else "record"
 
     def over(self, index: int) -> bool:
-        """Whether nothing is recorded in this step or after it."""
+        """Whether nothing is recorded from this step on."""
         return self.cycle(index) >= self.repeat

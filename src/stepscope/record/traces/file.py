@@ -1,8 +1,7 @@
-"""The file of a trace: its name, and how it gets to its place complete.
+"""The file of a trace: its name, and how it is put in place complete.
 
-torch writes the text of a trace where it is told to, and only once. That place is temporary, and the
-directory of the traces when there is more room in it; what a killed process left there is taken away
-by the next one.
+torch writes a trace's text to a given path, and only once. That path is in temporary space, or in the traces' directory
+if that has more room; leftovers of a killed process are removed by the next one.
 """
 
 from __future__ import annotations
@@ -23,16 +22,16 @@ from stepscope.floor.ranks import Process, host_name, is_alive
 from stepscope.record.output import keep
 from stepscope.record.trouble import warn_once
 
-_COMPRESSION = 3  # twice the size of level 9's effort would save a tenth
+_COMPRESSION = 3  # level 9 takes twice the effort and saves a tenth
 _BLOCK = 1 << 20
-_LONGEST_NAME = 160  # bytes; a file name may have 255, and more is added to this
+_LONGEST_NAME = 160  # bytes; a file name may have 255, and this one is extended
 _ABANDONED_SECONDS = 600.0
 AFTER_LAST_STEP = "after the last step"
-"""Range of what ran in a trace after its last complete step."""
+"""Range of what a trace recorded after its last complete step."""
 
 
 def file_safe(name: str) -> str:
-    """A name that stays in its directory and is not hidden there.
+    """Makes a name that stays in its directory and is not hidden there.
 
     >>> file_safe("../runs/a")
     '_runs_a'
@@ -42,7 +41,7 @@ def file_safe(name: str) -> str:
 
 
 def trace_name(name: str, process: Process, first_step: int | None) -> str:
-    """`{name}-{rank}-of-{world_size}`, with the first step before it when there are several files.
+    """`{name}-{rank}-of-{world_size}`, with the first step after the name when there are several files.
 
     >>> from stepscope.floor.ranks import process_from
     >>> trace_name("train", process_from({"SLURM_PROCID": "3", "SLURM_NTASKS": "8"}), 100)
@@ -69,11 +68,11 @@ def write_trace(
         name: the file's name without `.json.gz`.
         max_bytes: text larger than this is not written.
         unfinished_step: a step that started and did not end; its range gets the name `AFTER_LAST_STEP`.
-        since_epoch_s: a file of this name that another process has made since then is not replaced;
-            the trace then has the process's number in its name.
+        since_epoch_s: a file of this name that another process has made since then is not replaced; the trace then has
+            the process's number in its name.
 
     Returns:
-        Where it is; None when it could not be written, with a warning.
+        Its path; None, with a warning, if it could not be written.
 
     Raises:
         OSError: torch could not write the text.
@@ -82,7 +81,7 @@ def write_trace(
         raw = space / "trace.json"
         export(str(raw))
         if not _complete(raw):
-            # torch does not report it, and leaves nothing or half a file.
+            # torch does not report this, and leaves nothing or half a file.
             raise OSError(f"torch could not write the trace's text to {space.parent}: is it full?")
         size = raw.stat().st_size
         if size > max_bytes:
@@ -135,7 +134,7 @@ def _copy_renamed(text: BinaryIO, packed: gzip.GzipFile, step: int) -> None:
     rest = b""
     while block := text.read(_BLOCK):
         block = (rest + block).replace(old, new)
-        # What may be the first part of the name waits for the next block.
+        # A possible first part of the name is kept for the next block.
         keep_back = min(len(old) - 1, len(block))
         rest = block[len(block) - keep_back :]
         packed.write(block[: len(block) - keep_back])
@@ -153,7 +152,7 @@ def _complete(raw: Path) -> bool:
 
 @contextmanager
 def _space(out: Path, wanted: int) -> Iterator[Path]:
-    """A directory of our own for large files: temporary, or beside the traces if there is more room."""
+    """Makes a directory for large files: temporary, or beside the traces if there is more room."""
     name = f"stepscope-trace-{host_name()}-{os.getpid()}-"
     place = _roomy(out, wanted)
     try:
@@ -183,7 +182,7 @@ def _made(out: Path) -> Path:
 
 
 def _sweep_spaces(place: Path) -> None:
-    """Removes what processes of this host left in `place` when they were killed."""
+    """Removes what killed processes of this host left in `place`."""
     pattern = re.compile(rf"\.?stepscope-trace-{re.escape(host_name())}-(\d+)-\w+")
     for path in place.iterdir():
         found = pattern.fullmatch(path.name)
@@ -196,7 +195,7 @@ def _sweep_spaces(place: Path) -> None:
 
 
 def _sweep_parts(out: Path, name: str) -> None:
-    """Removes half-written files of this trace that killed runs before this one left."""
+    """Removes half-written files of this trace that killed runs left."""
     with contextlib.suppress(OSError):
         for path in out.iterdir():
             if path.name.startswith(f".{name}.json.gz.") and path.name.endswith(".part"):
@@ -206,6 +205,6 @@ def _sweep_parts(out: Path, name: str) -> None:
 
 
 def _old(path: Path) -> bool:
-    # A process in another container may have the number of one that has ended here, but it writes.
+    # A process in another container may have the number of one that has ended here, but it is still writing.
     newest = max(one.lstat().st_mtime for one in (path, *path.glob("*")))
     return time.time() - newest > _ABANDONED_SECONDS

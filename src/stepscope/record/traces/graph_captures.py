@@ -1,9 +1,8 @@
-"""Recordings of the captures of CUDA graphs, a file each, so that replays can be told what they run.
+"""Records the captures of CUDA graphs, a file each, which tell what replays run.
 
-A job captures its graphs as it starts, long before the steps that are traced. So torch's profiler
-runs from before a capture until after it. Its file says of itself that it is a capture, and is read
-with the traces beside it. Where a trace is being recorded the capture is in that; where the job's
-own profiler runs, nothing is recorded.
+A job captures its graphs when it starts, long before the traced steps. So torch's profiler runs around each capture.
+Its file is marked as a capture, and is read with the traces beside it. If a trace is being recorded it contains the
+capture; if the job's own profiler runs, nothing is recorded.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ from stepscope.record.traces.profiling import Profiling
 from stepscope.record.trouble import Guard, warn_once
 
 MOST = 100
-"""Captures that are recorded: servers capture a graph for each size of a batch."""
+"""Limit of recorded captures: servers capture a graph for each batch size."""
 MOST_SECONDS = 60.0
-"""How long recording them may hold the job up, all together."""
+"""Limit of the time that recording all of them may delay the job."""
 
 
 class GraphCaptures:
@@ -33,8 +32,8 @@ class GraphCaptures:
     Args:
         one: knows whose profiler runs in this process.
         busy: whether a trace warms up or records.
-        model: the outermost module as far as it is known; None for none.
-        about: what the files have about themselves.
+        model: the outermost module if it is known, else None.
+        about: metadata of the files.
         write: gets torch's profiler of a capture, and the capture's number.
     """
 
@@ -62,19 +61,19 @@ class GraphCaptures:
         self._pid = os.getpid()
 
     def install(self) -> None:
-        """Starts to notice captures; does nothing where this torch has none."""
+        """Starts to watch for captures; does nothing if this torch has none."""
         cuda = getattr(sys.modules.get("torch"), "cuda", None)
         graph = getattr(cuda, "CUDAGraph", None)
         makes = {"capture_begin": self._beginning, "capture_end": self._ending}
         self._patches.install(graph, makes)
 
     def remove(self) -> None:
-        """Stops noticing them."""
+        """Stops watching."""
         self._patches.remove()
         self.give_way()
 
     def give_way(self) -> None:
-        """Ends a recording that runs, of which nothing is kept: another profiler starts."""
+        """Drops a running recording, because another profiler starts."""
         self.guard.ask(self._finish, False)
 
     def _beginning(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -115,12 +114,12 @@ class GraphCaptures:
             self._full = True
             return
         began, model = time.monotonic(), self._model()
-        # Without the model's own paths, frames name the modules by their classes.
+        # Without the model's own paths, frames name modules by their classes.
         options = {"record_shapes": True, "with_stack": model is None}
         try:
             session = Profiling(self._one, self.guard, options)
         except RuntimeError:
-            return  # the job records by itself
+            return  # the job has its own recording
         self._session, self._thread = session, threading.get_ident()
         session.begin(model, {**self._about(), "graph_capture": self._number})
         self._seconds += time.monotonic() - began

@@ -1,10 +1,10 @@
-"""Collectives on the CPU that still run when the profiler is to stop.
+"""Tracks collectives on the CPU that are running when the profiler is to stop.
 
-gloo writes the end of a collective into the profiler's records from a thread of its own, or from
-the thread that waits for it, and torch frees those records when the profiler stops. A collective that ends
-later therefore writes into memory that is the job's again (seen with torch 2.13: in one of ten stops
-under DistributedDataParallel, in each stop with an `isend` that is waited for in the next step). So
-the profiler stops when gloo's threads rest and what was started has ended.
+gloo writes the end of a collective into the profiler's records from its own thread, or from the thread that waits for
+it, but torch frees those records when the profiler stops. So a collective that ends later writes into memory that
+belongs to the job again (seen with torch 2.13: in one of ten stops under DistributedDataParallel, in each stop with an
+`isend` that is waited for in the next step). So the profiler stops only when gloo's threads are idle and everything
+started has ended.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from stepscope.record.trouble import Guard
 
 _TASKS = Path("/proc/self/task")
 _LOOK_SECONDS = 0.002
-_QUIET_LOOKS = 5  # one after the other: a thread may wait for a lock just when it is looked at
-_BLIND_SECONDS = 0.02  # where threads have no names
+_QUIET_LOOKS = 5  # in a row, because a thread may just be waiting for a lock
+_BLIND_SECONDS = 0.02  # if threads have no names
 _PATIENCE_SECONDS = 1.0
 
-# Methods of a process group. What the second ones return ends only when somebody waits for it, and
-# with its last reference.
+# Methods of a process group. The second kind returns something that ends only when somebody waits for it, and with its
+# last reference.
 _COLLECTIVES = (
     *("allreduce", "allreduce_coalesced", "reduce", "broadcast", "gather", "scatter", "barrier"),
     *("allgather", "_allgather_base", "allgather_coalesced", "allgather_into_tensor_coalesced"),
@@ -37,20 +37,20 @@ _MESSAGES = ("send", "recv", "recv_anysource")
 
 
 class InFlight:
-    """Knows what was started over gloo and has not ended.
+    """Knows what was started on gloo and has not ended.
 
     Args:
-        guard: gets what goes wrong.
+        guard: handles errors.
     """
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
         self._patches = Patches()
         self._works: list[Callable[[], Any]] = []
-        """Each gives what a process group returned; None where that is gone."""
+        """Each returns what a process group returned; None if that has been freed."""
 
     def listen(self) -> None:
-        """Starts to listen, where the job uses gloo."""
+        """Starts observing if the job uses gloo."""
         if not _uses_gloo():
             return
         from torch.distributed import ProcessGroup
@@ -60,11 +60,11 @@ class InFlight:
             self._patches.install(ProcessGroup, dict.fromkeys(names, kept))
 
     def stop_listening(self) -> None:
-        """Takes up nothing new; what has been taken up goes on to count."""
+        """Ignores new work; work known so far still counts."""
         self._patches.remove()
 
     def forget(self) -> None:
-        """Lets go of everything."""
+        """Releases everything."""
         self.stop_listening()
         self._works = []
 
@@ -74,9 +74,9 @@ class InFlight:
         return bool(self._works)
 
     def settle(self) -> bool:
-        """Waits a moment for what ends without the job's help; True when all has ended.
+        """Waits briefly for what ends without the job's help; True when all has ended.
 
-        At most a second; 10 ms where nothing runs, and no time at all without gloo.
+        At most a second; 10 ms if nothing runs, and no time at all without gloo.
         """
         if not _uses_gloo():
             return True
@@ -110,9 +110,9 @@ class InFlight:
 
 
 def gloo_threads() -> list[str]:
-    """The states of gloo's threads in this process, as Linux's /proc gives them: `"R"` runs or would.
+    """The states of gloo's threads in this process, from Linux's /proc: `"R"` is running or runnable.
 
-    Empty where gloo has none, or torch has not named them (before 2.6), and not on Linux.
+    Empty if gloo has none, if torch does not name them (before 2.6), and on other systems.
     """
     states = []
     try:
@@ -121,17 +121,17 @@ def gloo_threads() -> list[str]:
         return []
     for task in tasks:
         try:
-            # "123 (pt_gloo_runloop) S 1 ...": a name may have spaces and brackets of its own.
+            # "123 (pt_gloo_runloop) S 1 ...": a name may contain spaces and parentheses.
             name, _, rest = (task / "stat").read_text(errors="replace").rpartition(")")
         except OSError:
-            continue  # ended meanwhile
+            continue  # it has ended
         if "gloo" in name:
             states.append(rest.split()[0])
     return states
 
 
 def _uses_gloo() -> bool:
-    """Whether torch.distributed has a process group over gloo, beside others or alone."""
+    """Whether torch.distributed has a process group on gloo, alone or with others."""
     try:
         from torch import distributed
 
@@ -140,7 +140,7 @@ def _uses_gloo() -> bool:
         groups = distributed.distributed_c10d._world.pg_backend_config
         return any("gloo" in str(backends) for backends in groups.values())
     except Exception:
-        # Not the same in every build and version of torch.
+        # Differs between builds and versions of torch.
         return bool(gloo_threads())
 
 
@@ -155,7 +155,7 @@ def _runs(work: Any) -> bool:
 def _on_the_cpu(arguments: tuple[Any, ...]) -> bool:
     """Whether the first tensor among a collective's arguments is on the CPU; True without a tensor.
 
-    What runs on a GPU ends otherwise, and to hold it would hold the GPU's memory.
+    Work on a GPU ends differently, and keeping a reference would keep GPU memory.
     """
     for argument in arguments:
         while isinstance(argument, list | tuple) and argument:

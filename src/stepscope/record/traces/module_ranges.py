@@ -1,8 +1,8 @@
-"""Module paths in a recording: a range `nn.Module: layers.0.attn` around every module's forward.
+"""Adds module paths to a recording: a range `nn.Module: layers.0.attn` around every module's forward.
 
-The profiler itself writes `nn.Module: Linear_3`, and only with stacks. Ranges cost some
-microseconds per module, in the recorded steps only. The model itself has no path: its range has the
-name of its class, and the file lists the classes of all modules, the model's under "".
+The profiler itself writes `nn.Module: Linear_3`, and only with stacks. Ranges cost some microseconds per module, in
+recorded steps only. The model itself has no path: its range is named after its class, and the file lists the classes of
+all modules, the model's under "".
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from stepscope.record.targets.find import module_paths, unwrapped
 from stepscope.record.trouble import Guard
 
 InRange = Callable[[str, str, Guard], Wrapper]
-"""Makes what puts a range around a module's calls, from its path and its class, which says where it is the model."""
+"""Makes a wrapper with a range around a module's calls from its path and class, which marks the model."""
 
 
 def in_trace(path: str, _class_name: str, guard: Guard) -> Wrapper:
-    """A range of torch's profiler."""
+    """Makes a range of torch's profiler."""
     name = f"nn.Module: {path}"
     from torch.profiler import record_function
 
@@ -43,7 +43,7 @@ class ModuleRanges:
     """Ranges around the forwards of a model's modules.
 
     Args:
-        model: the outermost module. What torch.compile has merged into one gets one range.
+        model: the outermost module. Modules that torch.compile has merged get one range.
         around: makes the ranges.
     """
 
@@ -53,15 +53,15 @@ class ModuleRanges:
         self._around: list[Around] = []
 
     def classes(self) -> dict[str, str]:
-        """Path to class name, without what a module is wrapped in."""
+        """Class names by path, without wrappers."""
         return {path: type(unwrapped(module)).__qualname__ for path, module in self._modules.items()}
 
     def install(self, guard: Guard) -> None:
-        """Puts a range around the calls of every module."""
+        """Adds a range around the calls of every module."""
         from torch.jit import ScriptModule
 
         for path, module in self._modules.items():
-            # What TorchScript runs has no calls of its own.
+            # Modules run by TorchScript have no Python calls.
             if isinstance(module, ScriptModule):
                 continue
             name = path or self._model_name()
@@ -76,7 +76,7 @@ class ModuleRanges:
         return f"({name})" if name in self._modules else name
 
     def remove(self) -> None:
-        """Takes them out."""
+        """Removes the ranges."""
         for around in self._around:
             around.remove()
         self._around = []

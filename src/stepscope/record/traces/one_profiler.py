@@ -1,9 +1,8 @@
-"""One profiler at a time, and the job's own goes first.
+"""Ensures that one profiler runs at a time, with priority for the job's own.
 
-torch has one profiling session per process. Where a second one warms up or starts beside it, the
-first comes back empty, or the process crashes. So while a trace of ours may run, the functions with
-which torch prepares and enables a session are replaced: when the job starts one of its own, ours ends
-first.
+torch has one profiling session per process. If a second one warms up or starts, the first comes back empty, or the
+process crashes. So while a trace of ours may run, the functions with which torch prepares and enables a session are
+replaced: when the job starts its own session, ours ends first.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ class OneProfiler:
     """Notices when the job starts and ends profilers of its own.
 
     Args:
-        give_way: ends the recording of ours at once; it must not raise.
+        give_way: ends our recording at once; must not raise.
     """
 
     _holder: OneProfiler | None = None
@@ -37,7 +36,7 @@ class OneProfiler:
         self._patches = Patches()
 
     def install(self) -> None:
-        """Starts to listen."""
+        """Starts observing."""
         from torch.autograd import profiler
 
         makes = {
@@ -48,15 +47,15 @@ class OneProfiler:
         self._patches.install(profiler, makes)
 
     def remove(self) -> None:
-        """Stops listening."""
+        """Stops observing."""
         self._patches.remove()
         self.release()
 
     def take(self) -> None:
-        """Claims the process's one session for a recording of ours.
+        """Claims the process's session for a recording of ours.
 
         Raises:
-            RuntimeError: another profiler records, and starting ours would end it.
+            RuntimeError: another profiler is recording, and starting ours would end it.
         """
         if self.theirs_runs:
             raise RuntimeError(JOBS_OWN)
@@ -72,17 +71,17 @@ class OneProfiler:
 
     @property
     def theirs_runs(self) -> bool:
-        """Whether a profiler of the job's own is prepared or records."""
+        """Whether a profiler of the job is prepared or recording."""
         return self._theirs or _enabled()
 
     def release(self) -> None:
-        """Gives the session back."""
+        """Returns the session."""
         if OneProfiler._holder is self:
             OneProfiler._holder = None
 
     @contextmanager
     def ours(self) -> Iterator[None]:
-        """Within this, what prepares, enables and disables is ours."""
+        """Inside this context, preparing, enabling and disabling are ours."""
         before, OneProfiler._our_thread = OneProfiler._our_thread, threading.get_ident()
         try:
             yield
@@ -105,7 +104,7 @@ class OneProfiler:
     def _enabling(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def enable(*args: Any, **kwargs: Any) -> Any:
-            # One that was prepared before we listened: preparing ours has undone that.
+            # One that was prepared before we observed: preparing ours has undone that.
             if not self._is_ours() and not self._theirs:
                 self._theirs = True
                 if OneProfiler._holder is self:
@@ -134,10 +133,10 @@ def _enabled() -> bool:
 def _prepare_again(args: tuple[Any, ...]) -> None:
     from torch.autograd import profiler
 
-    # Ending ours has marked the profiler as off; the job's had marked it as on.
+    # Ending ours has marked the profiler as off, but the job's had marked it as on.
     set_enabled: Any = getattr(profiler, "_set_is_profiler_enabled", None)
     if set_enabled is not None:
         set_enabled(True)
-    # Older torches refuse where the job's own still is prepared, which is then all it needs.
+    # Older versions refuse if the job's own is still prepared, which is all it then needs.
     with contextlib.suppress(RuntimeError):
         profiler._prepare_profiler(*args[:2])

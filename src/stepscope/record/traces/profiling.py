@@ -1,7 +1,7 @@
 """One session of torch's profiler: it warms up, records, and stops when nothing writes into it any more.
 
-torch has one session per process (`one_profiler`). What gloo was given in a recorded step ends in the
-session's records, so until all has ended it runs on, but records nothing new (`in_flight`).
+torch has one session per process (`one_profiler`). gloo's work from a recorded step writes its end into the session's
+records, so until all of it has ended the session continues without recording anything new (`in_flight`).
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from stepscope.record.trouble import Guard
 
 
 class Profiling:
-    """A session, which warms up from the moment that it is made.
+    """A session, which warms up from its creation.
 
     Args:
         one: knows whose profiler runs in this process.
-        guard: gets what goes wrong in hooks and ranges while it records.
-        options: of `torch.profiler.profile`.
+        guard: handles errors in hooks and ranges while it records.
+        options: options of `torch.profiler.profile`.
 
     Raises:
-        RuntimeError: another profiler records.
+        RuntimeError: another profiler is recording.
     """
 
     def __init__(self, one: OneProfiler, guard: Guard, options: Mapping[str, Any]) -> None:
         self.recording = False
         self.stop_seconds = 0.0
-        """How long stopping it held the job up."""
+        """The delay of the job by stopping."""
         self._one = one
         self._in_flight = InFlight(guard)
         self._guard = guard
@@ -62,18 +62,18 @@ class Profiling:
                 prepared.prepare_trace()
         except Exception as error:
             self._one.release()
-            # Older torches refuse, in these words, where the job's own is prepared: it stays so.
+            # Older versions refuse, in these words, if the job's own is prepared: it stays prepared.
             if "when it's not running" in str(error):
                 raise RuntimeError(JOBS_OWN) from error
             raise
         return prepared
 
     def begin(self, model: Any, about: Mapping[str, Any]) -> None:
-        """Records from now on.
+        """Starts recording.
 
         Args:
-            model: the outermost module, whose modules get ranges; None for none.
-            about: what the file has about itself, beside the classes of the model's modules.
+            model: the outermost module, whose modules get ranges; None for no ranges.
+            about: metadata of the file, besides the classes of the model's modules.
         """
         self._grown_from = resident_bytes()
         with self._one.ours():
@@ -89,7 +89,7 @@ class Profiling:
         self._about = {**about, "modules": classes, "settings": settings()}
 
     def _asking(self, model: Any) -> InRange:
-        """Ranges around modules; the first call of the model itself asks for settings, too."""
+        """Makes ranges around modules; the first call of the model itself also asks for settings."""
 
         def in_range(path: str, what: str, guard: Guard) -> Wrapper:
             wrapper = in_trace(path, what, guard)
@@ -110,9 +110,7 @@ class Profiling:
         self._about["settings"] = settings(model, in_forward=True)
 
     def note(self, values: Mapping[str, Mapping[int, float]], ended: Mapping[str, Any] | None = None) -> None:
-        """Writes into the file what it has about itself, the numbers of its steps by name, and how the job ended
-        where it did so meanwhile.
-        """
+        """Writes metadata into the file, with its steps' numbers by name, and how the job ended if it has ended."""
         if not self.recording:
             return
         of_steps = {name: list(map(list, steps.items())) for name, steps in values.items()}
@@ -121,12 +119,12 @@ class Profiling:
             self._profiler.add_metadata_json("stepscope", about)
 
     def begin_step(self, number: int) -> None:
-        """A recorded step starts, and its range."""
+        """Starts a recorded step and its range."""
         self._step = _record_function(f"ProfilerStep#{number}")
         self._step.__enter__()
 
     def end_step(self) -> bool:
-        """The running step has ended; False where none was recorded."""
+        """Ends the running step; False if none was recorded."""
         step, self._step = self._step, None
         if step is None:
             return False
@@ -135,13 +133,13 @@ class Profiling:
 
     @property
     def grown_bytes(self) -> int | None:
-        """Memory that the process has taken since recording started; None where the system does not report it."""
+        """Growth of the process's memory since recording started; None if the system does not report it."""
         if not self.recording or self._grown_from is None:
             return None
         return (resident_bytes() or 0) - self._grown_from
 
     def must_run_on(self) -> bool:
-        """Whether it cannot stop yet: what a recorded step started has not ended.
+        """Whether it cannot stop yet, because something that a recorded step started has not ended.
 
         From then on it records nothing new.
         """
@@ -165,14 +163,14 @@ class Profiling:
             self._thread_muted = True
 
     def quieten(self) -> bool:
-        """Takes hooks and ranges out; True when a recorded step has started and not ended."""
+        """Removes hooks and ranges; True if a recorded step has started and not ended."""
         try:
             return self.end_step()
         finally:
             self.stop_listening()
 
     def stop_listening(self) -> None:
-        """Takes hooks and ranges out; the step that runs keeps its own."""
+        """Removes hooks and ranges; the running step keeps its own."""
         self._in_flight.stop_listening()
         annotate.stop_listening(self._open_region)
         if self._modules is not None:
@@ -184,14 +182,14 @@ class Profiling:
         return opened
 
     def stop(self) -> Any:
-        """Stops, and returns torch's profiler, to export from; None where nothing was recorded."""
+        """Stops, and returns torch's profiler for export; None if nothing was recorded."""
         was_recording, self.recording = self.recording, False
-        # Not kept here: what it recorded is large.
+        # Not kept here, because its data is large.
         profiler, self._profiler = self._profiler, None
         try:
             with self._one.ours():
                 if not was_recording:
-                    # Only warmed up: started and stopped, so that the next finds a clean profiler.
+                    # Only warmed up: started and stopped, so that the next one finds a clean profiler.
                     profiler.start_trace()
                 began = time.monotonic()
                 if was_recording:
@@ -219,8 +217,8 @@ def _unmute_this_thread() -> None:
 
 
 def quieten_profiler() -> None:
-    """Keeps the profiler's library from announcing on stderr that it starts and stops.
+    """Keeps the profiler's library from announcing its start and stop on stderr.
 
-    To be called before the first profiler. What is set in the environment stays.
+    Call before the first profiler. Settings in the environment have priority.
     """
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")

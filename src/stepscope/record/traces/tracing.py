@@ -1,12 +1,12 @@
-"""A trace of a few steps with torch.profiler, one file per rank, without holding the job up.
+"""Traces a few steps with torch.profiler, one file per rank, with as little delay of the job as possible.
 
     with stepscope.trace("traces", model=model) as tracer:
         for batch in loader:
             ...
             tracer.step()
 
-Stopping the profiler holds the job up, which cannot be avoided; exporting, compressing and writing happen in
-the background, in temporary space, and the file gets its name when it is complete.
+Stopping the profiler delays the job, which cannot be avoided; exporting, compressing and writing happen in the
+background, in temporary space, and the file gets its name when it is complete.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from stepscope.floor.chosen_ranks import chosen, may_be_chosen
+from stepscope.floor.folders import from_anywhere
 from stepscope.record import annotate
 from stepscope.record.job.at_exit import AtExit
 from stepscope.record.job.at_term import PATIENCE_SECONDS, AtTerm
@@ -40,32 +41,32 @@ from stepscope.record.who import Who
 
 _MIB = 1 << 20
 _NEXT_STEP_SECONDS, _NEXT_STEPS = 2.0, 2
-"""How long a job that ends waits for the next step of another thread: so many times the longest of the trace, or this."""
+"""Wait for the next step of another thread when a job ends: this many times the longest step of the trace, or this
+time."""
 _STOPPING_SECONDS = 30.0
 
 
 class Tracer(EveryStep):
-    """Records the steps that a schedule names, on the ranks that were chosen.
+    """Records scheduled steps on the chosen ranks.
 
-    It never raises into the job: what goes wrong is one warning, and the job runs untraced.
+    Never raises into the job: an error becomes one warning, and the job runs untraced.
 
     Args:
         out: directory of the files `{name}-{rank}-of-{world_size}.json.gz`.
-        name: of the trace; by default the script's.
+        name: name of the trace; by default the script's.
         wait, warmup, active, repeat: see `Cycles`.
-        ranks: who records, as in `chosen_ranks` (`"0,8"`, `"local:0"`); another rank does nothing.
+        ranks: the ranks that record, as in `chosen_ranks` (`"0,8"`, `"local:0"`); other ranks do nothing.
         model: the outermost module, for module paths; None finds it in the first step.
         modules: whether module paths are recorded.
         shapes: whether operators' input shapes are recorded.
         memory: whether allocations are recorded.
         stack: whether call stacks are recorded; they make traces large and steps slow.
-        memory_snapshot: also the CUDA allocator's history of the recorded steps, and, where the device runs
-            out of memory in them, another one of that moment.
-        max_mb: recording ends at the next step when it has taken this much memory, and a trace
-            whose text is larger than this is not written (MiB).
-        start_step: number of the first step, for a run that was resumed.
-        step_in_name: whether the first recorded step's number is in the file's name; always with
-            several cycles.
+        memory_snapshot: also record the CUDA allocator's history of the recorded steps, and take another snapshot if
+            the device runs out of memory in them.
+        max_mb: recording ends at the next step after it has taken this much memory, and a trace with more text than
+            this is not written (MiB).
+        start_step: number of the first step, for a resumed run.
+        step_in_name: whether the first recorded step's number is in the file's name; always with several cycles.
     """
 
     takes_batches = True
@@ -91,12 +92,12 @@ class Tracer(EveryStep):
         step_in_name: bool = False,
     ) -> None:
         # A job may change its directory; its traces stay where they were to go.
-        self.out = Path(out).absolute()
+        self.out = from_anywhere(out)
         self.name = name or _script_name()
         self.guard = Guard("the trace")
         self.written: list[Path] = []
         self.stop_seconds: list[float] = []
-        """How long each stop of the profiler held the job up."""
+        """The delay of the job by each stop of the profiler."""
         self._settings = {"wait": wait, "warmup": warmup, "active": active, "repeat": repeat}
         self._cycles = Cycles()
         self._ranks = ranks
@@ -132,7 +133,7 @@ class Tracer(EveryStep):
         self._batches = LoopFinder(self, steps=False)
 
     def __enter__(self) -> Tracer:
-        # Of the batches of a loop that only says where its steps end.
+        # Counts the batches of a loop that only reports where its steps end.
         self.guard.ask(self._batches.install)
         return super().__enter__()
 
@@ -142,21 +143,21 @@ class Tracer(EveryStep):
 
     @property
     def over(self) -> bool:
-        """Whether no further step is recorded; the files may still be on their way."""
+        """Whether no further step is recorded; files may still be being written."""
         return self._over
 
     @property
     def disturbs(self) -> bool:
-        """Whether steps take longer now: the profiler runs, or its file is being made."""
+        """Whether steps are slowed down now: the profiler runs, or its file is being made."""
         return self._profiling is not None or self._background.busy
 
     @property
     def keeps_numbers(self) -> bool:
-        """Of recorded steps alone."""
+        """True only in recorded steps."""
         return self._profiling is not None and self._profiling.recording
 
     def start(self, *, lead_in: bool = False) -> None:
-        """Starts with the first step; a lead-in stands for the first waiting step, never recorded."""
+        """Starts with the first step; a lead-in replaces the first waiting step, which is never recorded."""
         try:
             warn_unusable(self.out)
             self._survived = handled()
@@ -174,6 +175,8 @@ class Tracer(EveryStep):
             self._one.install()
             self._captures = self._graph_captures(self._one)
             self._captures.install()
+            if self._search is not None:
+                self._search.start()
             if lead_in:
                 self._lead_in = 1 if self._cycles.wait else 2
                 self._index = -self._lead_in
@@ -182,7 +185,7 @@ class Tracer(EveryStep):
             self._give_up(error)
 
     def step(self, number: int | None = None) -> None:
-        """A step has ended and the next starts."""
+        """Ends a step and starts the next."""
         if self._over or os.getpid() != self._pid:
             return
         if self.guard.error is not None:
@@ -201,7 +204,7 @@ class Tracer(EveryStep):
             self._give_up(error)
 
     def takes(self, name: str, number: float) -> None:
-        """A number of the running step, kept where it is recorded; several of one name add up."""
+        """Adds a number to the running step, if it is recorded; several with one name are summed."""
         if self.keeps_numbers:
             of_steps = self._values.setdefault(name, {})
             of_steps[self._number] = of_steps.get(self._number, 0) + number
@@ -247,7 +250,7 @@ class Tracer(EveryStep):
             and self._one is not None
             and (self._one.waits or (self._lead_in and self._one.theirs_runs))
         ):
-            # The script has a trace or a profiler of its own beside `stepscope record`: one comes after the other.
+            # The script has its own trace or profiler beside `stepscope record`: they take turns.
             self._waited = True
             self._index -= 1
             return
@@ -257,7 +260,7 @@ class Tracer(EveryStep):
             self._end_cycle()
             return
         if not self._asked_rank:
-            # A process group that the job has made since start() knows better who this is.
+            # A process group created since start() knows the rank better.
             self._asked_rank = True
             if not chosen(self._ranks, self._who.process()):
                 self._finish()
@@ -283,7 +286,7 @@ class Tracer(EveryStep):
         profiling.begin_step(self._number)
 
     def _about(self) -> dict[str, Any]:
-        """What a file's name and its rows do not have."""
+        """Metadata besides the file's name and rows."""
         return {**self._who.named().fields(), "first_step": self._number}
 
     def _graph_captures(self, one: OneProfiler) -> GraphCaptures:
@@ -322,7 +325,7 @@ class Tracer(EveryStep):
             self._end_cycle()
 
     def _warn_of_nothing(self) -> None:
-        """Warns when a job ends before anything was recorded."""
+        """Warns if a job ends before anything was recorded."""
         cycles = self._cycles
         if self._one is None or self.keeps_numbers or self.stop_seconds:
             return
@@ -369,7 +372,7 @@ class Tracer(EveryStep):
         if recorded:
 
             def write() -> None:
-                # An earlier run's trace of this name is replaced, not what another process writes now.
+                # Replaces an earlier run's trace of this name, but not a file that another process is writing now.
                 path = write_trace(
                     profiler.export_chrome_trace,
                     self.out,
@@ -385,7 +388,7 @@ class Tracer(EveryStep):
             warn_once(f"no trace: the job ended within step {self._number}, the first to be recorded")
 
     def _have_thread_end(self, profiling: Profiling, ended: Ending | None) -> None:
-        """The thread of the steps ends the trace at its next step: in another one torch stops with a crash."""
+        """Lets the training thread end the trace at its next step, because torch crashes if another thread stops it."""
         self._asked_to_end = ended or {}
         patience = max(_NEXT_STEPS * self._longest_seconds, _NEXT_STEP_SECONDS)
         if not self._thread_ended_it.wait(min(patience, _STOPPING_SECONDS)) and self._profiling is profiling:
@@ -404,7 +407,7 @@ class Tracer(EveryStep):
             self._finish()
 
     def _cut_off(self) -> None:
-        """The process leaves by `os._exit` or SIGTERM."""
+        """Ends the trace when the process exits by `os._exit` or SIGTERM."""
         if not self._over:
             self._end_cycle(told())
 
@@ -413,7 +416,7 @@ class Tracer(EveryStep):
             self.written.append(path)
 
     def _give_way(self) -> None:
-        """The job starts a profiler of its own, which only works when ours has ended."""
+        """Ends the trace when the job starts its own profiler, which only works after that."""
         if self._captures is not None:
             self._captures.give_way()
         if self._over or self._profiling is None or os.getpid() != self._pid:
@@ -421,7 +424,7 @@ class Tracer(EveryStep):
         self._give_up(RuntimeError("the job starts a profiler of its own, and only one can record"))
 
     def _give_up(self, error: BaseException) -> None:
-        """Stops because of `error`; the steps that were recorded are written all the same."""
+        """Stops because of `error`; steps recorded so far are still written."""
         self.guard.trip(error)
         with contextlib.suppress(Exception):
             self._end_cycle()
@@ -452,7 +455,7 @@ class Tracer(EveryStep):
 
 
 class _EndOfThread:
-    """Kept in a `threading.local`: the thread that ends deletes it, and the method is called in that thread."""
+    """Kept in a `threading.local`: the ending thread deletes it, and so calls the method in that thread."""
 
     def __init__(self, method: weakref.WeakMethod[Any]) -> None:
         self._method = method
