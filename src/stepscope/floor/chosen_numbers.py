@@ -11,9 +11,7 @@ ERRORS = {
     "bad-number-list": "Ranks and steps are written as numbers and ranges: `3`, `0,2-5`.",
     "unknown-rank": "The recording has no such rank; the hint lists those it has.",
     "unknown-step": "The recording has no such step; the hint lists those it has.",
-    "wrong-argument": (
-        "Something was given to a function of Python that is not of the type that it takes; the hint has an example."
-    ),
+    "wrong-argument": "A Python function was given something of another type than it takes; the hint has an example.",
 }
 
 

@@ -28,9 +28,9 @@ ERRORS = {
         "[Which ranks](recording.md#which-ranks) has more."
     ),
     "rank-unknown": (
-        "Whether a process is among the ranks that were chosen cannot be told: its launcher does not say the local "
-        "rank or the node, or two launchers say different ranks. Choose by what is known, `0,8` say, or have the job "
-        "set up torch.distributed, whose rank comes before those of launchers."
+        "It is unknown whether a process is among the chosen ranks: its launcher does not state the local "
+        "rank or the node, or two launchers state different ranks. Choose by what is known, such as `0,8`, or "
+        "have the job set up torch.distributed, whose rank comes before those of launchers."
     ),
 }
 

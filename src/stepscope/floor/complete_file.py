@@ -24,10 +24,10 @@ _MOST_LINKS = 40
 
 ERRORS = {
     "cannot-write": (
-        "The answer cannot be written to this file: its folder is missing, is full, or you may not "
-        "write to it, or it is a directory or a disk. Nothing is left behind. Devices, pipes and "
-        "`/dev/stdout` are written into."
-    )
+        "The answer cannot be written to this file: its folder is missing or full, you may not write to it, "
+        "or it is a directory or a disk. Nothing is left behind. Devices, pipes and `/dev/stdout` are written "
+        "into."
+    ),
 }
 
 

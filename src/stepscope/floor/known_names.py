@@ -14,10 +14,10 @@ ERRORS = {
     "unknown-argument": "An agent's call has an argument that the tool does not take; the hint lists those it takes.",
     "unknown-choice": "An option has a value that is not one of its choices; the hint lists them.",
     "unknown-column": (
-        "The question has no such column, or not in the form that was asked for (`--by`). "
-        "`stepscope questions` lists every column."
+        "The question has no such column, or not in the requested form (`--by`). `stepscope questions` lists "
+        "every column."
     ),
-    "unknown-job": ("`--job` names a job that the recording does not hold; the hint lists those that it has."),
+    "unknown-job": "`--job` names a job that is not in the recording; the hint lists those it has.",
     "unknown-parameter": "The question has no such parameter; the hint lists those it has.",
     "unknown-question": "There is no such question. `stepscope questions` lists them.",
     "unknown-rule": ("`findings --id` names a rule that does not exist; [findings](findings.md) lists them."),

@@ -33,10 +33,10 @@ SWITCH = "STEPSCOPE_PLUGINS"
 
 ERRORS = {
     "plug-in-failed": (
-        "A package that adds something to StepScope failed; the message names it and what Python says. "
-        "It is a fault of that package and not of the recording: report it to whoever made it. With "
+        "A package that adds something to StepScope failed; the message names it and Python's error. The "
+        "fault is in that package, not in the recording: report it to the package's author. With "
         "`STEPSCOPE_PLUGINS=no` all plug-ins are left out. See [plug-ins](plugins.md)."
-    )
+    ),
 }
 
 _GROUP = "stepscope."

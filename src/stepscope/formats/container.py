@@ -48,9 +48,9 @@ _TOLD = 0xFFFFFFFF
 
 ERRORS = {
     "archive-damaged": (
-        "The directory at the end of a zip archive cannot be read, mostly because the archive was "
-        "copied in part: copy it again, or let `zip -FF` repair it. Or a member of a tar archive "
-        "has more headers than a file needs: unpack it and give the files."
+        "The directory at the end of a zip archive cannot be read, mostly because only part of the archive "
+        "was copied: copy it again, or let `zip -FF` repair it. Or a member of a tar archive has more headers "
+        "than a file needs: unpack it and give the files."
     ),
     "archive-encrypted": "A member of the archive needs a password. Unpack it and give the files.",
     "archive-method": (
@@ -59,7 +59,7 @@ ERRORS = {
     ),
     "directory": "A folder was given where one file is read.",
     "not-a-file": "StepScope reads a file more than once, which a pipe or a device does not allow.",
-    "source-unreadable": "The system failed to read the file: look at the disk it lies on.",
+    "source-unreadable": "The system failed to read the file: check the disk it is on.",
 }
 
 

@@ -35,14 +35,14 @@ MEANINGS: dict[Evidence, str] = {
     "devices": "devices were recorded",
     "device-work": "everything that the devices did is in the recording",
     "device-times": "when work on a device started and ended",
-    "kernel-names": "what kernels are called, which alone tells communication from computation",
+    "kernel-names": "names of kernels, which alone distinguish communication from computation",
     "stream-order": "the work of a stream ran one after another, so that durations add up",
     "launches": "which call on the host launched a piece of device work",
-    "own-launches": "a call launched one piece of device work, and not the many of a graph",
+    "own-launches": "each call launched one piece of device work, not the many of a graph",
     "replayed-operators": "which operator put each piece of work into a graph that replays it",
     "clocks": "times of host and device are on one clock",
     "steps": "where training steps start and end",
-    "across-ranks": "which collectives of several ranks are one, and how the ranks' clocks relate",
+    "across-ranks": "which collectives of several ranks are the same, and how the ranks' clocks relate",
     "memory": "every allocation and release of memory was recorded",
 }
 
@@ -51,9 +51,9 @@ _OF_ALL: tuple[Evidence, ...] = ("file", "run")
 EVERYTHING: tuple[Evidence, ...] = tuple(kind for kind in MEANINGS if kind not in _OF_ALL)
 
 DEVICE_WORK: tuple[Evidence, ...] = ("devices", "device-work", "device-times", "kernel-names", "stream-order")
-"""What sums over device work rest on."""
+"""Evidence for sums over device work."""
 LAUNCHED_WORK: tuple[Evidence, ...] = (*DEVICE_WORK, "launches", "replayed-operators")
-"""What sums over the device work that calls on the host launched rest on."""
+"""Evidence for sums over the device work that calls on the host launched."""
 
 
 def bears_on(affects: str, rests_on: Iterable[str]) -> bool:

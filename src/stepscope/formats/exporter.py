@@ -20,14 +20,15 @@ from stepscope.formats.container import Member, members
 
 ERRORS = {
     "no-vendor-tool": (
-        "A report of Nsight Systems (`.nsys-rep`, `.qdrep`) is read by its own `nsys` alone, one of Nsight Compute "
-        "(`.ncu-rep`) by `ncu`, a recording of Linux perf (`perf.data`) by `perf`, and that is not on the PATH here. Export the report where it is, with the "
-        "command that the message names, and give the file that comes out. See [Nsight "
-        "Systems](nsight-systems.md) and [Nsight Compute](nsight-compute.md)."
+        "Only its own tool can read a vendor's report: `nsys` one of Nsight Systems (`.nsys-rep`, `.qdrep`), "
+        "`ncu` one of Nsight Compute (`.ncu-rep`), `perf` a recording of Linux perf (`perf.data`). That tool "
+        "is not on the PATH here. Export the report where it is, with the command that the message names, and "
+        "give the exported file. See [Nsight Systems](nsight-systems.md) and [Nsight "
+        "Compute](nsight-compute.md)."
     ),
     "vendor-tool-failed": (
-        "The installed `nsys`, `ncu` or `perf` could not export the report. Most often the report is of a newer version "
-        "than it: export with the version that recorded. Or the report was cut off, or the folder for "
+        "The installed `nsys`, `ncu` or `perf` could not export the report. Usually the report is newer than "
+        "the tool: export it with the version that recorded it. Or the report is truncated, or the folder for "
         "temporary files (`TMPDIR`) is full."
     ),
 }

@@ -44,9 +44,9 @@ _NS_PER_MS = 1e6
 
 ERRORS = {
     "too-many-primitives": (
-        "A log of oneDNN holds more than a gigabyte of primitives that differ from one another: it is damaged, or of a "
-        "job whose shapes never repeat. Give a part of it."
-    )
+        "A log of oneDNN has more than a gigabyte of different primitives: it is damaged, or of a job whose "
+        "shapes never repeat. Give a part of it."
+    ),
 }
 
 

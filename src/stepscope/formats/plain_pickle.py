@@ -34,13 +34,13 @@ _MOST_RUNS = 1 << 12
 
 ERRORS = {
     "pickle-with-code": (
-        "The pickle asks for something to be imported or called, as pickles can. StepScope reads pickles "
-        "of plain data only, such as memory snapshots, and runs nothing. A snapshot that was changed "
-        "by hand may hold objects of the program: dump it again."
+        "The pickle asks for something to be imported or called, as pickles can. StepScope reads only pickles "
+        "of plain data, such as memory snapshots, and runs nothing. A snapshot that was changed by hand may "
+        "contain objects of the program: dump it again."
     ),
     "pickle-damaged": (
-        "The pickle breaks off, is corrupt, or claims sizes that no memory snapshot has. What a broken "
-        "snapshot still shows cannot be counted back from its end, so nothing of it is used."
+        "The pickle is truncated or corrupt, or claims sizes that no memory snapshot has. Totals are counted "
+        "back from a snapshot's end, so nothing of a damaged one is used."
     ),
 }
 

@@ -30,8 +30,8 @@ ERRORS = {
         "`traceEvents`. The message says what it looks like."
     ),
     "unknown-format": (
-        "A file of a plug-in's format was to be read by a Python that does not find the plug-in. Install "
-        "it where StepScope is installed. See [plug-ins](plugins.md)."
+        "A file of a plug-in's format was to be read by a Python that does not find the plug-in. Install the "
+        "plug-in where StepScope is installed. See [plug-ins](plugins.md)."
     ),
 }
 

@@ -35,14 +35,14 @@ _NAMES = (".prof.json", ".phases.json", ".pt.trace.json", ".pt.trace.json.gz")
 that cannot be read is reported as missing."""
 
 ERRORS = {
-    "no-permission": "The file or folder may not be read by this user.",
+    "no-permission": "This user may not read the file or folder.",
     "no-recording": (
         "There is no recording in what was given. StepScope reads what `torch.profiler` exports "
         "(`.json`, `.json.gz`), databases of nvprof, reports of Nsight Systems and their SQLite exports, reports and tables of Nsight Compute, "
         "samples and reports of the host (py-spy, perf, VTune, APS, oneDNN), what `stepscope record` writes, also in zip and tar archives, and folders of these."
     ),
-    "no-such-file": "There is no file or folder of this name.",
-    "rank-of-many": "One rank was given for several recordings. It can be given for a single one.",
+    "no-such-file": "There is no file or folder with this name.",
+    "rank-of-many": "One rank was given for several recordings. A rank can be given only for a single recording.",
 }
 
 

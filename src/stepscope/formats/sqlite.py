@@ -39,9 +39,9 @@ _AHEAD = 2 * _READERS
 
 ERRORS = {
     "database-damaged": (
-        "A database of nvprof or Nsight Systems cannot be read: it was copied in part, or the profiler "
+        "A database of nvprof or Nsight Systems cannot be read: only part of it was copied, or the profiler "
         "was killed while it wrote. Copy it again, export it again, or profile again."
-    )
+    ),
 }
 
 

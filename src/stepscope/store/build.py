@@ -51,15 +51,17 @@ PARALLEL_BYTES = 32 << 20
 
 ERRORS = {
     "already-a-store": (
-        "`stepscope import` was given a store. A store can be asked as it is; to make another one "
-        "with other filters, import the original files again."
+        "`stepscope import` was given a store. A store can be used directly; to make another one with other "
+        "filters, import the original files again."
     ),
     "cache-not-writable": (
-        "The folder in which imported recordings are kept cannot be written. A question is answered "
-        "without it, and reads its files again the next time. Set `STEPSCOPE_CACHE` to a folder that "
-        "can be written, or use `--no-cache` to keep nothing."
+        "The folder for imported recordings cannot be written. Questions are answered without it, but read "
+        "their files again each time. Set `STEPSCOPE_CACHE` to a folder that can be written, or use "
+        "`--no-cache` to keep nothing."
     ),
-    "nothing-kept": "`stepscope import --window` names a stretch in which no event of any recording starts.",
+    "nothing-kept": (
+        "In the stretch of time that `stepscope import --window` names, no event of any recording starts."
+    ),
 }
 
 

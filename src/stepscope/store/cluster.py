@@ -37,7 +37,7 @@ ERRORS = {
         "the Python that starts the workers."
     ),
     "cluster-unreachable": (
-        "The scheduler of the Dask cluster does not answer, or went away. `--dask` takes its address, such as "
+        "The scheduler of the Dask cluster does not answer, or has ended. `--dask` takes its address, such as "
         "`tcp://node01:8786`, or the scheduler file that `dask scheduler` was told to write."
     ),
     "cluster-without-stepscope": (

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-ERRORS = {"question-stopped": "Whoever asked went away, or the server is ending, before the answer was there."}
+ERRORS = {"question-stopped": "Before the answer was complete, the client disconnected or the server was stopped."}
 
 
 class StoppedError(StepScopeError):

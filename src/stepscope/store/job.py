@@ -41,10 +41,10 @@ from stepscope.store.write import rank_folder, write_tables
 
 ERRORS = {
     "no-capture": (
-        "A file given with `--capture` holds no capture of a CUDA graph. What is needed is a trace of the "
-        "time in which the program captured its graphs, such as inference servers write as they start; its "
-        "launches say which operator and module each kernel of the graph belongs to."
-    )
+        "A file given with `--capture` has no capture of a CUDA graph. It must be a trace of the time in "
+        "which the program captured its graphs, such as inference servers write when they start; its launches "
+        "show which operator and module each kernel of the graph belongs to."
+    ),
 }
 
 

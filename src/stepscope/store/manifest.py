@@ -49,20 +49,20 @@ _MOST_BYTES = 256 << 20
 
 ERRORS = {
     "name-not-utf8": (
-        "A folder has a name with bytes that are not UTF-8. Recordings with such names are read; the store "
-        "that is made of one must lie elsewhere."
+        "A folder's name has bytes that are not UTF-8. Recordings with such names can be read; a store made "
+        "from one must be at a path that is UTF-8."
     ),
     "not-a-store": (
-        "A store is a directory with a `store.json`, made by `stepscope import SRC -o DIR`. A "
-        "directory without it is none, or an import that did not finish."
+        "A store is a directory with a `store.json`, made by `stepscope import SRC -o DIR`. A directory "
+        "without it is not a store, or an import that did not finish."
     ),
     "store-damaged": (
-        "A file of the store is missing, is not as it was written, or was taken away while the store "
-        "was read. Import the recording again; what is in the cache is imported again without being asked "
-        "for. Sizes are compared whenever a store is opened, contents when a question first reads a table: an answer "
-        "that was given before is kept in the store and is told without reading any. `stepscope check` reads all."
+        "A file of the store is missing, was changed, or was removed while the store was read. Import the "
+        "recording again; damaged stores in the cache are imported again automatically. Sizes are compared "
+        "whenever a store is opened, contents when a question first reads a table. An earlier answer is kept "
+        "in the store and shown again without reading any table. `stepscope check` reads all files."
     ),
-    "store-version": "The store was made by a StepScope with other tables. Import the recording again.",
+    "store-version": "The store was made by a version of StepScope with other tables. Import the recording again.",
 }
 
 

@@ -40,7 +40,9 @@ if TYPE_CHECKING:
     from stepscope.store.kept import Kept
 
 ERRORS = {
-    "closed": "A recording that `stepscope.open` gave was closed, by `close` or at the end of its `with`, and then asked."
+    "closed": (
+        "A recording from `stepscope.open` was used after it was closed, by `close` or at the end of its `with`."
+    ),
 }
 
 _SMALL_BYTES = 2 << 20

@@ -22,11 +22,11 @@ ERRORS = {
         "The disk was full before the store was complete; what was written has been removed. Free "
         "some space, or choose another place with `-o` or `STEPSCOPE_CACHE`."
     ),
-    "not-writable": "The store cannot be written where it was asked for.",
+    "not-writable": "The store cannot be written to the requested place.",
     "output-exists": (
-        "The store's directory exists, and is not a store, has other files in it, or is the store that is "
-        "read. StepScope replaces only what is nothing but a store; give a directory that is empty or "
-        "does not exist yet."
+        "The store's directory exists and is not a store, contains other files, or is the store that is being "
+        "read. StepScope replaces only a directory that contains nothing but a store; give one that is empty "
+        "or does not exist yet."
     ),
 }
 

@@ -32,14 +32,14 @@ _MOST_FILES = 100_000
 
 ERRORS = {
     "remote-package": (
-        "fsspec reads an object store through a package of its own: `pip install s3fs` for `s3://`, `gcsfs` for "
-        "`gs://`, `adlfs` for `az://` and `abfs://`, `aiohttp` for `https://`."
+        "fsspec reads each kind of object store through another package: `pip install s3fs` for `s3://`, "
+        "`gcsfs` for `gs://`, `adlfs` for `az://` and `abfs://`, `aiohttp` for `https://`."
     ),
     "remote-unreadable": (
         "A file or folder of an object store or a web server cannot be listed or read. Credentials and "
         "endpoints are those of the package that reads it: for `s3://` the variables of AWS, and "
-        "`FSSPEC_S3_ENDPOINT_URL`, `FSSPEC_S3_ANON=true` for a public bucket. Of a web server single files "
-        "are read, no folders."
+        "`FSSPEC_S3_ENDPOINT_URL`, `FSSPEC_S3_ANON=true` for a public bucket. From a web server only single "
+        "files are read, not folders."
     ),
 }
 

@@ -24,10 +24,10 @@ _BLOCK = 1 << 20
 
 ERRORS = {
     "standard-input": (
-        "`-` reads a recording from standard input, once: `zcat trace.json.gz | stepscope summary -`. It "
-        "has to come from a pipe or a file, be no larger than 16 GiB, and leave half of the temporary "
-        "folder's disk free; a larger recording is given by its path."
-    )
+        "`-` reads a recording from standard input, once: `zcat trace.json.gz | stepscope summary -`. It must "
+        "come from a pipe or a file, be no larger than 16 GiB, and leave half of the temporary folder's free "
+        "disk space; give a larger recording by its path."
+    ),
 }
 
 

@@ -23,12 +23,12 @@ _INT32 = 1 << 31
 
 ERRORS = {
     "bad-inline-profile": (
-        "A file of inline measurements or phases is not a complete JSON document. It was cut in "
-        "copying or changed by hand; copy it again or record again."
+        "A file of inline measurements or phases is not a complete JSON document. It was truncated in copying "
+        "or changed by hand; copy it again or record again."
     ),
     "nothing-measured": (
-        "A file of inline measurements or phases is complete and holds no measurement. The job "
-        "ended within the first steps, which do not count; let it run longer."
+        "A file of inline measurements or phases is complete but has no measurement. The job ended within the "
+        "first steps, which do not count; let it run longer."
     ),
 }
 

@@ -19,10 +19,10 @@ from stepscope.formats.vocabulary import unknown_model
 
 ERRORS = {
     "merged-export": (
-        "The file is what `stepscope export` made of several ranks, for viewers. A trace is of one rank: read as one, "
-        "the events of all would be taken for those of a single process. Ask the recording that it was made of, or "
-        "export a file for each rank with `--rank`."
-    )
+        "The file is an export of several ranks by `stepscope export`, for viewers. A trace is of one rank: "
+        "read as one, the events of all ranks would seem to be those of a single process. Ask the original "
+        "recording, or export a file for each rank with `--rank`."
+    ),
 }
 
 MOST_KEYS = 10_000

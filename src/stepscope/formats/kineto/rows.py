@@ -29,7 +29,7 @@ Sets = dict[str, dict[int, tuple[Any, ...]]]
 _FLOWS = frozenset("stf")
 _INSTANTS = frozenset("iIRnbeNDOP")
 _ENCODED = ("ph", "cat", "name", "pid", "tid", *fields.SETS)
-"""Columns whose values are numbered before rows are told apart."""
+"""Columns whose values are numbered before rows are sorted by kind."""
 
 _WHO = ("cat", "name", "pid", "tid")
 _HOST = (

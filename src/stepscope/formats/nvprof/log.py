@@ -65,10 +65,10 @@ _KNOWN = {
 
 ERRORS = {
     "sums-only": (
-        "A log of nvprof holds sums for each kernel and call, as nvprof prints them by default, and no "
-        "kernel on its own: not when it ran, nor how long, nor who launched it. Print each with "
-        "`nvprof --print-gpu-trace --print-api-trace --csv`, or keep everything with `nvprof -o FILE`."
-    )
+        "A log of nvprof has only sums for each kernel and call, as nvprof prints them by default, and no "
+        "single kernel: not when it ran, how long, or what launched it. Print each with `nvprof "
+        "--print-gpu-trace --print-api-trace --csv`, or keep everything with `nvprof -o FILE`."
+    ),
 }
 
 

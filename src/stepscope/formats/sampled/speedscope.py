@@ -32,10 +32,10 @@ _PYTHON = re.compile(r"(?i)\.pyx?$|^<.*>$")
 
 ERRORS = {
     "bad-speedscope": (
-        "A profile in speedscope's format is not a complete JSON document, or has more than 512 MiB. It was cut in "
-        "copying, or the profiler was killed while it wrote; a large one is smaller as collapsed stacks: "
-        "`py-spy record -f raw`."
-    )
+        "A profile in speedscope's format is not a complete JSON document, or has more than 512 MiB. It was "
+        "truncated in copying, or the profiler was killed while it wrote; a large one is smaller as collapsed "
+        "stacks: `py-spy record -f raw`."
+    ),
 }
 
 
