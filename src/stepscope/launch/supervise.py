@@ -194,7 +194,7 @@ class Supervisor:
             while (left := self._tools()) and time.monotonic() < deadline:
                 self._wait(deadline)
         if self._told_to_end is not None:
-            # What the command left behind was ended with its process group.
+            # What the command left behind was told to end with its process group.
             processes.send(processes.below(os.getpid()), self._told_to_end)
         self._reap()
         return overdue and not self._claimed
