@@ -191,6 +191,19 @@ def test_streams_that_were_closed_before_are_what_python_makes_of_them(job):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("errors", ["surrogateescape", "strict"])
+def test_what_a_script_prints_is_written_as_python_writes_it(job, errors):
+    """As a name of a file that is no text: in a C locale its bytes, elsewhere an exception."""
+    (job / "plain.py").write_text("print('a\\udce9')\n")
+    environment = {**os.environ, "PYTHONIOENCODING": f"ascii:{errors}"}
+    ours = (*("-m", "stepscope", "record", "--no-summary", "-o", "out", "--"), "plain.py")
+    recorded, alone = (
+        subprocess.run([sys.executable, *words], cwd=job, capture_output=True, check=False, env=environment)
+        for words in (ours, ("plain.py",))
+    )
+    assert (recorded.returncode, recorded.stdout) == (alone.returncode, alone.stdout)
+
+
 def test_what_the_script_recorded_by_itself_is_said_to_be_elsewhere(fork, job):
     own = job / "own"
     (job / "train.py").write_text(

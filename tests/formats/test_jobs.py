@@ -252,6 +252,17 @@ def test_what_a_job_measured_of_itself_joins_the_traces_beside_it(tmp_path):
     assert {name: len(files) for name, files in jobs(tmp_path).items()} == {"a": 2, "b": 2}
 
 
+@pytest.mark.parametrize(("of_traces", "jobs_there"), [((41,), 2), ((42,), 1), ((41, 42), 1)])
+def test_what_a_run_measured_of_itself_does_not_join_the_trace_of_another_run(tmp_path, of_traces, jobs_there):
+    """`record --trace` and `record --phases` into one folder: neither is about the steps of the other."""
+    for number, pid in enumerate(of_traces):
+        write(tmp_path / f"train.step{number}-0-of-1.json", device=None, minute=number, stepscope={"pid": pid})
+    timed = {"format": "stepscope.phases", "version": 1, "counted_steps": 9, "step": {"mean_ns": 5.0}}
+    timed |= {"rank": 0, "world_size": 1, "host_name": "vm", "pid": 42}
+    (tmp_path / "vm.0.phases.json").write_text(json.dumps(timed))
+    assert len(jobs(tmp_path)) == jobs_there
+
+
 def test_files_named_one_by_one_are_joined_where_they_are_of_one_job(tmp_path):
     for rank in (0, 1):
         write(tmp_path / f"rank{rank}.json", rank=rank, world=2)

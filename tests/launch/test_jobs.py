@@ -198,3 +198,14 @@ def test_the_lowest_of_the_profiled_ranks_reports(launch, rank: int, speaks: boo
     with launch(*words, **LAUNCHERS["Slurm"](rank)) as process:
         _, report = process.communicate(timeout=20)
     assert ("To read what all ranks wrote: " in report) == speaks, report
+
+
+@pytest.mark.parametrize("ranks", ["0", "5"])
+def test_a_script_that_does_not_say_what_runs_it_is_run_by_a_shell(launch, tmp_path, ranks) -> None:
+    """As `execvp` does, by which launchers start programs."""
+    script = tmp_path / "run"
+    script.write_text('echo "$0" "$1"; exit 7')
+    script.chmod(0o755)
+    with launch("--ranks", ranks, "--", "./run", "a b") as process:
+        out, _ = process.communicate(timeout=20)
+    assert (process.returncode, out) == (7, "./run a b\n")

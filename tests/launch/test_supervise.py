@@ -185,6 +185,22 @@ def test_a_signal_that_is_ignored_does_not_end_the_job(launch, tmp_path) -> None
     assert process.returncode == 7
 
 
+def test_where_the_launcher_ignores_that_children_end_the_exit_code_is_known(launch, tmp_path) -> None:
+    ignoring = 'trap "" CHLD; exec "$@"'
+    for tool in ("nsys", "onednn"):
+        with launch(*COMMAND, tool=tool, started_by=ignoring) as process:
+            _, warnings = process.communicate(timeout=30)
+        assert process.returncode == 7, warnings
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_streams_that_are_closed_do_not_cost_the_exit_code(launch, tmp_path, closed) -> None:
+    with launch(*COMMAND, started_by=f'exec "$@" {closed}') as process:
+        process.communicate(timeout=30)
+    assert process.returncode == 7
+    assert (tmp_path / "ran").read_text() == "ran\n"
+
+
 def test_the_job_ends_by_the_signal_that_ended_the_command(launch) -> None:
     with launch("--", "sh", "-c", "echo ready; exec sleep 30") as process:
         assert process.stdout.readline() == "ready\n"

@@ -71,6 +71,7 @@ def untouched(model: Any) -> bool:
         and not optimizers._global_optimizer_post_hooks
         and torch.autograd.backward.__module__ == "torch.autograd"
         and not hasattr(torch.autograd.backward, "__wrapped__")
+        and not hasattr(torch.Tensor.backward, "__wrapped__")
         and "to" not in vars(torch.Tensor)
     )
 

@@ -2,17 +2,19 @@
 
 import errno
 import json
+import os
 import signal
 import subprocess
 import sys
-import tempfile
+import threading
+import time
 import warnings
 from pathlib import Path
 from typing import BinaryIO
 
 import pytest
 
-from stepscope.record.output import keep, keep_json, warn_unusable, write_complete
+from stepscope.record.output import Background, keep, keep_json, warn_unusable, write_complete
 from stepscope.record.trouble import Guard, RecordingWarning, warn_once
 
 
@@ -130,17 +132,55 @@ def test_a_directory_that_cannot_be_is_known_before_the_job_runs(tmp_path: Path)
     assert f"{tmp_path / 'file'} is not a directory" in str(warning.message)
 
 
-def test_looking_for_a_place_raises_nothing_where_none_can_be_looked_at(
+def _other_process(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.write_text('{"by": "another"}')
+
+
+def test_what_another_process_writes_into_the_same_folder_is_not_replaced(tmp_path: Path) -> None:
+    """Two jobs with the same `-o`: whoever comes second takes another name, and keeps it."""
+
+    def kept(number: int) -> str:
+        named = {"since_epoch_s": began, "other_name": "b.json"}
+        path = keep_json(tmp_path, "a.json", {"by": number}, what="the profile", **named)
+        assert path is not None
+        assert json.loads(path.read_text()) == {"by": number}
+        return path.name
+
+    _other_process(tmp_path / "a.json")
+    began = time.time()
+    os.utime(tmp_path / "a.json", (began - 60, began - 60))
+    # An earlier run's is replaced, and so is what we have written ourselves.
+    assert [kept(1), kept(2)] == ["a.json", "a.json"]
+    _other_process(tmp_path / "a.json")
+    os.utime(tmp_path / "a.json", (began + 60, began + 60))
+    with pytest.warns(RecordingWarning, match="another process has written") as caught:
+        assert [kept(3), kept(4)] == ["b.json", "b.json"]
+    assert len(caught) == 1
+    assert json.loads((tmp_path / "a.json").read_text()) == {"by": "another"}
+
+
+def test_a_folder_that_may_not_be_looked_into_is_known_before_the_job_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def none_usable() -> str:
-        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
+    def refuses(path: Path, **_: bool) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
-    (tmp_path / "file").touch()
-    monkeypatch.setattr(tempfile, "gettempdir", none_usable)
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        warn_unusable(tmp_path / ("long" * 2000) / "out")  # a Path raises: the name is too long to be looked at
-        warn_unusable(tmp_path / "file" / "out")
-    [warning] = told
-    assert "nor is there a temporary directory" in str(warning.message)
+    monkeypatch.setattr(Path, "stat", refuses)  # as it is for who is not root
+    monkeypatch.setattr(Path, "is_dir", os.path.isdir)
+    monkeypatch.setattr(os, "access", lambda path, mode: path == tmp_path and mode == os.F_OK)
+    with pytest.warns(RecordingWarning, match="cannot be written to"):
+        warn_unusable(tmp_path / "locked" / "out")
+
+
+def test_where_no_thread_can_be_started_files_are_written_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    background = Background("a test", Guard("a test"))
+    background.run(lambda: (tmp_path / "a").touch())
+    assert (tmp_path / "a").exists()
+    assert background.wait(0)

@@ -217,3 +217,18 @@ def test_settings_keep_the_variables_that_bear_on_speed_and_no_secret(monkeypatc
     assert found["environment"]["NCCL_ALGO"] == "Ring"
     assert "TORCH_API_KEY" not in found["environment"]
     assert "autocast" not in found  # outside of a forward nobody knows
+
+
+def test_names_beyond_any_use_are_left_out_and_that_is_said_once(
+    taken: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(annotate, "_warned", set())
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for number in range(1000):
+            stepscope.value(f"loss of step {number}", 1)
+            stepscope.value("tokens", 2)
+    (one,) = said
+    assert "there are 256 names already" in str(one.message)
+    assert len({name for name, _ in taken}) == 256
+    assert taken.count(("tokens", 2)) == 1000

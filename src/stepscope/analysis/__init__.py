@@ -1,1 +1,1 @@
-"""What several questions compute alike: intervals, charging of work, shares of time. Tables in, tables out."""
+"""Computations that several questions share: intervals, charging of work, shares of time. Tables in, tables out."""

@@ -1,21 +1,21 @@
-"""Which operator a piece of device work is charged to: names and SQL that several questions share."""
+"""Charges device work to operators: names and SQL that several questions share."""
 
 from __future__ import annotations
 
 from stepscope.analysis.recording import WORK
 
 NO_OPERATOR = "(no operator)"
-"""Name under which work is listed that no operator launched, so that nothing vanishes."""
+"""Name for work that no operator launched, so that no work is missing from a list."""
 
 NO_MODULE = "(no module)"
-"""The same for what belongs to no module."""
+"""The same for work that belongs to no module."""
 
 _CALLED = "rank, span, id, parent_id, kind, name, role, module_id, input_id, kernel_source_id, stack_id"
 CALLED = f"""
     SELECT {_CALLED}, category, thread, start_ns, forward_id, sequence_number FROM {{host}}
     UNION ALL BY NAME SELECT {_CALLED} FROM captured_event
 """
-"""What device work leads to: the events of the host, and those of captures, which have no times."""
+"""The host events that device work refers to, and those of captures, which have no times."""
 
 _CHARGED_TO = f"""
     coalesce(
@@ -38,10 +38,9 @@ LABELLED_WORK = f"""
         work.graph_id IS NOT NULL OR graph_launch.id IS NOT NULL AS replayed
     FROM (SELECT * FROM device_event WHERE {WORK}) AS work {_GRAPH_LAUNCH}
 """
-"""Work with the operator it is charged to. `operator_name` is NULL where there is none, and
-`charged_to` then says so: a kernel that a CUDA graph replays has the operator that ran when the graph
-was captured, and none where no capture tells. Where the recorder numbers no graphs, replays are known by
-the call that launched them."""
+"""Work with the operator it is charged to. Where `operator_name` is NULL, `charged_to` says why: a kernel
+replayed by a CUDA graph has the operator that ran when the graph was captured, and none without the
+capture. If the recorder does not number graphs, replays are recognised by the call that launched them."""
 
 CHARGED_WORK = f"""
     SELECT {_CHARGED_TO}, operator_name, dur_ns
@@ -52,8 +51,8 @@ CHARGED_WORK = f"""
         FROM device_event WHERE {WORK} GROUP BY ALL
     ) AS work {_GRAPH_LAUNCH}
 """
-"""What the work charged to each operator comes to, in one row or several. Summed before launches are
-looked up, and those of work that has an operator are not."""
+"""The total work charged to each operator, in one or several rows. Work is summed before its launches are
+looked up, and work that has an operator needs no launch."""
 
 REPLAYED_CALLS = f"""
     WITH RECURSIVE launched AS (

@@ -1,4 +1,4 @@
-"""Calls put together by the calls that led to them: from the top, and from each function upwards."""
+"""Merges calls by their chain of callers: top down, or bottom up from each function."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from stepscope.formats.nesting import Forest
 
 @dataclass(frozen=True, slots=True)
 class CallTree:
-    """Places in a tree of calls, each before those below it.
+    """The nodes of a tree of calls, parents first.
 
     Args:
-        parent: int64, the place above each, or -1.
+        parent: int64, the parent of each node, or -1.
         code: int64, what is called there.
-        own: int64, a row a place: values of the place itself.
+        own: int64, a row for each node: values of the node itself.
     """
 
     parent: Array
@@ -26,14 +26,14 @@ class CallTree:
 
     @property
     def totals(self) -> Array:
-        """The values with those of all places below."""
+        """The values of each node with those of all nodes below."""
         forest = Forest.of(self.parent)
         columns = [forest.sum_up(values.copy()) for values in self.own.T]
         return np.stack(columns, axis=1) if columns else self.own
 
     @property
     def depth(self) -> Array:
-        """The number of places above each."""
+        """The number of nodes above each."""
         depth = np.zeros(len(self.parent), dtype=np.int64)
         for here in Forest.of(self.parent).layers()[1:]:
             depth[here] = depth[self.parent[here]] + 1
@@ -41,12 +41,12 @@ class CallTree:
 
 
 def call_tree(parent: Array, code: Array, own: Array) -> CallTree:
-    """Puts calls together whose names, and those of all calls above, are the same.
+    """Merges calls whose names, and those of all their callers, are equal.
 
     Args:
-        parent: position of the call above each, or -1; in any order.
+        parent: position of each call's caller, or -1; in any order.
         code: what is called, from 0.
-        own: a row a call: values of the call itself, which are added up.
+        own: a row for each call: values of the call itself, which are added up.
     """
     kinds = int(code.max(initial=0)) + 1
     place = np.full(len(parent), -1, dtype=np.int64)
@@ -62,12 +62,12 @@ def call_tree(parent: Array, code: Array, own: Array) -> CallTree:
 
 
 def call_tree_of_stacks(frames: Array, lengths: Array, own: Array) -> CallTree:
-    """The tree of sampled stacks.
+    """Builds the tree of sampled stacks.
 
     Args:
-        frames: what each frame is, from 0, of one stack after the other, the innermost first.
+        frames: the number of each frame, from 0, stack after stack, the innermost first.
         lengths: how many frames each stack has, at least one.
-        own: a row a stack: what was sampled with it.
+        own: a row for each stack: what was sampled with it.
     """
     ends = np.cumsum(lengths)
     above = np.arange(1, len(frames) + 1)
@@ -78,7 +78,7 @@ def call_tree_of_stacks(frames: Array, lengths: Array, own: Array) -> CallTree:
 
 
 def regrouped(tree: CallTree, groups: Array) -> CallTree:
-    """The tree with places put together whose groups, and those of all places above, are the same.
+    """Merges nodes whose groups, and those of all nodes above, are equal.
 
     Args:
         groups: the group of each code, from 0.
@@ -87,7 +87,7 @@ def regrouped(tree: CallTree, groups: Array) -> CallTree:
 
 
 def outermost(tree: CallTree) -> Array:
-    """Which places have none of the same code above them, as a mask: totals of these add up, whatever recurs."""
+    """Mask of the nodes without the same code above them: their totals add up despite recursion."""
     first = np.ones(len(tree.parent), dtype=bool)
     at = tree.parent.copy()
     while (found := (at >= 0) & first).any():
@@ -97,9 +97,9 @@ def outermost(tree: CallTree) -> Array:
 
 
 def from_below(tree: CallTree) -> CallTree:
-    """The same values by what is called first, then by its caller, and so on upwards.
+    """Turns the tree upside down: functions at the top, below each its callers, and so on.
 
-    What a place has of its own is what no further caller has: the chain of calls ends there.
+    A node's own value is what no further caller has: the chain of calls ends there.
     """
     kinds = int(tree.code.max(initial=0)) + 1
     at, own = np.arange(len(tree.parent)), tree.own
@@ -119,8 +119,8 @@ def from_below(tree: CallTree) -> CallTree:
 
 
 def heaviest(weights: Array, depth: Array, most: int) -> Array:
-    """The places with the largest weight, as a mask; what stands above one is among them, because a
-    weight is never more than that of the place above."""
+    """Mask of the nodes with the largest weights. The ancestors of a selected node are selected too, because
+    a weight is never larger than that of the parent."""
     kept = np.zeros(len(weights), dtype=bool)
     kept[np.lexsort((depth, -weights))[:most]] = True
     return kept
@@ -131,7 +131,7 @@ def _joined(parts: list[Array]) -> Array:
 
 
 def added(place: Array, values: Array, count: int) -> Array:
-    """The rows of values that go to each of `count` places, added up."""
+    """Adds up the rows of values that go to each of `count` nodes."""
     sums = np.zeros((count, values.shape[1]), dtype=np.int64)
     np.add.at(sums, place, values)
     return sums

@@ -1,4 +1,4 @@
-"""Which steps means, intervals and comparisons are made of, and the words for those that are left out."""
+"""Decides which steps enter means, intervals and comparisons, and describes those left out."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from stepscope.floor.units import plural, time_text
 
 
 def counted_steps(condition: str = "true") -> str:
-    """SQL: rank, span and step of each step that a mean is made of.
+    """SQL: rank, span and step of each step that enters means.
 
-    These are the complete ones. A first step that is slow (`step.slow_first`) is not among them, nor is
-    the same step of other ranks: ranks are compared by the same steps. Where that leaves none of a
-    recording, the slow step counts, and where none is complete, all do.
+    These are the complete ones, without a slow first step (`step.slow_first`), which is also left out
+    on the other ranks: ranks are compared over the same steps. If that leaves no step of a
+    recording, the slow step counts; if none is complete, all do.
 
     Args:
         condition: SQL on the rows of `step` to choose from.
@@ -33,7 +33,7 @@ def counted_steps(condition: str = "true") -> str:
 
 
 COUNTED_STEPS = counted_steps()
-"""The same of all steps in scope."""
+"""The same for all steps in scope."""
 
 
 _LEFT_OUT = f"""
@@ -47,7 +47,7 @@ _LEFT_OUT = f"""
         (SELECT median(end_ns - start_ns) FROM step SEMI JOIN counted USING (rank, span, step)) AS usual_ns
     FROM left_out GROUP BY complete, ranks ORDER BY complete DESC, steps, ranks
 """
-"""Steps that count on no rank, with no rank; those that count on others, with the ranks on which they do not."""
+"""Steps that count on no rank, without a rank; steps that count on some, with the ranks on which they do not."""
 
 
 _NONE_COMPLETE = """
@@ -56,8 +56,8 @@ _NONE_COMPLETE = """
 
 
 def left_out_of_means(scope: Scope) -> str:
-    """Which steps in scope are in no mean, and why, in a sentence; empty where all are. A step that counts on some ranks
-    is named with those on which it does not."""
+    """Says in a sentence which steps in scope are left out of means, and why; empty if none are. A step that counts on
+    some ranks is named with the ranks on which it does not."""
     rows = scope.sql(_LEFT_OUT).to_pylist()
     slow, cut = ([row for row in rows if row["complete"] is complete] for complete in (True, False))
     parts = []
@@ -75,14 +75,14 @@ def left_out_of_means(scope: Scope) -> str:
 
 
 def none_complete(scope: Scope) -> str:
-    """That all means are of steps in part, in a sentence; empty where each recording has a complete step."""
+    """Says in a sentence that all means are of incomplete steps; empty if each recording has a complete step."""
     partial = [row["rank"] for row in scope.sql(_NONE_COMPLETE).to_pylist()]
     whose = "" if len(partial) == len(scope.ranks) else f" of {ranks_text(partial)}"
     return f"No step{whose} is complete: means are of steps {how_in_part(scope)}." if partial else ""
 
 
 def how_in_part(scope: Scope) -> str:
-    """What a step that is not complete is, in words."""
+    """Describes an incomplete step."""
     return "recorded in part" if scope.part.window is None else "cut off by the window"
 
 

@@ -1,4 +1,4 @@
-"""The arithmetic of device time: computation, exposed communication, exposed copies and idle time."""
+"""Divides device time into computation, exposed communication, exposed copies and idle time."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from stepscope.analysis.windows import DeviceWindows
 from stepscope.link.intervals import Intervals, covered, intersect, split
 
 _SORT: Final = "stable"
-"""Events come almost in order, where this kind of sort is many times faster than the default."""
+"""Events are almost in order, for which this sort is many times faster than the default."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceShare:
-    """What one device did in each of some windows: ns, one number a window.
+    """What one device did in each of some windows: ns, one number for each window.
 
     `span_ns` = `computation_ns` + `exposed_communication_ns` + `exposed_copy_ns` + `idle_ns`.
     """
@@ -32,7 +32,7 @@ class DeviceShare:
     events: Array
     unlinked_ns: Array
     work_ns: Array
-    """Summed duration of the work; work that overlaps counts as often as it overlaps."""
+    """Summed duration of the work; overlapping work counts several times."""
 
     def total(self) -> dict[str, int]:
         """The sums over all windows."""
@@ -40,10 +40,10 @@ class DeviceShare:
 
 
 def share_device(work: Columns, window_start: Array, window_end: Array) -> DeviceShare:
-    """What a device did in each window.
+    """Divides a device's time in each window.
 
     Args:
-        work: the device's work, as `device_work` gives it.
+        work: the device's work, as `device_work` returns it.
         window_start, window_end: windows that do not overlap (ns).
     """
     kind = work["work"]
@@ -66,11 +66,11 @@ def share_device(work: Columns, window_start: Array, window_end: Array) -> Devic
 
 
 def device_totals(work: Columns, windows: tuple[Array, Array] | None) -> dict[str, int]:
-    """What a device did from its first start to its last end, or in windows (starts and ends) together."""
+    """Divides a device's time from its first start to its last end, or in windows (starts and ends) together."""
     if windows is not None:
         return share_device(work, *windows).total()
     share = share_device(work, *extent(work)).total()
-    share["events"] = len(work["start_ns"])  # also those that begin at the very end and take no time
+    share["events"] = len(work["start_ns"])  # includes events without duration at the very end
     return share
 
 
@@ -89,7 +89,7 @@ def summed(start: Array, end: Array, window_start: Array, window_end: Array) -> 
 
 
 def _running(start: Array, end: Array, window_start: Array, window_end: Array) -> Array:
-    """How many intervals run in each window; one that takes no time runs in the window it starts in."""
+    """How many intervals run in each window; one without duration runs in the window it starts in."""
     begun = np.searchsorted(np.sort(start, kind=_SORT), window_end)
     over = np.sort(np.maximum(end, start + 1), kind=_SORT)
     over = np.searchsorted(over, window_start, side="right")
@@ -100,9 +100,9 @@ TYPES = ("computation", "communication", "copy")
 
 
 def types_together(one: DeviceWindows) -> dict[tuple[str, ...], Array]:
-    """How long just these types of work ran at once in each window (ns); the empty one is idle time.
+    """How long each combination of work types ran at once in each window (ns); the empty one is idle time.
 
-    All of them together are the windows' lengths. Fills count as computation.
+    The combinations add up to the windows' lengths. Fills count as computation.
     """
     kind = one.work["work"]
     unions = {

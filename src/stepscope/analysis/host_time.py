@@ -1,4 +1,4 @@
-"""What the host spent in functions: sampled stacks and traced Python frames as one kind of call tree."""
+"""Time spent in host functions: sampled stacks and traced Python frames as one kind of call tree."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from stepscope.answers.scope import Scope
 
 FIGURES = ("ns", "samples", "instructions", "cycles")
-"""The columns of a tree's figures."""
+"""The columns of a tree's values."""
 
 _SAMPLED = """
     SELECT coalesce(clock, 'unknown') AS clock, coalesce(frames, '') AS frames,
@@ -42,26 +42,26 @@ _TRACED = """
     ORDER BY rank, id
 """
 _STARTER = "stepscope/record/job/as_main.py("
-"""The innermost frame of ours below which a script runs."""
+"""The innermost StepScope frame above a script."""
 _IMPORTS = "<frozen importlib._bootstrap>("
-"""The frames by which Python imports a module."""
+"""The frames in which Python imports a module."""
 IMPORTED = Frame("(import of modules)").text()
-"""In place of them and of what they call."""
+"""Replaces these frames and everything that they call."""
 _OURS = "stepscope/record/"
 _WAITS = re.compile(
     r"(?:^|[/\\])(?:threading\.py\(\d*\): (?:wait|join|_wait_for_tstate_lock)|selectors\.py\(\d*\): select)$"
     r"|<built-in (?:method|function) (?:acquire|sleep|select|poll|recv|recv_into|accept)\b"
 )
-"""Calls in which Python waits for another thread, a file or a moment."""
+"""Calls in which Python waits for another thread, a file or a time."""
 _ONLY = 0.99
-"""Part of a thread's time in such calls, from which on it did nothing else."""
+"""A thread that spends at least this share of its time in such calls did nothing else."""
 _THREAD_STARTS = "threading.py("
-"""The frames in which Python starts a thread; one of ours goes on in a frame of ours."""
+"""The frames in which Python starts a thread; a StepScope thread continues in one of our frames."""
 _ANY_TRACED = "SELECT count(*) FROM host_event WHERE kind = 'python'"
 
 
 class Thread(NamedTuple):
-    """A host thread; -1 where it is not known."""
+    """A host thread; -1 if unknown."""
 
     rank: int
     span: int
@@ -70,16 +70,16 @@ class Thread(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HostTime:
-    """What was spent in the functions of one clock.
+    """Time spent in functions, by one clock.
 
     Args:
-        clock: as in `stack_sample.clock`, `unknown` where it has none, `traced` for traced calls.
-        frames: what the keys of the tree name.
-        tree: the figures of `FIGURES` by path of frames.
-        threads: the same figures by thread.
-        known: the figures that all rows have; of instructions and cycles, that some have.
-        left_out_ns: what StepScope's own threads took; it is in nothing else.
-        waiting: the figures of threads that only waited while others worked; they are in nothing else.
+        clock: as in `stack_sample.clock`, `unknown` if there is none, `traced` for traced calls.
+        frames: the frames that the codes of the tree number.
+        tree: the values of `FIGURES` by path of frames.
+        threads: the same values by thread.
+        known: the values that all rows have; for instructions and cycles, that some rows have.
+        left_out_ns: the time of StepScope's own threads, which is not included elsewhere.
+        waiting: the values of threads that only waited while others worked; not included elsewhere.
     """
 
     clock: str
@@ -92,7 +92,7 @@ class HostTime:
 
     @property
     def samples(self) -> int | None:
-        """How many samples it is of; None where it is of none, or their number is not known."""
+        """The number of samples; None if it is unknown or nothing was sampled."""
         if "samples" not in self.known:
             return None
         place = FIGURES.index("samples")
@@ -100,11 +100,11 @@ class HostTime:
 
     @property
     def few(self) -> bool:
-        """Whether it is of so few samples that they tell no part of it."""
+        """Whether there are too few samples to compare parts."""
         return self.samples is not None and 0 < self.samples < FEWEST_SAMPLES
 
     def regrouped(self, names: list[str]) -> tuple[CallTree, list[int]]:
-        """The tree by groups of frames, and the first frame of each group."""
+        """Groups the tree's frames by name; also returns the first frame of each group."""
         number: dict[str, int] = {}
         keys = np.array([number.setdefault(name, len(number)) for name in names], np.int64)
         first: list[int] = []
@@ -115,7 +115,7 @@ class HostTime:
 
 
 def host_times(scope: Scope) -> list[HostTime]:
-    """What the recording's samples and traced Python frames tell, by clock, in order of its name."""
+    """Times from the recording's samples and traced Python frames, ordered by the clock's name."""
 
     def made() -> list[HostTime]:
         traced = [_traced(scope)] if scope.value(_ANY_TRACED) else []
@@ -156,7 +156,7 @@ def _sampled(scope: Scope) -> list[HostTime]:
 
 
 def _of_own_thread(stack: str) -> bool:
-    """Whether it is one of a thread that StepScope runs beside the job: ours right above those in which Python starts one."""
+    """Whether it is a StepScope thread's: our frame is right above those in which Python starts a thread."""
     if _OURS not in stack:
         return False
     outermost_first = stack.split(";")[::-1]
@@ -170,7 +170,7 @@ def _of_own_thread(stack: str) -> bool:
 def _own_frames(stack: str) -> list[str]:
     """The frames of a stack, without those that run a script under `stepscope record`.
 
-    An import is one frame: hundreds of functions that run once, at the start, would hide those of the steps.
+    An import becomes one frame: hundreds of functions that run once, at the start, would hide those of the steps.
     """
     frames = stack.split(";") if stack else [UNKNOWN]
     started = next((at for at, frame in enumerate(frames) if _STARTER in frame), len(frames))
@@ -183,8 +183,8 @@ def _own_frames(stack: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Calls:
-    """Traced Python frames: of each the number of its name in `texts`, the row above it (-1 for none), the time (ns)
-    with and without what it calls, its thread (rank, span, thread), and whether that is one of ours or only waited.
+    """Traced Python frames: for each the index of its name in `texts`, the row of its parent (-1 for none), the time
+    (ns) with and without what it calls, its thread (rank, span, thread), and whether that is ours or only waited.
     """
 
     texts: list[str]
@@ -206,7 +206,7 @@ def waiting_threads(scope: Scope) -> set[Thread]:
 
 
 def waiting_text(threads: int) -> str:
-    """That so many threads which only waited are left out; empty for none."""
+    """Says how many threads that only waited are left out; empty for none."""
     if not threads:
         return ""
     return f"Left out: {count_text(threads)} {plural(threads, 'thread')} that only waited (--by thread has them)."
@@ -269,15 +269,15 @@ def _traced(scope: Scope) -> HostTime:
 
 
 def _only_waiting(whose: NDArray[np.int64], own: NDArray[np.int64], waits: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which calls are of threads that only waited, where another thread did more than that.
+    """Which calls are on threads that only waited, while another thread did more than that.
 
     Args:
         whose: (calls, 3), the thread of each.
-        own: ns of each call less what it calls.
+        own: ns of each call without what it calls.
         waits: whether a call waits.
     """
     thread = np.zeros(len(own), np.int64)
-    for one in whose.T:  # of a million rows at once it takes seconds
+    for one in whose.T:  # with a million rows at once this takes seconds
         packed = thread * (int(one.max(initial=0)) + 2) + one + 1
         thread = np.unique(packed, return_inverse=True)[1]
     total, waited = (np.bincount(thread, ns) for ns in (own, own * waits))
@@ -286,7 +286,7 @@ def _only_waiting(whose: NDArray[np.int64], own: NDArray[np.int64], waits: NDArr
 
 
 def _of_own_threads(named: Callable[[str], NDArray[np.bool_]], above: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which frames are of threads that StepScope runs beside the job: ours right below those in which Python starts one."""
+    """Which frames are on StepScope's own threads: our frame is right below those in which Python starts a thread."""
     starts, outermost = named(_THREAD_STARTS), above < 0
     only_starts = starts & outermost
     for _ in range(2):  # `_bootstrap` calls `_bootstrap_inner`, and that calls `run`

@@ -1,4 +1,4 @@
-"""What a summary is made of: each thing is read from the tables once, and only what is needed."""
+"""The numbers behind a summary: each is read from the tables once, and only if it is needed."""
 
 from __future__ import annotations
 
@@ -83,23 +83,23 @@ class Times:
     """Times of the steps that count."""
     parts_ns: list[Array] = field(default_factory=list)
     broken: list[Breakdown] = field(default_factory=list)
-    """The steps of each recording and what their time went to, those that do not count included."""
+    """The breakdowns of each recording's steps, including those that do not count."""
     device_spans_ns: list[Array] = field(default_factory=list)
     """The split of each recording's time from the device's first work to its last."""
     marked: bool = True
-    """Whether steps are marked, or known by the optimizer's calls."""
+    """Whether steps are marked, or found by the optimizer's calls."""
     measured: tuple[bool, ...] = (False,) * len(PARTS)
     mean_of_rank: dict[int, float] = field(default_factory=dict)
     steps: int = 0
     recorded_ns: dict[int, int] = field(default_factory=dict)
-    """How long each rank was recorded, over all its recordings."""
+    """The recorded time of each rank, over all its recordings."""
     device: dict[str, int] = field(default_factory=dict)
     use: list[KernelUse] = field(default_factory=list)
     use_of_rank: dict[int, float] = field(default_factory=dict)
     """The lowest GPU utilisation of each rank's devices and recordings."""
 
     def mean(self) -> dict[str, int | None]:
-        """Mean time of each activity over the steps that count; None where not measured."""
+        """Mean time of each activity over the steps that count; None if not measured."""
         return self._mean(self.parts_ns)
 
     def mean_of_device_spans(self) -> dict[str, int | None]:
@@ -107,8 +107,8 @@ class Times:
         return self._mean(self.device_spans_ns)
 
     def mean_idle(self) -> dict[str, dict[str, int]]:
-        """Mean time in which no device did anything, by the cause of it (see `idle`) and by activity:
-        of a step that counts, or where no steps are marked of the time from first work to last."""
+        """Mean time in which all devices were idle, by cause (see `idle`) and by activity: in a step that
+        counts, or, without marked steps, between first and last work."""
         none = np.zeros((len(CAUSES), len(IDLE_PARTS)), dtype=np.int64)
         idle = sum((broken.idle_ns for broken in self.broken), none) / self.idle_over
         return {
@@ -118,7 +118,7 @@ class Times:
 
     @property
     def idle_over(self) -> int:
-        """How many steps, or recordings where none are marked, mean idle time is over."""
+        """How many steps, or, without marked steps, recordings, mean idle time is over."""
         windows = self.parts_ns if self.marked else self.device_spans_ns
         return max(1, sum(map(len, windows)))
 
@@ -139,7 +139,7 @@ class Times:
 
 
 def measure_times(scope: Scope) -> Times:
-    """Adds up the times of every recording's events."""
+    """Adds up the event times of all recordings."""
     return scope.kept("times", lambda: _measure(scope), Times, Breakdown, HostWaits, KernelUse)
 
 
@@ -151,7 +151,7 @@ def _measure(scope: Scope) -> Times:
             steps, work = steps_of(scope, ranks), device_work(whole, ranks)
             for key, (begin, end) in recorded_times(whole, work, ranks).items():
                 if not times.marked and key in steps:
-                    # Calls to the system may be all that is before the first call of the runtime.
+                    # Before the first call of the runtime there may be only system calls.
                     begin = min(begin, int(steps[key]["start_ns"].min()))
                     end = max(end, int(steps[key]["end_ns"].max()))
                 times.recorded_ns[key[0]] = times.recorded_ns.get(key[0], 0) + end - begin
@@ -192,9 +192,9 @@ def devices(scope: Scope) -> list[Row]:
 
 
 def top_operators(scope: Scope, most: int) -> list[Row]:
-    """The operators with the largest device self time (host self time where none is known).
+    """The operators with the largest device self time (host self time if there is none).
 
-    Rows have `item`, `time_ns`, `share_ratio`, `count` and `text`, which says what time it is.
+    Rows have `item`, `time_ns`, `share_ratio`, `count` and `text`, which says which time it is.
     """
     host: list[Row] = scope.sql(_HOST_OPERATORS).to_pylist()
     calls = {row["item"]: row["count"] for row in host}
@@ -213,8 +213,8 @@ def top_kernels(scope: Scope, most: int) -> list[Row]:
 
 
 def top_modules(scope: Scope, most: int) -> list[Row]:
-    """The modules with the most device work of their own, forward and backward (host self time where
-    none has any, as a part of all modules'), as rows like `top_operators`'."""
+    """The modules with the most device work of their own, forward and backward (host self time if
+    none has any, relative to that of all modules), as rows like `top_operators`'."""
     rows: list[Row] = []
     if scope.value("SELECT count(*) FROM module"):
         on_host = ("host_event", "self_ns", "module_id IS NOT NULL", "host self time")

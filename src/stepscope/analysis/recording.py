@@ -1,4 +1,4 @@
-"""The events of a recording as arrays: what the questions about time are computed from.
+"""Reads a recording's events as arrays, from which the questions about time are computed.
 
 A *recording* is one span of one rank. Its intervals are never mixed with another's: the time between
 two spans is not idle time, and another rank's kernels do not make this one's device busy.
@@ -23,20 +23,20 @@ Recordings = dict[tuple[int, int], Columns]
 """Columns of each recording, by rank and span."""
 
 COMPUTATION, COPY, FILL, COMMUNICATION = range(4)
-"""What device work is, in the column `work` of `device_work`."""
+"""Kinds of device work in the column `work` of `device_work`."""
 
 WORK = "kind IN ('computation', 'communication', 'copy', 'fill')"
-"""SQL: the rows of `device_event` that are work, not ranges or waits that the recorder draws there."""
+"""SQL: the rows of `device_event` that are work, unlike ranges or waits that the recorder draws there."""
 
 NEVER = np.iinfo(np.int64).min
-"""Stands for the time of a launch that is not known. Real times are never this small."""
+"""Stands for the unknown time of a launch. Real times are never this small."""
 
 LAUNCH_NS = f"""
     coalesce(launch_ns, {NEVER}) AS launch_ns,
     coalesce(CASE WHEN kind <> 'copy' THEN launch_end_ns END, {NEVER}) AS launch_end_ns
 """
-"""SQL: when the launch of a row of `device_event` started and ended. The end of a call that copies says
-nothing of when it was launched: such calls wait for the copy."""
+"""SQL: start and end of the launch of a row of `device_event`. The end of a call that copies does not show
+when the copy was launched: such calls wait for the copy."""
 
 RANKS_AT_ONCE, EVENTS_AT_ONCE = 64, 4_000_000
 """The most ranks whose events are held in memory together, and the most events, unless one rank has more."""
@@ -48,9 +48,9 @@ _EVENTS = "SELECT rank, coalesce(sum(events_kept), 0)::BIGINT AS events FROM sou
 def every_step(scope: Scope) -> Iterator[Scope]:
     """The same ranks with all their steps and events.
 
-    Needed where chosen steps or a stretch of time mean windows: what runs in a step's window need not be
-    what the step launched, what runs at an edge is cut there, and a step's answer must not depend on
-    which other steps were asked for.
+    Needed if chosen steps or a stretch of time are windows: work that runs in a step's window may have been
+    launched by another step, work is cut at the edges, and a step's answer must not depend on which other
+    steps were requested.
     """
     if scope.steps is None and not scope.part:
         yield scope
@@ -63,7 +63,7 @@ def every_step(scope: Scope) -> Iterator[Scope]:
 def every_event(scope: Scope) -> Iterator[Scope]:
     """The same ranks and steps with all their events.
 
-    Needed where what an event is depends on others, which need not be of the part asked for: a call's
+    Needed if an event's values depend on other events, which may be outside the requested part: a call's
     work is shared among all its kernels.
     """
     if not scope.part:
@@ -74,13 +74,13 @@ def every_event(scope: Scope) -> Iterator[Scope]:
 
 
 def asked_times(scope: Scope, whole: Scope, device: Recordings, ranks: str) -> Recordings | None:
-    """The windows that chosen steps or a stretch of time mean in each recording (`start_ns`, `end_ns`);
-    None where all that was recorded is asked for. A stretch reaches no farther than the recording.
+    """The windows of the chosen steps or stretch of time in each recording (`start_ns`, `end_ns`);
+    None if everything was requested. A stretch is cut to the recording.
 
     Args:
         whole: its ranks with everything (`every_step`).
-        device: their work, as `device_work` gives it.
-        ranks: the SQL condition on ranks that it was asked with.
+        device: their work, as `device_work` returns it.
+        ranks: the SQL condition on ranks with which that was read.
     """
     if scope.steps is not None:
         return steps_of(scope, ranks)
@@ -91,7 +91,7 @@ def asked_times(scope: Scope, whole: Scope, device: Recordings, ranks: str) -> R
 
 
 def rank_batches(scope: Scope, ranks: Sequence[int] | None = None) -> Iterator[str]:
-    """SQL conditions that let each of some ranks (all in scope by default) through once, a few ranks at a time: each
+    """SQL conditions that together cover each rank (all in scope by default) once, several ranks at a time: each
     query costs as much as reading some thousand events."""
     events = scope.once(_EVENTS, lambda: {row["rank"]: row["events"] for row in scope.sql(_EVENTS).to_pylist()})
     batch: list[int] = []
@@ -112,7 +112,7 @@ def _among(ranks: Sequence[int]) -> str:
 
 
 def groups(columns: Columns, *keys: str) -> dict[tuple[int, ...], Columns]:
-    """Splits rows by the values of key columns; groups in order of their keys, rows in their order.
+    """Splits rows by the values of key columns; groups ordered by key, rows in their order.
 
     >>> groups({"rank": np.array([1, 0, 1]), "x": np.array([5, 6, 7])}, "rank")[1,]["x"]
     array([5, 7])
@@ -144,7 +144,7 @@ def recordings(columns: Columns) -> Recordings:
 
 def steps_of(scope: Scope, ranks: str = "rank >= 0") -> Recordings:
     """The scope's steps in order of time: `step`, `start_ns`, `end_ns`, `complete`, `slow_first`, and
-    `counted`, whether means are made of it (see `counted`)."""
+    `counted`, whether the step enters means (see `counted`)."""
     text = f"""
         SELECT rank, span, step, start_ns, end_ns, complete, slow_first,
             (rank, span, step) IN (SELECT (rank, span, step) FROM ({COUNTED_STEPS})) AS counted
@@ -154,16 +154,17 @@ def steps_of(scope: Scope, ranks: str = "rank >= 0") -> Recordings:
 
 
 def marks_steps(scope: Scope) -> bool:
-    """Whether steps are marked, known by the optimizer's calls or found by what recurs; else the entire
-    recording is one."""
+    """Whether steps are marked, or found by the optimizer's calls or by repetition; otherwise the entire
+    recording is one step."""
     return bool(scope.value("SELECT count(*) FROM step WHERE rule <> 'whole recording'"))
 
 
 def device_work(scope: Scope, ranks: str = "rank >= 0") -> Recordings:
-    """Kernels, copies and fills of the ranks that an SQL condition lets through.
+    """Kernels, copies and fills of the ranks that an SQL condition selects.
 
     Columns `work` (COMPUTATION, ...), `device`, `start_ns`, `end_ns`, `launch_ns` and `launch_end_ns`
-    (NEVER where its launch is not known; no end of what copies), `blocks_per_sm` and `occupancy_ratio` (NaN where they were not recorded).
+    (NEVER if the launch is unknown; copies have no end), `blocks_per_sm` and `occupancy_ratio` (NaN if not
+    recorded).
     """
     return recordings(
         scope.numpy(
@@ -191,11 +192,11 @@ _OUTER_DEPTH = """
 
 
 def outer_depth(scope: Scope, ranks: str = "rank >= 0") -> int:
-    """The depth down to which host events are read to find every operator, range or Python frame
-    that lies in no other of them.
+    """The depth down to which host events must be read to find every outermost operator, range or
+    Python frame.
 
-    What is below one of them adds nothing to a union of them all. They are outermost where only
-    ranges that mark steps, the profiler's own work and events of unknown kind lie above them.
+    Deeper events add nothing to the union of all. An event is outermost if only ranges that mark steps,
+    the profiler's own work and events of unknown kind lie above it.
     """
     depth: int | None = scope.value(_OUTER_DEPTH.format(ranks=ranks))
     return depth or 0
@@ -211,7 +212,7 @@ _RANGE_DEPTH = """
 
 
 def range_depth(scope: Scope, ranks: str = "rank >= 0") -> int:
-    """The depth down to which operators and Python frames are read to find what is recorded in ranges."""
+    """The depth down to which operators and Python frames must be read to find what is recorded in ranges."""
     depth: int | None = scope.value(_RANGE_DEPTH.format(ranks=ranks))
     return depth or 0
 
@@ -221,7 +222,7 @@ _HOST_TIMES = """
     FROM host_event WHERE {ranks} AND depth = 0 AND kind NOT IN ('overhead', 'other')
     GROUP BY rank, span
 """
-"""What is not outermost lies inside what is."""
+"""Everything that is not outermost lies inside something that is."""
 
 
 def recorded_times(
@@ -243,10 +244,10 @@ def extent(work: Columns) -> tuple[Array, Array]:
 
 
 def union_of(columns: Columns, chosen: Array | None = None) -> Intervals:
-    """The time covered by rows with `start_ns` and `end_ns`, by those that are `chosen` if given."""
+    """The time covered by rows with `start_ns` and `end_ns`, or only by the `chosen` ones."""
     start, end = columns["start_ns"], columns["end_ns"]
     if chosen is not None:
         start, end = start[chosen], end[chosen]
-    # Rows come in runs that are in order, which this kind of sort turns to account.
+    # Rows come in ordered runs, which this kind of sort exploits.
     order = np.argsort(start, kind="stable")
     return union(start[order], end[order])

@@ -1,4 +1,4 @@
-"""Rows that have parents, in the order in which a tree is read."""
+"""Orders rows that have parents as a tree is read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stepscope.analysis.recording import Array
 
 
 def parents_first(parents: Sequence[int]) -> list[int]:
-    """Rows by their parents (-1 at a root): each before its parts, and these in their order.
+    """Orders rows so that each precedes its children, which keep their order; a root's parent is -1.
 
     >>> parents_first([2, -1, -1, 2])
     [1, 2, 0, 3]
@@ -27,14 +27,14 @@ def parents_first(parents: Sequence[int]) -> list[int]:
 
 
 def listed(order: Array, parents: Array) -> tuple[Array, list[int]]:
-    """Rows of a tree as they are listed: each below its parent, and siblings as they were ordered.
+    """Lists the rows of a tree: each below its parent, siblings in the given order.
 
     Args:
-        order: the rows that are listed.
-        parents: the row above each row of the tree, or -1.
+        order: the rows to list.
+        parents: the parent of each row of the tree, or -1.
 
     Returns:
-        The rows, and for each the place in them of the row above; -1 where that is not listed.
+        The rows, and for each the position of its parent among them; -1 if that is not listed.
     """
     place = np.full(len(parents) + 1, -1)
     place[order] = np.arange(len(order))

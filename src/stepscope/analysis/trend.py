@@ -1,4 +1,4 @@
-"""Whether values drift over time: a robust slope with its interval."""
+"""Detects drift of values over time: a robust slope with its interval."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 ENOUGH = 10
-"""Values below which nothing is said of a trend."""
+"""Below this number of values no trend is computed."""
 _MOST = 200
-"""Values that slopes are drawn between; of more, medians of neighbours."""
+"""The most values that are compared in pairs; more are reduced to medians of neighbours."""
 _NORMAL = 1.959964
 """The 97.5 % point of the normal distribution."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """How much values change from the first to the last time.
+    """The change of values from the first to the last time.
 
     Args:
         change: the robust slope times the length of time, in the unit of the values.
@@ -34,19 +34,19 @@ class Trend:
 
     @property
     def sure(self) -> bool:
-        """Whether the interval leaves 0 out."""
+        """Whether the interval excludes 0."""
         return self.low > 0 or self.high < 0
 
 
 def find_trend(time: ArrayLike, value: ArrayLike) -> Trend | None:
-    """The trend of values over time; None of fewer than 10 of them.
+    """Computes the trend of values over time; None for fewer than 10 values.
 
-    The slope is the median of those between all pairs (Theil and Sen), and its interval that of Sen
-    (1968), from the variance of Kendall's statistic without ties. Both take values for independent: of
-    values that hang together over time the interval is too narrow.
+    The slope is the median of the slopes between all pairs (Theil and Sen), and its interval that of Sen
+    (1968), from the variance of Kendall's statistic without ties. Both assume independent values: if
+    values are correlated over time, the interval is too narrow.
 
     Args:
-        time: when, in any order and unit.
+        time: the times, in any order and unit.
 
     >>> trend = find_trend(range(10), [5, 5, 6, 6, 7, 7, 8, 8, 9, 9])
     >>> round(trend.change, 1), trend.first, trend.last, trend.sure

@@ -1,4 +1,4 @@
-"""Statistics as SQL of measurements that stand for several each: one in k was measured, and k changes in a run."""
+"""SQL for statistics of sampled measurements, which stand for several each; the sampling rate may change in a run."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ _DURATION = "dur_ns"
 
 
 def ranked(rows: str, group: str, column: str = _DURATION) -> str:
-    """Rows with how many measurements there are up to each, by a column that has no NULL, and how many in all.
+    """Rows with the number of measurements up to each, by a column without NULL, and the total number.
 
     Args:
-        rows: from where; each has `stands_for`.
-        group: columns of what is described together.
-        column: what is described.
+        rows: the table; its rows have `stands_for`.
+        group: columns that define the groups.
+        column: the described column.
     """
     return f"""
         SELECT *, (sum(stands_for) OVER (same ORDER BY {column} ROWS UNBOUNDED PRECEDING))::DOUBLE AS {column}_ends,
@@ -21,12 +21,12 @@ def ranked(rows: str, group: str, column: str = _DURATION) -> str:
 
 
 def quantile(share: float, column: str = _DURATION, of: str = "true") -> str:
-    """A quantile of a group of `ranked` rows, each as often as it stands for, as `floor.statistics.describe` has it.
+    """A quantile of a group of `ranked` rows, each weighted by `stands_for`, defined as in `floor.statistics.describe`.
 
     Args:
         share: which quantile.
-        column: of what.
-        of: those that count, which were ranked together.
+        column: the described column.
+        of: condition on the rows to use, which were ranked together.
     """
     place = f"{share}e0 * (max({column}_weight) FILTER ({of}) - 1)"
     low, high = (

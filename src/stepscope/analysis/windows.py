@@ -1,4 +1,4 @@
-"""The windows of time over which a device is looked at: steps, all of them as one, or pieces of time."""
+"""The time windows in which a device is examined: steps, all of them together, or pieces of time."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _MOST_BUCKETS = 100
 
 
 class DeviceWindows(NamedTuple):
-    """A device with its work, and the windows over which it is looked at.
+    """A device with its work, and the windows in which it is examined.
 
     Args:
         key: rank and span.
         device: index of the device in its process.
         work: its device events.
-        numbers: of each window, the step; None for windows that are no step.
+        numbers: the step of each window; None for windows that are not steps.
         start: their starts (ns).
         end: their ends (ns).
     """
@@ -46,18 +46,18 @@ class DeviceWindows(NamedTuple):
 
     @property
     def place(self) -> dict[str, Any]:
-        """The device by the columns of an answer."""
+        """The columns of an answer that identify the device."""
         return {"rank": self.key[0], "span": self.key[1], "device": self.device}
 
 
 def devices_in_windows(
     scope: Scope, whole: Scope, by: str, work_of: Callable[[Scope, str], dict[tuple[int, int], Columns]]
 ) -> Iterator[DeviceWindows]:
-    """Each device of each rank and span that has steps, with the windows that were asked for.
+    """Each device of each rank and span that has steps, with the requested windows.
 
     Args:
         whole: the same with all of its work (`every_step`).
-        by: as `windows` takes it.
+        by: as for `windows`.
         work_of: reads the device events of some ranks, by rank and span.
     """
     everything = scope.steps is None and not scope.part
@@ -74,11 +74,11 @@ def devices_in_windows(
 
 
 def devices_looked_at(scope: Scope, whole: Scope, *, each_step: bool) -> Iterator[DeviceWindows]:
-    """The devices of a scope over the time that `device-time` looks at.
+    """The devices of a scope with the windows that `device-time` uses.
 
     Args:
         whole: its ranks with everything (`every_step`).
-        each_step: whether each step is a window; else the asked ones, or all that the device did.
+        each_step: whether each step is a window; otherwise the requested ones, or all of the device's activity.
     """
     for ranks in rank_batches(scope):
         device = device_work(whole, ranks)
@@ -97,13 +97,13 @@ def devices_looked_at(scope: Scope, whole: Scope, *, each_step: bool) -> Iterato
 def windows(
     by: str, steps: Columns, recorded: tuple[int, int] | None, *, all_steps: bool
 ) -> tuple[list[int | None], Array, Array]:
-    """Numbers (of steps, None for other windows), starts and ends of the windows to look at.
+    """Numbers (of steps, None for other windows), starts and ends of the windows.
 
     Args:
-        by: `step` for a window a step, `time` for pieces of time; anything else for the chosen steps
-            or, of all steps, those that count.
-        steps: the chosen steps, as `steps_of` gives them.
-        recorded: first start and last end of the recording, where pieces of time are to fill it.
+        by: `step` for a window for each step, `time` for pieces of time; anything else for the chosen steps
+            or, if all are, those that count.
+        steps: the chosen steps, as `steps_of` returns them.
+        recorded: first start and last end of the recording, if pieces of time are to fill it.
         all_steps: whether no steps were chosen.
     """
     if by == "time":
@@ -118,15 +118,15 @@ def windows(
 
 
 def counted_windows(steps: Columns) -> tuple[Array, Array]:
-    """Starts and ends of the steps that count (see `counted`): what lies between two of them is no part of any."""
+    """Starts and ends of the steps that count (see `counted`); the time between two steps belongs to none."""
     counted = steps["counted"]
     return steps["start_ns"][counted], steps["end_ns"][counted]
 
 
 def buckets(begin: int, end: int) -> tuple[Array, Array]:
-    """Starts and ends of equal pieces of time: a power of ten of µs long, at most 100 of them.
+    """Starts and ends of equal pieces of time, a power of ten µs long, at most 100 of them.
 
-    The last takes what remains, so that the pieces add up to the whole.
+    The last piece is the remainder, so that the pieces add up to the total.
 
     >>> [edge.tolist() for edge in buckets(0, 2_700)]
     [[0, 1000], [1000, 2700]]

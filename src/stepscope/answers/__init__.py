@@ -1,1 +1,1 @@
-"""What declares a question, narrows the tables to what was asked, and carries its answer."""
+"""Declares questions, narrows the tables to what was asked for, and returns answers as tables."""

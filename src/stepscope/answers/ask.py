@@ -1,4 +1,4 @@
-"""Asks a question of a recording, or of several: checks what it is asked with, and makes a `Table`."""
+"""Asks a question about one or several recordings: checks the parameters and returns a `Table`."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ ERRORS = {
 
 @contextmanager
 def reading(*stores: Store) -> Iterator[None]:
-    """Tells stores whose files have gone or were cut from a defect of a question.
+    """Turns the errors of missing or truncated store files into a `StoreError`; other errors are defects of a question.
 
     Raises:
         StoreError: a file of the store cannot be read.
@@ -55,7 +55,7 @@ def reading(*stores: Store) -> Iterator[None]:
     except (StepScopeError, OSError, MemoryError):
         raise
     except Exception as error:
-        duckdb = sys.modules.get("duckdb")  # its errors need not be imported where it is not
+        duckdb = sys.modules.get("duckdb")  # where it was not imported, its errors cannot occur
         if duckdb is None or not isinstance(error, duckdb.Error):
             for store in stores:
                 store.check_rows()
@@ -87,25 +87,25 @@ def ask(
     sort: str | None = None,
     **parameters: Any,
 ) -> Table:
-    """The answer to a question.
+    """Answers a question.
 
     Args:
-        question: what is asked.
-        store: of which recording.
-        ranks: of these ranks alone.
-        steps: of these steps alone, as the program counts them.
-        part: of these events alone.
-        top: the first so many rows alone.
-        columns: these columns alone, in this order.
-        sort: rows in order of this column (see `Table.sort`), which need not be among `columns`; `top`
-            are then the first of these.
+        question: the question.
+        store: the recording.
+        ranks: only these ranks.
+        steps: only these steps, as the program counts them.
+        part: only these events.
+        top: only this many rows, from the first.
+        columns: only these columns, in this order.
+        sort: order the rows by this column (see `Table.sort`), which need not be among `columns`; `top`
+            then takes the first of the ordered rows.
         **parameters: what the question declares; those left out or None take their default.
 
     Raises:
         StoreError: a file of the store cannot be read.
-        UsageError: a rank, step, column, parameter or choice that does not exist, or a part of which the
-            question cannot be asked.
-        StepScopeError: the question is a plug-in's, which failed.
+        UsageError: a rank, step, column, parameter or choice does not exist, or the question does not take
+            this part.
+        StepScopeError: the question comes from a plug-in, which failed.
     """
     asked = check_asked(question, top=top, columns=columns, sort=sort, **parameters)
     part.check_allowed(question, asked.get("by"))
@@ -121,14 +121,13 @@ def ask(
 
 
 def ask_within(question: Question, scope: Scope, **parameters: Any) -> Table:
-    """The answer to a question of an open scope: of many questions what they share is computed once, and what is worth
-    keeping is kept when the scope is closed.
+    """Answers a question about an open scope. Several questions then share intermediate results, and closing the scope
+    stores those that are worth keeping.
 
     Raises:
         StoreError: a file of the store cannot be read.
-        UsageError: a parameter or choice that does not exist, or a part of which the question cannot be
-            asked.
-        StepScopeError: the question is a plug-in's, which failed.
+        UsageError: a parameter or choice does not exist, or the question does not take this part.
+        StepScopeError: the question comes from a plug-in, which failed.
     """
     asked = check_asked(question, **parameters)
     scope.part.check_allowed(question, asked.get("by"))
@@ -162,21 +161,21 @@ def ask_several(
     sort: str | None = None,
     **parameters: Any,
 ) -> Table:
-    """The answer to a question that is asked of several recordings.
+    """Answers a question that takes several recordings.
 
     Args:
-        question: what is asked.
-        recordings: of which, in order.
-        top: the first so many rows alone.
-        columns: these columns alone, in this order.
-        sort: rows in order of this column (see `Table.sort`), which need not be among `columns`; `top`
-            are then the first of these.
+        question: the question.
+        recordings: the recordings, in order.
+        top: only this many rows, from the first.
+        columns: only these columns, in this order.
+        sort: order the rows by this column (see `Table.sort`), which need not be among `columns`; `top`
+            then takes the first of the ordered rows.
         **parameters: what the question declares; those left out or None take their default.
 
     Raises:
-        SourceError: the recordings do not have what is to be compared.
+        SourceError: the recordings lack what is to be compared.
         StoreError: a file of a store cannot be read.
-        UsageError: a column, parameter or choice that does not exist.
+        UsageError: a column, parameter or choice does not exist.
     """
     asked = check_asked(question, top=top, columns=columns, sort=sort, **parameters)
     part = recordings[0].scope.part
@@ -204,10 +203,10 @@ def check_asked(
     sort: str | None = None,
     **parameters: Any,
 ) -> dict[str, Any]:
-    """All parameters of a question, with defaults for those left out or None.
+    """Returns all parameters of a question, with defaults for those left out or None.
 
     Raises:
-        UsageError: a column, parameter or choice that does not exist, or fewer than one row.
+        UsageError: a column, parameter or choice does not exist, or fewer than one row was asked for.
     """
     check_top(top)
     asked = _complete(question, parameters)
@@ -219,7 +218,7 @@ def check_asked(
 
 
 def _part(table: Table, top: int | None, columns: Sequence[str] | None, sort: str | None) -> Table:
-    """The first rows and some columns of an answer, in the order that was asked for."""
+    """Takes the requested rows and columns of an answer, in the requested order."""
     if sort is not None:
         table = table.sort(sort)
     rows = table.arrow if top is None else table.arrow.slice(0, min(top, len(table.arrow)))
@@ -247,8 +246,8 @@ def _rests_on(told: pa.Table, question: Question) -> tuple[str, ...]:
 def failed_checks(
     scope: Scope, rests_on: Iterable[str], damaged: Iterable[int] = (), whose: str = ""
 ) -> tuple[dict[str, Any], ...]:
-    """Data-quality checks that found something and bear on what rests on this evidence; those of damaged ranks with a
-    sentence on whose figures there are."""
+    """Returns the checks that found something and concern this evidence. Those of damaged ranks get a sentence that
+    says which ranks the figures cover."""
     known = tuple(rests_on)
     checks = scope.once(_FAILED_CHECKS, lambda: scope.sql(_FAILED_CHECKS).to_pylist())
     found = tuple(check for check in checks if bears_on(check["affects"], known))
@@ -263,10 +262,10 @@ def failed_checks(
 
 
 def _answered(question: Question, scope: Scope, asked: Mapping[str, Any]) -> tuple[pa.Table, tuple[int, ...], str]:
-    """What a question answers, the ranks whose recording is damaged, and a sentence on whose figures these are.
+    """Runs the question; returns its rows, the ranks with damaged recordings, and a sentence on which ranks it covers.
 
-    Where ranks are put together or compared, damaged ones are left out as long as another is there that has what was
-    asked for. A row that names its rank shows it as it was recorded.
+    Where ranks are combined or compared, damaged ones are left out if another rank has what was asked for. A row
+    that names its rank shows it as recorded.
     """
     if question.steps == "trace":
         scope.check_traced()
@@ -312,7 +311,7 @@ def _complete(question: Question, given: dict[str, Any]) -> dict[str, Any]:
 
 def _checked(parameter: Parameter, value: Any) -> Any:
     kinds: dict[str, type | tuple[type, ...]] = {"int": int, "float": (int, float), "text": str, "bool": bool}
-    is_flag = isinstance(value, bool) and parameter.type != "bool"  # True is an int in Python
+    is_flag = isinstance(value, bool) and parameter.type != "bool"  # in Python, True is an int
     if is_flag or not isinstance(value, kinds[parameter.type]):
         raise UsageError(
             f"{parameter.name}={value!r} is not of type {parameter.type}",
@@ -321,7 +320,7 @@ def _checked(parameter: Parameter, value: Any) -> Any:
         )
     least, largest = parameter.within
     number: Any = value
-    if parameter.type in ("int", "float") and not least <= number <= largest:  # nor is NaN
+    if parameter.type in ("int", "float") and not least <= number <= largest:  # refuses NaN, too
         allowed = f"{least} or more" if largest == MOST else f"{least} to {largest}"
         raise UsageError(
             f"{parameter.name}={value} is not {allowed}",
@@ -350,7 +349,7 @@ def check_top(top: int | None) -> None:
 
 
 def _note(question: Question, scope: Scope) -> str:
-    """Why there is nothing to show."""
+    """Explains why there is nothing to show."""
     work = "kind IN ('computation', 'communication', 'copy', 'fill')"
     if scope.part:
         from stepscope.answers.narrow import why_nothing

@@ -1,12 +1,12 @@
-"""How a question is declared, once.
+"""Declares a question, once.
 
-A question is a function from a `Scope` (the tables of an open store, narrowed to the ranks and steps
-that were asked for) to an Arrow table, with a declaration beside it; one that compares recordings
-gets a `Recording` for each. The command line, the Python method, the JSON, the report's section and
-the documentation's page are made from the declaration.
+A question is a function that takes a `Scope` (the tables of an open store, narrowed to the requested
+ranks and steps) and returns an Arrow table, with a declaration beside it; one that compares recordings
+takes a `Recording` for each. The command line, the Python method, the JSON, the report's section and
+the documentation page are made from the declaration.
 
-To add a question, add a file to this package with one `@question(...)` function and name the file
-in `stepscope.questions.ALL`.
+To add a question, add a file with one `@question(...)` function to `stepscope.questions` and name the
+file in `stepscope.questions.ALL`.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
 def unit_of(name: str) -> Unit:
-    """The unit that a column's name ends in; empty where it ends in none."""
+    """The unit that a column's name ends in; empty if it ends in none."""
     endings: dict[str, Unit] = {
         "_ns": "ns", "_bytes": "bytes", "_ratio": "ratio", "_bytes_per_s": "bytes/s", "_flop_per_s": "flop/s",
     }  # fmt: skip
@@ -76,17 +76,17 @@ class Column:
     """A column of an answer.
 
     Args:
-        name: its name; the unit is in it (`_ns`, `_bytes`, `_ratio`) wherever it has one.
+        name: its name, which contains the unit (`_ns`, `_bytes`, `_ratio`) if it has one.
         type: int, float, text or bool.
         meaning: one line for people: what the value is.
         unit: ns, bytes, bytes/s, flop, flop/s, ratio (1 is 100 %), count, or empty; by default the one that its
             name ends in.
-        shown: whether the terminal shows it when nobody asked for columns; `varying` where rows differ
-            in it.
-        sums: whether it is what the others explain: where not all columns fit, it is shown first.
-        advises: whether its texts are ours and may name commands to type next.
-        moment: whether its times are points in time, which people tell apart by later digits than durations.
-        kernels: whether its texts are names of kernels, which a terminal shows without their noise.
+        shown: whether the terminal shows it if no columns were requested; `varying`: only if its values
+            differ between rows.
+        sums: whether it is the total that other columns explain: it is shown first if not all columns fit.
+        advises: whether its texts are ours and may contain commands to type next.
+        moment: whether its times are points in time, which need more digits than durations.
+        kernels: whether its texts are kernel names, which a terminal shortens.
     """
 
     name: str
@@ -119,20 +119,20 @@ MOST = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """Something a question can be asked with, beyond `--rank`, `--step`, `--top` and `--columns`.
+    """A parameter of a question, besides `--rank`, `--step`, `--top` and `--columns`.
 
     Args:
-        name: as in Python; an option of the command line has `-` for `_`.
+        name: as in Python; the command-line option has `-` for `_`.
         type: int, float, text or bool.
         meaning: one line for people.
-        default: what it is where nobody says.
-        choices: what it can be, where that is a few words.
-        within: the smallest and the largest number that it can be.
-        form: whether its choices are different answers, so that a report holds each; of what is rather a
-            convention, a limit or a filter it holds the default alone.
-        picks: of a value that picks some of the rows as they are, so that a report picks them from those that it holds:
-            the column that has it, or, of a moment, the two that say from when and until when a row lasts (empty:
-            always did, ever will).
+        default: its value if none is given.
+        choices: its possible values, if they are a few words.
+        within: its smallest and largest number.
+        form: whether its choices are different answers, so that a report contains each; for a convention, a limit or a
+            filter, a report contains only the default.
+        picks: if the value picks some of the rows unchanged, so that a report can pick them from the rows that it
+            contains: the column with the value, or, for a moment, the two columns with the start and end of a row
+            (empty: unbounded).
     """
 
     name: str
@@ -146,40 +146,39 @@ class Parameter:
 
 
 def by_form(meaning: str, *forms: str) -> Parameter:
-    """What a row of the answer is about: `--by`, with the first form by default."""
+    """The parameter `--by`, which says what a row of the answer is about; the first form is the default."""
     return Parameter("by", "text", meaning, forms[0], forms, form=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """What is said of a question, before the function that answers it, which it decorates.
+    """The declaration of a question, which decorates the function that answers it.
 
     Args:
         name: as on the command line (`device-time`).
-        asks: the question in one line, as a person would put it.
+        asks: the question in one line, as a person would ask it.
         columns: every column that any of its forms can return, in order. A form may leave some out.
-        rests_on: the evidence without which the answer is unreliable, beside that of all answers, the
-            file; `formats/evidence.py` has the kinds. A check that finds one damaged marks the answer.
-        parameters: what it can be asked with.
-        about: whether its answer is about some events, about time, or about the recording, which says
-            with what filters it can be asked (`About`); by the value of its parameter `by` where that
-            decides.
-        needs: `device` when it has nothing to say about a recording without device events.
-        steps: `all` when it can be asked of steps that only the phases have, and no trace.
-        drawing: how its answer is shown in a terminal. `table` is a grid, in which `tree` indents the
+        rests_on: the evidence without which the answer is unreliable, besides the file, on which all answers
+            rest; `formats/evidence.py` has the kinds. A check that finds one damaged marks the answer.
+        parameters: its parameters.
+        about: whether its answer is about some events, about time, or about the recording, which decides
+            which filters it takes (`About`); by the value of its parameter `by` if that decides.
+        needs: `device` if it has no answer for a recording without device events.
+        steps: `all` if it can be asked about steps that have phases but no trace.
+        drawing: how a terminal shows its answer. `table` is a grid, in which `tree` indents the
             first text by `depth` and `text` keeps sentences complete; `roofline` is a grid and can
-            be drawn into a file; so can `map`, a line a rank and a column a step. `overview`, `paragraphs`, `comparison`, `measured` and `runs` are layouts
-            for the columns of summary, findings, diff, inline and scaling. `rows` and `plan` are what SQL that
-            people typed finds.
-        recordings: how many recordings it is asked of.
+            be drawn into a file; so can `map`, with a line for each rank and a column for each step. `overview`,
+            `paragraphs`, `comparison`, `measured` and `runs` are layouts for the columns of summary, findings, diff,
+            inline and scaling. `rows` and `plan` show the results of SQL that people typed.
+        recordings: how many recordings it takes.
         gates: whether its rows are those of a comparison (`compare.rows`) that has a parameter `by`, so
             that a CI job can fail on a change (`--fail-if`).
-        across_ranks: whether a row that names a rank hangs on the other ranks, too. Ranks whose recording is damaged
-            (`answers.sound`) are then left out of all its forms; else of those whose rows name no rank.
+        across_ranks: whether a row that names a rank depends on the other ranks, too. Ranks with damaged recordings
+            (`answers.sound`) are then left out of all its forms; otherwise only of those whose rows name no rank.
         fills: which recording option would fill an empty answer.
 
     Raises:
-        TypeError, ValueError: it could not be asked for, or not be shown.
+        TypeError, ValueError: the question could not be asked or shown.
     """
 
     name: str
@@ -198,7 +197,7 @@ class Declaration:
     fills: str = ""
 
     def __post_init__(self) -> None:
-        """Refuses what could not be asked for or shown, whoever declares it."""
+        """Refuses a declaration that could not be asked or shown, of a plug-in too."""
         if not _NAME.fullmatch(self.name):
             raise ValueError(f"{self.name!r} is not a name for a question: write it like device-time")
         for kind, declared in ((Column, self.columns), (Parameter, self.parameters)):
@@ -214,17 +213,17 @@ class Declaration:
                 raise TypeError(f"{self.name}: {text!r} is not text")
 
     def __call__(self, answer: Callable[..., pa.Table]) -> Question:
-        """The question that the decorated function answers."""
+        """Returns the question that the decorated function answers."""
         declared = {one.name: getattr(self, one.name) for one in fields(self)}
         return Question(**declared, answer=answer, explanation=answer.__doc__ or "")
 
     @property
     def method(self) -> str:
-        """The name of its Python method: `device-time` is asked with `trace.device_time()`."""
+        """The name of its Python method: `trace.device_time()` for `device-time`."""
         return self.name.replace("-", "_")
 
     def column(self, name: str) -> Column:
-        """The declaration of a column.
+        """Returns the declaration of a column.
 
         Raises:
             KeyError: the question has no such column.
@@ -243,10 +242,10 @@ class Question(Declaration):
     """A declared question.
 
     Args:
-        answer: gets a scope, or `Recording`s, and the parameters by keyword.
-        explanation: its docstring, for the question's page: definitions, the source of formulas, and how ours
-            differs from other tools'.
-        added_by: the plug-in that it is of, if it is none of ours.
+        answer: takes a scope or several `Recording`s, and the parameters by keyword.
+        explanation: its docstring, for the question's page: definitions, sources of formulas, and differences
+            from other tools.
+        added_by: the plug-in that added it, if it is not one of ours.
     """
 
     answer: Callable[..., pa.Table]

@@ -1,4 +1,4 @@
-"""How long the events of a row took: columns and SQL that every table of such statistics shares."""
+"""Columns and SQL for the durations of a row's events, shared by every table that has them."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def statistics(what: str, *, detailed: bool = True) -> tuple[Column, ...]:
     """The columns of `STATISTICS`.
 
     Args:
-        what: the events that are counted, in the plural.
-        detailed: whether a terminal shows the median and the standard deviation, too.
+        what: the counted events, in the plural.
+        detailed: whether a terminal also shows the median and the standard deviation.
     """
     return (
         Column("count", "int", f"number of {what}", "count"),

@@ -1,4 +1,4 @@
-"""One answer about several jobs: the answers about each, in one table with a column `job`."""
+"""Combines the answers about several jobs into one table with a column `job`."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ def several_jobs(
     *,
     whose: str = "the files",
 ) -> UsageError:
-    """The error of what takes one job and was given several."""
+    """The error for several jobs where only one is possible."""
     return UsageError(
         f"{whose} are of {len(names)} jobs, and this takes one: {', '.join(names)}", hint=hint, slug="several-jobs"
     )
 
 
 def without_job(columns: Sequence[str] | None) -> Sequence[str] | None:
-    """The columns that the answer about one job has, of those that were asked for."""
+    """The requested columns that the answer about one job has."""
     return None if columns is None else [name for name in columns if name != JOB.name]
 
 
 def joined(answers: Mapping[str, Table], note: str) -> Table:
-    """The answers about several jobs as one; each stays beside it, in `Table.jobs`.
+    """Joins the answers about several jobs; each also stays available in `Table.jobs`.
 
     Args:
         answers: the answer about each job, by the job's name, all to one question.
-        note: what is to be known about the jobs.
+        note: what people should know about the jobs.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -80,7 +80,7 @@ def joined(answers: Mapping[str, Table], note: str) -> Table:
 
 
 def _checks(answers: Mapping[str, Table]) -> Iterator[dict[str, Any]]:
-    """The checks of all answers, each with its job's name; of files that no job has once, without one."""
+    """The checks of all answers, each with its job's name; of files that belong to no job once, without a name."""
     told = set()
     for name, answer in answers.items():
         for check in answer.checks:
@@ -97,7 +97,7 @@ _LEFT_OUT = "left_out"
 
 
 def _of_no_job_once(parts: Sequence[pa.Table], chosen: pc.Expression, key: str, beside: str) -> list[pa.Table]:
-    """The parts, and after them those of the chosen rows that all of them have, once and of no job."""
+    """The parts without the chosen rows that all of them have, then these rows once, without a job."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -113,7 +113,7 @@ def _of_no_job_once(parts: Sequence[pa.Table], chosen: pc.Expression, key: str, 
 
 
 def _notes(answers: Mapping[str, Table]) -> str:
-    """The notes of all answers; one that all have is not repeated."""
+    """The notes of all answers; a note that all share is not repeated."""
     notes = {answer.note for answer in answers.values()}
     if len(notes) == 1:
         return notes.pop()

@@ -1,8 +1,8 @@
-"""Answers that were given before: what is asked of a store again needs no database.
+"""Keeps answers on disk, so that repeating a question about a store needs no database.
 
-An answer hangs on the store, on our code, on what was asked, on the libraries that computed it and on the user's files
-of devices: it is kept under all of these (`store.kept`). A plug-in's code has no version that could be relied on, so
-that nothing is kept where one is installed.
+An answer depends on the store, our code, the question and its parameters, the libraries that computed it and the
+user's device files; these are its key (`store.kept`). A plug-in's code has no reliable version, so nothing is kept if
+one is installed.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ def kept_or_made(
     *,
     write: bool = True,
 ) -> Table:
-    """The answer that was given before, else the one that is made now, which is kept: at once, or, without `write`, when
-    whoever asks more has it written."""
+    """Returns the kept answer, else makes it and keeps it: at once, or, without `write`, when a caller that asks more
+    questions has it written."""
     ours = question.answer.__module__.startswith("stepscope.questions.")
     kept = store.kept if ours else None
     if kept is None:
         return make()
-    # Imported here: they load Arrow.
+    # Imported here: this loads Arrow.
     from stepscope.store.kept import NOTHING, key_of
 
     named = (question.name, ranks, steps, part.name, part.under, part.window, dict(asked))
@@ -67,8 +67,8 @@ def kept_or_made(
 
 
 def _answer(known: Any, question: Question, asked: Mapping[str, Any]) -> Table | None:
-    """What is kept as an answer; None where nothing is, or what is no answer to the question: the file may be a
-    stranger's.
+    """Reads a kept value as an answer; None if there is none, or if it does not answer the question: the file may come
+    from a stranger.
     """
     with suppress(TypeError, ValueError, AttributeError, LookupError, NotImplementedError):
         rows, sources, checks, note, of_ranks = known
@@ -92,7 +92,7 @@ def _are_checks(checks: Any) -> bool:
 
 
 def _surroundings() -> list[Any] | None:
-    """What an answer hangs on beside the store, our code and what was asked; None where that cannot be said."""
+    """What an answer depends on besides the store, our code and the question; None if that cannot be determined."""
     if not are_none():
         return None
     try:

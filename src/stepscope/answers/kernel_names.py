@@ -1,8 +1,8 @@
-"""Kernel names short enough for a table, and still distinct.
+"""Shortens kernel names to fit a table, and keeps them distinct.
 
 A C++ kernel's name is mostly template arguments and parameters: `void at::native::vectorized_elementwise_
-kernel<4, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul>>(int, ...)`. What sets it apart is the
-kernel and the functor: `vectorized_elementwise_kernel<CUDAFunctor_add<float>>`. Data keep the full name.
+kernel<4, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul>>(int, ...)`. The kernel and the functor
+distinguish it: `vectorized_elementwise_kernel<CUDAFunctor_add<float>>`. Data keep the full name.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LONGEST = 1 << 12
 
 
 def short_names(names: Sequence[str]) -> list[str]:
-    """Each kernel's name without what is noise in it; different names stay different.
+    """Each kernel's name without its noise; different names stay different.
 
     >>> short_names(["void at::native::add_kernel<4, at::Half>(int, char*)", "ncclKernel"])
     ['add_kernel<Half>', 'ncclKernel']
@@ -50,9 +50,9 @@ def short_names(names: Sequence[str]) -> list[str]:
 
 
 def cut_apart(texts: Sequence[str], width: int) -> list[str]:
-    """Each text cut to the width, different texts to different ones where the width allows it.
+    """Cuts each text to the width; different texts stay different if the width allows it.
 
-    A text loses its middle. Where several would look alike, they show the place from which they differ.
+    A text loses its middle. Texts that would look alike show the place where they begin to differ.
 
     >>> cut_apart(["gemm_bf16_128x128_32x3_tn_align8", "gemm_bf16_128x128_64x3_tn_align8"], 16)
     ['gemm_…32x3_tn_a…', 'gemm_…64x3_tn_a…']
@@ -70,15 +70,15 @@ def cut_apart(texts: Sequence[str], width: int) -> list[str]:
 
 
 def _simplified(name: str) -> str:
-    """The name without parameters, namespaces, and template arguments that are noise."""
+    """The name without parameters, namespaces, and template arguments that do not distinguish it."""
     if not _COMPILED.search(name) or (inside := _inside_brackets(name)) is None:
         return name
     return _tidy(inside)
 
 
 def _inside_brackets(name: str) -> str | None:
-    """The name with its template arguments sifted and all in parentheses left out; None where brackets
-    do not match, or where it is longer than any compiler's."""
+    """The name with its template arguments filtered and everything in parentheses removed; None if brackets
+    do not match, or if it is longer than any compiler's."""
     if len(name) > _LONGEST:
         return None
     name = " ".join(name.split())
@@ -123,7 +123,7 @@ def _tidy(text: str) -> str:
 
 
 def _without_parameters(name: str) -> str:
-    """The name without namespaces and what it returns and takes."""
+    """The name without namespaces, return type and parameters."""
     plain = name.removeprefix("void ").replace("(anonymous namespace)::", "").rstrip()
     if plain.endswith(")"):
         start = _matching(plain[::-1].translate(_MIRRORED), 0)
@@ -152,7 +152,7 @@ def _common_start(texts: Sequence[str]) -> int:
 
 
 def _from(text: str, start: int, width: int) -> str:
-    """A few first letters of a text, and then what follows its `start`."""
+    """A text's first few letters, then the text from `start`."""
     head = max(1, width // 3)
     if start <= head:
         return text if len(text) <= width else f"{text[: width - 1]}…"

@@ -1,10 +1,10 @@
-"""Finds the events of a part of a recording, and cuts them to a window of time.
+"""Finds the events of a part of a recording, and cuts them to a time window.
 
-What is kept of the event tables is worked out once a scope, rank by rank, and laid down in two small
-temporary tables, which views join with the recording's own. An event keeps its numbers, and its times
-where the window does not cut it. What encloses it is the nearest event that is kept too; depth and
-recursion follow. Device work keeps its launch, operator, module and step, also where these are not kept:
-they are facts about it.
+The kept events are found once for each scope, rank by rank, and stored in two small temporary tables,
+which views join with the recording's own. An event keeps its numbers, and its times unless the window
+cuts it. Its parent becomes the nearest enclosing event that is also kept; depth and recursion are
+recomputed. Device work keeps its launch, operator, module and step even if these are not kept: they
+remain facts about it.
 """
 
 from __future__ import annotations
@@ -58,33 +58,33 @@ _KINDS = {
 
 
 class Complete(Protocol):
-    """What is asked here of a `Scope`, whose rows of all events are found under `every`."""
+    """The methods of a `Scope` used here; `every` finds the rows of all events."""
 
     part: Part
     ranks: tuple[int, ...]
     store: Store
 
     def sql(self, text: str) -> pa.Table:
-        """Rows of a query."""
+        """Returns the rows of a query."""
 
     def value(self, text: str) -> Any:
-        """The value of a query of one row and one column."""
+        """Returns the value of a query of one row and one column."""
 
     def numpy(self, text: str) -> Columns:
-        """Columns of a query."""
+        """Returns the columns of a query."""
 
     def every(self, table: str) -> str:
-        """The name of the complete rows of a table."""
+        """Names the complete rows of a table."""
 
     def complete_rows(self, table: str, ranks: Iterable[int]) -> str:
-        """The SELECT that reads those of some ranks."""
+        """Writes the SELECT that reads the complete rows of some ranks."""
 
 
 def kept_tables(scope: Complete, part: Part) -> dict[str, pa.Table]:
-    """What is kept of a scope's events, by name of the temporary table.
+    """Finds the kept events of a scope, by name of the temporary table.
 
     Raises:
-        UsageError: a pattern is none, `under` names several kinds of thing, or nothing lies in the window.
+        UsageError: a pattern is invalid, `under` names several kinds of thing, or nothing lies in the window.
     """
     import pyarrow as pa
 
@@ -106,11 +106,11 @@ def kept_tables(scope: Complete, part: Part) -> dict[str, pa.Table]:
 
 
 def narrowing_views(scope: Complete, part: Part) -> dict[str, str]:
-    """The rows of each table that a part narrows, as SQL over its complete rows and over the temporary tables. In the
-    order in which they can be made: later ones use earlier ones.
+    """The rows of each table that a part narrows, as SQL over its complete rows and the temporary tables. In creation
+    order: later views use earlier ones.
 
-    The bytes of what the window cuts are shared out by time. A module is kept for what is kept of it
-    or of its parts.
+    The bytes of what the window cuts are divided in proportion to time. A module is kept if something in it or in its
+    parts is kept.
     """
     times = "kept.start_ns AS start_ns, kept.dur_ns AS dur_ns"
     views = {
@@ -151,8 +151,8 @@ def narrowing_views(scope: Complete, part: Part) -> dict[str, str]:
 
 
 def named_nothing(scope: Complete) -> UsageError | None:
-    """The error of a part that names what the recording does not have, on any rank or in any step; None
-    where it has what is named.
+    """The error for a name that the recording does not have, on any rank or in any step; None if it has
+    all that is named.
     """
     part = scope.part
     searched = ("module", "host_event", "device_event", "captured_event")
@@ -180,7 +180,7 @@ _NAMED = """
 
 
 def _there(scope: Complete, pattern: str, names: str) -> bool:
-    """Whether one of the names that a query finds matches."""
+    """Whether the pattern matches one of the names that a query finds."""
     return bool(scope.value(f"SELECT count(*) FROM ({names}) WHERE {matching('name', pattern)}"))
 
 
@@ -196,7 +196,7 @@ def _named_nothing(scope: Complete, what: str, pattern: str, names: str, listed_
 
 
 def why_nothing(scope: Complete) -> str:
-    """Why an answer about a part of a recording is empty, in words."""
+    """Explains why an answer about a part of a recording is empty."""
     part = scope.part
     if part.name is None and part.under is None:
         return "No matching rows in this part of the recording."
@@ -211,7 +211,7 @@ def why_nothing(scope: Complete) -> str:
 
 
 def _steps_in(scope: Complete, start: int, end: int) -> dict[str, str]:
-    """Steps cut to a window, and a note to the answers that rest on them where one is."""
+    """Cuts steps to a window; if one is cut, adds a note to the answers that use steps."""
     cut = ", ".join(
         f"greatest(least({edge}, {end}), {start}) AS {edge}"
         for edge in ("start_ns", "end_ns", "host_start_ns", "host_end_ns")
@@ -237,7 +237,7 @@ def _steps_in(scope: Complete, start: int, end: int) -> dict[str, str]:
 
 
 def _joined(parts: list[Columns], nullable: tuple[str, ...]) -> dict[str, Any]:
-    """The columns of all ranks; -1 is NULL in those that may be."""
+    """Joins the columns of all ranks; -1 becomes NULL in the nullable ones."""
     import pyarrow as pa
 
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
@@ -260,7 +260,7 @@ _MODULES = """
 
 
 class _Under:
-    """What `--under` names, and the events that are of it."""
+    """What `--under` names, and the events below it."""
 
     def __init__(self, scope: Complete, asked: str) -> None:
         kinds, pattern = _kinds_under(asked)
@@ -288,7 +288,7 @@ class _Under:
                 self._modules[row["rank"], row["span"]] = np.array(row["module_ids"])
 
     def of_module(self, rank: int, events: Columns) -> Array:
-        """Which events of a rank are of the module or of one that is part of it."""
+        """Which events of a rank belong to the module or to one of its parts."""
         inside = np.zeros(len(events["id"]), bool)
         for (own, span), modules in self._modules.items():
             if own == rank:
@@ -297,7 +297,7 @@ class _Under:
 
 
 class _OfRank:
-    """What is kept of one rank's events."""
+    """The kept events of one rank."""
 
     def __init__(self, scope: Complete, rank: int, part: Part, under: _Under | None) -> None:
         self.rank, self.part, self.under = rank, part, under
@@ -339,13 +339,13 @@ class _OfRank:
             work_inside = work_inside & _overlaps(work, part.window)
         self._work_kept = work_inside & work["named"]
         self._kept = inside & host["named"]
-        if name is not None:  # with the calls that launched what is kept
+        if name is not None:  # with the calls that launched kept work
             launch = places(host["id"], work["launch_id"])[self._work_kept]
             launch = launch[launch >= 0]
             self._kept[launch] |= inside[launch]
 
     def _under_captured(self, scope: Complete, under: _Under) -> Array:
-        """Which work a graph replays whose capture put it there under what is asked for."""
+        """Which work replayed by a graph was captured under what `--under` names."""
         captured = scope.numpy(
             f"""
             SELECT id, coalesce(parent_id, -1) AS parent_id, {under.roots} AS under
@@ -359,7 +359,7 @@ class _OfRank:
         return found
 
     def host(self) -> Columns:
-        """The kept host events: what encloses each, its times, and its device time."""
+        """The kept host events: their parents, times and device times."""
         host, above = self._all, self._above
         rows = np.flatnonzero(self._kept)
         parent = climb(above[rows].astype(np.int32), above, lambda _, at: self._kept[at])
@@ -385,7 +385,7 @@ class _OfRank:
         }
 
     def device(self) -> Columns:
-        """The kept rows of the device, and their times."""
+        """The kept device rows, and their times."""
         start, end, _ = _cut(self._work, self.part.window)
         rows = np.flatnonzero(self._work_kept)
         return {
@@ -396,7 +396,7 @@ class _OfRank:
         }
 
     def _self_times(self, start: Array, end: Array, cut: Array) -> Array:
-        """Self times after cutting: of an event that is cut, its time less what its children cover."""
+        """Self times after cutting: for a cut event, its time minus what its children cover."""
         self_ns: Array = self._all["self_ns"].copy()
         children = np.flatnonzero((self._above >= 0) & cut[self._above] & (end > start))
         children = children[np.lexsort((start[children], self._above[children]))]
@@ -413,8 +413,8 @@ class _OfRank:
         return self_ns
 
     def _device_times(self, window: tuple[int, int]) -> DeviceTime:
-        """Durations of the device work within a window that each host event launched. Work that was launched
-        before the window counts for the events around its launch that reach into it.
+        """Device time within a window, by the host event that launched it. Work launched before the window counts
+        for the events around its launch that extend into the window.
         """
         start, end, _ = _cut(self._work, window)
         in_window = _overlaps(self._work, window) & self._work["is_work"]
@@ -433,14 +433,14 @@ def _either(one: str, other: str, pattern: str) -> str:
 
 
 def _overlaps(events: Columns, window: tuple[int, int]) -> Array:
-    """Whether events lie in a window at least in part; what takes no time, whether it starts there."""
+    """Whether events overlap a window; for those without duration, whether they start in it."""
     start, end = events["start_ns"], events["start_ns"] + events["dur_ns"]
     after: Array = np.where(start == end, start >= window[0], end > window[0])
     return after & (start < window[1])
 
 
 def _cut(events: Columns, window: tuple[int, int] | None) -> tuple[Array, Array, Array]:
-    """Starts and ends of events within a window, and which of those that lie in it are cut."""
+    """Starts and ends of events within a window, and which of the overlapping events are cut."""
     start, end = events["start_ns"], events["start_ns"] + events["dur_ns"]
     if window is None:
         return start, end, np.zeros(len(start), bool)
@@ -461,7 +461,7 @@ def _check_pattern(scope: Complete, pattern: str) -> None:
 
 
 def _kinds_under(asked: str) -> tuple[dict[str, str], str]:
-    """Which kinds of thing `--under` asks for, and the pattern of their names."""
+    """Which kinds of things `--under` names, and the pattern of their names."""
     kind, _, pattern = asked.partition(":")
     if kind in _KINDS and pattern and not pattern.startswith(":"):
         return {kind: _KINDS[kind]}, pattern
@@ -473,11 +473,11 @@ def _any_of(words: list[str]) -> str:
 
 
 def _check_window(scope: Complete, window: tuple[int, int]) -> None:
-    """Refuses a window in which nothing of the asked ranks and steps ran; where no events were recorded,
-    one in which nothing was sampled.
+    """Refuses a window in which the requested ranks and steps ran nothing, or, if no events were recorded,
+    in which nothing was sampled.
 
     Raises:
-        UsageError: it is one.
+        UsageError: the window is such a one.
     """
     start, end = window
     timed = dict.fromkeys(("host_event", "device_event"), "start_ns, start_ns + dur_ns")

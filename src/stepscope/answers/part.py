@@ -1,4 +1,4 @@
-"""Which events of a recording a question is about: by name, by what they lie under, by time."""
+"""Which events of a recording a question is about: by name, by enclosing range or module, by time."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _TAKES: dict[About, frozenset[Filter]] = {
 
 
 def filters_of(question: Question) -> dict[str | None, tuple[Filter, ...]]:
-    """The filters that a question takes, by the value of `by` where that decides, else under None."""
+    """The filters that a question takes, by the value of `by` if that decides, else under None."""
     of_forms = {None: question.about} if isinstance(question.about, str) else question.about
     return {by: tuple(one for one in get_args(Filter) if one in _TAKES[about]) for by, about in of_forms.items()}
 
@@ -70,8 +70,8 @@ class Part:
     Args:
         name: events whose name matches: a name, one with `*` and `?`, or `/a regular expression/`.
         under: events of a module, or inside an operator or range, whose name matches.
-        window: what lies in this stretch of time, from and to (ns since the run's start); events that
-            reach out of it are cut.
+        window: events in this stretch of time, from and to (ns since the run's start); events that extend
+            beyond it are cut.
     """
 
     name: str | None = None
@@ -80,21 +80,21 @@ class Part:
 
     @property
     def filters(self) -> tuple[Filter, ...]:
-        """Which of its filters are set."""
+        """The filters that are set."""
         return tuple(one for one in get_args(Filter) if getattr(self, one) is not None)
 
     def __bool__(self) -> bool:
-        """Whether it is less than everything."""
+        """Whether any filter is set."""
         return bool(self.filters)
 
     def check_allowed(self, question: Question, by: str | None = None) -> None:
-        """Refuses filters with which the question's answer would not be true.
+        """Refuses filters that would make the question's answer untrue.
 
         Args:
-            by: the form of the answer, where it has several.
+            by: the form of the answer, if it has several.
 
         Raises:
-            UsageError: it cannot be asked of such a part.
+            UsageError: the question does not take these filters.
         """
         by_form = not isinstance(question.about, str)
         taken = filters_of(question)
@@ -122,7 +122,7 @@ class Part:
         )
 
     def words(self) -> str:
-        """What it is, as a note to an answer; empty for everything."""
+        """Describes the part, for a note to an answer; empty for everything."""
         words = []
         if self.name is not None:
             words.append(f"events named {self.name}")
@@ -141,10 +141,10 @@ EVERYTHING = Part()
 
 
 def part(name: Any = None, under: Any = None, window: Any = None) -> Part:
-    """A part as people ask for it; `window` as text or as two times in ns.
+    """Makes a part from what people typed; `window` is a text or two times in ns.
 
     Raises:
-        UsageError: a pattern or a window that is none.
+        UsageError: a pattern or window is invalid.
     """
     for filter_name, pattern in (("name", name), ("under", under)):
         if pattern is not None and not _is_pattern(pattern):
@@ -161,19 +161,19 @@ def part(name: Any = None, under: Any = None, window: Any = None) -> Part:
 
 
 def _is_pattern(given: Any) -> bool:
-    """Whether it can be the pattern of a name: a text that is valid Unicode, and not empty."""
+    """Whether it can be a name pattern: a text that is valid Unicode and not empty."""
     if not isinstance(given, str) or given in ("", "/", "//"):
         return False
-    # A surrogate is a byte of the command line that was no UTF-8; no recorded name has one.
+    # A surrogate is a byte of the command line that was not UTF-8; no recorded name has one.
     return not any("\ud800" <= letter <= "\udfff" for letter in given)
 
 
 def parse_window(text: str) -> tuple[int, int]:
-    """The ends of `0.5:2`, `500ms:2s`, `1.5s:` or `:3s` in ns: an end left out is open, and a number
+    """Parses `0.5:2`, `500ms:2s`, `1.5s:` or `:3s` into start and end in ns. An end left out is open; a number
     without a unit is in seconds.
 
     Raises:
-        UsageError: it is no such text, it starts before the run, or nothing lies between its ends.
+        UsageError: it is not such a text, it starts before the run, or the window is empty.
     """
     first, colon, last = text.partition(":")
     try:
@@ -225,7 +225,7 @@ def window_text(window: tuple[int, int]) -> str:
 
 
 def window_typed(window: tuple[int, int]) -> str:
-    """A window as `parse_window` reads it.
+    """A window as text that `parse_window` accepts.
 
     >>> window_typed((1_500_000, OPEN_END_NS))
     '1500000ns:'
@@ -235,10 +235,10 @@ def window_typed(window: tuple[int, int]) -> str:
 
 
 def matching(column: str, pattern: str) -> str:
-    """SQL: whether a text column matches a name, a GLOB or `/a regular expression/`.
+    """SQL condition: whether a text column matches a name, a GLOB or `/a regular expression/`.
 
-    A name or GLOB is the complete text, where `*` is any text, `?` one character and all else itself. A
-    regular expression matches anywhere in it. Both go through RE2, whose cost is linear.
+    A name or GLOB must match the complete text; `*` is any text, `?` one character, all else literal. A
+    regular expression may match anywhere. Both use RE2, whose cost is linear.
     """
     if len(pattern) > 2 and pattern.startswith("/") and pattern.endswith("/"):
         return f"regexp_matches({column}, {sql_literal(pattern[1:-1])})"

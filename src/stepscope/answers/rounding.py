@@ -1,4 +1,4 @@
-"""Rounding parts so that they still add up to their total."""
+"""Rounds parts so that they still add up to their total."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def whole_parts(parts: Sequence[Fraction], total: int | None = None) -> list[int]:
-    """Parts in whole units whose sum is the sum of the parts, rounded.
+    """Rounds parts to integers whose sum is the rounded sum of the parts.
 
-    Each is rounded down or up: those with the largest remainders are rounded up, as many as it takes.
+    Those with the largest remainders are rounded up, as many as necessary, the others down.
 
     Args:
-        total: their sum as it was rounded, down or up, by someone else; by default to the nearest.
+        total: their sum as the caller rounded it, down or up; by default to the nearest integer.
 
     >>> whole_parts([Fraction(3, 2), Fraction(3, 2), Fraction(1, 4)])
     [2, 1, 0]
@@ -35,13 +35,13 @@ def whole_parts(parts: Sequence[Fraction], total: int | None = None) -> list[int
 def shared_out(
     amount: npt.NDArray[np.int64], weight: npt.NDArray[np.int64], group: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """Parts of each group's amount in whole units, in proportion to weights, that add up to it.
+    """Splits each group's amount into integer parts, in proportion to weights, that add up to it.
 
-    As `whole_parts`, for many groups at once and exact for any 64-bit numbers.
+    Like `whole_parts`, for many groups at once and exact for any 64-bit numbers.
 
     Args:
         amount: for each row the amount of its group, not negative.
-        weight: of each row, not negative; rows are alike in a group whose weights are all 0.
+        weight: of each row, not negative; a group whose weights are all 0 is split evenly.
         group: number of each row's group.
 
     >>> import numpy as np
@@ -56,7 +56,7 @@ def shared_out(
     sums = np.zeros(groups, dtype=object if weight.size and weight.max() >= 1 << 31 else np.int64)
     np.add.at(sums, group, weight)
     if sums.dtype != object and sums.max(initial=0) >= 1 << 31:
-        sums = sums.astype(object)  # products of remainder and weight would not fit 64 bits
+        sums = sums.astype(object)  # products of remainder and weight may exceed 64 bits
     whole = sums[group]
     rest = amount % whole * weight
     down = amount // whole * weight + rest // whole

@@ -1,4 +1,4 @@
-"""Rows that were put together in Python, as the Arrow table that a question answers with."""
+"""Turns rows that were made in Python into a question's Arrow table."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _FEW_ROWS = 4_096
 def answer_rows(
     declared: Sequence[Column], rows: Iterable[Sequence[Any]], names: Sequence[str] | None = None
 ) -> pa.Table:
-    """A table with the columns of a declaration, of the declared types; None becomes NULL.
+    """Makes a table with the declared columns and types; None becomes NULL.
 
     Args:
-        names: the columns that the rows have, all for None.
+        names: the columns that the rows have; None for all.
 
     Raises:
-        KeyError: a name that is not declared.
+        KeyError: a name is not declared.
     """
     import pyarrow as pa
 
@@ -39,10 +39,10 @@ def answer_rows(
 def answer_dicts(
     declared: Sequence[Column], rows: Iterable[Mapping[str, Any]], names: Sequence[str] | None = None
 ) -> pa.Table:
-    """As `answer_rows`, of rows by column; what a row lacks becomes NULL.
+    """Like `answer_rows`, for rows as dicts; missing keys become NULL.
 
     Raises:
-        KeyError: a name that is not declared.
+        KeyError: a name is not declared.
     """
     names = [column.name for column in declared] if names is None else names
     return answer_rows(declared, ([row.get(name) for name in names] for row in rows), names)
@@ -55,13 +55,13 @@ def _types() -> dict[str, pa.DataType]:
 
 
 def as_declared(question: Question, rows: pa.Table) -> pa.Table:
-    """The rows with the columns in the declared order and of the declared types.
+    """Puts the columns into the declared order and types.
 
     DuckDB sums integers to 128 bits and readers encode text by dictionary: people get plain 64-bit
     integers, doubles, text and booleans.
 
     Raises:
-        ValueError: a column that is not declared.
+        ValueError: a column is not declared.
     """
     import pyarrow as pa
 
@@ -85,22 +85,22 @@ def as_declared(question: Question, rows: pa.Table) -> pa.Table:
 
 
 def noted(rows: pa.Table, note: str, *, rests_on: Iterable[str] | None = None) -> pa.Table:
-    """Rows with a note for people: by which conventions numbers were made, say.
+    """Adds a note for people to rows, such as the conventions behind the numbers.
 
     Args:
         rows: the rows of an answer.
-        rests_on: the evidence that this form of the answer rests on; as declared for None.
+        rests_on: the evidence that this form of the answer rests on; None for the declared.
     """
     told = {"note": note} | ({} if rests_on is None else {"rests_on": ",".join(rests_on)})
     return rows.replace_schema_metadata(told)
 
 
 def note_of(rows: pa.Table) -> str:
-    """The note that a question gave its rows, empty if none."""
+    """The note that a question gave its rows; empty if none."""
     return str((rows.schema.metadata or {}).get(b"note", b"").decode("utf-8"))
 
 
 def rests_on_of(rows: pa.Table) -> tuple[str, ...] | None:
-    """The evidence that a question said its rows rest on; None if it said nothing."""
+    """The evidence that a question named for its rows; None if it named none."""
     told = (rows.schema.metadata or {}).get(b"rests_on")
     return None if told is None else tuple(filter(None, told.decode("utf-8").split(",")))

@@ -1,4 +1,4 @@
-"""What a question is asked of: an open store, narrowed to the ranks, steps and events asked for."""
+"""What a question reads: an open store, narrowed to the requested ranks, steps and events."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ _STEPS = "SELECT DISTINCT step FROM {table} ORDER BY step"
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """One of several recordings that a question is asked of.
+    """One of several recordings that a question compares.
 
     Args:
-        name: what to call it.
-        role: what it is to the others: `before`, `after`, or its name.
+        name: its name in the answer.
+        role: `before`, `after`, or its name.
         scope: its tables.
     """
 
@@ -50,7 +50,7 @@ class Recording:
     scope: Scope
 
     def __post_init__(self) -> None:
-        """Makes texts that can be stored of the names of files that are not UTF-8."""
+        """Makes file names that are not UTF-8 storable as text."""
         object.__setattr__(self, "name", path_text(self.name))
         object.__setattr__(self, "role", path_text(self.role))
 
@@ -58,12 +58,12 @@ class Recording:
 class Scope:
     """The tables of a store, narrowed to ranks, steps and a part of the events; all by default.
 
-    In the SQL given to `sql`, a table's name stands for its rows of these ranks and steps, and of the
-    part. Work that belongs to no step is out of scope as soon as steps are given. Times stay relative
-    to the start of the whole run. Close it, or use it as a context manager; the store stays open.
+    In the SQL given to `sql`, a table's name stands for its rows in these ranks, steps and part. Once steps
+    are given, work that belongs to no step is out of scope. Times stay relative to the start of the entire
+    run. Close it, or use it as a context manager; the store stays open.
 
     Raises:
-        UsageError: a rank or a step that the recording does not have, or a part that it has nothing of.
+        UsageError: the recording does not have a rank or step, or has nothing of the part.
     """
 
     def __init__(
@@ -81,9 +81,9 @@ class Scope:
         Args:
             ranks: the ranks to keep; all by default.
             steps: the steps to keep; by default those that the store was narrowed to, else all.
-            part: the events to keep of these.
-            all_times: also what else the store holds of the times of the steps it was narrowed to.
-            may_lack: the part may name what the recording does not have; `lacks` is then the error.
+            part: the events to keep within these.
+            all_times: also keep everything else that the store has from the times of these steps.
+            may_lack: the part may name something that the recording does not have; `lacks` is then the error.
         """
         self.store = store
         self.part = part
@@ -131,26 +131,26 @@ class Scope:
             raise
 
     def check_traced(self) -> None:
-        """Refuses steps that the recording's phases have, and its traces have not.
+        """Refuses steps that have phases but no trace.
 
         Raises:
-            UsageError: there are traces with steps, and one that was asked for is not among them.
+            UsageError: there are traces with steps, and one of the requested steps is not among them.
         """
         if self.steps is not None and self.traced_steps:
             check_known(self.steps, self.traced_steps, "step", of="the traces of this recording")
 
     @property
     def keeps(self) -> bool:
-        """Whether what is worked out of it is kept in the store: of all that this holds, and of no small one."""
+        """Whether results are kept in the store: only those of the complete store, and not of a small one."""
         return self._kept is not None
 
     def has_none(self, *tables: str) -> bool:
-        """Whether the store has no row of any of these: what is made of them alone need not be asked."""
+        """Whether the store has no rows in any of these tables, so that queries over only these can be skipped."""
         return not any(map(self.store.may_have, tables))
 
     def every(self, table: str) -> str:
-        """The name under which SQL finds the rows of a table that the asked ranks and steps have,
-        whatever part of them is asked for: what a kept event leads to need not be kept itself.
+        """The SQL name for a table's rows in the requested ranks and steps, regardless of the part: an
+        event outside the part can be referenced by one inside.
         """
         if not self.part:
             return table
@@ -161,15 +161,15 @@ class Scope:
         return name
 
     def complete_rows(self, table: str, ranks: Iterable[int]) -> str:
-        """The SELECT that reads what the asked steps have of a table on these ranks, from their files
-        alone, whatever part of it is asked for.
+        """The SELECT that reads a table's rows of the requested steps on these ranks, from their files only,
+        regardless of the part.
         """
         rows = self.store.select_text(TABLES[table], ranks)
         return f"SELECT * FROM ({rows}) WHERE {self._conditions.get(table, 'true')}"
 
     def _narrow(self, part: Part) -> None:
-        """Puts what is kept of the events before the tables, whose complete rows `every` names."""
-        # Imported here: most questions are asked of everything, and need none of link.
+        """Puts views of the kept events over the tables; `every` names the complete rows."""
+        # Imported here: most questions ask about everything and do not need link.
         from stepscope.answers.narrow import kept_tables, named_nothing, narrowing_views
 
         tables = kept_tables(self, part)
@@ -183,7 +183,7 @@ class Scope:
             self._cursor.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS {rows}")
 
     def _shadow(self, filters: dict[str, str]) -> None:
-        """Puts a temporary view of the same name before each table that has rows, on this cursor alone."""
+        """Covers each table that has rows with a temporary view of the same name, on this cursor only."""
         self.store.check_files(" ".join(filters.values()), self.ranks)
         self._conditions |= filters
         for name in filter(filters.__contains__, self.store.filled()):
@@ -191,8 +191,8 @@ class Scope:
             self._cursor.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS {rows}")
 
     def hold(self, tables: Iterable[str] = ("host_event", "device_event", "step")) -> None:
-        """Reads tables into memory that are small, and remembers what queries found: for who asks dozens of questions,
-        each of which would read and decode the files again, and ask in part what another has asked.
+        """Loads small tables into memory and caches query results, for callers that ask dozens of questions: otherwise they
+        would decode the same files and partly run the same queries again.
         """
         self._found = self._found or {}
         if not (self._conditions or self.part):
@@ -203,8 +203,8 @@ class Scope:
 
     @contextmanager
     def of_rank(self, rank: int, steps: Iterable[int] | None = None, *, all_times: bool = False) -> Iterator[Scope]:
-        """One of its ranks, whatever part is asked for, for who asks one after the other: from that rank's files alone,
-        with all ranks' it would be quadratic. Itself where it has no other, or has the events in memory.
+        """A scope of one of its ranks, without the part, for loops over ranks. It reads only that rank's files: reading
+        all ranks' files each time would be quadratic. Returns itself if it has no other rank or holds the events.
         """
         events = [name for name in ("host_event", "device_event") if self.store.stored_bytes(name)]
         held = bool(events) and all(name in self._held for name in events)
@@ -215,12 +215,12 @@ class Scope:
             yield own
 
     def _hold(self) -> None:
-        """Does so; where results are kept, when one is not."""
+        """Loads the tables that `hold` named, before the first query whose result is not kept."""
         import duckdb
 
         for name in [name for name, done in self._held.items() if not done]:
             self._held[name] = True
-            # Damage is told by the question that first asks the table.
+            # The question that first reads the table reports damage.
             with suppress(StoreError, duckdb.Error):
                 self.store.check_files(name, self.ranks)
                 ((rows,),) = self._cursor.execute(f"SELECT count(*) FROM {name}").fetchall()
@@ -230,25 +230,25 @@ class Scope:
                     self._cursor.execute(f"CREATE TEMP TABLE {name} AS FROM {name}")
 
     def sql(self, text: str, params: Any = None) -> pa.Table:
-        """Runs a query of our own over the narrowed tables. `params` are bound, by position or by name.
+        """Runs one of our queries over the narrowed tables. `params` are bound, by position or by name.
 
-        Of all that a store holds, what the same query found before is kept (`store.kept`).
+        If the scope is the complete store, results are kept and reused (`store.kept`).
         """
         return self._from_kept(("sql", text, params), lambda: self.rows(text, params), _is_small)
 
     def rows(self, text: str, params: Any = None, *, most: int | None = None) -> pa.Table:
-        """Runs a query, which may ask for the time or a random number, for so many rows at `most`."""
+        """Runs a query, which may use the time or a random number, and returns at `most` this many rows."""
         self._hold()
         self.store.check_files(text, self.ranks)
         return fetch_arrow(self._cursor, text, params, most=most)
 
     def kept(self, key: Hashable, make: Callable[[], T], *records: type) -> T:
-        """The same as `once`, of a value that hangs on the tables alone: of all that a store holds, it is kept.
+        """Like `once`, for a value that depends only on the tables: for a scope of the complete store, it is kept.
 
         Args:
-            key: what it is, of texts and numbers.
-            make: makes it of this scope.
-            records: the classes that it is made of, beside numbers, texts, arrays and what holds these.
+            key: identifies the value; made of texts and numbers.
+            make: makes the value from this scope.
+            records: the classes in the value, besides numbers, texts, arrays and containers of these.
         """
         return self.once(key, lambda: self._from_kept(("made", key), make, lambda _: True, *records))
 
@@ -271,13 +271,13 @@ class Scope:
         return cast("T", known)
 
     def _again(self, key: Hashable) -> Any:
-        """What is remembered under a key, which was now asked for last."""
+        """Returns the cached value of a key and marks it as used last."""
         assert self._found is not None  # noqa: S101 - the key was found in it
         self._found[key] = known = self._found.pop(key)
         return known
 
     def _remember(self, key: Hashable, value: Any) -> None:
-        """Remembers a value for who asks much. For its room what is large and was asked for least lately is forgotten."""
+        """Caches a value while `hold` is on. To make room, the least recently used large values are dropped first."""
         if self._found is None or (size := _size(value)) > _MOST_FOUND_BYTES:
             return
         self._found[key] = value
@@ -295,13 +295,13 @@ class Scope:
         check_read_only(self._cursor, text)
 
     def tables_of_schema(self, text: str, schema: str) -> tuple[str, ...]:
-        """Names of a schema's tables that SQL which only reads names; they need not be there."""
+        """Names the tables of a schema that read-only SQL mentions; they need not exist."""
         return tables_of_schema(self._cursor, text, schema)
 
     @contextmanager
     def beside(self, schema: str, tables: Mapping[str, pa.Table]) -> Iterator[None]:
-        """Sets tables beside the narrowed ones, as `schema.name`, for queries made meanwhile, which are never answered
-        from what was found before.
+        """Adds tables as `schema.name` beside the narrowed ones, while the context lasts; queries in it never use cached
+        results.
         """
         known = self._kept, self._found
         self._kept = self._found = None
@@ -314,9 +314,9 @@ class Scope:
     def numpy(self, text: str, params: Any = None) -> dict[str, np.ndarray[Any, Any]]:
         """Runs a query and returns its columns as NumPy arrays by name.
 
-        A column that holds NULL comes as a masked array.
+        A column that contains NULL becomes a masked array.
         """
-        # Through Arrow: DuckDB's own way to NumPy imports pandas where there is one.
+        # Through Arrow: DuckDB's own conversion to NumPy imports pandas if it is installed.
         table = self.sql(text, params)
         return {name: _as_numpy(table.column(name)) for name in table.column_names}
 
@@ -327,14 +327,14 @@ class Scope:
             self._hold()
             self.store.check_files(text, self.ranks)
             cursor = self._cursor
-            # All rows, though one is wanted: DuckDB 2 does nothing else until the last one is taken.
+            # All rows, though one is wanted: DuckDB 2 does nothing else until the last row is fetched.
             rows = interruptible(cursor, lambda: cursor.execute(text, params).fetchall())
             return rows[0][0] if rows else None
 
         return self._from_kept(("value", text, params), run, lambda _: True)
 
     def remembered(self, key: Hashable, make: Callable[[], T]) -> T:
-        """The same as `once`, of a value with a size (`nbytes`): remembered by who asks much (`hold`), while there is room."""
+        """Like `once`, for a value with a size (`nbytes`): cached while `hold` is on and there is room."""
         if self._found is not None and key in self._found:
             return cast("T", self._again(key))
         value = make()
@@ -342,11 +342,11 @@ class Scope:
         return value
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What several questions asked of one scope share: made when it is first asked for.
+        """Returns a value that several questions about this scope share; makes it at the first call.
 
         Args:
-            key: what it is; the module that makes it, by its name, and what it was made with.
-            make: makes it of this scope.
+            key: identifies the value: the name of the module that makes it, and the inputs.
+            make: makes the value from this scope.
         """
         if key not in self._once:
             self._once[key] = make()
@@ -354,7 +354,7 @@ class Scope:
         return known
 
     def close(self) -> None:
-        """Closes its cursor, and with it the narrowed tables; what is new is kept."""
+        """Closes its cursor, and with it the narrowed tables; new results are kept."""
         self._cursor.close()
         if self._kept is not None:
             self._kept.write()

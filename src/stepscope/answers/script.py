@@ -1,4 +1,4 @@
-"""The script that was recorded, for commands that run it again."""
+"""Finds the recorded script, for commands that run it again."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _NAMED = "SELECT metadata->>'$.script' AS script FROM source ORDER BY rank, span
 
 
 def script_of(scope: Scope) -> str:
-    """The script, or `-m MODULE`, as its recorder wrote it down, with `ARGS` where it had arguments; `train.py` where none did."""
+    """The script, or `-m MODULE`, as recorded, with `ARGS` if it had arguments; `train.py` if it was not recorded."""
     named = [row["script"] or "" for row in scope.sql(_NAMED).to_pylist()]
     return next((script for script in named if _PLAIN.fullmatch(script)), _NO_NAME)
 
 
 def with_script(scope: Scope, text: str) -> str:
-    """A text whose commands run `train.py`, with the script that was recorded in its place."""
+    """Replaces `train.py` in a text's commands with the recorded script."""
     return text if _NO_NAME not in text else text.replace(_NO_NAME, script_of(scope))

@@ -1,4 +1,4 @@
-"""Which ranks an answer over ranks is of: all that were asked about, but those whose recording is damaged."""
+"""Decides which ranks an answer over ranks uses: those requested, without those whose recording is damaged."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _CHECKS = """
 
 
 def damaged_ranks(scope: Scope, rests_on: Iterable[str] = EVERYTHING) -> tuple[int, ...]:
-    """The ranks whose file is damaged, whose device work is missing or whose times of steps are wrong; none where all
-    are so, of which an answer can only be.
+    """The ranks whose file is damaged, whose device work is missing or whose step times are wrong. None of them if
+    these are all: then only they can answer.
 
     Args:
         scope: the ranks.
-        rests_on: the evidence that counts beside the file; none at all where nothing rests on any.
+        rests_on: the evidence that matters besides the file; if empty, no rank counts as damaged.
     """
     damaged = _damaged(scope, rests_on)
     return damaged if len(damaged) < len(scope.ranks) else ()
@@ -38,13 +38,13 @@ _LOST_DEVICE = """
 
 
 def ranks_without_their_device(scope: Scope) -> tuple[int, ...]:
-    """The ranks whose device work was lost, or may lie behind where their file is cut off: what the device did is not
-    known, and recording the job in another way would not have helped."""
+    """The ranks whose device work was lost, or may have followed the place where their file is cut off. Their device
+    activity is unknown, and other recording options would not have helped."""
     return tuple(row["rank"] for row in scope.sql(_LOST_DEVICE).to_pylist())
 
 
 def all_damaged(scope: Scope, rests_on: Iterable[str] = EVERYTHING) -> bool:
-    """Whether several ranks were asked about, and each of them is damaged."""
+    """Whether several ranks were requested and all of them are damaged."""
     return len(scope.ranks) > 1 and len(_damaged(scope, rests_on)) == len(scope.ranks)
 
 
@@ -68,21 +68,21 @@ def _damaged(scope: Scope, rests_on: Iterable[str]) -> tuple[int, ...]:
 
 
 def sound_ranks(scope: Scope) -> tuple[int, ...]:
-    """The others; all where none is damaged."""
+    """The ranks that are not damaged; all if every rank is."""
     damaged = damaged_ranks(scope)
     return tuple(rank for rank in scope.ranks if rank not in damaged)
 
 
 @contextmanager
 def without_ranks(scope: Scope, ranks: Sequence[int]) -> Iterator[Scope]:
-    """A scope without some of its ranks; itself where nothing is left then, or none of them is in it."""
+    """A scope without some of its ranks; itself if it has none of them or nothing would be left."""
     others = [rank for rank in scope.ranks if rank not in ranks]
     if not others or len(others) == len(scope.ranks):
         yield scope
         return
     try:
         own = Scope(scope.store, others, scope.steps, scope.part, may_lack=True)
-    except UsageError:  # the steps are those of the damaged ranks alone
+    except UsageError:  # only the damaged ranks have these steps
         yield scope
         return
     with own:
@@ -91,10 +91,10 @@ def without_ranks(scope: Scope, ranks: Sequence[int]) -> Iterator[Scope]:
 
 @contextmanager
 def sound_recordings(recordings: Sequence[Recording], *, alike: bool) -> Iterator[tuple[list[Recording], str]]:
-    """Recordings without damaged ranks, and a sentence on these.
+    """Recordings without damaged ranks, and a sentence about these.
 
     Args:
-        alike: a rank of one is the same as that of another, so that what is damaged in one is left out of all.
+        alike: a rank is the same in all recordings, so a rank damaged in one is left out of all.
     """
     damaged = [damaged_ranks(one.scope) for one in recordings]
     union = tuple(sorted({rank for ranks in damaged for rank in ranks}))
@@ -111,7 +111,7 @@ def sound_recordings(recordings: Sequence[Recording], *, alike: bool) -> Iterato
 
 
 def ranks_text(ranks: Iterable[int]) -> str:
-    """Ranks as people write them.
+    """Ranks as readable text.
 
     >>> ranks_text((9, 8, 10, 3))
     'ranks 3, 8-10'

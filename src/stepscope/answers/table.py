@@ -1,4 +1,4 @@
-"""An answer: rows, what the columns mean, where they come from and how far they can be trusted."""
+"""An answer: its rows, the meaning of its columns, their source and how far to trust them."""
 
 from __future__ import annotations
 
@@ -47,21 +47,21 @@ class Table:
     """The answer to a question.
 
     Args:
-        question: the declaration of what was asked.
-        arrow: the rows; integers are 64 bit, times integer nanoseconds, sizes bytes, NULL is "not
-            measured".
-        sources: the files it was answered from, in order of rank and span.
-        checks: data-quality checks that found something and bear on this answer, as rows of the
+        question: the declaration of the question.
+        arrow: the rows; integers have 64 bits, times are integer nanoseconds, sizes bytes, NULL means
+            "not measured".
+        sources: the files that it was answered from, ordered by rank and span.
+        checks: data-quality checks that found something and concern this answer, as rows of the
             store's table `data_check`.
-        note: the conventions by which its numbers were made, where there are any; of an empty
-            answer, why it is empty and which recording option would fill it.
-        asked: the question's parameters that it was asked with, by name.
-        jobs: where its files are of several jobs, the answer about each, by the job's name; their rows
-            are those of this one, which has the column `job` beside them.
-        is_sorted: whether its rows are in an order that someone chose; a tree or a layout of the
-            question's own is then shown as a grid.
-        gates: of a comparison, what became of the gates that it was held to, as rows.
-        ranks: how many ranks it is about.
+        note: the conventions behind its numbers, if there are any; for an empty answer, why it is
+            empty and which recording option would fill it.
+        asked: the question's parameters that were given, by name.
+        jobs: for files of several jobs, the answer about each, by the job's name; this answer has their
+            rows and a column `job`.
+        is_sorted: whether someone chose the order of the rows; a question's own tree or layout is then
+            shown as a grid.
+        gates: for a comparison, the results of its gates, as rows.
+        ranks: how many ranks it covers.
     """
 
     question: Question
@@ -77,12 +77,12 @@ class Table:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """Declarations of the columns that it has, in order."""
+        """Declarations of its columns, in order."""
         return tuple(self.question.column(name) for name in self.arrow.column_names)
 
     @property
     def unreliable(self) -> bool:
-        """Whether a check of severity warning or error bears on it."""
+        """Whether a check of severity warning or error concerns it."""
         return any(check["severity"] in ("warning", "error") for check in self.checks)
 
     def rows(self) -> list[dict[str, Any]]:
@@ -95,10 +95,10 @@ class Table:
         return int(self.arrow.num_rows)
 
     def sort(self, by: str) -> Table:
-        """The same answer in order of a column: `"total_ns"`, `"name:desc"`, `"total_ns:asc"`.
+        """Returns the same answer ordered by a column: `"total_ns"`, `"name:desc"`, `"total_ns:asc"`.
 
-        Without a direction numbers come largest first and texts from a to z. What was not measured
-        comes last, and rows that are equal keep their order.
+        Without a direction, numbers are ordered largest first and texts from a to z. Values that were not
+        measured are last, and equal rows keep their order.
 
         Raises:
             UsageError: the answer has no such column, or the direction is neither `asc` nor `desc`.
@@ -126,11 +126,11 @@ class Table:
     def __getitem__(self, asked: slice) -> Table: ...
 
     def __getitem__(self, asked: int | str | slice) -> dict[str, Any] | list[Any] | Table:
-        """A row by its position, a column's values by its name, or some rows as a table.
+        """Returns a row by position, a column's values by name, or several rows as a table.
 
         Raises:
             IndexError: there is no row at that position.
-            UsageError: there is no column of that name, or it is asked for by something else.
+            UsageError: there is no such column, or the key has another type.
 
         Example:
             trace.kernels()[0]["name"] == trace.kernels()["name"][0]
@@ -142,7 +142,7 @@ class Table:
         if isinstance(asked, slice):
             import pyarrow as pa
 
-            rows = pa.array(positions[asked], pa.int64())  # Arrow knows no type for none
+            rows = pa.array(positions[asked], pa.int64())  # Arrow cannot infer a type for no rows
             return replace(self, arrow=self.arrow.take(rows))
         try:
             position = index(asked)
@@ -152,7 +152,7 @@ class Table:
                 "give a row's position, as in answer[0], or a column's name, as in answer['time_ns']",
             ) from None
         if not -len(positions) <= position < len(positions):
-            # An IndexError, as every sequence raises it: loops by position end with one.
+            # An IndexError, as for every sequence: it ends loops by position.
             there = "1 row" if len(positions) == 1 else f"{len(positions) or 'no'} rows"
             raise IndexError(f"no row {position}: this answer to {self.question.name} has {there}")
         row: dict[str, Any] = self.arrow.slice(positions[position], 1).to_pylist()[0]
@@ -193,7 +193,7 @@ class Table:
         return frame
 
     def to_dict(self) -> dict[str, Any]:
-        """Its JSON form as Python objects; `to_json` says what it holds."""
+        """Its JSON form as Python objects; see `to_json`."""
         answer: dict[str, Any] = {
             "schema_version": JSON_VERSION,
             "question": self.question.name,
@@ -210,15 +210,15 @@ class Table:
         return answer
 
     def to_json(self, *, indent: int | None = 2) -> str:
-        """One JSON object: `question`, `sources`, `columns` (name, type, unit, meaning), `rows`
-        (objects), `checks`, and `note` and `gates` where there are any.
+        """Returns one JSON object: `question`, `sources`, `columns` (name, type, unit, meaning), `rows`
+        (objects), `checks`, and `note` and `gates` if there are any.
 
-        Integers are exact; what was not measured is null, and so is a number that is none.
+        Integers are exact. Values that were not measured, NaN and infinity are null.
         """
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
 
     def to_csv(self) -> str:
-        """Its rows as CSV with a line of column names; what was not measured is an empty field."""
+        """Its rows as CSV, with a line of column names; a value that was not measured is an empty field."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(self.arrow.column_names)
@@ -230,7 +230,7 @@ class Table:
         """Writes its rows as a Parquet file, with each column's unit and meaning in its metadata.
 
         Raises:
-            StepScopeError: the file cannot be written. Nothing is left behind then.
+            StepScopeError: the file cannot be written. No partial file is left then.
         """
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -239,20 +239,20 @@ class Table:
             self.arrow.schema.field(c.name).with_metadata({"unit": c.unit, "meaning": c.meaning}) for c in self.columns
         ]
         schema = pa.schema(fields, metadata={"question": self.question.name})
-        # In memory first: Parquet's writer seeks, which a pipe cannot.
+        # In memory first: the Parquet writer seeks, which a pipe cannot.
         written = pa.BufferOutputStream()
         pq.write_table(self.arrow.cast(schema), written)
         with complete_output(Path(path)) as unfinished:
             unfinished.write_bytes(written.getvalue())
 
     def lines(self, *, width: int, most: int | None, whole: bool = False, bars: bool = False) -> list[Line]:
-        """Its rows as a grid: what was asked, the rows, what is left out, and how far to trust it.
+        """Its rows as a grid: the question, the rows, how many are left out, and how far to trust them.
 
         Args:
             width: columns of text to fit into.
             most: rows to show at most; None for all.
-            whole: show every column that it has, and let lines grow wider where they must.
-            bars: where lines are wide, draw shares as bars.
+            whole: show every column, and let lines grow wider where they must.
+            bars: draw shares as bars where lines are wide.
         """
         from stepscope.answers.text_grid import MARK, Line, grid_lines, note_lines, wrapped
 
@@ -278,13 +278,13 @@ class Table:
         return [*lines, *note_lines(self.note, width), *self.warnings(width)]
 
     def warnings(self, width: int) -> list[Line]:
-        """The checks that bear on it as lines, with the rank where it is of several."""
+        """The checks that concern it as lines, with the rank if it covers several."""
         from stepscope.answers.text_grid import warning_lines
 
         return warning_lines(self.checks, width, several=self.ranks > 1)
 
     def _first(self, most: int | None) -> list[dict[str, Any]]:
-        """The first rows; of several jobs, as many of each as fit."""
+        """The first rows; for several jobs, as many of each as fit."""
         if most is None or len(self) <= most or not self.jobs or self.is_sorted:
             rows: list[dict[str, Any]] = self.arrow.slice(0, most).to_pylist()
             return rows
@@ -297,13 +297,13 @@ class Table:
         return shown
 
     def __repr__(self) -> str:
-        """Its rows as text of 80 columns, the first 20 of them."""
+        """Its first 20 rows as text of 80 columns."""
         from stepscope.answers.text_grid import shortened
 
         return "\n".join(shortened(line.text, 80) for line in self.lines(width=80, most=20))
 
     def _repr_html_(self) -> str:
-        """Its rows as an HTML table for notebooks, the first 100 of them, long texts shortened."""
+        """Its first 100 rows as an HTML table for notebooks, with long texts shortened."""
         from html import escape
 
         from stepscope.answers.text_grid import grid_html
@@ -321,10 +321,10 @@ class Table:
 
 
 def sort_key(text: str) -> tuple[str, str]:
-    """`"total_ns:asc"` as the column and the direction, which is empty where none is given.
+    """Splits `"total_ns:asc"` into the column and the direction, which is empty if none is given.
 
     Raises:
-        UsageError: it is no text, or the direction is neither `asc` nor `desc`.
+        UsageError: the key is not a text, or the direction is neither `asc` nor `desc`.
     """
     if not isinstance(text, str):
         raise UsageError(
@@ -339,7 +339,7 @@ def sort_key(text: str) -> tuple[str, str]:
 
 
 def _finite(rows: pa.Table) -> pa.Table:
-    """The rows with NULL for NaN and infinity, which JSON does not have: neither was measured."""
+    """Replaces NaN and infinity, which JSON does not have, with NULL: neither was measured."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -1,7 +1,6 @@
 """Lays rows out as text: the one grid of the prompt, the command line and reports.
 
-Which columns fit and how long names are shortened is decided here; colour is added by whoever prints
-the lines.
+It decides which columns fit and how to shorten names; colour is added by whoever prints the lines.
 """
 
 from __future__ import annotations
@@ -69,14 +68,14 @@ Style = Literal["title", "head", "row", "note", "warning", "command", "better", 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of text and what it is, for whoever gives it a colour."""
+    """A line of text and its role, for whoever colours it."""
 
     text: str
     style: Style = "row"
 
 
 def value_text(value: Any, column: Column) -> str:
-    """A value as people read it, with its unit."""
+    """A value with its unit, formatted for people."""
     if value is None:
         return NOT_MEASURED
     if isinstance(value, bool):
@@ -91,14 +90,14 @@ def value_text(value: Any, column: Column) -> str:
 
 
 def label(column: Column) -> str:
-    """What stands above a column: its name without the unit, which each value has beside it."""
+    """The heading of a column: its name without the unit, which each value has beside it."""
     endings = {"ns": "_ns", "bytes": "_bytes", "ratio": "_ratio"}
     return column.name.removesuffix(endings.get(column.unit, ""))
 
 
 def heads(columns: Sequence[Column]) -> list[str]:
-    """What stands above columns shown side by side: of `used_ns` and `used_ratio` one says share, of `device` and
-    `device_bytes` one says bytes."""
+    """The headings of columns shown side by side: beside `used_ns`, `used_ratio` becomes share; beside `device`,
+    `device_bytes` becomes bytes."""
     plain = [label(column) for column in columns]
     return [
         f"{head} {_APART[column.unit]}" if column.unit in _APART and plain.count(head) > 1 else head
@@ -107,10 +106,10 @@ def heads(columns: Sequence[Column]) -> list[str]:
 
 
 def shortened(text: str, width: int) -> str:
-    """The text with its middle left out where it is longer than the width; a path its beginning.
+    """Removes the middle of a text that is longer than the width; of a path, its beginning.
 
-    A kernel's name begins with what it is and ends with what sets it apart; of a path, and of a frame
-    of a call stack, the end does.
+    A kernel's name begins with what it is and ends with what distinguishes it; a path, and a frame of a
+    call stack, are distinguished by the end.
 
     >>> shortened("void at::native::elementwise_kernel<128, 4>", 24)
     'void at::native:…128, 4>'
@@ -126,15 +125,15 @@ def shortened(text: str, width: int) -> str:
 
 
 def warning_lines(checks: Sequence[Mapping[str, Any]], width: int, *, several: bool = False) -> list[Line]:
-    """Each check that bears on an answer, the severe ones first and at most so many; several notes, which every answer
-    about the recording would repeat, are only named.
+    """The checks that concern an answer, the severest first, up to a limit; several notes, which every answer about the
+    recording would repeat, are only named.
 
-    What differs between recordings in figures alone is written once, as it is on the worst of them.
+    Checks that differ only in figures between recordings are written once, with those of the worst.
 
     Args:
         checks: rows of `data_check`.
         width: columns.
-        several: the answer is of several ranks, so that the rank is named where one alone is damaged, too.
+        several: the answer covers several ranks, so a rank is named even if only one is damaged.
     """
     several = several or len({check["rank"] for check in checks}) > 1
     found: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
@@ -163,23 +162,23 @@ def _badness(check: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def _where(alike: Sequence[Mapping[str, Any]], *, several: bool) -> str:
-    """Where a check found what its first row states, and where it found the same with other figures."""
+    """Where a check found what its first row says, and where it found the same with other figures."""
     stated = [row["rank"] for row in alike if row["explanation"] == alike[0]["explanation"]]
     others = [row["rank"] for row in alike if row["explanation"] != alike[0]["explanation"]]
     of_ranks = several and alike[0]["check"] not in OF_NO_RANK
     parts = [f"rank {numbers_text(sorted(set(stated)))}"] if of_ranks else []
     if len({*stated, *others}) == len({*stated}) + len(others):
         parts += [f"other figures on rank {numbers_text(sorted(others))}"] if others else []
-    else:  # a rank has several recordings
+    else:  # one rank with several recordings
         recordings = "another recording" if len(others) == 1 else f"{len(others)} other recordings"
         parts.append(f"other figures in {recordings}")
     return f" ({'; '.join(parts)})" if parts else ""
 
 
 def wrapped(text: str, width: int, indent: str = "") -> list[str]:
-    """The text on lines of the width, those after the first indented.
+    """Wraps the text to the width and indents all lines after the first.
 
-    A number stays with its unit, and a command between backquotes on one line.
+    A number stays with its unit, and a command in backquotes on one line.
     """
     return _lines(one_line(text), max(width, 20), indent)
 
@@ -194,7 +193,7 @@ def _lines(text: str, width: int, indent: str = "", *, advises: bool = False) ->
 
 
 def note_lines(note: str, width: int) -> list[Line]:
-    """A note over as many lines as it takes."""
+    """A note, wrapped."""
     return [Line(part, "note") for words in note.splitlines() for part in wrapped(words, width)]
 
 
@@ -209,17 +208,17 @@ def grid_lines(
     indented: bool = False,
     bars: bool = False,
 ) -> list[Line]:
-    """Rows as lines under a line of column names, and below them what is left out.
+    """Rows as lines under a heading, and below them how many are left out.
 
     Args:
         columns: the columns of the rows.
         rows: the rows to show, at least one.
         width: columns of text to fit into.
-        more: how many rows there are beside these.
+        more: how many further rows there are.
         whole: show every column, and let lines grow wider where they must.
-        in_sentences: break long texts over several lines instead of shortening them.
-        indented: set the first text, which names the row, in by the row's `depth`.
-        bars: where lines are wide, draw the rows' shares beside their numbers.
+        in_sentences: wrap long texts instead of shortening them.
+        indented: indent the first text, which names the row, by the row's `depth`.
+        bars: draw shares as bars beside their numbers where lines are wide.
     """
     shown = list(columns) if whole else shown_columns(columns, rows)
     tree = next((c for c in columns if c.type == "text" and c != JOB), None) if indented else None
@@ -252,7 +251,7 @@ def grid_lines(
 
 
 def _draw_shares(columns: Sequence[Column], labels: list[str], rows: Sequence[Row], texts: list[list[str]]) -> None:
-    """Adds a bar to each value of the first column of shares, the longest to the largest."""
+    """Adds a bar to each value of the first column of shares; the largest value gets the longest."""
     shares = [i for i, c in enumerate(columns) if c.unit == "ratio" and c.name.endswith("share_ratio")]
     if not shares:
         return
@@ -267,7 +266,7 @@ def _draw_shares(columns: Sequence[Column], labels: list[str], rows: Sequence[Ro
 
 
 def shown_columns(columns: Sequence[Column], rows: Sequence[Row]) -> list[Column]:
-    """The columns that people are shown who asked for none."""
+    """The columns to show if none were requested."""
     return [column for column in columns if _is_shown(column, rows)]
 
 
@@ -278,7 +277,7 @@ def _is_shown(column: Column, rows: Sequence[Row]) -> bool:
 
 
 def _look_alike(texts: Sequence[str], width: int) -> bool:
-    """Whether different texts would be the same when shortened."""
+    """Whether different texts would look the same when shortened."""
     different = set(texts)
     return len({shortened(text, width) for text in different}) < len(different)
 
@@ -297,7 +296,7 @@ def _cell(row: Row, column: Column, in_sentences: bool, indented: bool) -> str:
 
 
 def _widths(columns: list[Column], labels: list[str], rows: list[list[str]], width: int) -> list[int]:
-    """Natural widths, except that texts give way, the widest first, until the rest fits."""
+    """Natural widths, except that the widest texts are narrowed first until the rest fits."""
     widths = [
         max(len(label), *(cells(part) for row in rows for part in row[i].split("\n") or [""]))
         for i, label in enumerate(labels)
@@ -319,8 +318,8 @@ def _widths(columns: list[Column], labels: list[str], rows: list[list[str]], wid
 def _kept(
     columns: list[Column], labels: list[str], texts: list[list[str]], width: int, *, in_sentences: bool
 ) -> list[int]:
-    """Which columns are shown: the first (after the job), the sums, and of the others what fits, from the
-    left; what has no value in any row goes first. Of an answer in words, its sentences stay too."""
+    """Which columns to show: the first (after the job), the sums, and as many others as fit, from the left.
+    Columns without any value are dropped first. An answer in words also keeps its sentences."""
     every = range(len(columns))
     first = {0, 1} if columns[0] == JOB and len(columns) > 1 else {0}
     sums = {*first, *(i for i in every if columns[i].sums)}
@@ -338,7 +337,7 @@ def _kept(
             kept.remove(leaving.pop())
 
     if in_sentences and (of_text := [i for i in every if columns[i].type == "text"]):
-        # By its spaces: a list of names is no sentence, however long.
+        # Count spaces: a list of names is not a sentence, however long.
         sentence = max(of_text, key=lambda i: max(row[i].count(" ") for row in texts))
         kept = fitting({*sums, sentence})
         if sentence in kept:
@@ -357,13 +356,13 @@ def _joined(row: list[str], columns: list[Column], widths: list[int], *, in_sent
 
 
 def _broken(texts: list[str], columns: list[Column], widths: list[int]) -> list[list[str]]:
-    """The texts over as many lines as the longest text needs: sentences are not shortened, and a command of
-    ours stays in one piece, so that it can be copied, however long."""
+    """Breaks the texts into as many lines as the longest needs: sentences are not shortened, and a command of
+    ours stays in one piece, however long, so that it can be copied."""
     broken = [
         [
             part
             for line in cell.split("\n")
-            # Lists of names come without spaces.
+            # Lists of names have no spaces.
             for part in _lines(_LISTED.sub(", ", line), width, advises=column.advises) or [""]
         ]
         if column.type == "text"
@@ -374,9 +373,9 @@ def _broken(texts: list[str], columns: list[Column], widths: list[int]) -> list[
 
 
 def grid_html(columns: Sequence[Column], rows: Sequence[Row], *, in_sentences: bool = False) -> str:
-    """Rows as an HTML table for light and dark grounds; every text in it is escaped, and shortened, but for sentences.
+    """Rows as an HTML table for light and dark backgrounds; texts are escaped, and shortened unless they are sentences.
 
-    A column's meaning and unit are its head's title; shares have a bar behind them.
+    A column's meaning and unit are its heading's title; shares have a bar behind them.
     """
     shorter = {
         c.name: dict(zip(names, short_names(names), strict=True))

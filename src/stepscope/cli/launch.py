@@ -17,6 +17,7 @@ from stepscope.cli.terminal.typed_name import typed_name
 from stepscope.floor.captured_steps import SIGNALS, StepRange, parse_steps
 from stepscope.floor.chosen_ranks import may_be_chosen
 from stepscope.floor.errors import StepScopeError, UsageError
+from stepscope.floor.folders import from_anywhere
 from stepscope.floor.ranks import process_from
 from stepscope.launch.become import become, warn
 from stepscope.launch.finish import raw_results
@@ -139,7 +140,7 @@ def command(
         tool=tool,
         command=to_run,
         wish=Request(
-            stem=_absolute(out),
+            stem=from_anywhere(out),
             steps=steps,
             capture=capture,
             delay_s=delay,
@@ -182,14 +183,6 @@ def command(
             _report(asked, launched, stats=stats)
     if code := end_as(launched.status):
         raise click.exceptions.Exit(code)
-
-
-def _absolute(folder: Path) -> Path:
-    """Makes a path absolute; keeps it as it is if the working folder has been deleted."""
-    try:
-        return folder.absolute()
-    except OSError:
-        return folder
 
 
 def _heaviest_kernels(source: str, top: int) -> tuple[str, ...]:

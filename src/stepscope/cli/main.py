@@ -13,13 +13,12 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TextIO
 
 import click
 
 from stepscope import __version__
 from stepscope.cli.terminal.say import put, say
-from stepscope.cli.terminal.streams import flush, open_closed_streams, write_no_more
+from stepscope.cli.terminal.streams import accept_any_text, flush, open_closed_streams, write_no_more
 from stepscope.cli.terminal.told_to_end import end_by, unwind_when_told_to_end
 from stepscope.cli.terminal.typed_name import typed_name
 from stepscope.floor.errors import StepScopeError
@@ -133,7 +132,7 @@ def commands(ctx: click.Context) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command line (the process's own by default) and returns the exit code."""
     open_closed_streams()
-    _accept_any_text(sys.stdout)
+    accept_any_text()
     if arguments is None and not _RUNS_OTHERS_CODE & set(sys.argv[1:2]):
         own_process()
         unwind_when_told_to_end()
@@ -203,10 +202,3 @@ def _tell(error: StepScopeError) -> int:
         lines.append(f"  {error.hint}")
     say("\n".join(lines))
     return error.exit_code
-
-
-def _accept_any_text(stream: TextIO) -> None:
-    """Makes a terminal show `?` for characters that it cannot show, instead of raising."""
-    reconfigure = getattr(stream, "reconfigure", None)
-    if reconfigure is not None:
-        reconfigure(errors="replace")

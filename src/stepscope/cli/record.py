@@ -12,6 +12,7 @@ from stepscope.cli.choices import out_option, recorded_ranks_option
 from stepscope.cli.script.end import Interrupted
 from stepscope.floor.captured_steps import SIGNALS, parse_steps
 from stepscope.floor.errors import UsageError
+from stepscope.floor.folders import from_anywhere
 from stepscope.floor.units import parse_time
 from stepscope.record.plan import OWN
 
@@ -154,7 +155,7 @@ def command(
     captures = _captures(capture, steps, given, nvtx=nvtx)
     module = script[:1] == ("-m",)
     command_line = script[1:] if module else script
-    out = out.absolute()  # absolute, because the script may change its directory
+    out = from_anywhere(out)
     tracer = None
     if chosen & set(_SOME_STEPS):
         if command_line:

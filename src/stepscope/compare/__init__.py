@@ -1,1 +1,1 @@
-"""Several recordings beside each other: what changed between two, and what stops scaling over many."""
+"""Compares recordings: what changed between two, and what stops scaling over several."""

@@ -1,9 +1,9 @@
-"""Two trees of steps beside each other: which node of one is which of the other.
+"""Aligns two trees of steps: finds the node of one that corresponds to each node of the other.
 
-Nodes of one name and kind under the same node are the same. Of what is left, modules under the same
-node are the same where their class and their parts agree (they were renamed), and a module that agrees
-with one somewhere else was moved; an operator or a range that only one side has around the same part is passed
-over. Whatever is not certain (two alike on one side, three on the other) is shown as gone and as new.
+Nodes of one name and kind with the same parent correspond. Among the rest, modules with the same
+parent correspond if their class and their parts agree (they were renamed), and a module that agrees
+with one elsewhere was moved; an operator or a range that only one side has around the same part is skipped.
+Uncertain cases (two alike on one side, three on the other) are shown as gone and as new.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from stepscope.compare.tree import Key, Node
 
 _WRAPPERS = ("operator", "range")
 _AGREE = 0.5
-"""Share of a leaf module's operators, of those that either side has, which two must have in common."""
+"""Share of a leaf module's operators, among those of either side, that two must have in common."""
 
 
 @dataclass(slots=True)
 class Pair:
-    """A node of both trees, or of one. `matched` says under what other name, or where, the other is."""
+    """A node of both trees, or of one. `matched` is the other side's name or place, if different."""
 
     before: Node | None
     after: Node | None
@@ -31,14 +31,14 @@ class Pair:
 
     @property
     def node(self) -> Node:
-        """What it is: as after, where it is there."""
+        """Its node after the change, else the one before."""
         found = self.after or self.before
         assert found is not None  # noqa: S101  # a pair of nothing is never made
         return found
 
 
 def align(before: Node, after: Node) -> Pair:
-    """The two trees as one."""
+    """Merges two trees into one."""
     whole = _pair(before, after)
     _mark_moved(whole)
     return whole
@@ -69,9 +69,9 @@ def _without(parts: dict[Key, Node], others: dict[Key, Node]) -> list[Node]:
 
 
 def _pass_over(parts: dict[Key, Node], others: dict[Key, Node]) -> None:
-    """Puts what wrappers hold beside them where the other side has it without the wrapper, in place.
+    """Moves the contents of wrappers up beside them, in place, if the other side has them without the wrapper.
 
-    Only where it is most of the wrapper: what has as little in common need not be the same.
+    Only if they make up most of the wrapper: nodes with less in common need not be the same.
     """
     for wrapper in _without(parts, others):
         if wrapper.kind not in _WRAPPERS:
@@ -91,7 +91,7 @@ def _pass_over(parts: dict[Key, Node], others: dict[Key, Node]) -> None:
 
 
 def _renamed(gone: Iterable[Node], new: Iterable[Node]) -> dict[Key, Key]:
-    """Modules that have another name on the other side: those of one class and like parts, in order."""
+    """Modules with another name on the other side: those of one class with like parts, in order."""
     found: dict[Key, Key] = {}
     mine, theirs = _by_shape(gone), _by_shape(new)
     for shape in mine.keys() & theirs.keys():
@@ -112,13 +112,13 @@ def _by_shape(nodes: Iterable[Node]) -> dict[Any, list[Node]]:
 
 
 def _shape(node: Node) -> tuple[Any, ...]:
-    """Class of a module and, in order of their names, of the modules in it."""
+    """Class of a module and, ordered by name, of the modules in it."""
     modules = [part for part in node.parts.values() if part.kind == "module"]
     return node.class_name, tuple((part.name, _shape(part)) for part in sorted(modules, key=lambda part: part.name))
 
 
 def _do_alike(one: Node, other: Node) -> bool:
-    """Whether modules without modules in them run the same operators, most of them."""
+    """Whether modules without inner modules run mostly the same operators."""
     if any(part.kind == "module" for part in one.parts.values()):
         return True
     mine = {key for key in one.parts if key[0] in _WRAPPERS}
@@ -127,9 +127,9 @@ def _do_alike(one: Node, other: Node) -> bool:
 
 
 def _mark_moved(whole: Pair) -> None:
-    """Says of modules that are gone in one place and new in another where the other is.
+    """Links modules that are gone in one place to those that are new in another.
 
-    Of one shape there must be one gone and one new, of the same name or with modules in it: a linear layer
+    There must be exactly one gone and one new of a shape, with the same name or with inner modules: a linear layer
     that is gone is not the one that is new elsewhere.
     """
     gone: dict[Any, list[tuple[str, Pair]]] = defaultdict(list)
@@ -147,7 +147,7 @@ def _mark_moved(whole: Pair) -> None:
 
 
 def _alone(pair: Pair, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Pair]]:
-    """The outermost modules that one side has, each with its direction and its path in the model."""
+    """The outermost modules that only one side has, each with its direction and its path in the model."""
     for part in pair.parts:
         if part.node.kind not in ("direction", "module"):
             continue

@@ -1,4 +1,4 @@
-"""What a comparison comes down to: the whole, and the parts that are the reason of its change."""
+"""Summarises a comparison: the total, and the parts that explain its change."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ Row = Mapping[str, Any]
 
 _WHOLES = ("step", PROFILED_STEP, "iteration", "device work", "host work")
 _DRIVES = 0.1
-"""Share of the whole change from which on a part is a reason of it."""
+"""A part with at least this share of the total change is a reason for it."""
 _IS_IT = 0.8
-"""Share of a node's change from which on a part of the node stands for it."""
+"""A part with at least this share of a node's change represents the node."""
 _MATTERS = 0.01
-"""Part of the whole below which a change within an unchanged whole is left to the table: of hundreds
+"""Smaller changes, relative to the total, within an unchanged total are left to the table: among hundreds
 of rows some always seem to have changed."""
 
 _ONE_SIDED = ("added", "removed")
@@ -24,12 +24,12 @@ _ONE_SIDED = ("added", "removed")
 
 @dataclass(frozen=True, slots=True)
 class Drivers:
-    """Rows of a comparison that say what happened.
+    """The rows of a comparison that explain it.
 
     Args:
-        whole: the row of the whole; None where it was not measured on both sides.
-        parts: the reasons of its change; what changed all the same where it did not change, or not
-            clearly; what changed at all where there is no whole. The largest changes first.
+        whole: the row of the total; None if it was not measured on both sides.
+        parts: the reasons for its change; if it did not clearly change, the parts that did nevertheless; without
+            a total, all changed parts. The largest changes first.
     """
 
     whole: Row | None
@@ -37,7 +37,7 @@ class Drivers:
 
 
 def drivers_of(rows: Sequence[Row]) -> Drivers:
-    """The whole and the parts that drive it, of an answer's rows as `set_beside` orders them."""
+    """Finds the total and the parts that drive it, among an answer's rows as `set_beside` orders them."""
     whole = rows[0] if rows and rows[0]["name"] in _WHOLES else None
     if whole is None or whole["change_ns"] is None:
         return Drivers(None, tuple(row for row in rows if row["verdict"] in CERTAIN))
@@ -48,9 +48,9 @@ def drivers_of(rows: Sequence[Row]) -> Drivers:
 
 
 def _deepest(rows: Sequence[Row], is_reason: Callable[[Row], bool]) -> list[Row]:
-    """Of a tree's rows, for each outermost reason the deepest node that stands for it.
+    """For each outermost reason in a tree's rows, the deepest node that represents it.
 
-    Kernels are left to the table: they are named by what launched them.
+    Kernels are left to the table: their launching operator names them.
     """
     found: list[Row] = []
     place = 1
@@ -64,7 +64,7 @@ def _deepest(rows: Sequence[Row], is_reason: Callable[[Row], bool]) -> list[Row]
 
 
 def _after(rows: Sequence[Row], place: int) -> int:
-    """The place after a row and all that is part of it."""
+    """The index after a row and all its descendants."""
     end = place + 1
     while end < len(rows) and rows[end]["depth"] > rows[place]["depth"]:
         end += 1
@@ -73,14 +73,14 @@ def _after(rows: Sequence[Row], place: int) -> int:
 
 def _stands_for(rows: Sequence[Row], place: int) -> Row:
     row = rows[place]
-    # Parts come with the largest change first.
+    # Parts are ordered by change, the largest first.
     inside = place + 1
     if inside < len(rows) and rows[inside]["depth"] > row["depth"]:
         part = rows[inside]
         stands = part["kind"] != "kernel" and part["change_ns"] / row["change_ns"] >= _IS_IT
         if part["verdict"] not in _ONE_SIDED:
             return _stands_for(rows, inside) if stands else row
-        # What is only on one side may have something else in its place on the other.
+        # A part on only one side may have been replaced by another on the other side.
         beside = {one["verdict"] for one in rows[inside : _after(rows, place)] if one["depth"] == part["depth"]}
         if stands and not beside.issuperset(_ONE_SIDED):
             return part
@@ -88,14 +88,14 @@ def _stands_for(rows: Sequence[Row], place: int) -> Row:
 
 
 def _drives(row: Row, whole: Row) -> bool:
-    """Whether a part is a reason: its own change is clear, or as clear as the whole's."""
+    """Whether a part is a reason: its own change is clear, or as clear as the total's."""
     known = row["verdict"] != "unclear" and row.get("inside") is None
     share = row["share_ratio"]
     return known and share is not None and share >= _DRIVES and whole["change_ns"] != 0
 
 
 def _matters(row: Row, whole: Row) -> bool:
-    """Whether a part changed for sure, and enough of an unchanged whole to speak of."""
+    """Whether a part certainly changed, by a relevant share of an unchanged total."""
     least = _MATTERS * max(whole["before_ns"] or 0, whole["after_ns"] or 0)
     clear = row["verdict"] in CERTAIN and row.get("inside") is None
     return clear and abs(row["change_ns"]) >= least

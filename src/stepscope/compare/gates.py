@@ -1,8 +1,8 @@
-"""Gates on a comparison: `step_time > +3%` fails when the step got more than 3 % slower.
+"""Gates on a comparison: `step_time > +3%` fails if the step became more than 3 % slower.
 
-A gate is a name, `>` or `<`, and a change with its sign, in per cent or as a time. It fails when the
-change of the mean lies beyond that. A change whose 95 % interval contains 0 counts as no change, and
-where there is no interval, nobody can tell.
+A gate is a name, `>` or `<`, and a signed change, in per cent or as a time. It fails if the
+change of the mean lies beyond that. A change whose 95 % interval contains 0 counts as no change;
+without an interval the result is unknown.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from stepscope.floor.errors import UsageError
 from stepscope.floor.known_names import did_you_mean
 
 STEP_TIME = "step_time"
-"""Names the whole step or iteration, whatever the table is about: without the profiler where both know that."""
+"""Names the entire step or iteration, whatever the table is about: without the profiler, if both sides have such
+steps."""
 _WHOLE_OF = ("label", "phase")
 
 _GATE = re.compile(
@@ -45,7 +46,7 @@ ERRORS = {
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """A condition under which a comparison fails. `limit` is a ratio, or ns when `relative` is not."""
+    """A condition under which a comparison fails. `limit` is a ratio if `relative`, else ns."""
 
     text: str
     name: str
@@ -60,7 +61,7 @@ Outcome = Literal["passed", "failed", "cannot tell"]
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What became of a gate. `row` is the row of the comparison that it is about."""
+    """The result of a gate. `row` is the row of the comparison that it is about."""
 
     gate: Gate
     outcome: Outcome
@@ -68,17 +69,17 @@ class Judged:
     reason: str = ""
 
     def as_row(self) -> dict[str, Any]:
-        """The outcome with what was measured, as `diff --json` has it."""
+        """The result with the measured values, as in `diff --json`."""
         measured = ("name", "change_ns", "change_ratio", "ci95_low_ns", "ci95_high_ns", "verdict")
         told = {"gate": self.gate.text, "outcome": self.outcome, "reason": self.reason}
         return told | {name: self.row[name] for name in measured}
 
 
 def parse_gate(text: str) -> Gate:
-    """Reads a gate: `step_time > +3%`, `backward > +2ms`, `kernel:gemm < -5%`.
+    """Parses a gate: `step_time > +3%`, `backward > +2ms`, `kernel:gemm < -5%`.
 
     Raises:
-        UsageError: the text is none; says from where on it is not understood.
+        UsageError: the text is not a gate; says where it becomes invalid.
     """
     found = _GATE.fullmatch(text)
     if found is None:
@@ -103,7 +104,7 @@ def parse_gate(text: str) -> Gate:
 
 
 def _where(text: str) -> tuple[int, str]:
-    """The place from which on a text is no gate, and what is wrong there."""
+    """The position from which a text is not a gate, and what is wrong there."""
     place = max(text.rfind("<"), text.rfind(">"))
     if place < 0:
         return len(text.rstrip()), "> or < is missing"
@@ -122,17 +123,17 @@ def _where(text: str) -> tuple[int, str]:
 
 Row = dict[str, Any]
 Compare = Callable[[str | None], Sequence[Row]]
-"""The rows of a comparison by something; by what is compared by default for None."""
+"""Returns the rows of a comparison by a form; None for the default form."""
 
 
 def judge(gate: Gate, compare: Compare, by: str | None) -> Judged:
-    """What becomes of a gate on two recordings.
+    """Judges a gate on two recordings.
 
     Args:
-        by: what the comparison is about when the gate does not say.
+        by: the form of the comparison if the gate does not name one.
 
     Raises:
-        SourceError: the recordings cannot be compared by what the gate is about.
+        SourceError: the recordings cannot be compared by the gate's form.
         UsageError: neither of the recordings has what the gate names.
     """
     row = _row_of(gate, compare, by)

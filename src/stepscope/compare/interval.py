@@ -1,7 +1,7 @@
-"""Means over ranks, and how sure the difference of two of them is.
+"""Means over ranks, and the uncertainty of the difference of two of them.
 
-Means are exact fractions, so that parts add up to their total; what is rounded is rounded once, with
-the total in view (`rounding`).
+Means are exact fractions, so that parts add up to their total; they are rounded once, together with
+the total (`rounding`).
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from stepscope.floor.statistics import student_t
 
 @dataclass(frozen=True, slots=True)
 class RankMean:
-    """What one rank measured: a mean, of how many samples, and their sample standard deviation.
+    """What one rank measured: a mean, its number of samples, and their sample standard deviation.
 
-    `std_ns` is None where there are fewer than two samples, or where the file has an average alone. `alike`
-    samples that count alike would tell as much; None where these do.
+    `std_ns` is None with fewer than two samples, or if the file has only an average. `alike` is the number of
+    equally weighted samples with the same information; None if the samples are equally weighted.
     """
 
     mean_ns: Fraction
@@ -29,12 +29,12 @@ class RankMean:
 
     @property
     def known_by(self) -> float:
-        """Samples that count alike and tell as much."""
+        """Number of equally weighted samples with the same information."""
         return self.samples if self.alike is None else self.alike
 
     @classmethod
     def of(cls, samples: Sequence[int], *, steps: int | None = None) -> RankMean:
-        """The mean of samples in ns; of `steps` steps, those without a sample having taken no time.
+        """The mean of samples in ns; over `steps` steps, those without a sample counting as 0.
 
         >>> RankMean.of([2, 4], steps=3)
         RankMean(mean_ns=Fraction(2, 1), samples=3, std_ns=2.0, alike=None)
@@ -45,7 +45,7 @@ class RankMean:
 
 
 def deviation(samples: Sequence[float], mean: Fraction, count: int) -> float | None:
-    """The sample standard deviation of `count` samples, those not given being 0."""
+    """The sample standard deviation of `count` samples, missing ones being 0."""
     if count < 2:
         return None
     middle = float(mean)
@@ -58,7 +58,7 @@ def deviation(samples: Sequence[float], mean: Fraction, count: int) -> float | N
 class Timing:
     """The average over ranks of their means, with its standard error and degrees of freedom.
 
-    `error_ns` is None where a rank has too few samples to tell.
+    `error_ns` is None if a rank has too few samples.
     """
 
     mean_ns: Fraction
@@ -67,13 +67,13 @@ class Timing:
     degrees: float
 
     def of_nothing(self) -> Timing:
-        """What the same steps would show of something that none of them did."""
+        """The timing of something that ran in none of the same steps."""
         error = None if self.error_ns is None else 0.0
         return Timing(Fraction(0), self.samples, error, self.degrees)
 
 
 def over_ranks(ranks: Sequence[RankMean]) -> Timing:
-    """The average of ranks' means; each rank counts alike, however many steps it recorded.
+    """The average of ranks' means; all ranks have the same weight, however many steps they recorded.
 
     Ranks wait for one another, so their errors are not independent and do not shrink with the number
     of ranks. The standard error is the mean of theirs, which is the largest that it can be; the
@@ -87,7 +87,7 @@ def over_ranks(ranks: Sequence[RankMean]) -> Timing:
 
 
 def interval_of_change(before: Timing, after: Timing) -> tuple[float, float] | None:
-    """Welch's 95 % interval of `after` less `before` in ns; None where it cannot be known.
+    """Welch's 95 % interval of `after` minus `before` in ns; None if unknown.
 
     B. L. Welch, "The generalization of 'Student's' problem when several different population
     variances are involved", Biometrika 34 (1947); degrees of freedom after F. E. Satterthwaite.

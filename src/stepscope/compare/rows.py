@@ -1,4 +1,4 @@
-"""Two sides of a comparison as rows: what changed, by how much, and how sure that is."""
+"""Makes rows of two sides of a comparison: what changed, by how much, and how certain that is."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 COUNTED_CALLS = ("operator", "kernel", "module")
-"""What a trace would have shown if it had run, so that what is not there took no time."""
+"""A trace would have shown these if they had run, so a missing one took no time."""
 PROFILED_STEP = "profiled step"
-"""The whole of a trace's parts where it is known, too, what a step takes without the profiler."""
+"""The total of a trace's parts, if the step's time without the profiler is also known."""
 CERTAIN = ("slower", "faster", "added", "removed")
-"""Verdicts that are no guesses."""
+"""Verdicts that are certain."""
 
 COLUMNS = (
     Column("name", "text", "what is compared; the total is in the first row"),
@@ -55,10 +55,10 @@ COLUMNS = (
 
 
 def set_beside(before: Side, after: Side, by: str) -> pa.Table:
-    """One row is a part of the step on both sides; the whole comes first.
+    """Each row is a part of the step on both sides; the total comes first.
 
     Raises:
-        ValueError: parts that do not add up to their total, where they must: a defect of this module.
+        ValueError: parts do not add up to their total although they must: a defect of this module.
     """
     adds_up = by in SUMMED
     names = sorted({*before.parts, *after.parts})
@@ -66,7 +66,7 @@ def set_beside(before: Side, after: Side, by: str) -> pa.Table:
     rows = []
     for name in names:
         own, other = before.parts.get(name), after.parts.get(name)
-        # What a trace would have shown was not there; a phase or a label may not have been listened to.
+        # A trace would have shown it, so it was not there; a phase or a label may not have been observed.
         gone = by in COUNTED_CALLS
         if gone and own is None and before.total is not None:
             own = Part(before.total.timing.of_nothing(), before.calls.get(name, 0.0))
@@ -88,7 +88,7 @@ def set_beside(before: Side, after: Side, by: str) -> pa.Table:
 
 
 def _round_together(side: Side, column: str, whole: dict[str, Any], rows: Sequence[dict[str, Any]]) -> None:
-    """Rounds a side's parts to whole ns so that they add up to its total, rounded."""
+    """Rounds a side's parts to integer ns that add up to its rounded total."""
     parts = [side.parts.get(row["name"]) for row in rows]
     rounded = whole_parts([part.timing.mean_ns if part else Fraction(0) for part in parts])
     if side.total is not None:
@@ -100,30 +100,30 @@ def _round_together(side: Side, column: str, whole: dict[str, Any], rows: Sequen
 
 
 def _plain_label(name: str, names: Sequence[str]) -> str:
-    """The label alone where neither side has a second event of it."""
+    """The label without its occurrence, if neither side has a second event of it."""
     label = name.removesuffix("#0")
     return name if f"{label}#1" in names else label
 
 
 def share_out(total: Mapping[str, Any] | None, rows: Iterable[dict[str, Any]]) -> None:
-    """What part of the total's change each row is, in place; of an unclear one a share means nothing."""
+    """Sets each row's share of the total's change, in place; a share of an unclear change means nothing."""
     if total is None or not total["change_ns"] or total["verdict"] in ("unclear", "same"):
         return
     for row in rows:
         if row["change_ns"] is not None:
-            # Not -0.0 where nothing changed.
+            # Avoids -0.0 if nothing changed.
             row["share_ratio"] = row["change_ns"] / total["change_ns"] or 0.0
 
 
 def largest_change(row: Mapping[str, Any]) -> tuple[bool, int, int, str]:
-    """Order of rows: what changed most, of what did not the longest, and last what has no change."""
+    """Sort key: the largest change first, then unchanged rows by length, then those without a change."""
     change = row["change_ns"]
     longest = max(row["before_ns"] or 0, row["after_ns"] or 0)
     return change is None, -abs(change or 0), -longest, row["name"]
 
 
 OF_TREES = ("path", "depth", "kind", "matched")
-"""Columns that only trees have."""
+"""Columns of trees only."""
 
 
 def _left_out(by: str) -> tuple[str, ...]:
@@ -132,7 +132,7 @@ def _left_out(by: str) -> tuple[str, ...]:
 
 
 def row_of(name: str, before: Part | None, after: Part | None) -> dict[str, Any]:
-    """The times of something on both sides, and the interval of their difference."""
+    """The times on both sides, and the interval of their difference."""
     row: dict[str, Any] = {"name": name}
     for part, side in ((before, "before"), (after, "after")):
         row[f"{side}_ns"] = None if part is None else round(part.timing.mean_ns)
@@ -146,7 +146,7 @@ def row_of(name: str, before: Part | None, after: Part | None) -> dict[str, Any]
 
 
 def finish(row: dict[str, Any], *, adds_up: bool) -> None:
-    """Fills in what follows from the times of both sides: the change and its verdict, in place."""
+    """Derives the change and its verdict from the times of both sides, in place."""
     before, after = row["before_ns"], row["after_ns"]
     if before is None or after is None:
         row["verdict"] = "only before" if after is None else "only after"

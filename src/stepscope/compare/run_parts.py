@@ -1,10 +1,10 @@
-"""What a traced step of a run consists of, rank by rank, as runs of different sizes are compared by it.
+"""The parts of a run's traced step, rank by rank, by which runs of different sizes are compared.
 
-Of a device: computation, exposed communication and exposed copies as `device-time` has them, and its idle
-time by what the host did meanwhile. Where every rank of the job was recorded and steps are marked, what a rank's exposed
-communication has beyond the least of any rank in that step is *imbalance*: the rank that comes last waits for nobody.
+With a device: computation, exposed communication and exposed copies as in `device-time`, and its idle
+time by what the host did meanwhile. If every rank of the job was recorded and steps are marked, a rank's exposed
+communication beyond the least of any rank in that step is *imbalance*: the rank that arrives last waits for nobody.
 The rest is *exposed transfer*.
-Without a device it is what the host did, as `steps` has it. Either way parts add up to the step.
+Without a device: what the host did, as in `steps`. Either way parts add up to the step.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from stepscope.compare.runs import as_event
 COMMUNICATION = "exposed communication"
 TRANSFER = "exposed transfer"
 IMBALANCE = "imbalance"
-"""`TRANSFER` and this are the parts of exposed communication where all ranks were recorded."""
+"""This and `TRANSFER` are the parts of exposed communication if all ranks were recorded."""
 _ON_DEVICE = {"computation": "computation", "exposed_communication": COMMUNICATION, "exposed_copy": "exposed copies"}
 _IDLE = {"input": ("dataloader",), "host": ("runtime", "cpu_exec")}
 """Idle time of the device by what the host did: it waited for a batch, or was busy."""
@@ -32,7 +32,7 @@ Steps = dict[int, dict[tuple[int, int], dict[str, int]]]
 
 
 def step_parts(scope: Scope) -> Steps:
-    """The parts of each step that means are made of; `step` is all of it."""
+    """The parts of each step that enters means; `step` is its total."""
     found: Steps = {}
     for one in rank_steps(scope):
         for row in np.flatnonzero(one.counted).tolist():
@@ -56,7 +56,7 @@ def step_parts(scope: Scope) -> Steps:
 
 
 def split_waiting(steps: Steps) -> None:
-    """Tells the exposed communication that is waiting for late ranks from the rest, in place."""
+    """Separates exposed communication into waiting for late ranks and the rest, in place."""
     least: dict[tuple[int, int], int] = {}
     for of_rank in steps.values():
         for key, parts in of_rank.items():
@@ -73,7 +73,7 @@ def split_waiting(steps: Steps) -> None:
 
 
 def as_rows(steps: Steps) -> list[dict[str, Any]]:
-    """Rows like those of `inline`: a part of a rank, and its mean over steps."""
+    """Rows like those of `inline`: a part on a rank, and its mean over steps."""
     rows = []
     for rank, of_rank in sorted(steps.items()):
         labels = dict.fromkeys(label for parts in of_rank.values() for label in parts)
@@ -84,8 +84,8 @@ def as_rows(steps: Steps) -> list[dict[str, Any]]:
 
 
 def tells_waiting(scope: Scope, steps: Steps) -> bool:
-    """Whether waiting is told from transfer: every rank of the job was recorded, and marks say which of their steps are one.
-    Where nothing communicates there is nothing to tell."""
+    """Whether waiting can be separated from transfer: every rank of the job was recorded, and marks show which of their
+    steps correspond. True if nothing communicates."""
     if not any(one.get(COMMUNICATION) for own in steps.values() for one in own.values()):
         return True
     size = scope.value("SELECT max(world_size) FROM rank")

@@ -1,7 +1,7 @@
-"""Runs on different numbers of ranks: what was measured in each, and how each label of them scales.
+"""Runs on different numbers of ranks: the measurements of each, and how each label scales.
 
-A run has the rows of `inline`, of `phases` where nothing was measured inline, or of what its traced steps
-consist of (`run_parts`).
+A run has the rows of `inline`, of `phases` if nothing was measured inline, or the parts of its traced steps
+(`run_parts`).
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ WHOLE = "iteration"
 MODES = ("weak", "strong")
 BELOW = 0.8
 _SMALL = 0.01
-"""Part of the iteration below which a label is left to the table."""
+"""Labels below this share of the iteration are left to the table."""
 FEWEST_SIZES = 3
-"""Numbers of ranks that a model of two parameters needs to say how far off it is."""
+"""The fewest numbers of ranks with which a model of two parameters has an error."""
 _MODELS: dict[str, dict[str, Callable[[int], float]]] = {
     "weak": {"t = a + b log2(ranks)": math.log2, "t = a + b (1 - 1/ranks)": lambda ranks: 1 - 1 / ranks},
     "strong": {"t = a + b / ranks": lambda ranks: 1 / ranks},
 }
-"""How a label's time is continued to twice the ranks, by mode: what collectives over trees or rings take; Amdahl's
-law, which what a ring takes is a case of."""
+"""Models that extrapolate a label's time to twice the ranks, by mode: collectives over trees or rings; Amdahl's
+law, which includes the ring as a case."""
 
 Key = tuple[str, int]
 Row = dict[str, Any]
@@ -36,7 +36,7 @@ Row = dict[str, Any]
 
 @dataclass
 class _Label:
-    """A label in one run: its mean on each rank; of several streams the one on which it takes longest, as `diff` has it."""
+    """A label in one run: its mean on each rank; of several streams the longest, as in `diff`."""
 
     place: float
     inside: str | None
@@ -60,7 +60,7 @@ class _Label:
 
 @dataclass(slots=True)
 class Run:
-    """A run: what to call it, how many ranks it had, and what was measured in it."""
+    """A run: its name, its number of ranks, and its measurements."""
 
     name: str
     ranks: int
@@ -68,10 +68,10 @@ class Run:
 
 
 def run_of(name: str, ranks: int, rows: Iterable[Row]) -> Run:
-    """A run of the rows of `inline`."""
+    """Makes a run from the rows of `inline`."""
     labels: dict[Key, _Label] = {}
     for row in rows:
-        # Another run may have more occurrences, and name this one.
+        # Another run may have more occurrences, and number this one.
         label = row["label"].removesuffix(f"#{row['occurrence']}")
         key = WHOLE if row["kind"] == "iteration" else label, row["occurrence"]
         place = row["start_index"]
@@ -81,7 +81,7 @@ def run_of(name: str, ranks: int, rows: Iterable[Row]) -> Run:
 
 
 def as_event(place: int, rank: int, part: str, mean: RankMean) -> Row:
-    """The mean of a part of a rank's step, or of `step`, like a row of `inline`; `place` is its place among them."""
+    """The mean of a part of a rank's step, or of `step`, like a row of `inline`; `place` is its index among them."""
     return {
         "kind": "iteration" if part == "step" else "event",
         "label": part,
@@ -96,12 +96,12 @@ def as_event(place: int, rank: int, part: str, mean: RankMean) -> Row:
 
 
 def compare(runs: Iterable[Run], *, mode: str, below: float) -> list[Row]:
-    """One row is a label in a run; the whole iteration comes first, then labels as they run.
+    """Each row is a label in a run; the entire iteration comes first, then labels in order of execution.
 
     Args:
-        runs: the runs; the one with the fewest ranks is what the others are compared with.
-        mode: `weak` when every rank has the same work in all runs, `strong` when all work is shared.
-        below: a label stops scaling where its efficiency is below this.
+        runs: the runs; the others are compared with the one with the fewest ranks.
+        mode: `weak` if every rank has the same work in all runs, `strong` if all work is shared.
+        below: a label stops scaling if its efficiency is below this.
     """
     ordered = sorted(runs, key=lambda run: run.ranks)
     base = ordered[0]
@@ -133,7 +133,7 @@ def compare(runs: Iterable[Run], *, mode: str, below: float) -> list[Row]:
                 row |= _how_sure(row["efficiency_ratio"], there.timing, here.timing)
                 if run.ranks > base.ranks:
                     row |= _serial(row, run.ranks / base.ranks, mode)
-                # Noise alone stops no label: the upper end of the interval counts.
+                # Noise alone must not stop a label: the upper end of the interval counts.
                 best = row.get("efficiency_high_ratio", row["efficiency_ratio"])
                 if best is not None and run.ranks > base.ranks:
                     if best < below:
@@ -150,20 +150,20 @@ def compare(runs: Iterable[Run], *, mode: str, below: float) -> list[Row]:
 
 
 def small_labels(rows: Sequence[Row]) -> set[str]:
-    """Labels of `scaling` that are never a part of the iteration worth speaking of: none of them stops it."""
+    """Labels of `scaling` that are always a negligible part of the iteration: none of them counts as stopping."""
     whole = {row["run"]: row["average_ns"] for row in rows if row["label"] == WHOLE}
     large = {row["label"] for row in rows if row["average_ns"] >= _SMALL * whole.get(row["run"], 0)}
     return {row["label"] for row in rows} - large
 
 
 def _how_sure(efficiency: float | None, there: Timing, here: Timing) -> Row:
-    """The 95 % interval of an efficiency: that of the change, which `diff` has."""
+    """The 95 % interval of an efficiency, from that of the change, as in `diff`."""
     change = None if there is here else interval_of_change(there, here)
     if efficiency is None or change is None:
         return {}
     now = float(here.mean_ns)
     low, high = (float(there.mean_ns) + end for end in change)
-    # A time of nothing or less is no bound of how efficient it may be.
+    # A time of 0 or less does not bound the efficiency.
     return {
         "efficiency_low_ratio": efficiency * now / high,
         "efficiency_high_ratio": efficiency * now / low if low > 0 else math.inf,
@@ -171,7 +171,7 @@ def _how_sure(efficiency: float | None, there: Timing, here: Timing) -> Row:
 
 
 def _serial(row: Row, times: float, mode: str) -> Row:
-    """The serial part of the work, and its interval, on so many times the ranks of the smallest run.
+    """The serial part of the work, and its interval, on `times` as many ranks as in the smallest run.
 
     Strong: the experimentally determined serial fraction e = (1/S - 1/p) / (1 - 1/p) of A. H. Karp and
     H. P. Flatt, "Measuring parallel processor performance", CACM 33 (1990). Weak: s = (p - S) / (p - 1)
@@ -186,11 +186,11 @@ def _serial(row: Row, times: float, mode: str) -> Row:
             return (1 / speedup - 1 / times) / (1 - 1 / times)
         return (times - speedup) / (times - 1)
 
-    # The more efficient, the less is serial.
+    # A higher efficiency means a smaller serial part.
     part = fraction(row["efficiency_ratio"])
     low = fraction(row.get("efficiency_high_ratio"))
     high = fraction(row.get("efficiency_low_ratio"))
-    # What grows with the ranks, or shrinks more than they do, is no part of the work, unless noise tells it so.
+    # Time that grows with the ranks, or shrinks faster than they grow, is not serial work, unless noise explains it.
     if part is None or (part if low is None else low) > 1 or (part if high is None else high) < 0:
         return {}
     return {
@@ -202,13 +202,13 @@ def _serial(row: Row, times: float, mode: str) -> Row:
 
 @dataclass(frozen=True, slots=True)
 class _Fit:
-    """A line through points: by how much it is off in all, squared, and where it is at another place."""
+    """A line fitted to points: its sum of squared errors, and its value at another place."""
 
     model: str
     off: float
     value: float
     reach: float
-    """1 + 1/n + the squared distance of that place from the middle, by the spread of the others"""
+    """1 + 1/n + the squared distance of that place from the middle, over the spread of the points"""
 
 
 def _fit(model: str, basis: Callable[[int], float], points: dict[int, float], at: int) -> _Fit:
@@ -222,10 +222,10 @@ def _fit(model: str, basis: Callable[[int], float], points: dict[int, float], at
 
 
 def _next(key: Key, runs: Sequence[Run], mode: str) -> Row:
-    """Where a label would land on twice the ranks, by least squares of that model of the mode which is closest.
+    """Extrapolates a label to twice the ranks, by least squares of the mode's best-fitting model.
 
-    The interval is that of a new measurement (N. R. Draper and H. Smith, "Applied Regression Analysis"):
-    it has what the model is off by, or what the measurements are unsure by, whichever is more.
+    The interval is that of a new measurement (N. R. Draper and H. Smith, "Applied Regression Analysis"),
+    from the model's error or that of the measurements, whichever is larger.
     """
     of_size: dict[int, list[_Label]] = {}
     for run in runs:
@@ -270,5 +270,5 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _ratio(before: float, now: float) -> float | None:
-    """What did not run in the smallest run has no efficiency: it only comes with more ranks."""
+    """A ratio of times; None if the label did not run in the smallest run: it comes with more ranks."""
     return before / now if now > 0 and before > 0 else None

@@ -1,4 +1,4 @@
-"""With what settings recordings were made, and in which of them two differ."""
+"""Reads the settings of recordings, and finds those in which two differ."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OF_TRACES = (
     "with_flops",
     "with_modules",
 )
-"""What torch's profiler writes about versions, and about itself: each option of it makes a step slower."""
+"""What torch's profiler writes about versions and its own options, each of which makes a step slower."""
 _METADATA = "SELECT DISTINCT metadata FROM source WHERE metadata IS NOT NULL ORDER BY metadata"
 _ELSEWHERE = """
     SELECT DISTINCT 'device' AS name, "name" AS value FROM device WHERE used AND "name" IS NOT NULL
@@ -32,7 +32,7 @@ _ELSEWHERE = """
 
 
 def settings_of(scope: Scope) -> dict[str, str]:
-    """Each setting that a recording states, by name, as text; what its ranks have differently is joined."""
+    """The settings that a recording states, by name, as text; values that differ between ranks are joined."""
     found: dict[str, list[str]] = {}
 
     def add(name: str, value: Any) -> None:
@@ -54,7 +54,7 @@ def settings_of(scope: Scope) -> dict[str, str]:
 def _stated(metadata: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for name in _OF_TRACES:
         if name in metadata:
-            flag = metadata[name] in (0, 1)  # torch writes its options as numbers
+            flag = metadata[name] in (0, 1)  # torch writes options as numbers
             yield name, bool(metadata[name]) if flag else metadata[name]
     distributed = metadata.get("distributedInfo")
     if isinstance(distributed, dict) and "nccl_version" in distributed:
@@ -76,12 +76,12 @@ def _text(value: Any) -> str:
 
 
 def differing(before: Mapping[str, str], after: Mapping[str, str]) -> list[tuple[str, str, str]]:
-    """Settings that differ, each with its values: what one side does not state, `UNSET` there.
+    """Settings that differ, each with both values; `UNSET` for a side that does not state it.
 
-    What only one side could state is none: a variable of the environment is one where both list theirs.
+    Settings that only one side could state are left out: a variable of the environment counts if both list theirs.
     """
     both = before.keys() & after.keys()
-    listed = "torch" in both  # settings of ours, which name every variable that is set
+    listed = "torch" in both  # StepScope's own settings, which name every variable that is set
     names = sorted(name for name in before.keys() | after.keys() if name in both or (listed and name == name.upper()))
     pairs = ((name, before.get(name, UNSET), after.get(name, UNSET)) for name in names)
     return [pair for pair in pairs if pair[1] != pair[2]]

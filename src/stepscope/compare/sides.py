@@ -1,7 +1,7 @@
-"""One side of a comparison: what a recording's step, and each of its parts, takes on average.
+"""One side of a comparison: the average time of a recording's step and of each of its parts.
 
 Everything is per step and averaged over ranks, whatever was recorded, so that recordings of different
-lengths and numbers of ranks can be set beside each other. The samples behind a mean are steps.
+lengths and numbers of ranks can be compared. The samples behind a mean are steps.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ ANSWERED_LIKE = {
     "label": "inline",
     "phase": "phases",
 }
-"""What can be compared, and the question whose conventions (and data-quality checks) are its own. In
-order of preference: the first that both recordings have is what is compared by default."""
+"""What can be compared, and the question whose conventions (and data-quality checks) apply. In
+order of preference: the default is the first that both recordings have."""
 
 SUMMED = ("category", "operator", "kernel", "module", "phase")
-"""What adds up to its total."""
+"""Forms whose parts add up to the total."""
 
 BESIDE_PHASES = "(in no phase)"
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of the step, or the whole of it. `calls` is how often it ran per step, where known."""
+    """A part of the step, or the total. `calls` is how often it ran per step, if known."""
 
     timing: Timing
     calls: float | None = None
@@ -50,12 +50,12 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A recording, seen as one of the things that can be compared.
+    """A recording in one form of the comparison.
 
-    What was not recorded is not among the parts. `total` is None where there is no whole to compare,
-    as in inline measurements without whole iterations. `of` says what the total is the sum of. Names
+    Parts that were not recorded are missing. `total` is None if there is no total to compare,
+    as in inline measurements without complete iterations. `of` says what the total is the sum of. Names
     of labels end in `#` and the occurrence.
-    `calls` has also what ran without taking any of the compared time: operators without device work.
+    `calls` includes what ran without taking any of the compared time: operators without device work.
     """
 
     of: str
@@ -66,7 +66,7 @@ class Side:
 
 
 def offered(scope: Scope) -> tuple[str, ...]:
-    """What a recording can be compared by."""
+    """The forms in which a recording can be compared."""
     host, device, module = map(scope.every, ("host_event", "device_event", "module"))
     there = {
         "category": "SELECT 1 FROM step",
@@ -83,7 +83,7 @@ def offered(scope: Scope) -> tuple[str, ...]:
 
 
 def read_side(scope: Scope, by: str) -> Side:
-    """What `by` has to say of a recording that offers it."""
+    """Reads one form of a recording that offers it."""
     if by == "category":
         return _categories(scope)
     if by == "phase":
@@ -114,7 +114,7 @@ def _over_steps(ranks: Iterable[list[int]]) -> Timing:
 
 
 _REPLAYED = "regexp_replace(charged_to, '^CUDA graph [0-9]+ ', 'CUDA graph ')"
-"""Graphs are numbered anew in each run."""
+"""Graphs are numbered differently in each run."""
 
 _PATHS = f"""
     SELECT e.*, coalesce(module.path, '{NO_MODULE}') AS path FROM {{table}} AS e
@@ -161,13 +161,13 @@ def _summed(scope: Scope, by: str) -> Side:
 
 
 def _shows_device(scope: Scope) -> bool:
-    """Whether the recording has device work, of the part that is asked for or not."""
+    """Whether the recording has device work, whatever part of it is requested."""
     query = f"SELECT EXISTS (SELECT 1 FROM {scope.every('device_event')} WHERE {WORK})"
     return bool(scope.value(query))
 
 
 def _per_step(scope: Scope, rows: str, measure: str) -> _Sums:
-    """Part → step → what is measured of it there."""
+    """Part → step → the measured sum."""
     found: _Sums = defaultdict(dict)
     table = scope.sql(
         f"""
@@ -183,12 +183,12 @@ def _per_step(scope: Scope, rows: str, measure: str) -> _Sums:
 
 
 def steps_counted(scope: Scope) -> dict[int, int]:
-    """How many steps of each rank means are made of."""
+    """The number of each rank's steps that enter means."""
     return Counter(scope.sql(f"{COUNTED_STEPS} ORDER BY ALL").column("rank").to_pylist())
 
 
 def padded(sums: Mapping[_Key, int], steps: Mapping[int, int]) -> Timing:
-    """A part that does not run in each step took no time in the others."""
+    """The timing of a part; in steps without it, it took no time."""
     samples: dict[int, list[int]] = {rank: [] for rank in steps}
     for (rank, _span, _step), ns in sums.items():
         samples[rank].append(ns)
@@ -203,7 +203,7 @@ def _per_rank(calls: Mapping[_Key, int], steps: Mapping[int, int]) -> float:
 
 
 def phase_means(scope: Scope) -> tuple[dict[int, RankMean], dict[str, dict[int, RankMean]]]:
-    """The step on each rank, and each phase. Means are those of `phases`; what they scatter is known of the kept steps."""
+    """The step on each rank, and each phase. Means are those of `phases`; their spread comes from the kept steps."""
     means: dict[int, dict[str, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
     counted: dict[int, int] = defaultdict(int)
     of_phases = f"SELECT rank, phase, steps, mean_ns FROM ({times_of(scope)}) WHERE steps > 0"
@@ -228,7 +228,7 @@ def phase_means(scope: Scope) -> tuple[dict[int, RankMean], dict[str, dict[int, 
             total = sum(ns * of for ns, of in zip(own, weights[rank, phase], strict=True))
             middle = Fraction(total) / weight if steps else Fraction(0)
             if steps * max(weights[rank, phase], default=0) != weight:
-                # A mean of weighted steps scatters as that of these: what each adds, by its weight.
+                # A mean of weighted steps has the spread of their weighted contributions.
                 own = [
                     round(middle + (ns - middle) * of * steps / weight)
                     for ns, of in zip(own, weights[rank, phase], strict=True)
@@ -273,7 +273,7 @@ def _labels(scope: Scope) -> Side:
     whole: dict[int, dict[str, Any]] = {}
     for row in rows:
         name = f"{row['label']}#{row['occurrence']}"
-        # Of several streams the one on which it takes longest, as `scaling` has it: the last here.
+        # Of several streams the longest, as in `scaling`: it is last here.
         (whole if row["kind"] == "iteration" else by_name[name])[row["rank"]] = row
     return Side(
         of="iteration",

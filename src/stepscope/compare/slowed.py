@@ -1,4 +1,4 @@
-"""Which kernels take longer while their device communicates."""
+"""Finds kernels that take longer while their device communicates."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from stepscope.compare.interval import RankMean, interval_of_change, over_ranks
 from stepscope.link.intervals import covered
 
 FEWEST = 5
-"""Runs of a kernel beside communication, and without, below which a device says nothing of it."""
+"""With fewer runs of a kernel beside communication, or without, a device is not compared."""
 BESIDE = 0.9
-"""The part of its time in which communication must run for a kernel to run beside it."""
+"""Communication must run for this share of a kernel's time for the kernel to count as beside it."""
 
 _RUNS = f"""
     SELECT event.rank, event.span, event.device, event.start_ns,
@@ -49,15 +49,15 @@ _KINDS = "SELECT DISTINCT kernel, name, grid, block, operator_name, dims FROM ({
 
 
 class Slowed(NamedTuple):
-    """A kernel that ran beside communication and without, alike in name, launch shape and inputs.
+    """A kernel that ran both beside communication and without, with the same name, launch shape and inputs.
 
     Args:
-        name, grid, block, operator, dims: which; `dims` as `operator_input` has them.
-        beside, alone: runs of it beside communication, and without.
-        beside_ns, alone_ns: their mean durations: the mean over devices of theirs.
-        ratio: by how much a run is longer beside communication, as a part of one without.
-        low, high: the 95 % interval of that (Welch).
-        longer_ns: by how much its runs beside communication were longer together.
+        name, grid, block, operator, dims: its identity; `dims` as in `operator_input`.
+        beside, alone: numbers of runs beside communication, and without.
+        beside_ns, alone_ns: their mean durations, averaged over devices.
+        ratio: by how much a run is longer beside communication, relative to one without.
+        low, high: its 95 % interval (Welch).
+        longer_ns: by how much its runs beside communication were longer in total.
     """
 
     name: str
@@ -84,7 +84,7 @@ class _Kind(NamedTuple):
 
 
 class Slowing(NamedTuple):
-    """What was found of a scope's kernels: those of which enough is known, and how many others ran."""
+    """Results for a scope's kernels: those with enough runs, and how many others ran."""
 
     kernels: list[Slowed]
     too_few: int
@@ -93,7 +93,7 @@ class Slowing(NamedTuple):
 def slowed(scope: Scope) -> Slowing:
     """Compares the runs of each kernel beside communication with those without, device by device.
 
-    Runs beside which communication went on for a part of the time only count as neither.
+    Runs with communication beside a part of their time count as neither.
     """
     sides: dict[_Kind, list[tuple[RankMean, RankMean]]] = {}
     lacking: set[_Kind] = set()
@@ -123,8 +123,8 @@ def slowed(scope: Scope) -> Slowing:
 
 
 def _on_device(runs: Columns, work: Columns, device: int) -> tuple[dict[int, tuple[RankMean, RankMean]], list[int]]:
-    """Of each kernel of a device its runs without communication and beside it, and the kernels that
-    ran beside it but too rarely on a side.
+    """For each kernel of a device its runs without communication and beside it, and the kernels that
+    ran beside it but too rarely on either side.
     """
     during = union_of(work, (work["device"] == device) & (work["work"] == COMMUNICATION))
     length = runs["end_ns"] - runs["start_ns"]

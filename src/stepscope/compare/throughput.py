@@ -1,4 +1,4 @@
-"""What two recordings got done per second and, where their batches differ, what a sample took."""
+"""Compares the throughput of two recordings and, if their batches differ, the time per sample."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from stepscope.floor.statistics import bounds
 from stepscope.floor.units import count_text, ratio_text, time_text
 
 _ALIKE = 1e-3
-"""Relative difference up to which two mean batches are the same: the last of an epoch may be smaller."""
+"""Mean batches with a smaller relative difference are the same: the last of an epoch may be smaller."""
 
 
 def throughput_compared(before: Sequence[Rate], after: Sequence[Rate]) -> list[str]:
-    """A sentence for each number that both have, and one where their batches differ."""
+    """A sentence for each number that both have, and one if their batches differ."""
     first, second = ({rate.name: rate for rate in together(side)} for side in (before, after))
     lines = []
     for name in sorted(first.keys() & second.keys()):
@@ -37,7 +37,7 @@ def throughput_compared(before: Sequence[Rate], after: Sequence[Rate]) -> list[s
 
 
 def _change(own: Rate, other: Rate, change: float) -> str:
-    """A relative change with its interval, by the relative errors of both rates."""
+    """A relative change with its interval, from the relative errors of both rates."""
     signed = f"{'+' if change > 0 else ''}{ratio_text(change)}"
     errors = [
         None if rate.half_per_second is None else rate.half_per_second / rate.per_second
@@ -49,7 +49,7 @@ def _change(own: Rate, other: Rate, change: float) -> str:
     )
     if not bounds(error, 1.0):
         return f"{signed}, {NO_INTERVAL}"
-    # In logarithms, so that a rate and the time of a sample, its inverse, are judged alike.
+    # In logarithms, so that a rate and its inverse, the time of a sample, are judged alike.
     unclear = error >= abs(math.log1p(change))
     half = ratio_text((1 + change) * error)
     return f"{signed} ± {half}{', no clear change' if unclear else ''}"

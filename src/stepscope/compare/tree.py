@@ -1,7 +1,7 @@
-"""A recording's step as a tree: direction, modules, operators inside, kernels, and what the host did while
-the device was idle.
+"""Builds a tree of a recording's step: direction, modules, operators inside, kernels, and what the host did
+while the device was idle.
 
-Every moment of a step is in one leaf, so that parts add up to what they are part of and to the step
+Every moment of a step is in one leaf, so that parts add up to their parents and to the step
 (`analysis/steps/exclusive.py`). Without a device the leaves are the host's self times.
 """
 
@@ -38,7 +38,7 @@ from stepscope.formats.vocabulary import AUTOGRAD_CALL
 from stepscope.link.module_names import range_module
 
 IDLE = "(device idle)"
-"""The node of a step's time in which no device of the recording does anything; below it is what the host
+"""The node of a step's time in which all devices of the recording are idle; below it is what the host
 did meanwhile."""
 REPLAYED = "CUDA graph (unattributed)"
 ITSELF = "(itself)"
@@ -50,12 +50,12 @@ _NO_ROW = -1
 
 @dataclass
 class Node:
-    """A node: what it is, what is part of it, and for each step the time of its own (ns) and how many pieces
-    of work that was.
+    """A node: its identity, its parts, and for each step its own time (ns) and number of pieces
+    of work.
 
     Args:
         kind: step, direction, module, operator, range, kernel or idle.
-        class_name: of a module, where it is known.
+        class_name: of a module, if known.
     """
 
     kind: str
@@ -67,11 +67,11 @@ class Node:
 
     @property
     def key(self) -> Key:
-        """What tells it from the other parts of the same node."""
+        """Distinguishes it from the other parts of the same node."""
         return self.kind, self.name
 
     def part(self, kind: str, name: str, class_name: str | None = None) -> Node:
-        """The part of that kind and name, added where it is new."""
+        """The part of that kind and name, added if it is new."""
         found = self.parts.get((kind, name))
         if found is None:
             found = self.parts[kind, name] = Node(kind, name, class_name)
@@ -79,7 +79,7 @@ class Node:
 
     @cached_property
     def total(self) -> dict[StepKey, int]:
-        """Time of it and of all its parts, by step; asked when all are there."""
+        """Time of the node and all its parts, by step; call it once all are added."""
         summed = dict(self.own_ns)
         for part in self.parts.values():
             for step, ns in part.total.items():
@@ -88,13 +88,13 @@ class Node:
 
     @property
     def whole_ns(self) -> int:
-        """Its time in all steps together."""
+        """Its total time in all steps."""
         return sum(self.total.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A recording as a tree. `steps` is how many each rank counts; `of` what the root is the sum of."""
+    """A recording as a tree. `steps` is each rank's number of steps; `of` says what the root is the sum of."""
 
     of: str
     root: Node
@@ -102,7 +102,7 @@ class Tree:
 
     @property
     def ranks(self) -> int:
-        """How many ranks it has."""
+        """The number of ranks."""
         return len(self.steps)
 
     @property
@@ -111,15 +111,15 @@ class Tree:
         return self.part_of(self.root)
 
     def part_of(self, node: Node | None) -> Part:
-        """A node's mean over steps and ranks, and how often work of its own ran in a step; of None, of
-        what none of the steps has."""
+        """A node's mean over steps and ranks, and how often its own work ran in a step; for None, of
+        something that ran in none of the steps."""
         timing = padded({} if node is None else node.total, self.steps)
         count = 0 if node is None else node.own_count
         return Part(timing, count / sum(self.steps.values()))
 
 
 def read_tree(scope: Scope) -> Tree:
-    """The tree of the steps that means are made of."""
+    """Builds the tree of the steps that enter means."""
     steps = steps_counted(scope)
     with every_step(scope) as whole:
         if whole.value(f"SELECT EXISTS (SELECT 1 FROM device_event WHERE {WORK})"):
@@ -175,7 +175,7 @@ def _add_steps(root: Node, scope: Scope, whole: Scope, ranks: str) -> None:
 
 
 def _add_idle(root: Node, broken: Breakdown, on_kernels: np.ndarray[Any, Any]) -> None:
-    """What the steps went to while no device did anything, below the node `IDLE`."""
+    """Adds the steps' time in which all devices were idle, below the node `IDLE`."""
     idle = root.part("idle", IDLE)
     for place, name in enumerate(PARTS):
         if name in ("kernel", "memcpy", "memset") or not broken.measured[place]:
@@ -237,7 +237,7 @@ _MODULES = "SELECT rank, span, module_id, parent_id, path, name, class FROM modu
 
 
 def _add_rows(root: Node, scope: Scope, query: str, ranks: str, *, share: pa.Table | None = None) -> None:
-    """Adds the leaves that a query finds: a row a step, module, direction, chain of operators and kernel."""
+    """Adds the leaves that a query finds: a row for each step, module, direction, chain of operators and kernel."""
     above = (_ON_HOST if share is None else _ABOVE).format(ranks=ranks)
     paths, chains = _chains(scope, above)
     modules = _module_chains(scope, ranks)
@@ -251,7 +251,7 @@ def _add_rows(root: Node, scope: Scope, query: str, ranks: str, *, share: pa.Tab
         node = known.get(key)
         if node is None:
             node = root
-            # Where nothing is differentiated no direction is known: a module's work is all forward.
+            # Without gradients no direction is known: all work of a module is forward.
             towards = direction or ("forward" if module is not None else None)
             if towards is not None:
                 node = node.part("direction", towards)
@@ -272,7 +272,7 @@ def _add_rows(root: Node, scope: Scope, query: str, ranks: str, *, share: pa.Tab
 def _chains(scope: Scope, above: str) -> tuple[pa.Table, list[tuple[Key, ...]]]:
     """For each event its chain of operators and ranges within its module, as a number, and the chains.
 
-    A chain starts where the module or the direction does: what lies above belongs to another node.
+    A chain starts where the module or the direction does: everything above belongs to another node.
     """
     host = scope.sql(_PATHS.format(above=above))
     at = {name: host.column(name).to_numpy() for name in ("rank", "id", "depth", "module_id")}
@@ -308,7 +308,7 @@ def _chains(scope: Scope, above: str) -> tuple[pa.Table, list[tuple[Key, ...]]]:
 
 
 def _module_chains(scope: Scope, ranks: str) -> dict[tuple[int, int, int], tuple[tuple[str, str | None], ...]]:
-    """Name and class of each module and of all that it is part of, from the root."""
+    """Name and class of each module and of its ancestors, from the root."""
     rows = scope.sql(_MODULES.format(ranks=ranks)).to_pylist()
     by_number = {(row["rank"], row["span"], row["module_id"]): row for row in rows}
 
@@ -323,7 +323,7 @@ def _module_chains(scope: Scope, ranks: str) -> dict[tuple[int, int, int], tuple
 
 
 def _apart(node: Node) -> None:
-    """Gives what a node has of its own, beside its parts, a part of its own."""
+    """Turns a node's own values, beside its parts, into a separate part."""
     for part in list(node.parts.values()):
         _apart(part)
     if node.parts and node.own_ns:

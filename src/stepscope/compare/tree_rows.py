@@ -1,4 +1,4 @@
-"""Two trees as rows: a parent before its parts, of these the largest change first, and sums that hold."""
+"""Makes rows of two trees: a parent before its parts, the largest change first, with sums that hold."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Row = dict[str, Any]
 
 
 def set_trees_beside(before: Tree, after: Tree) -> pa.Table:
-    """One row is a node on both sides; what only one side has took no time on the other."""
+    """Each row is a node on both sides; nodes of only one side took no time on the other."""
     whole = align(before.root, after.root)
     whole_row, timings = _rows_of(whole, (before, after), ())
     for column, timing in zip(("before_ns", "after_ns"), timings, strict=True):
@@ -33,14 +33,14 @@ def set_trees_beside(before: Tree, after: Tree) -> pa.Table:
 
 
 def _add(pair: Pair, row: Row, trees: tuple[Tree, Tree], path: tuple[str, ...], rows: list[Row]) -> None:
-    """Adds a node and all that is in it, whose times in whole ns are those of the node together."""
+    """Adds a node and its descendants, whose times in integer ns add up to the node's."""
     rows.append(row)
     parts = [(part, *_rows_of(part, trees, (*path, part.node.name))) for part in pair.parts]
     for place, column in enumerate(("before_ns", "after_ns")):
         means = [timings[place].mean_ns for _, _, timings in parts]
         rounded = whole_parts(means, row[column] or 0) if parts else []
         for (_, own, _), ns in zip(parts, rounded, strict=True):
-            # What the host did is known only where it was recorded.
+            # The host's activity is known only if it was recorded.
             own[column] = None if own["kind"] == "idle" and own[column] is None else ns
     for _, own, _ in parts:
         finish(own, adds_up=True)

@@ -1,15 +1,15 @@
-"""What operators had to do, what devices can do, and what kernels are: the data behind efficiency.
+"""The work of operators, the limits of devices and the classes of kernels: the data behind efficiency.
 
-Pure functions over names, shapes and types; nothing here knows traces, stores or files but its own.
+Pure functions over names, shapes and types. They know nothing of traces and stores and read only their own files.
 
-* `model_of` finds what is known of an operator; `work` and `of_row` count the operations and bytes of
-  a call of it, `formulas` explains how.
-* `is_composite` and `answering` say which of two nested rows did the work, so that none counts twice.
-* `known_devices` knows the peaks of devices by name, with the datasheet each number comes from.
-* `tensor_core_use`, `kernel_class`, `gradient_of`, `library`, `element_type` and `product_type` read a kernel's name,
+* `model_of` finds the model of an operator; `work` and `of_row` count the operations and bytes of
+  a call, and `formulas` explains how.
+* `is_composite` and `answering` decide which of two nested rows did the work, so that it counts once.
+* `known_devices` knows the peaks of devices by name, with the datasheet that each number comes from.
+* `tensor_core_use`, `kernel_class`, `gradient_of`, `library`, `element_type` and `product_type` read a kernel's name;
   `misaligned` finds the sizes that keep a product from the fast kernels.
-* `index_bound` says which integer inputs are indices, and `SAID_BY_TEXT` which operators cannot do without
-  a text, for those who run a call again.
+* `index_bound` says which integer inputs are indices, and `SAID_BY_TEXT` which operators need a text, for running
+  a call again.
 """
 
 from __future__ import annotations

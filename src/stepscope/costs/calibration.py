@@ -1,8 +1,8 @@
-"""Limits that were measured on this machine, and the user's own file of devices: where they are kept.
+"""Where the user's own device file and the limits measured on this machine are kept.
 
 Both are TOML in the form of `hardware.toml`, in the folder `stepscope` of the user's configuration
-(`XDG_CONFIG_HOME`, else `~/.config`): `hardware.toml` is written by the user and comes before the rows
-that StepScope brings along, `measured.toml` by `stepscope calibrate`.
+(`XDG_CONFIG_HOME`, else `~/.config`): the user writes `hardware.toml`, which takes precedence over the rows
+that StepScope contains; `stepscope calibrate` writes `measured.toml`.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ def measured_path() -> Path:
 
 
 def known_devices(limits: str = "datasheet") -> Hardware:
-    """The devices whose limits are known, by the kind of limits that was asked for.
+    """The devices whose limits are known, for one kind of limits.
 
     This is the only way to a device's limits: `known_devices().find(name, sm_count)`.
 
     Args:
-        limits: `datasheet` for the user's own file and the rows that StepScope brings along,
-            `measured` for what `stepscope calibrate` wrote.
+        limits: `datasheet` for the user's own file and the rows that StepScope contains,
+            `measured` for the results of `stepscope calibrate`.
 
     Raises:
-        UsageError: nothing was measured yet, or a file cannot be read or is wrong.
+        UsageError: nothing was measured yet, or a file is unreadable or wrong.
     """
     if limits == "measured":
         path = measured_path()
@@ -61,7 +61,7 @@ def known_devices(limits: str = "datasheet") -> Hardware:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Limits of a device as they were measured.
+    """Measured limits of a device.
 
     Args:
         device: name that its driver reports.
@@ -97,18 +97,18 @@ def measured_text(found: Measured) -> str:
         f"memory_gb_per_s = {found.memory_bytes_per_s / 1e9:.4g}",
     ]
     if found.host_bytes_per_s is not None:
-        # Files give links as sheets do, both directions together.
+        # As on datasheets, files state links with both directions together.
         lines.append(f"host_gb_per_s = {2 * found.host_bytes_per_s / 1e9:.4g}")
     lines.append(f"source = {toml_string(found.source)}")
     return "\n".join(lines) + "\n"
 
 
 def store_measured(found: Measured) -> Path:
-    """Writes a measurement; what was measured of other devices is kept.
+    """Writes a measurement; measurements of other devices are kept.
 
     Raises:
         StepScopeError: the file cannot be written.
-        UsageError: the file that is there is none of this form.
+        UsageError: the existing file does not have this form.
     """
     target = measured_path()
     with complete_output(target, hint=_HINT) as unfinished:

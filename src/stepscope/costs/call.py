@@ -1,7 +1,7 @@
 """One operator call as a recorder describes it: shapes, types, strides and scalar values.
 
-The texts come from files that anyone may have written. They are parsed with limits and never
-evaluated; whatever does not fit is a call that nothing is known about (None), not an error.
+The texts come from untrusted files. They are parsed with limits and never evaluated; for anything
+malformed, nothing is known about the call (None), which is not an error.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Tensor(NamedTuple):
 
     @property
     def stored_elements(self) -> int:
-        """Number of different elements in memory: what a broadcast repeats counts once.
+        """Number of distinct elements in memory: elements repeated by a broadcast count once.
 
-        For overlapping windows it is the span in memory, the most they can hold.
+        For overlapping windows it is the span in memory, an upper bound.
         """
         if self.strides is None or 0 in self.shape:
             return self.elements
@@ -51,12 +51,12 @@ class Tensor(NamedTuple):
 
     @property
     def element_size(self) -> int | None:
-        """Bytes of one element, or None where the type is unknown."""
+        """Bytes of one element, or None if the type is unknown."""
         return size_of(self.dtype)
 
     @property
     def stored_bytes(self) -> int | None:
-        """Bytes of the different elements in memory."""
+        """Bytes of the distinct elements in memory."""
         size = self.element_size
         return None if size is None else self.stored_elements * size
 
@@ -68,13 +68,13 @@ class Tensor(NamedTuple):
 
 
 class TensorList(NamedTuple):
-    """A list of tensors. Recorders leave lists of more than 30 out: they appear empty."""
+    """A list of tensors. Recorders omit lists of more than 30: they appear empty."""
 
     tensors: tuple[Tensor, ...]
 
 
 class Scalar(NamedTuple):
-    """An input that is no tensor; `value` is None where the recording does not give it."""
+    """An input that is not a tensor; `value` is None if it was not recorded."""
 
     value: Value
     kind: str
@@ -83,7 +83,7 @@ class Scalar(NamedTuple):
 Argument = Tensor | TensorList | Scalar | None
 
 
-class Untold(Exception):  # noqa: N818 - no error: the recording does not tell enough
+class Untold(Exception):  # noqa: N818 - not an error: the recording lacks something
     """An input that a formula needs is not in the recording: the call cannot be counted."""
 
 
@@ -92,8 +92,8 @@ class Call(NamedTuple):
 
     Args:
         name: operator, as the recorder spells it (`aten::addmm`).
-        arguments: inputs by position; None where the call was given none.
-        related: calls that may know what this one does not: enclosing operators, and the
+        arguments: inputs by position; None for an input that was not given.
+        related: calls that may have what this one lacks: enclosing operators, and the
             backward call of a forward one.
     """
 
@@ -102,11 +102,11 @@ class Call(NamedTuple):
     related: tuple[Call, ...] = ()
 
     def argument(self, index: int) -> Argument:
-        """Return an input by position, or None where there is none."""
+        """Return an input by position, or None if there is none."""
         return self.arguments[index] if 0 <= index < len(self.arguments) else None
 
     def tensor(self, index: int) -> Tensor | None:
-        """Return the tensor at a position, or None where there is none."""
+        """Return the tensor at a position, or None if there is none."""
         found = self.argument(index)
         return found if isinstance(found, Tensor) else None
 
@@ -126,7 +126,7 @@ class Call(NamedTuple):
         """Return the tensors of lists at positions.
 
         Raises:
-            Untold: one of them was not recorded or is empty.
+            Untold: one of the lists was not recorded or is empty.
         """
         found = [self.tensors(position) for position in positions]
         known = [tensors for tensors in found if tensors is not None]
@@ -135,12 +135,12 @@ class Call(NamedTuple):
         return known
 
     def tensors(self, index: int) -> tuple[Tensor, ...] | None:
-        """Return the tensors of a list, or None where it was not recorded or is empty."""
+        """Return the tensors of a list, or None if it was not recorded or is empty."""
         found = self.argument(index)
         return found.tensors if isinstance(found, TensorList) and found.tensors else None
 
     def value(self, index: int) -> Value:
-        """Return the value of a scalar input, or None where it was not recorded."""
+        """Return the value of a scalar input, or None if it was not recorded."""
         found = self.argument(index)
         return found.value if isinstance(found, Scalar) else None
 
@@ -186,7 +186,7 @@ class Call(NamedTuple):
 
 
 def spread(values: tuple[int, ...] | None, rank: int) -> tuple[int, ...] | None:
-    """One value for each of `rank` dimensions, where a single value serves all; None where they do not fit.
+    """Return one value for each of `rank` dimensions, repeating a single value; None if they do not fit.
 
     >>> spread((3,), 2), spread((3, 1), 2), spread((3, 1), 3)
     ((3, 3), (3, 1), None)
@@ -197,7 +197,7 @@ def spread(values: tuple[int, ...] | None, rank: int) -> tuple[int, ...] | None:
 
 
 def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Shape that shapes broadcast to, or None where they do not fit.
+    """Return the shape that shapes broadcast to, or None if they do not fit.
 
     >>> broadcast((3, 1), (4,))
     (3, 4)
@@ -226,7 +226,7 @@ def _parse_json(text: str | None) -> Any:
 
 
 def _sizes(item: Any) -> tuple[int, ...] | None:
-    """A list of sizes or strides; None unless it is one, within limits."""
+    """Return a list of sizes or strides; None if it is not one, or beyond the limits."""
     if not isinstance(item, list):
         return None
     for size in item:
@@ -243,8 +243,7 @@ def _shape(item: Any) -> tuple[int, ...] | None:
 def parse_value(text: object, *, depth: int = 0) -> Value:
     """Read a scalar as Kineto writes it: `2`, `0.5`, `True`, `[1, 1]`, `[True, False]`, a word.
 
-    Numbers and booleans that the recorder already wrote as such are taken as they are. Anything
-    unreadable is None.
+    Numbers and booleans that are already such are returned unchanged; anything unreadable is None.
 
     >>> parse_value("[True, False]")
     (True, False)
@@ -318,11 +317,11 @@ def parse_call(
         types: JSON list of type names: `["c10::BFloat16", "float", "Scalar", ""]`.
         strides: JSON list of strides, shaped like `dims`.
         values: JSON list of scalar values as texts.
-        list_dtype: element type of the tensors in lists, which recorders do not write down.
+        list_dtype: element type of the tensors in lists, which recorders omit.
         related: see Call.
 
     Returns:
-        The call, or None where the shapes are absent or no such list.
+        The call, or None if the shapes are missing or malformed.
     """
     shapes = _parse_json(dims)
     if not isinstance(shapes, list):

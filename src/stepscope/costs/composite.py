@@ -1,7 +1,7 @@
-"""Operators that hand their work on to other operators, which the recording shows below them.
+"""Operators that call other operators, which the recording shows below them.
 
 `aten::linear` calls `aten::addmm`; both appear in a trace and both have a model, but the work was done
-once. Who adds work up counts the innermost operator that has a model and leaves out what encloses it:
+once. A sum of work must count the innermost operator that has a model and skip the enclosing ones:
 `answering` finds that operator for each row.
 """
 
@@ -16,17 +16,17 @@ def answering(
 ) -> npt.NDArray[np.int64]:
     """Find for each row the innermost row with a model that it is or lies within.
 
-    A composite answers only where nothing with a model lies within it: else its work, which is that
-    of its parts, would be counted twice.
+    A composite only counts if nothing within it has a model: otherwise its work, which is that
+    of its parts, would count twice.
 
     Args:
         parent: for each row, the index of the row that encloses it, -1 for none. A parent may
-            stand anywhere, but the rows must form a forest.
+            be anywhere, but the rows must form a forest.
         modelled: whether the row's work can be counted; false for views, which have none.
-        composite: whether the row's operator hands its work on (`work.Model.composites`).
+        composite: whether the row's operator calls other operators (`work.Model.composites`).
 
     Returns:
-        Index of the row whose work answers for this row's device time, -1 where there is none.
+        For each row, the index of the row whose work explains its device time, -1 if there is none.
 
     >>> linear, addmm, copy = 0, 1, 2
     >>> parent = np.array([-1, linear, addmm])
@@ -36,7 +36,7 @@ def answering(
     counts = modelled & ~(composite & _encloses(parent, modelled))
     owner = np.where(counts, np.arange(len(parent)), -1)
     above = np.where(counts, -1, parent)
-    # Each round doubles the distance that a row has looked up, so 64 rounds reach any depth.
+    # Each round doubles the distance searched upwards, so 64 rounds reach any depth.
     for _round in range(64):
         pending = np.flatnonzero(above >= 0)
         if not pending.size:

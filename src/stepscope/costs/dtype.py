@@ -1,4 +1,4 @@
-"""Element types: what recorders call them, how many bytes they take, which type a result has.
+"""Element types: recorders' names for them, their sizes in bytes, and the type of a result.
 
 Canonical names are torch's own without the prefix (`float32`, `bfloat16`, `float8_e4m3fn`).
 """
@@ -83,7 +83,7 @@ _INTEGERS = ("uint8", "int8", "int16", "int32", "int64")
 
 
 def recorded_dtype(text: str) -> str | None:
-    """Name the element type that Kineto's `Input type` means, or None where it names no tensor.
+    """Name the element type for Kineto's `Input type`, or None if it is not a tensor's.
 
     The C++ spelling is case-sensitive: `float` is a tensor of float32, `Float` a Python number.
     """
@@ -94,17 +94,17 @@ def recorded_dtype(text: str) -> str | None:
 
 
 def collective_dtype(text: str | None) -> str | None:
-    """Name the element type that a collective's `dtype` argument means, or None."""
+    """Name the element type for a collective's `dtype` argument, or None."""
     return None if text is None else _COLLECTIVE.get(text.lower())
 
 
 def scalar_type(number: int | None) -> str | None:
-    """Name the element type with torch's `ScalarType` number, or None for no known number."""
+    """Name the element type with torch's `ScalarType` number, or None for an unknown number."""
     return None if number is None else _SCALAR_TYPE.get(number)
 
 
 def size_of(dtype: str | None) -> int | None:
-    """Bytes of one element, or None where the type is unknown."""
+    """Bytes of one element, or None if the type is unknown."""
     return None if dtype is None else SIZES.get(dtype)
 
 
@@ -119,7 +119,7 @@ def is_complex(dtype: str | None) -> bool:
 
 
 def real_of(dtype: str | None) -> str | None:
-    """Name the real type of a complex one; other types are returned as they are."""
+    """Name the real type of a complex one; other types are returned unchanged."""
     return _REAL.get(dtype, dtype) if dtype is not None else None
 
 
@@ -165,7 +165,7 @@ def promote(tensors: Iterable[str], zero_dim: Iterable[str] = (), numbers: Itera
         numbers: `"bool"`, `"int64"` or `"float32"` for Python numbers; weaker still.
 
     Returns:
-        The type, or None where it is not known (mixed 8-bit floats, no input at all).
+        The type, or None if it is unknown (mixed 8-bit floats, no input at all).
 
     >>> promote(["float16", "bfloat16"])
     'float32'

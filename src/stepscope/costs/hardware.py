@@ -1,7 +1,7 @@
-"""What devices can do: peak operations and bandwidths by device name, as data with its sources.
+"""Peak operations and bandwidths of devices, by device name, as data with its sources.
 
-The rows are in `hardware.toml`; a file of the user's, with the same form, comes before it, and what
-plug-ins add after it. A device that no row matches has no known peak: nothing is assumed for it.
+The rows are in `hardware.toml`; a user's file of the same form takes precedence, and rows that
+plug-ins add come last. A device that no row matches has no known peak: nothing is assumed for it.
 """
 
 from __future__ import annotations
@@ -51,22 +51,22 @@ ERRORS = {
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one device can do.
+    """The limits of one device.
 
     Args:
         name: name of the row.
-        source: data sheet or measurement that the numbers come from.
+        source: datasheet or measurement that the numbers come from.
         vector: peak operations per second without tensor cores, by element type.
         matrix: peak operations per second with them, dense.
         memory_bytes_per_s: bandwidth of the device's memory.
-        cache_bytes: size of the last cache before it; None where it is not known.
-        link_bytes_per_s: bandwidth of its links to other devices, in one direction; None where it
-            has none or none is known.
+        cache_bytes: size of the last cache before it; None if unknown.
+        link_bytes_per_s: bandwidth of its links to other devices, in one direction; None if it
+            has none or it is unknown.
         host_bytes_per_s: bandwidth of its link to the host, in one direction.
         sm_count: multiprocessors of the full device.
-        match: word sequences that its name holds.
-        unless: words that its name must not hold.
-        generation: whose instructions its tensor cores have, `Hopper`.
+        match: word sequences, one of which its name contains.
+        unless: words that its name must not contain.
+        generation: the generation of its tensor-core instructions, `Hopper`.
     """
 
     name: str
@@ -84,18 +84,18 @@ class Limits:
 
     @property
     def is_known(self) -> bool:
-        """Whether any limit is known; false for rows that only say the generation."""
+        """Whether any limit is known; false for rows that only state the generation."""
         return bool(self.vector or self.matrix or self.memory_bytes_per_s)
 
     def is_named(self, name: str | None) -> bool:
-        """Whether a name that a driver reports holds one of the word sequences."""
+        """Whether a name that a driver reports contains one of the word sequences."""
         return _holds(name, self.match)
 
     def peak(self, dtype: str | None, unit: Unit) -> int | None:
-        """Operations per second at most, or None where no peak is known.
+        """Return the peak operations per second, or None if unknown.
 
-        Matrix work in a type that the device's matrix units do not take runs on the vector ones.
-        `tf32` is float32 work that was let onto tensor cores.
+        Matrix work in a type that the device's matrix units do not support runs on the vector units.
+        `tf32` is float32 work that may use tensor cores.
 
         Args:
             dtype: element type of the arithmetic.
@@ -184,22 +184,22 @@ class Hardware:
 
     Args:
         devices: the devices.
-        more: finds more of them, when none of the others is the one.
+        more: finds further devices, if none of these matches.
     """
 
     devices: tuple[Limits, ...]
     more: Callable[[], tuple[Limits, ...]] = tuple
 
     def find(self, name: str | None, sm_count: int | None = None) -> Limits | None:
-        """Find what a device can do by the name that its driver reports.
+        """Find a device's limits by the name that its driver reports.
 
         Args:
             name: name, `NVIDIA H100 80GB HBM3`.
-            sm_count: multiprocessors, where the recording says; another number than the row's is
+            sm_count: multiprocessors, if recorded; a number other than the row's means
                 another device or a part of it.
 
         Returns:
-            Its limits, or None where no row matches: no peak is known then.
+            Its limits, or None if no row matches: no peak is known then.
 
         >>> builtin().find("NVIDIA H100 80GB HBM3").name
         'NVIDIA H100 SXM'
@@ -214,7 +214,7 @@ class Hardware:
         return None
 
     def generation(self, name: str | None) -> str | None:
-        """The generation of a device, or of what it is a part or a kin of; None where no row says it.
+        """The generation of a device, of the device it is a part of, or of a related one; None if no row states it.
 
         >>> builtin().generation("NVIDIA A10G"), builtin().find("NVIDIA A10G")
         ('Ampere', None)
@@ -236,9 +236,9 @@ def parse_hardware(text: str) -> Hardware:
     """Read devices from the text of a TOML file in the form of `hardware.toml`.
 
     Raises:
-        UsageError: the text is no TOML, or a row is wrong; says which and what.
+        UsageError: the text is not TOML, or a row is wrong; it names the row and the fault.
     """
-    # Imported here: names of operators and kernels are read without it.
+    # Imported here: reading names of operators and kernels does not need it.
     toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     try:
         content = toml.loads(text)
@@ -259,16 +259,16 @@ def parse_hardware(text: str) -> Hardware:
 
 @lru_cache(maxsize=1)
 def builtin() -> Hardware:
-    """Devices that StepScope brings along."""
+    """The devices that StepScope contains."""
     text = resources.files("stepscope.costs").joinpath("hardware.toml").read_text("utf-8")
     return parse_hardware(text)
 
 
 def load_hardware(path: Path | str | None = None) -> Hardware:
-    """Devices of a file of the user's, where one is given, those brought along, and plug-ins'.
+    """The devices of the user's file, if given, then those that StepScope contains, then those of plug-ins.
 
     Raises:
-        UsageError: the file cannot be read, or is wrong.
+        UsageError: the file is unreadable or wrong.
     """
     if path is None:
         return Hardware(builtin().devices, more=_added)

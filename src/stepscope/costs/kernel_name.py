@@ -1,6 +1,6 @@
-"""What a kernel is, by its name: its class of work, the library it comes from, its element type.
+"""Reads a kernel's class of work, library and element type from its name.
 
-The operator that launched a kernel is the better witness; these names serve where there is none.
+The operator that launched a kernel is better evidence; names are used if it is unknown.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ _WITNESSES = tuple(
 
 @lru_cache(maxsize=16_384)
 def kernel_class(kernel: str) -> str:
-    """Class of work of a kernel, or of a copy or fill, by its name; `other` where it does not tell.
+    """Class of work of a kernel, or of a copy or fill, by its name; `other` if unknown.
 
     >>> kernel_class("ampere_sgemm_128x64_nn"), kernel_class("Memcpy DtoH (Device -> Pinned)")
     ('GEMM', 'copy')
@@ -194,7 +194,7 @@ def kernel_class(kernel: str) -> str:
 
 @lru_cache(maxsize=16_384)
 def gradient_of(kernel: str) -> str | None:
-    """Formula of the gradient of a convolution that a kernel computes; None where its name does not tell.
+    """Formula of the gradient of a convolution that a kernel computes; None if its name does not say.
 
     >>> gradient_of("cutlass_tensorop_s1688dgrad_optimized_tf32_64x256_32x4_nhwc_align4")
     'convolution.input_gradient'
@@ -205,7 +205,7 @@ def gradient_of(kernel: str) -> str | None:
 
 @lru_cache(maxsize=16_384)
 def library(kernel: str) -> str | None:
-    """Library that a kernel comes from, by its name; None where it does not tell.
+    """Library that a kernel comes from, by its name; None if unknown.
 
     >>> library("nvjet_tst_192x192_64x4_2x1_v_bz_coopB_bias_TNN"), library("my_kernel")
     ('cuBLAS', None)
@@ -216,9 +216,9 @@ def library(kernel: str) -> str | None:
 
 @lru_cache(maxsize=16_384)
 def element_type(kernel: str) -> str | None:
-    """Element type of a kernel by the template arguments in its name; None where it does not tell.
+    """Element type of a kernel by the template arguments in its name; None if it does not say.
 
-    It serves the lists of tensors whose type recorders leave out (see `registry.Row.list_dtype`).
+    Used for lists of tensors, whose type recorders omit (see `registry.Row.list_dtype`).
 
     >>> element_type("void multi_tensor_apply_kernel<TensorListMetadata<4>, AdamFunctor<float>>")
     'float32'
@@ -232,7 +232,7 @@ def element_type(kernel: str) -> str | None:
 
 
 def product_type(kernel: str) -> str | None:
-    """Element type that a product multiplies in, by the kernel's name; None where it does not tell.
+    """Element type that a product multiplies in, by the kernel's name; None if it does not say.
 
     >>> product_type("volta_sgemm_128x64_nn")
     'float32'
@@ -243,11 +243,11 @@ def product_type(kernel: str) -> str | None:
 def class_of(family: str | None, kernel: str) -> str:
     """Class of work from the family of the operator that launched a kernel, else from its name.
 
-    A communication kernel, a copy or a fill is what it is, whoever launched it; a helper kernel of
+    A communication kernel, a copy or a fill keeps its own class, whatever launched it; a helper kernel of
     a convolution (a change of layout, say) belongs to the convolution.
 
     Args:
-        family: family of the operator's work, where it has a model.
+        family: family of the operator's work, if it has a model.
     """
     by_name = kernel_class(kernel)
     if by_name == "communication" or kernel.startswith(("Memcpy", "Memset")):

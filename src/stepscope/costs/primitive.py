@@ -1,4 +1,4 @@
-"""Operations of oneDNN's primitives, from the problem that its log states in benchdnn's words."""
+"""Operations of oneDNN's primitives, from the problem that its log states in benchdnn's notation."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ DTYPES = {
 
 
 def primitive_flops(primitive: str, shape: str | None) -> int | None:
-    """Operations of one execution, a multiply-add counted as 2; None where no formula is known.
+    """Operations of one execution, a multiply-add counted as 2; None if no formula is known.
 
     A convolution counts 2 · mb · oc · ic/g · (output positions) · (kernel), padding included and whatever
     algorithm runs (Winograd does fewer), in each direction; a deconvolution has input positions in place of output
-    positions; an inner product 2 · mb · oc · ic · (input positions); a matmul 2 · batch · m · n · k. Source: benchdnn's problem
-    descriptors in oneDNN's documentation.
+    positions; an inner product 2 · mb · oc · ic · (input positions); a matmul 2 · batch · m · n · k. Source: benchdnn's
+    problem descriptors in oneDNN's documentation.
 
     Args:
-        primitive: as the log calls it.
+        primitive: its name in the log.
         shape: the problem as the log states it.
 
     >>> primitive_flops("inner_product", "mb32ic512oc1000")

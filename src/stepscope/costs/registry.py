@@ -1,4 +1,4 @@
-"""All models in one place, those of plug-ins too, and the one way to the work of an operator call."""
+"""All models in one place, including those of plug-ins; the only way to the work of an operator call."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Row(NamedTuple):
         types: JSON list of types.
         strides: JSON list of strides.
         values: JSON list of scalar values as texts.
-        list_dtype: element type of tensors in lists, where something else tells it (a kernel's
-            name, see `kernel_name.element_type`); recorders leave it out.
-        related: calls that may know what this one does not say: the operators around it and, for
+        list_dtype: element type of tensors in lists, if known from elsewhere (a kernel's
+            name, see `kernel_name.element_type`); recorders omit it.
+        related: calls that may have what this one lacks: the operators around it and, for
             a forward call, its backward.
     """
 
@@ -55,17 +55,17 @@ class Formula(NamedTuple):
 
 @lru_cache(maxsize=16_384)
 def model_of(name: str) -> Model | None:
-    """Find the model of an operator, or None where it has none.
+    """Find the model of an operator, or None if it has none.
 
-    This is the only way from an operator's name to what is known of it. Plug-ins are asked for what
-    none of our models knows.
+    This is the only way from an operator's name to its model. Plug-ins are asked if none of our models
+    matches.
     """
     return our_model_of(name) or _added().get(name)
 
 
 @lru_cache(maxsize=16_384)
 def our_model_of(name: str) -> Model | None:
-    """Find the model of an operator among our own: for answers that look for no plug-in."""
+    """Find the model of an operator among our own, for answers that do not use plug-ins."""
     return BY_NAME.get(name) or _formed(name, _BY_FORM)
 
 
@@ -91,7 +91,7 @@ def _names(model: Model) -> tuple[str, ...]:
 
 
 def _guarded(plug_in: PlugIn, model: Model) -> Model:
-    """The model, so that a fault of its plug-in costs no more than its operators' work."""
+    """Wraps a plug-in's model, so that a fault in it only leaves the work of its operators unknown."""
     count, aligned_sizes = model.count, model.aligned_sizes
 
     def counted(call: Call, conventions: Conventions) -> Work | None:
@@ -118,7 +118,7 @@ def _countable(found: Work) -> Work:
 
 
 def is_composite(name: str) -> bool:
-    """Whether an operator hands its work on to other operators that are recorded below it.
+    """Whether an operator calls other operators that are recorded below it.
 
     >>> is_composite("aten::linear"), is_composite("aten::addmm")
     (True, False)
@@ -128,7 +128,7 @@ def is_composite(name: str) -> bool:
 
 
 def telling_forward() -> list[str]:
-    """Backward operators whose inputs tell what those of their forward call leave out."""
+    """Backward operators whose inputs contain what those of their forward call lack."""
     return [name for model in MODELS if model.tells_forward for name in model.names]
 
 
@@ -138,7 +138,7 @@ NOT_RECORDED = "inputs not recorded"
 def why_not(row: Row) -> str | None:
     """Say why a call cannot be counted: `no formula`, `inputs not recorded` or `inputs do not tell`.
 
-    Returns None for a call that can be counted.
+    None for a call that can be counted.
     """
     if of_row(row) is not None:
         return None
@@ -149,7 +149,7 @@ def why_not(row: Row) -> str | None:
 
 
 def formulas() -> list[Formula]:
-    """List all formulas with the operators they serve and the text that explains them."""
+    """List all formulas with their operators and the text that explains them."""
     return [
         Formula(model.formula, model.family, model.names, (model.count.__doc__ or "").strip())
         for model in MODELS
@@ -168,7 +168,7 @@ def work(
     list_dtype: str | None = None,
     related: Iterable[Row] = (),
 ) -> Work | None:
-    """Count the work of one operator call from the inputs that a recorder wrote down.
+    """Count the work of one operator call from its recorded inputs.
 
     Args:
         name: operator, as the recorder spells it.
@@ -176,13 +176,13 @@ def work(
         types: JSON list of type names, `["c10::BFloat16", "c10::BFloat16"]`.
         strides: JSON list of strides, in elements.
         values: JSON list of scalar values as texts, `["", "", "1"]`.
-        conventions: what is a matter of convention, see Conventions.
+        conventions: see Conventions.
         list_dtype: element type of tensors in lists, see Row.
-        related: calls that may know what this one does not say, see Row.
+        related: calls that may have what this one lacks, see Row.
 
     Returns:
-        The work, or None where the operator has no model or the recording does not tell enough.
-        Texts that are no such lists give None; nothing is guessed, nothing raised.
+        The work, or None if the operator has no model or the recording lacks an input.
+        Malformed texts give None; nothing is guessed, nothing raised.
 
     >>> work("aten::mm", "[[8, 128], [128, 256]]", '["float", "float"]').flops
     524288
@@ -192,7 +192,7 @@ def work(
 
 @lru_cache(maxsize=65_536)
 def of_row(row: Row, conventions: Conventions = DEFAULT_CONVENTIONS) -> Work | None:
-    """Count the work of a distinct call; a call asked for again is answered from memory."""
+    """Count the work of a distinct call; results are cached."""
     model = model_of(row.name)
     if model is None or model.count is None or (call := _parse(row)) is None:
         return None

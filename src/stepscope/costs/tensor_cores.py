@@ -1,12 +1,11 @@
-"""Whether a kernel uses tensor cores, by its name; what keeps a product from them.
+"""Tells from a kernel's name whether it uses tensor cores, and what keeps a product from them.
 
-"Tensor cores" also stands for AMD's matrix cores and Intel's matrix engines. Names follow conventions
-of their libraries, and every rule below says which: cuBLAS and cuDNN carry the shape of the
+"Tensor cores" also means AMD's matrix cores and Intel's matrix engines. Names follow the conventions
+of their libraries, which every rule below names: cuBLAS and cuDNN contain the shape of the
 instruction (`s884` Volta, `s1688` Turing and Ampere's TF32, `16816` Ampere, `imma`), xmma and CUTLASS
-the words `tensorop`, `gmma`, `tcgen05` against `simt` and `ffma`, `nvjet` and flash attention have no
+the words `tensorop`, `gmma`, `tcgen05` as opposed to `simt` and `ffma`, `nvjet` and flash attention exist in no
 other form, Tensile writes the matrix instruction (`MI16x16x1`), MIOpen `gtcx`. A name that no rule
-knows says nothing, and neither does a Triton product whose element type is not known: both are
-None, not no.
+matches gives None, not no; so does a Triton product of unknown element type.
 
 Sources: the allow-lists of PyProf (`prof/tc.py`) and of the PyTorch profiler's TensorBoard plugin
 (`tensor_core.py`), CUTLASS's documentation of its kernel names, the AMD Tensile naming reference, and
@@ -31,12 +30,12 @@ class TensorCoreUse(NamedTuple):
     """What a kernel's name says about tensor cores.
 
     Args:
-        used: whether it computes on them; None where the name does not tell.
-        generation: whose instructions it uses (`Volta`, `Turing`, `Ampere`, `Ada`, `Hopper`,
-            `Blackwell`, `CDNA`, `CDNA2`, `CDNA3`, `CDNA4`, `RDNA3`); None where the name does not
-            tell. Kernels of an older generation run on newer devices below their peak.
-        dtype: element type of the products (`tf32` for float32 let onto tensor cores).
-        rule: the convention that told.
+        used: whether it computes on them; None if the name does not say.
+        generation: the generation of its instructions (`Volta`, `Turing`, `Ampere`, `Ada`, `Hopper`,
+            `Blackwell`, `CDNA`, `CDNA2`, `CDNA3`, `CDNA4`, `RDNA3`); None if the name does not
+            say. Kernels of an older generation run on newer devices below their peak.
+        dtype: element type of the products (`tf32` for float32 on tensor cores).
+        rule: the naming convention that matched.
     """
 
     used: bool | None
@@ -179,15 +178,15 @@ _DTYPES = tuple(
 
 @lru_cache(maxsize=16_384)
 def tensor_core_use(kernel: str, dtype: str | None = None) -> TensorCoreUse:
-    """Say whether a kernel uses tensor cores, from its name.
+    """Tell from a kernel's name whether it uses tensor cores.
 
     Args:
         kernel: name of the kernel, demangled or not.
-        dtype: element type of the operator's inputs, where known; it decides for products written
+        dtype: element type of the operator's inputs, if known; it decides for products written
             in Triton, whose names do not say it.
 
     Returns:
-        What the name tells; `used` is None where it tells nothing.
+        What the name says; `used` is None if it says nothing.
 
     >>> tensor_core_use("volta_fp16_s884cudnn_fp16_128x128_ldg8_relu_exp_small_nhwc_tn_v1").generation
     'Volta'
@@ -217,9 +216,9 @@ def _dtype(name: str) -> str | None:
 
 
 def arithmetic_type(dtype: str | None, use: TensorCoreUse) -> str | None:
-    """Element type whose peak bounds a product: `tf32` for float32 that went to tensor cores.
+    """Element type whose peak bounds a product: `tf32` for float32 on tensor cores.
 
-    Inputs do not tell whether float32 was let onto them; the kernel that ran does.
+    Inputs do not show whether float32 was allowed on them; the kernel that ran does.
 
     Args:
         dtype: element type of the operator's work.
@@ -229,9 +228,9 @@ def arithmetic_type(dtype: str | None, use: TensorCoreUse) -> str | None:
 
 
 def alignment(kernel: str) -> int | None:
-    """Elements by which a CUTLASS kernel's operands are aligned, as its name says; None if it does not.
+    """Alignment of a CUTLASS kernel's operands in elements, from its name; None if it does not say.
 
-    A kernel of alignment 1 loads element by element, which odd sizes force upon it.
+    A kernel of alignment 1 loads element by element, as odd sizes require.
 
     >>> alignment("cutlass_80_tensorop_s1688gemm_256x64_16x4_tn_align1")
     1
@@ -247,9 +246,9 @@ _WITHOUT = lazily(
 
 
 def lacks_tensor_cores(device: str | None) -> bool:
-    """Whether a CUDA device is known by its name to have no tensor cores.
+    """Whether a CUDA device's name shows that it has no tensor cores.
 
-    All before Volta have none, and of Turing the chips TU116 and TU117, which have the compute capability of the others
+    All before Volta have none, nor do Turing's chips TU116 and TU117, which have the compute capability of the others
     (7.5): GeForce GTX 16, T400 to T1200, MX450 and MX550. Source: NVIDIA Turing TU116 launch notes, and the
     specifications of these cards.
 
@@ -276,15 +275,15 @@ class Misaligned(NamedTuple):
 def misaligned(
     operator: str, dims: str | None, types: str | None = None, strides: str | None = None, values: str | None = None
 ) -> list[Misaligned]:
-    """List the sizes of a product or convolution that are no multiple of 16 bytes.
+    """List the sizes of a product or convolution that are not multiples of 16 bytes.
 
-    Kernels load 16 bytes at a time: 8 elements of 16 bits, 4 of float32, 16 of 8 bits. A size that is
-    contiguous in memory and no such multiple forces slower kernels, or none on tensor cores with
-    older libraries. Source: NVIDIA, Deep Learning Performance Guide, Matrix Multiplication, section
+    Kernels load 16 bytes at a time: 8 elements of 16 bits, 4 of float32, 16 of 8 bits. Another size that is
+    contiguous in memory forces slower kernels, or, with older libraries, none on tensor
+    cores. Source: NVIDIA, Deep Learning Performance Guide, Matrix Multiplication, section
     on tensor-core requirements.
 
     Args:
-        operator: operator; those whose model has no `aligned_sizes` give an empty list.
+        operator: operator; the list is empty if its model has no `aligned_sizes`.
         dims: JSON list of shapes.
         types: JSON list of types.
         strides: JSON list of strides.

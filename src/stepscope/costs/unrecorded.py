@@ -1,5 +1,5 @@
-"""What recordings leave out of operators' inputs, for whoever runs an operator again: values of tensors,
-of which indices must exist, and texts.
+"""What recordings omit from operators' inputs, for running an operator again: values of tensors,
+some of which must be valid indices, and texts.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _COUNTED = by_name(("embedding_dense_backward embedding_backward", (1, 2)))
 
 
 def index_bound(call: Call, position: int) -> int | None:
-    """What the values of an integer input must lie below, and not below 0; None where it is no index.
+    """Exclusive upper bound of the values of an integer input (the lower is 0); None if it is not an index.
 
     >>> from stepscope.costs.call import parse_call
     >>> index_bound(parse_call("aten::embedding", "[[100, 8], [4]]", '["float", "long int"]'), 1)

@@ -1,18 +1,18 @@
-"""What an operator call had to do: its floating-point operations and the bytes it had to move.
+"""The work of an operator call: its floating-point operations and the bytes it had to move.
 
-Conventions, the same for every model:
+All models follow the same conventions:
 
 * A multiply and an add are two operations; a fused multiply-add counts 2. A matrix product of
   M x K by K x N therefore counts 2·M·N·K, the bias of its epilogue included: K products, K - 1 sums
   and one sum with the bias are 2·K operations for each element.
 * Element-wise arithmetic counts what the written formula does: one for each add, subtract,
   multiply, divide, comparison, root, exponential, logarithm or trigonometric function.
-* Arithmetic on integers and booleans is no floating-point operation and counts 0, except matrix
-  products and convolutions of integers, which are what hardware peaks in OP/s are stated for.
-* Bytes are the least that must be moved: every element of an input that the call looks at is
+* Arithmetic on integers and booleans is not floating-point and counts 0, except matrix
+  products and convolutions of integers, for which hardware peaks in OP/s are stated.
+* Bytes are the minimum that must be moved: every element of an input that the call reads is
   read once, every element of a result is written once. Elements that a broadcast repeats
   (stride 0) count once. Caches may save less or more; a kernel that needs two passes reads more.
-* Zeros that padding adds are multiplied like other numbers, as the usual formulas assume.
+* Zeros added by padding are multiplied like other numbers, as the usual formulas assume.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ Bound = Literal["exact", "lower"]
 
 @dataclass(frozen=True, slots=True)
 class Conventions:
-    """What is a matter of convention in counting, and therefore printed with every result.
+    """Choices of convention in counting, which are printed with every result.
 
     Args:
         causal: `masked` counts only the query-key pairs that a causal or windowed mask allows,
@@ -73,7 +73,7 @@ class Conventions:
     causal: Literal["masked", "full"] = "masked"
 
     def describe(self) -> str:
-        """Say the conventions in one line."""
+        """Describe the conventions in one line."""
         pairs = (
             "only the pairs that a causal mask allows"
             if self.causal == "masked"
@@ -93,16 +93,16 @@ class Work:
         formula: name of the formula, `family.what`, the family one of FAMILIES; `formulas()`
             explains each.
         flops: operations, by the conventions above.
-        bytes_read: least number of bytes read; None where an input's element type or extent was
+        bytes_read: least number of bytes read; None if an input's element type or extent was
             not recorded.
-        bytes_written: least number of bytes written; None where that was not recorded.
-        dtype: element type of the arithmetic, which decides the peak; None where not recorded.
-        unit: `matrix` where tensor cores (or their like) could do it, else `vector`.
+        bytes_written: least number of bytes written; None if that was not recorded.
+        dtype: element type of the arithmetic, which decides the peak; None if not recorded.
+        unit: `matrix` if tensor cores (or their like) could do it, else `vector`.
         link_bytes: bytes that the busiest link of each rank must carry; only for communication.
-        bound: `exact` by the formula, or `lower` where the recording shows only part of the work.
+        bound: `exact` by the formula, or `lower` if the recording shows only part of the work.
         notes: what a reader must know about this number.
-        parts: the same work split where one operator does several things that different kernels
-            carry out (the gradients of a convolution).
+        parts: the same work split up, if different kernels carry out parts of one operator
+            (the gradients of a convolution).
     """
 
     formula: str
@@ -123,7 +123,7 @@ class Work:
 
     @property
     def bytes(self) -> int | None:
-        """Bytes read and written, or None where either is not known."""
+        """Bytes read and written, or None if either is unknown."""
         if self.bytes_read is None or self.bytes_written is None:
             return None
         return self.bytes_read + self.bytes_written
@@ -138,32 +138,32 @@ Count = Callable[[Call, Conventions], "Work | None"]
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """What some operators are, and how their work is counted: all that StepScope knows of them.
+    """The model of some operators: all that StepScope knows about them.
 
-    Everything else asks `registry.model_of` for the model of an operator's name and reads its
-    fields; no list of operators is kept anywhere else.
+    Everything else gets the model of an operator from `registry.model_of` and reads its
+    fields; there is no other list of operators.
 
     Args:
         formula: name of the formula, `family.what`; the family is one of FAMILIES and decides the
             class of work.
-        names: operators it knows, as the recorder spells them.
+        names: its operators, as the recorder spells them.
         count: the formula; its docstring states it, with source and convention. It returns
-            None for a call that it cannot count, or leaves by `Untold` where an input is missing
-            (see `Call.given`). None itself where operators are known and no formula is: what they
-            are is then all that is said about them.
-        composites: those of `names` that hand their work on to other operators, which are recorded
-            below them. torch composes them of others in every configuration, or on most devices.
-            Their own formula answers only where nothing below them has one.
-        tensor_cores: whether tensor cores could do it; by default where its class is one of
+            None for a call that it cannot count, or raises `Untold` if an input is missing
+            (see `Call.given`). None for operators without a formula, of which only the other
+            fields are known.
+        composites: those of `names` that call other operators, which are recorded
+            below them, in every configuration of torch or on most devices.
+            Their own formula is used only if nothing below them has one.
+        tensor_cores: whether tensor cores could do it; by default if its class is one of
             PRODUCTS.
         aligned_sizes: sizes of a product that should be multiples of 16 bytes, by their names, with
             a tensor of the element type (see `tensor_cores.misaligned`).
-        joins: whether several of one input are one product with the weights side by side.
+        joins: whether several products of one input equal one product with the weights side by side.
         over_lists: whether a call works on many tensors at once, as fused optimizers do.
-        asks_related: whether the calls around it (see `registry.Row.related`) can tell what its own
-            inputs leave out.
-        tells_forward: whether it is a backward whose inputs tell what those of its forward leave out.
-        form: recognises operators whose names are made up while the job runs.
+        asks_related: whether the calls around it (see `registry.Row.related`) can contain what its own
+            inputs lack.
+        tells_forward: whether it is a backward whose inputs contain what those of its forward lack.
+        form: recognises operators whose names are generated while the job runs.
     """
 
     formula: str
@@ -192,7 +192,7 @@ class Model:
 
 
 def aten(words: str) -> tuple[str, ...]:
-    """Names of operators, those without a namespace torch's own.
+    """Full names of operators; those without a namespace get torch's.
 
     >>> aten("mm fbgemm::permute_pooled_embs")
     ('aten::mm', 'fbgemm::permute_pooled_embs')
@@ -201,7 +201,7 @@ def aten(words: str) -> tuple[str, ...]:
 
 
 def by_name(*rows: tuple[str, T]) -> dict[str, T]:
-    """A table by operator of rows of several operators each, which `aten` takes, and what they share.
+    """A dict by operator, from rows of operators (as `aten` takes them) with a common value.
 
     >>> by_name(("mm bmm", 2), ("dot", 1))
     {'aten::mm': 2, 'aten::bmm': 2, 'aten::dot': 1}
@@ -219,7 +219,7 @@ class Models(list[Model]):
 
         Args:
             names: the operators, as `aten` takes them, or their full names.
-            composites: those of them that hand their work on, as `aten` takes them.
+            composites: those of them that call other operators, as `aten` takes them.
             **more: the rest of `Model`.
         """
 
@@ -232,7 +232,7 @@ class Models(list[Model]):
 
 
 def total(*sizes: int | None) -> int | None:
-    """Add sizes up; None as soon as one of them is not known."""
+    """Add up sizes; None if one of them is unknown."""
     result = 0
     for size in sizes:
         if size is None:
@@ -242,17 +242,17 @@ def total(*sizes: int | None) -> int | None:
 
 
 def stored(*tensors: Tensor | None) -> int | None:
-    """Bytes of tensors as they are stored; those that a call was not given count none."""
+    """Bytes of tensors as stored; tensors that were not given count 0."""
     return total(*(tensor.stored_bytes for tensor in tensors if tensor is not None))
 
 
 def dense(*tensors: Tensor | None) -> int | None:
-    """Bytes of dense tensors of these shapes; those that a call was not given count none."""
+    """Bytes of dense tensors of these shapes; tensors that were not given count 0."""
     return total(*(tensor.bytes for tensor in tensors if tensor is not None))
 
 
 def sized(elements: int, dtype: str | None) -> int | None:
-    """Bytes of so many elements; None where the type is unknown."""
+    """Bytes of this many elements; None if the type is unknown."""
     size = size_of(dtype)
     return None if size is None else elements * size
 
@@ -260,7 +260,7 @@ def sized(elements: int, dtype: str | None) -> int | None:
 def of_lists(
     formula: str, tensors: tuple[Tensor, ...], flops: int, read: int | None, written: int | None, unit: Unit = "vector"
 ) -> Work:
-    """Work on lists of tensors of one type, which recorders leave out."""
+    """Work on lists of tensors of one type, which recorders omit."""
     dtype = tensors[0].dtype
     notes = () if dtype is not None else ("element type of lists not recorded",)
     return Work(formula, flops, read, written, dtype, unit, notes=notes)

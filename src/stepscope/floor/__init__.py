@@ -1,1 +1,1 @@
-"""What every part may stand on, the training job too: the standard library and nothing else."""
+"""What every package may use, in the training job too; imports only the standard library."""

@@ -1,4 +1,4 @@
-"""What of the machine this process may use: a job of a scheduler is bound to some processors, and its control group has limits."""
+"""The part of the machine that this process may use: schedulers bind it to processors, and control groups limit it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def processors() -> float:
         bound = os.cpu_count() or 1
     least = float(bound)
     for group in _groups("cpu"):
-        # Microseconds of processors in each period; version 2 has both in one file, version 1 one in each.
+        # Microseconds of processors in each period; version 2 has both in one file, version 1 in two.
         for names in (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")):
             with suppress(OSError, ValueError, ZeroDivisionError):
                 text = " ".join((group / name).read_text(encoding="ascii") for name in names)
@@ -29,17 +29,17 @@ def processors() -> float:
 
 
 def workers(most: int) -> int:
-    """How many processes or threads, of `most` that could, work at a time: no more than there are processors for."""
+    """How many of `most` possible processes or threads work at a time: no more than there are processors for."""
     return max(1, min(most, round(processors())))
 
 
 def memory_bytes() -> int | None:
-    """Memory that this process may use; None where the system does not tell."""
+    """Memory that this process may use; None if the system does not state it."""
     known = []
     with suppress(ValueError, OSError, AttributeError):
         known.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     for group in _groups("memory"):
-        # Of version 2 and 1; without a limit they have a word, or more than there is.
+        # Of versions 2 and 1; without a limit they contain a word, or more than there is.
         for name in ("memory.max", "memory.limit_in_bytes"):
             with suppress(OSError, ValueError):
                 known.append(int((group / name).read_text(encoding="ascii")))
@@ -47,7 +47,7 @@ def memory_bytes() -> int | None:
 
 
 def _groups(controller: str) -> Iterator[Path]:
-    """The control groups that this process is in and that may limit it, from its own to the outermost."""
+    """The control groups of this process that may limit it, from its own to the outermost."""
     listing, root = _GROUPS
     with suppress(OSError, ValueError):
         for line in listing.read_text(encoding="utf-8").splitlines():

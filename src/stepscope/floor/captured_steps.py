@@ -1,6 +1,6 @@
 """Which steps of a job another profiler records, and the signals that start and stop it.
 
-The words that `stepscope launch`, `stepscope record --capture` and `stepscope.capture()` share.
+`stepscope launch`, `stepscope record --capture` and `stepscope.capture()` share these words.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _STEPS = re.compile(r"([0-9]{1,15})(?:-([0-9]{1,15}))?")
 
 @dataclass(frozen=True, slots=True)
 class StepRange:
-    """Steps in a row, from the first to the last, both included."""
+    """Consecutive steps, from the first to the last, both included."""
 
     first: int
     last: int
@@ -45,7 +45,7 @@ class StepRange:
 
 
 def parse_steps(text: str) -> StepRange:
-    """`"100-102"` as steps.
+    """Parses `"100-102"` as steps.
 
     Raises:
         UsageError: it is neither a number nor a range, or the range runs backwards.

@@ -1,4 +1,4 @@
-"""Ranks and steps that people choose by number, and what they hear when there is none of them."""
+"""Ranks and steps that people choose by number, and the errors if there is none of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ERRORS = {
 
 
 MOST_NUMBERS = 1_000_000
-"""So many ranks or steps can be chosen at once; a recording has fewer."""
+"""Most ranks or steps that can be chosen at once; a recording has fewer."""
 _MOST_DIGITS = 18
 
 
@@ -70,7 +70,7 @@ def numbers_text(numbers: Iterable[int]) -> str:
 
 
 def numbers_typed(numbers: Iterable[int]) -> str:
-    """The same as `parse_numbers` reads it.
+    """The same in the form that `parse_numbers` reads.
 
     >>> numbers_typed([7, 5, 6, 1])
     '1,5-7'
@@ -94,7 +94,7 @@ def numbers_of(given: int | Iterable[int], what: str) -> tuple[int, ...]:
 
 
 def wrong_argument(message: str, hint: str) -> UsageError:
-    """What is raised where a function of Python is given something of another type."""
+    """The error for an argument of another type to a Python function."""
     return UsageError(message, hint=hint, slug="wrong-argument")
 
 

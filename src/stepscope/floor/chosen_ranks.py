@@ -1,4 +1,4 @@
-"""Which ranks of a job are chosen, in words that no shell changes: the one grammar of `--ranks`.
+"""Choices of ranks in a notation that no shell changes: the grammar of every `--ranks`.
 
     choice := term { "+" term }                  "+" means and
     term   := "all" | [ "local:" | "node:" ] list | "every:" NUMBER
@@ -46,7 +46,7 @@ _NAMES = {"": "rank", "every": "rank", "local": "local rank", "node": "node"}
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """What one number of a process must be; `prefix` says which number.
+    """A condition on one number of a process; `prefix` says on which.
 
     Args:
         prefix: "" and "every" for the rank, "local" for the rank on its node, "node" for the node.
@@ -57,7 +57,7 @@ class Term:
     ranges: tuple[tuple[int, int], ...]
 
     def number(self, process: Process) -> int | None:
-        """The number of a process that the term is about; None where it is not known."""
+        """The number of a process that the term is about; None if unknown."""
         if self.prefix == "local":
             return process.local_rank
         return process.node if self.prefix == "node" else process.rank
@@ -74,7 +74,7 @@ def chosen(ranks: str | None, process: Process) -> bool:
 
     Raises:
         UsageError: the text cannot be read.
-        StepScopeError: it depends on what is not known of the process.
+        StepScopeError: it depends on something unknown about the process.
     """
     terms = parse_ranks(ranks) if ranks is not None else ()
     if not terms:
@@ -106,7 +106,7 @@ def names_nobody(ranks: str | None, world_size: int) -> bool:
 
 
 def may_be_chosen(ranks: str | None, process: Process) -> bool:
-    """Whether `process` is among `ranks` or may be, where that depends on what is not yet known of it.
+    """Whether `process` is or may be among `ranks`, if that depends on something not yet known about it.
 
     Raises:
         UsageError: the text cannot be read.
@@ -126,7 +126,7 @@ def parse_ranks(text: str) -> tuple[Term, ...]:
     (Term(prefix='local', ranges=((0, 0),)), Term(prefix='', ranges=((0, 7), (16, 16))))
 
     Raises:
-        UsageError: the text is no choice of ranks; names the character from which it cannot be read.
+        UsageError: the text is not a choice of ranks; names the character from which it cannot be read.
     """
     if not isinstance(text, str):
         raise UsageError(
@@ -148,13 +148,13 @@ def parse_ranks(text: str) -> tuple[Term, ...]:
 
 
 class _Reader:
-    """A place in a text, always at something that is no blank."""
+    """A position in a text, never at a blank."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
         self.expects = ""
-        """What can come next, where something else may stand."""
+        """What may come next, in case something else does."""
         self.move(0)
 
     def move(self, to: int) -> None:
@@ -165,14 +165,14 @@ class _Reader:
         return self.at >= len(self.text)
 
     def passed(self, sign: str) -> bool:
-        """Goes past a sign if it comes next."""
+        """Passes a sign if it comes next."""
         found = self.text.startswith(sign, self.at)
         if found:
             self.move(self.at + len(sign))
         return found
 
     def taken(self, pattern: re.Pattern[str]) -> str:
-        """What matches here, gone past; empty for nothing."""
+        """Passes and returns what matches here; empty if nothing does."""
         match = pattern.match(self.text, self.at)
         if match is None:
             return ""

@@ -20,7 +20,7 @@ from stepscope.floor.errors import StepScopeError
 
 _HINT = "choose a folder that exists, that you may write to, and that has space left"
 _MOST_LINKS = 40
-"""That Linux follows."""
+"""Most links that Linux follows."""
 
 ERRORS = {
     "cannot-write": (
@@ -33,10 +33,10 @@ ERRORS = {
 
 @contextmanager
 def complete_file(target: Path, *, since_epoch_s: float | None = None) -> Iterator[Path]:
-    """Gives the path to write to; what is there becomes `target` when the block ends.
+    """Yields the path to write to; the file there becomes `target` when the block ends.
 
     Args:
-        target: where the file is to be; one that is there is replaced, its permissions stay.
+        target: where the file is to be; an existing one is replaced, its permissions stay.
         since_epoch_s: a file at `target` that is younger than this is not replaced.
 
     Raises:
@@ -56,13 +56,13 @@ def complete_file(target: Path, *, since_epoch_s: float | None = None) -> Iterat
             _take_permissions(unfinished, target)
             unfinished.replace(target)
     finally:
-        # What stands in the way of writing may stand in the way of this too.
+        # Whatever prevents writing may prevent this too.
         with contextlib.suppress(OSError):
             unfinished.unlink()
 
 
 def _take_permissions(unfinished: Path, target: Path) -> None:
-    """Gives a file the permissions of the one that it replaces, and its owner as far as one may."""
+    """Gives a file the permissions of the one that it replaces, and its owner as far as possible."""
     with contextlib.suppress(OSError):
         before, now = target.lstat(), unfinished.stat()
         if not stat.S_ISREG(before.st_mode):
@@ -74,7 +74,7 @@ def _take_permissions(unfinished: Path, target: Path) -> None:
 
 
 def _linked(unfinished: Path, target: Path, since_epoch_s: float) -> bool:
-    """Whether the file now has the name `target` too, where nothing had it: of two, one gets it."""
+    """Gives the file the name `target` too, unless something has it; returns whether it did. Of two, one gets it."""
     try:
         os.link(unfinished, target)
     except OSError:  # something has it, or the file system has no links
@@ -88,9 +88,9 @@ def _linked(unfinished: Path, target: Path, since_epoch_s: float) -> bool:
 def complete_output(target: Path, *, hint: str = _HINT) -> Iterator[Path]:
     """Like `complete_file`, for a file that the user named.
 
-    A link is followed, and the file that it leads to is replaced. A device, a pipe, or a descriptor of
-    this process (`/dev/null`, `/dev/stdout`, `/dev/fd/3`) is written into when all is there: behind it
-    may be something of which this is only a part.
+    A link is followed, and the file that it leads to is replaced. A device, a pipe, or a descriptor of this process
+    (`/dev/null`, `/dev/stdout`, `/dev/fd/3`) is written into once everything is there: what is behind it may also
+    contain other output.
 
     Raises:
         BrokenPipeError: nobody reads the pipe any more.
@@ -107,7 +107,7 @@ def complete_output(target: Path, *, hint: str = _HINT) -> Iterator[Path]:
             yield unfinished
             with unfinished.open("rb") as made, _into(target) as out:
                 shutil.copyfileobj(made, out)
-    except BrokenPipeError:  # who reads has had enough
+    except BrokenPipeError:  # the reader has had enough
         raise
     except OSError as error:
         raise _cannot_write(target, error.strerror or str(error), hint) from None
@@ -117,7 +117,7 @@ def check_output(target: Path) -> None:
     """Refuses what `complete_output` cannot or must not write, before anything is computed for it.
 
     Raises:
-        StepScopeError: it is a directory, a disk, in a folder that is missing, or may not be written.
+        StepScopeError: it is a directory, a disk, in a missing folder, or may not be written.
     """
     _check_place(target, _HINT)
     folder = Path(os.path.realpath(target)).parent
@@ -146,9 +146,9 @@ def _check_place(target: Path, hint: str) -> None:
 
 
 def descriptor_of(target: Path) -> int | None:
-    """Which open descriptor of this process a path stands for, as `/dev/stdout` for 1; None for none.
+    """The open descriptor of this process that a path stands for, such as 1 for `/dev/stdout`; None for none.
 
-    To open such a path gives a file from its beginning, and to replace what is behind it loses what a
+    Opening such a path would start at the beginning of its file, and replacing the file would lose what a
     shell has put there (`>> log`).
     """
     own = re.compile(rf"/dev/fd|/proc/(?:self|{os.getpid()})(?:/task/\d+)?/fd")
@@ -169,7 +169,7 @@ def _is_no_file(target: Path) -> bool:
 
 
 def _mode(target: Path) -> int | None:
-    """What is there, behind links; None for nothing."""
+    """The mode of what is there, behind links; None for nothing."""
     try:
         return target.stat().st_mode
     except FileNotFoundError:
@@ -177,7 +177,7 @@ def _mode(target: Path) -> int | None:
 
 
 def _into(target: Path) -> BinaryIO:
-    """Opens what is no regular file, without making or emptying it."""
+    """Opens something other than a regular file, without creating or emptying it."""
     descriptor = descriptor_of(target)
     if descriptor is None:
         return os.fdopen(os.open(target, os.O_WRONLY | os.O_NOCTTY), "wb")

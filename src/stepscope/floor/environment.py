@@ -1,7 +1,7 @@
-"""What may be kept of the description that a file gives of itself: no environment, and no secrets.
+"""Decides what may be kept of a file's description of itself: no environment, and no secrets.
 
-Tools write a job's environment into its recording, and with it the tokens that were set there. Whoever
-stores what a file says passes it through `without_secrets`, whatever the format.
+Tools write a job's environment into its recording, and with it the tokens that were set there. Code that stores what a
+file says passes it through `without_secrets`, whatever the format.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ _KEPT = frozenset(
 _KEPT_BEGINNINGS = ("NCCL_", "PYTORCH_", "TORCH_")
 _ENVIRONMENT = re.compile(r"(?:.*_)?env(?:iron(?:ment)?)?s?(?:_?var(?:iable)?s?)?", re.IGNORECASE)
 _OF_EVERY_ENVIRONMENT = frozenset(("HOME", "LOGNAME", "OLDPWD", "PATH", "PWD", "SHELL", "SHLVL"))
-"""Two of them make an environment, whatever it is called."""
+"""Two of these make an environment, whatever its name."""
 _SECRET = re.compile(
     r"secret|passw|passphrase|credential|cookie|bearer|(?:access|api|auth|private)(?:key|token)"
     r"|(?:account|encryption|license|master|signing|ssh)keys?$|(?:token|auth|authorization|pwd)s?$"
 )
 _KEY = re.compile(r"(?:(?:^|[-_.])(?i:keys?)|(?<=[a-z0-9])Keys?)[\W_]*$")
-"""A word of its own in a name without blanks: `WANDB_KEY`, `HubKey`. `other key` and `newkey` are none."""
+"""A separate word in a name without blanks: `WANDB_KEY`, `HubKey`; not `other key` or `newkey`."""
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _NO_LETTER = re.compile(r"[\W_]+")
-# Both start where a run of such letters does: from every letter of a long one, each search would read to its end.
+# Both start where a run of such letters does: otherwise each search in a long run would read to its end.
 _ASSIGNED = re.compile(r"(?<![\w.-])((?:(?![A-Za-z])[\w.-])*)([A-Za-z][\w.-]*)=(?!=)[^\s\"']+")
 _OPTION = re.compile(r"(?<![\w.-])((?:(?!--?[A-Za-z])[\w.-])*)(--?[A-Za-z][\w.-]*)(\s+)[^\s-]\S*")
 _OF_A_URL = re.compile(r"(?<=://)[^\s/@\"']+(?=@)")
 _ISSUED = re.compile(
     r"\b(?:hf_|gh[opsur]_|github_pat_|glpat-|sk-|xox[abp]-|AKIA|ASIA|AIza)[\w-]{16,}|\beyJ[\w-]{8,}\.[\w-]+\.[\w-]+"
 )
-"""Tokens by the shape in which services issue them, whatever they are called."""
+"""Tokens by the shape in which services issue them, whatever their names."""
 
 DEEPEST = 64
 """Levels of nested metadata that are kept."""
@@ -43,28 +43,28 @@ SUSPECT = (
     r"(?i)env|token|key|secret|passw|passphrase|credential|auth|pwd|cookie|bearer|home|path|\\u"
     r"|://[^\s/]*@|hf_|gh[opsur]_|_pat_|glpat-|sk-|xox|AKIA|ASIA|AIza|eyJ"
 )
-"""JSON text in which this finds nothing comes back from `without_secrets` as it was."""
+"""JSON text without a match comes back from `without_secrets` unchanged."""
 
 
 _NUMBERS = frozenset({int, float, bool, type(None)})
 
 
 def is_secret(name: str) -> bool:
-    """Whether what has this name looks like a secret: `HF_TOKEN`, `apiKey`, `db.password`."""
+    """Whether a value with this name looks like a secret: `HF_TOKEN`, `apiKey`, `db.password`."""
     plain = _NO_LETTER.sub("", name).lower()
     return _SECRET.search(plain) is not None or _KEY.search(name) is not None
 
 
 def is_kept_variable(name: str) -> bool:
-    """Whether a variable of an environment may be kept: it bears on speed and is no secret."""
+    """Whether an environment variable may be kept: it affects speed and is not a secret."""
     return (name in _KEPT or name.startswith(_KEPT_BEGINNINGS)) and not is_secret(name)
 
 
 def without_secrets(value: Any, depth: int = DEEPEST) -> Any:
-    """A value of JSON without environments, but for the variables that may be kept, and secrets.
+    """A JSON value without secrets and without environments, except for the variables that may be kept.
 
-    A number under a name that looks like a secret is none: `max_tokens` stays. What lies deeper than
-    `depth` is left out.
+    A number under a name that looks like a secret is not one: `max_tokens` stays. Values deeper than `depth` are left
+    out.
 
     >>> without_secrets({"env": {"NCCL_ALGO": "Ring", "HOME": "/root"}, "hub": {"apiKey": "a", "id": 1}})
     {'env': {'NCCL_ALGO': 'Ring'}, 'hub': {'id': 1}}
@@ -78,7 +78,7 @@ def without_secrets(value: Any, depth: int = DEEPEST) -> Any:
     if not depth:
         return None
     if not isinstance(value, Mapping) and _NUMBERS.issuperset(map(type, value)):
-        return list(value)  # A million ranks of a group have no secret.
+        return list(value)  # a million ranks of a group contain no secret
     if _is_environment(value):
         value = _variables(value)
     if not isinstance(value, Mapping):
@@ -97,12 +97,12 @@ def without_secrets(value: Any, depth: int = DEEPEST) -> Any:
 
 
 def _is_secret_option(one: Any) -> bool:
-    """Whether what follows it in a list of arguments is a secret."""
+    """Whether the argument after this one in a list is a secret."""
     return isinstance(one, str) and re.fullmatch(r"--?[\w.-]+", one) is not None and is_secret(one)
 
 
 def _variables(value: Any) -> Any:
-    """The variables that may be kept, of an environment in any of the forms in which it is written."""
+    """The variables that may be kept of an environment, in any of its written forms."""
     if isinstance(value, Mapping):
         return {name: inside for name, inside in value.items() if is_kept_variable(name)}
     if isinstance(value, list | tuple):
@@ -110,7 +110,7 @@ def _variables(value: Any) -> Any:
     if isinstance(value, str) and ("=" in value or len(value.split()) > 1):
         lines = re.split(r"[\n\0]", value)
         return "\n".join(line for line in lines if is_kept_variable(_variable(line)))
-    return value  # one word is no environment: simulators are called so too
+    return value  # a single word is no environment: simulators have this name too
 
 
 def _is_environment(value: Any) -> bool:
@@ -119,7 +119,7 @@ def _is_environment(value: Any) -> bool:
 
 
 def _variable(one: Any) -> str:
-    """Whose value stands in `A=1`, in `["A", "1"]`, or in `{"name": "A", "value": "1"}`."""
+    """The name of the variable in `A=1`, in `["A", "1"]`, or in `{"name": "A", "value": "1"}`."""
     if isinstance(one, Mapping):
         one = one.get("name") or one.get("key")
     elif isinstance(one, list | tuple) and len(one) == 2:

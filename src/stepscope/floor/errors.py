@@ -1,10 +1,10 @@
-"""What StepScope says when it cannot do what it was asked.
+"""StepScope's errors.
 
-Every error is one line of what happened, one line of what to do, and a slug that names its page
-in the documentation. A traceback means a bug in StepScope, never bad input.
+Every error is one line of what happened, one line of what to do, and a slug that names its page in the documentation. A
+traceback means a bug in StepScope, never bad input.
 
-A module that raises has the paragraphs of that page in `ERRORS`, slug to text: to add an error, raise
-it and explain its slug there. A slug that several modules of a room raise is explained in one of them.
+A module that raises has the paragraphs of that page in `ERRORS`, slug to text: to add an error, raise it and explain
+its slug there. A slug that several modules of a package raise is explained in one of them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class StepScopeError(Exception):
     exit_code = 1
 
     def __init__(self, message: str, *, hint: str = "", slug: str = "error") -> None:
-        # Both name files, whose names are others'. Python shows an error that nobody caught as it is.
+        # Both name files, and others chose these names. Python shows an uncaught error as it is.
         self.message = printable(" ".join(map(str.strip, message.splitlines())))
         self.hint = printable(" ".join(map(str.strip, hint.splitlines())))
         super().__init__(self.message)
@@ -40,7 +40,7 @@ class StepScopeError(Exception):
 
 
 def out_of_memory(what: str = "") -> StepScopeError:
-    """The error for a task that needs more memory than there is; `what` names what it was about."""
+    """The error for a task that needs more memory than there is; `what` names the task."""
     return StepScopeError(
         f"{what}: memory ran out" if what else "memory ran out",
         hint="ask for a part: fewer ranks with --rank, or import some steps with "

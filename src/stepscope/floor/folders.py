@@ -1,4 +1,4 @@
-"""Walks a folder, through links to folders too: ranks often write to disks of their own, which a run's folder links to."""
+"""Folders: walked, and named so that they stay the same when the process changes its own."""
 
 from __future__ import annotations
 
@@ -7,19 +7,29 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 
-def walked(folder: Path, refused: Callable[[OSError], object] = lambda _: None) -> Iterator[tuple[Path, list[str]]]:
-    """Each folder below one, with the names of its files in no order. Hidden folders are passed over.
+def from_anywhere(path: str | Path) -> Path:
+    """The same place, also after the process has changed its directory; as it is where that directory was removed, in which
+    nothing can be made.
+    """
+    try:
+        return Path(path).absolute()
+    except OSError:
+        return Path(path)
 
-    Links to folders come after all that lies there itself; a folder that several of them lead to comes once, so that a
+
+def walked(folder: Path, refused: Callable[[OSError], object] = lambda _: None) -> Iterator[tuple[Path, list[str]]]:
+    """Each folder below one, with the names of its files in no order. Hidden folders are skipped.
+
+    Links to folders are followed: ranks often write to disks of their own, which a run's folder links to. They come after all that lies there itself; a folder that several of them lead to comes once, so that a
     link to what it lies in ends.
 
     Args:
         folder: where to start; it is the first.
-        refused: told of each folder that cannot be read (`filename` is its path).
+        refused: called for each folder that cannot be read (`filename` is its path).
     """
     seen: set[str] = set()
     places = [os.fspath(folder)]
-    for place in places:  # links that are found are further ones
+    for place in places:  # links that are found are appended
         for here, folders, names in os.walk(place, onerror=refused):
             real = os.path.realpath(here)
             if real in seen:

@@ -1,4 +1,4 @@
-"""Things by what they have in common."""
+"""Groups things by what they have in common."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 def grouped(things: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
-    """Things by what a key makes of them; keys and things in the order in which they come.
+    """Things by their key; keys and things in order of appearance.
 
     >>> grouped([1, 2, 3], lambda number: number % 2)
     {1: [1, 3], 0: [2]}

@@ -7,19 +7,19 @@ from pathlib import Path
 
 
 def config_folder() -> Path:
-    """Where the user's configuration of StepScope is: files that say what devices can do."""
+    """The folder of the user's configuration of StepScope: files about devices."""
     return user_folder("XDG_CONFIG_HOME", ".config")
 
 
 def user_folder(variable: str, usual: str) -> Path:
-    """The folder of StepScope's files of a kind, by the rules of XDG.
+    """The folder for StepScope's files of a kind, by the rules of XDG.
 
-    Where no home is known (a container's user without an entry in `passwd`), it is one that can neither
+    If no home is known (a container's user without an entry in `passwd`), it is one that can neither
     be read nor made.
 
     Args:
-        variable: names the folder of all programs' files of this kind, `XDG_CACHE_HOME` say.
-        usual: that folder where the variable is empty, below the home folder.
+        variable: names the folder for all programs' files of this kind, such as `XDG_CACHE_HOME`.
+        usual: that folder if the variable is empty, below the home folder.
     """
     named = os.environ.get(variable)
     try:

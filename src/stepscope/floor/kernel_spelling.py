@@ -1,8 +1,8 @@
-"""What tools agree on when they spell the name of one C++ kernel.
+"""What all tools' spellings of a C++ kernel's name have in common.
 
 They write `<4, true>` and `<(int)4, (bool)1>`, `{lambda(float)#1}` and `[lambda(float) (instance 1)]`, parameters as
-written or as `T2`, with the type that is returned or without it. What they agree on is the function's own name and the
-names of classes, functions and numbers in its template arguments, in that order.
+written or as `T2`, with or without the return type. In common are the function's own name and the names of classes,
+functions and numbers in its template arguments, in that order.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 _NAME = re.compile(r"\b(?!T\d)[A-Za-z_]\w*(?!\w|::)")
-"""A name that qualifies no other, and stands for no other: `T1`."""
+"""A name that neither qualifies another nor stands for another (`T1`)."""
 _VALUE = re.compile(rf"{_NAME.pattern}|(?<![\w.])\d+")
 _SAID_BY_TOOLS = frozenset(
     "anonymous const false instance lambda namespace operator true unnamed unsigned void".split()  # noqa: SIM905
@@ -27,7 +27,7 @@ def argument_names(arguments: str) -> list[str]:
 
 
 def kernel_key(name: str) -> tuple[str, tuple[str, ...]]:
-    """What is the same for all spellings of a kernel's name: its own name, and what its template arguments name.
+    """What all spellings of a kernel's name share: its own name, and the names in its template arguments.
 
     >>> kernel_key("void at::f<(int)4, (bool)1>(float *)") == kernel_key("void at::f<4, true>(float*)")
     True
@@ -53,7 +53,7 @@ def function_of(name: str) -> tuple[str, str]:
             if not inside:
                 closed = min(closed, at)
         elif letter == " " and not inside:
-            # What stood before it is the type that the function returns.
+            # What came before is the return type.
             start, end, closed = at + 1, None, len(name)
     own = name[start:end].rpartition("::")[2]
     return own, name[end + 1 : closed] if end is not None and name[end] == "<" else ""

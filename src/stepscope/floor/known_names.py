@@ -1,4 +1,4 @@
-"""A name that somebody typed, held against those that there are."""
+"""Compares a name that somebody typed with the existing ones."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _MOST_LISTED = 60
 
 
 def check_name(name: str, known: Collection[str], what: str, *, of: str = "") -> str:
-    """The name, when it is one of those known; `what` says what it names, `of` adds whose it is.
+    """Returns the name if it is known; `what` says what it names, `of` adds whose it is.
 
     Raises:
-        UsageError: it is not. Suggests the nearest and lists the rest.
+        UsageError: it is unknown. Suggests the nearest and lists the rest.
     """
     if name in known:
         return name
@@ -44,11 +44,11 @@ def check_name(name: str, known: Collection[str], what: str, *, of: str = "") ->
 
 
 def did_you_mean(name: str, known: Iterable[str], *, most_listed: int = 0) -> str:
-    """A hint for a name that is none of those known: the nearest, and which there are.
+    """A hint for an unknown name: the nearest known ones, and which there are.
 
     Args:
-        known: the names that there are.
-        most_listed: so many of them are listed beside the nearest; where none is near, a few always are.
+        known: the existing names.
+        most_listed: so many of them are listed beside the nearest; if none is near, a few always are.
 
     >>> did_you_mean("stepz", ["kernels", "steps"])
     'did you mean steps?'
@@ -66,8 +66,8 @@ def did_you_mean(name: str, known: Iterable[str], *, most_listed: int = 0) -> st
 
 
 def nearest(name: str, known: Iterable[str], *, most: int = 3) -> list[str]:
-    """The known names that are most like one that is none of them, whatever the case of their letters:
-    those that are spelled alike, then those that contain it, the shortest first.
+    """The known names most similar to an unknown one, ignoring case: similar spellings first, then
+    names that contain it, the shortest first.
 
     >>> nearest("Kernel", ["kernels", "steps", "short-kernels"])
     ['kernels', 'short-kernels']
@@ -76,7 +76,7 @@ def nearest(name: str, known: Iterable[str], *, most: int = 3) -> list[str]:
     for one in known:
         by_folded.setdefault(one.casefold(), one)
     folded = name.casefold()
-    import difflib  # it is rare
+    import difflib  # imported here: it is rarely needed
 
     near = difflib.get_close_matches(folded, by_folded, n=most)
     if len(folded) > 1:

@@ -1,4 +1,4 @@
-"""Names for things that lie at paths: the last parts of the paths, as many as tell them apart."""
+"""Names for things at paths: the last parts of the paths, as many as make the names distinct."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _PROCESS = re.compile(r"!pid \d+(?: of \d+)?$")
 
 
 def file_of(label: str) -> str:
-    """The file of a recording that may be one of several processes in it (`formats.container.Member`).
+    """The file of a recording, which may be one of several processes in it (`formats.container.Member`).
 
     >>> file_of("run/a.sqlite!pid 148"), file_of("run.zip!a.json")
     ('run/a.sqlite', 'run.zip!a.json')
@@ -19,7 +19,7 @@ def file_of(label: str) -> str:
 
 
 def path_names(paths: Sequence[PurePath]) -> list[str]:
-    """A name for each path, no two alike.
+    """A distinct name for each path.
 
     >>> path_names([PurePath("/runs/a/trace"), PurePath("/runs/b/trace")])
     ['a/trace', 'b/trace']

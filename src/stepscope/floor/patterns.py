@@ -1,4 +1,4 @@
-"""Regular expressions that are compiled when they are first used: a command needs few of the hundreds that there are."""
+"""Regular expressions that are compiled on first use: a command needs few of the hundreds."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from itertools import zip_longest
 from typing import Any, Final, cast
 
 _LEAST: Final = 2
-"""Letters of a word that is looked for: one alone is in most texts."""
+"""Fewest letters of a word that is searched for: single letters are in most texts."""
 _ELEMENT: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
 _REPEATED: Final = re.compile(r"[*?+{]")
 
 
 class _Uncompiled:
-    """A pattern whose words are looked for first: where a text has none of them it cannot match, and where no text ever
-    has one, as of most patterns that tell the kernels of some library, nothing is compiled."""
+    """A pattern whose words are searched for first: a text with none of them cannot match, and if no text ever has one,
+    as with most patterns for some library's kernels, nothing is compiled."""
 
     def __init__(self, text: str, flags: int) -> None:
         self._given = text, flags
@@ -46,7 +46,7 @@ class _Uncompiled:
 
 
 def lazily(text: str, flags: int = 0) -> re.Pattern[str]:
-    """A regular expression.
+    """A regular expression that is compiled on first use.
 
     >>> lazily("a+").search("baa").group()
     'aa'
@@ -55,7 +55,7 @@ def lazily(text: str, flags: int = 0) -> re.Pattern[str]:
 
 
 def words_of(text: str, flags: int = 0) -> tuple[str, ...]:
-    """Words of which any text that a pattern matches has at least one; none where that cannot be said.
+    """Words of which any text that a pattern matches has at least one; none if that is unknown.
 
     >>> words_of(r"cudnn|(^|_)gemm_[hs]\\d?|x?dlops")
     ('cudnn', 'gemm_', 'dlops')
@@ -83,7 +83,7 @@ def _alternatives(text: str) -> Iterator[list[str]]:
 
 
 def _runs(elements: list[str]) -> Iterator[str]:
-    """What stands in a row in every text that they match."""
+    """Consecutive letters in every text that the elements match."""
     run = ""
     for element, following in zip_longest(elements, elements[1:], fillvalue=""):
         plain = len(element) == 1 and (element.isalnum() or element in "_:<>/- ,=")

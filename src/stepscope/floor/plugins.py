@@ -1,12 +1,12 @@
-"""What packages outside add to StepScope: found by their entry points, loaded once, left out if they fail.
+"""What other packages add to StepScope: found by their entry points, loaded once, left out if they fail.
 
-A package says in its metadata what it adds: an entry point of the group `stepscope.questions`, for
-instance, leads to a `Question`. What has the list of a kind asks here when a name is none of ours, or
-when somebody wants all of them, so that an ordinary command pays nothing. What runs inside a training job
-never asks, and a command that runs one finds nothing when it answers afterwards.
+A package says in its metadata what it adds: an entry point of the group `stepscope.questions`, for instance, leads to a
+`Question`. The owner of a list asks here if a name is not one of ours, or if somebody wants all of them, so that an
+ordinary command pays nothing. Code inside a training job never asks, and a command that runs a job finds nothing when
+it answers afterwards.
 
-The packages are what somebody installed and are trusted as such. The working directory is not searched,
-though Python may have it on its path: it often holds what others have sent.
+Somebody installed the packages, so they are trusted. The working directory is not searched, though it may be on
+Python's path: it often has files that others have sent.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Kind = Literal["formats", "questions", "operators", "rules", "devices"]
 """What can be added; the group of entry points is `stepscope.` and the kind."""
 
 SWITCH = "STEPSCOPE_PLUGINS"
-"""The variable that leaves all plug-ins out when it is `no`."""
+"""The variable that disables all plug-ins if it is `no`."""
 
 ERRORS = {
     "plug-in-failed": (
@@ -66,7 +66,7 @@ class PlugIn:
     version: str
 
     def __str__(self) -> str:
-        """Its name for people, with the package that it comes from."""
+        """Its name for people, with its package."""
         return f"plug-in {self.entry.name} ({_GROUP}{self.kind}) of {self.package} {self.version}"
 
     def leave_out(self, cause: BaseException) -> None:
@@ -77,7 +77,7 @@ class PlugIn:
         sys.stderr.write(printable(f"stepscope: {self} is left out: {_words(cause)}") + "\n")
 
     def or_else(self, otherwise: Result, call: Callable[Given, Result]) -> Callable[Given, Result]:
-        """The call; when it fails, the plug-in is left out and the result is `otherwise`."""
+        """The function; if it fails, the plug-in is left out and the result is `otherwise`."""
 
         @functools.wraps(call)
         def guarded(*args: Given.args, **options: Given.kwargs) -> Result:
@@ -93,11 +93,11 @@ class PlugIn:
 
 @contextlib.contextmanager
 def named(plug_in: PlugIn | None, error: type[StepScopeError] = StepScopeError, *, of: str = "") -> Iterator[None]:
-    """Names a plug-in in what goes wrong within; None is ours, and nothing happens.
+    """Names a plug-in in the errors of a block; for None, our own code, nothing happens.
 
     Args:
         plug_in: the plug-in.
-        error: what is raised in place of an exception that is no `StepScopeError`.
+        error: raised in place of an exception that is not a `StepScopeError`.
         of: the file that it worked on.
     """
     if plug_in is None:
@@ -117,7 +117,7 @@ def named(plug_in: PlugIn | None, error: type[StepScopeError] = StepScopeError, 
 
 
 def _silent() -> contextlib.redirect_stdout[TextIO]:
-    """stdout carries answers: what a plug-in prints goes to stderr."""
+    """Sends what a plug-in prints to stderr, because stdout is for answers."""
     return contextlib.redirect_stdout(sys.stderr)
 
 
@@ -127,7 +127,7 @@ def _words(cause: BaseException) -> str:
 
 
 def stay_out() -> None:
-    """Finds nothing from now on in this process, because it runs somebody's training job."""
+    """From now on finds nothing in this process, because it runs somebody's training job."""
     global _runs_a_job
     _runs_a_job = True
 
@@ -141,8 +141,8 @@ def found(kind: Kind) -> tuple[PlugIn, ...]:
 
     by_package: dict[str, list[PlugIn]] = {}
     for distribution in distributions(path=_search_path()):
-        # A package's metadata is read only where it adds something: this takes most of the time.
-        with contextlib.suppress(Exception):  # what cannot be read belongs to no plug-in of ours
+        # A package's metadata is read only if it adds something: reading takes most of the time.
+        with contextlib.suppress(Exception):  # unreadable metadata belongs to no plug-in of ours
             entries = [entry for entry in distribution.entry_points if entry.group == _GROUP + kind]
             if entries:
                 package, version = str(distribution.metadata["Name"]), str(distribution.version)
@@ -160,9 +160,9 @@ def are_none() -> bool:
 
 @functools.cache
 def metadata_folders() -> dict[str, bool]:
-    """The folders that describe installed packages, by name, and whether one may add something.
+    """The folders that describe installed packages, by name, and whether each may add something.
 
-    `importlib.metadata`, which takes ten times as long, is only asked where one may.
+    `importlib.metadata`, which takes ten times as long, is used only for those that may.
     """
     folders: dict[str, bool] = {}
     for place in _search_path():
@@ -210,7 +210,7 @@ def load(
 
     Args:
         kind: what they add.
-        wanted: the type of what an entry point leads to.
+        wanted: the type of the object that an entry point leads to.
         names_of: the names under which it is looked up.
         ours: names that are taken.
     """
@@ -234,7 +234,7 @@ def load(
 
 
 def of_type(wanted: type[Thing], thing: object) -> Thing:
-    """What a plug-in gave, when it is of the type that was asked for.
+    """Returns what a plug-in provides if it is of the expected type.
 
     Raises:
         TypeError: it is not.

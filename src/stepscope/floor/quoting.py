@@ -1,4 +1,4 @@
-"""Texts of others inside SQL, TOML, and lines that people read."""
+"""Foreign texts in SQL, in TOML, and in lines for people."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import unicodedata
 
 
 def path_text(path: str | os.PathLike[str]) -> str:
-    """A path as a text that can be stored and shown, for names that are not UTF-8: `b"\xff"` → `�`."""
+    """A path as a text that can be stored and shown, also if its name is not UTF-8: `b"\xff"` → `�`."""
     return os.fsencode(path).decode("utf-8", "replace")
 
 
@@ -18,7 +18,7 @@ def sql_literal(text: str) -> str:
 
 
 def sql_name(name: str) -> str:
-    """A name of a table or column, whatever is in it, reserved words too: `end` → `"end"`."""
+    """A name of a table or column, whatever is in it, reserved words included: `end` → `"end"`."""
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -28,14 +28,14 @@ def toml_string(text: str) -> str:
 
 
 _INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
-"""Printable by their category, and nothing to be seen: fillers, joiners, the empty Braille cell."""
+"""Characters that are printable by their category but invisible: fillers, joiners, the empty Braille cell."""
 
 
 def printable(text: str, instead: str = "\N{REPLACEMENT CHARACTER}") -> str:
-    """The text in one line that does nothing to a terminal, for people: what cannot be printed, marks
-    of direction and invisible characters among it, is replaced, and every kind of space is a space.
+    """The text in one line that is harmless to a terminal: characters that cannot be printed, including
+    direction marks and invisible ones, are replaced, and every kind of space becomes a space.
 
-    This is the one place that decides it. `one_line` and `printable_lines` are made of it.
+    Only this function decides that; `one_line` and `printable_lines` use it.
     """
     if text.isprintable() and (text.isascii() or _INVISIBLE.isdisjoint(text)):
         return text
@@ -50,10 +50,10 @@ def printable(text: str, instead: str = "\N{REPLACEMENT CHARACTER}") -> str:
 
 
 def one_line(text: str) -> str:
-    """The text as `printable` has it, with runs of spaces and line ends as one space."""
+    """The text after `printable`, with each run of spaces and line ends as one space."""
     return printable(" ".join(text.split()))
 
 
 def printable_lines(text: str) -> str:
-    """Each line of a text as `printable` has it."""
+    """The text with each line after `printable`."""
     return "\n".join(map(printable, text.split("\n")))

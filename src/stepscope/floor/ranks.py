@@ -1,13 +1,12 @@
-"""Which process of the job this is, from torch.distributed or from what the launcher left behind.
+"""Which process of the job this is, from torch.distributed or from the launcher's variables.
 
-Slurm comes late on purpose: inside an sbatch or salloc shell `SLURM_PROCID` is 0 for everybody, also
-when mpiexec starts the ranks, and srun starts mpiexec's daemons on other nodes. A bare `RANK` comes last,
-because scripts export it for other reasons; with `TORCHELASTIC_RUN_ID` beside it, it is torchrun's and
-comes first.
+Slurm comes late on purpose: inside an sbatch or salloc shell `SLURM_PROCID` is 0 for every process, also when mpiexec
+starts the ranks, and srun starts mpiexec's daemons on other nodes. A bare `RANK` comes last, because scripts export it
+for other reasons; together with `TORCHELASTIC_RUN_ID` it is torchrun's and comes first.
 
-Two launchers disagree where both started this process and give it different ranks, or worlds of
-different sizes. torchrun is always started by whatever else left its variables; srun is known to have
-started this very process where `SLURM_TASK_PID` is its number, and otherwise disagrees with nobody.
+Two launchers disagree if both started this process and give it different ranks, or worlds of different sizes. torchrun
+is always started by any other launcher whose variables are set. srun is known to have started this very process if
+`SLURM_TASK_PID` is its number, and otherwise disagrees with none.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ class Process:
 
     Args:
         rank, world_size: among all processes; without a known size, as many as the rank needs.
-        local_rank: among the processes on its node; None where it is not known.
+        local_rank: among the processes on its node; None if unknown.
         host, pid: where it runs.
         rule: how its rank was found.
-        node: the node's number in the job, from 0; None where it is not known.
-        local_world_size: how many processes of the job run on its node; None where it is not known.
-        disagreement: in words, where two launchers say different ranks, or the only one says what is no number; else empty.
+        node: the node's number in the job, from 0; None if unknown.
+        local_world_size: how many processes of the job run on its node; None if unknown.
+        disagreement: in words, if two launchers state different ranks, or the only one states no number; else empty.
     """
 
     rank: int
@@ -48,7 +47,7 @@ class Process:
     disagreement: str = ""
 
     def fields(self) -> dict[str, Any]:
-        """Itself as the fields of a recorded file."""
+        """The process as the fields of a recorded file."""
         return {
             "host_name": self.host,
             "rank": self.rank,
@@ -62,11 +61,11 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class _Launcher:
-    """The variables in which a launcher says who a process is; of several the first that is set counts.
+    """The variables in which a launcher identifies a process; of several, the first that is set counts.
 
     Args:
         rule: the launcher's name.
-        tasks_per_node: holds the number of processes on each node, as Slurm writes it.
+        tasks_per_node: has the number of processes on each node, as Slurm writes it.
         needs: without this variable the others are not the launcher's.
     """
 
@@ -80,7 +79,7 @@ class _Launcher:
     needs: str | None = None
 
     def variables(self) -> tuple[str, ...]:
-        """The names of all its variables that say who a process is."""
+        """The names of all its variables that identify a process."""
         numbers = (*self.local_rank, *self.world_size, *self.local_world_size, *self.node)
         return (self.rank, *numbers, *self.tasks_per_node)
 
@@ -141,12 +140,12 @@ _LAUNCHERS = (
 )
 
 RANK_VARIABLES = frozenset(name for launcher in _LAUNCHERS for name in launcher.variables())
-"""Variables in which launchers say which process this is."""
+"""Variables in which launchers identify this process."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """What one launcher says of a process; None for what it does not say."""
+    """What one launcher says about a process; what it does not say is None."""
 
     launcher: _Launcher
     rank: int
@@ -205,7 +204,7 @@ def _integer(environment: Mapping[str, str], *names: str) -> int | None:
 
 
 def _no_number(environment: Mapping[str, str]) -> str:
-    """In words, what a launcher gives for a rank and is none; empty where there is no such thing."""
+    """In words, a launcher's value for a rank that is not a number; empty if there is none."""
     for one in _LAUNCHERS:
         text = environment.get(one.rank, "").strip()
         if text and (one.needs is None or one.needs in environment):
@@ -219,18 +218,18 @@ def host_name() -> str:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether this host has such a process; the number may come from a file, and be no number of one."""
+    """Whether this host has such a process; the number may come from a file, and be impossible."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
         return False
-    except OSError:  # it is somebody else's
+    except OSError:  # it belongs to another user
         return True
     return True
 
 
 def process_from(environment: Mapping[str, str]) -> Process:
-    """The process as the launcher describes it; rank 0 of 1 when no launcher says anything.
+    """The process as the launcher describes it; rank 0 of 1 if no launcher says anything.
 
     >>> process_from({"SLURM_PROCID": "3", "SLURM_NTASKS": "8"}).rank
     3
@@ -245,7 +244,7 @@ def process_from(environment: Mapping[str, str]) -> Process:
     if other is not None:
         words = f"it is {first.words()}, but {other.words()}"
         return _process(first, first.world_size, disagreement=words)
-    # What the first launcher leaves out, another may say that started the same process.
+    # What the first launcher omits, another that started the same process may state.
     agreed = starters if first in starters else [first]
     world_size = _first(one.world_size for one in agreed)
     local_rank = _first(one.local_rank for one in agreed)
@@ -259,7 +258,7 @@ def process_from(environment: Mapping[str, str]) -> Process:
 
 
 def _process(said: _Said, world_size: int | None, *, local_rank: int | None = None, **known: Any) -> Process:
-    """The process that a launcher describes; `known` are further fields of it."""
+    """The process that a launcher describes; `known` are further fields."""
     size = max(world_size or 1, said.rank + 1)
     rule = said.launcher.rule
     return Process(said.rank, local_rank, size, host_name(), os.getpid(), rule, **known)
@@ -270,7 +269,7 @@ def _first(numbers: Iterable[int | None]) -> int | None:
 
 
 def _starters(everything: list[_Said], environment: Mapping[str, str]) -> list[_Said]:
-    """What those launchers say of which none is known to have started another."""
+    """What those launchers say that are not known to have started another one."""
     if everything[0].launcher is _TORCHRUN:
         return everything[:1]
     others = [one for one in everything if one.launcher not in (_SLURM, _BARE_RANK)]
@@ -282,9 +281,9 @@ def _starters(everything: list[_Said], environment: Mapping[str, str]) -> list[_
 
 
 def _is_srun_with_pmi(slurm: _Said, others: list[_Said], environment: Mapping[str, str]) -> bool:
-    """Whether srun has left what the others say, too (with its PMI plug-ins), seen from a shell in between.
+    """Whether srun has also set the others' variables (with its PMI plug-ins), seen from a shell in between.
 
-    All give the same rank of as many, and no mpiexec, which says the local rank, is among them.
+    All state the same rank of the same size, and none of them is mpiexec, which states the local rank.
     """
     return "SLURM_STEP_NUM_TASKS" in environment and not any(
         slurm.differs(one) or one.local_rank is not None for one in others
@@ -292,7 +291,7 @@ def _is_srun_with_pmi(slurm: _Said, others: list[_Said], environment: Mapping[st
 
 
 def this_process() -> Process:
-    """This process, by torch.distributed where it is initialised, else by its environment.
+    """This process, by torch.distributed if it is initialised, else by its environment.
 
     `torch.multiprocessing.spawn` leaves nothing in the environment, so ask late: after the job has
     set up its process group.
@@ -307,8 +306,8 @@ def this_process() -> Process:
 def in_process_group(process: Process, rank: int, world_size: int) -> Process:
     """The process with the rank that torch.distributed gives it.
 
-    The place on the node that its launcher gave it is kept only where the launcher meant the same
-    rank of as many: a process that `torch.multiprocessing.spawn` made has its parent's variables.
+    Its launcher's place on the node is kept only if the launcher states the same rank of the same size: a process made
+    by `torch.multiprocessing.spawn` has its parent's variables.
     """
     same = (rank, world_size) == (process.rank, process.world_size)
     if not same or process.disagreement:

@@ -1,4 +1,4 @@
-"""Reads a small file that may be a stranger's: of a pipe, a device or an endless file nothing is read."""
+"""Reads a small file that may be a stranger's; never reads a pipe, a device or an endless file."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ def regular_file_bytes(path: Path, most: int) -> bytes:
     """The bytes of a regular file, or of the one that a link leads to.
 
     Args:
-        most: how large it may be (bytes).
+        most: its largest allowed size (bytes).
 
     Raises:
-        OSError: it cannot be read, is larger, or is anything else; a device is not even opened.
+        OSError: it cannot be read, is larger, or is not a regular file; a device is not even opened.
     """
-    # Opening a device can do something; and what is there may be a pipe when it is opened, which must not wait.
+    # Opening a device can have effects; and the file may have become a pipe, which must not wait.
     _check_regular(path.stat(), path, most)
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123
         _check_regular(os.fstat(file.fileno()), path, most)

@@ -1,4 +1,4 @@
-"""What a list of measured times amounts to, and whether it can be trusted."""
+"""Summarizes measured times, and says whether they can be trusted."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ STABLE_BELOW = 0.02
 
 CONFIDENCE = 0.95
 _BESIDE = 2
-"""Numbers of neighbouring iterations differ by this at most."""
+"""The numbers of neighbouring iterations differ by this at most."""
 
 _MOST_DEGREES = 1000.0
-"""From here on Student's distribution is taken for this one's: a thousandth wider than the normal."""
+"""From here on one quantile of Student's distribution serves for all: a thousandth wider than the normal one's."""
 _STRIPS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Of n times in one unit; std, the interval and stable are None below two of them."""
+    """Statistics of n times in one unit; std, the interval and stable are None if n is below 2."""
 
     n: int
     mean: float
@@ -37,13 +37,13 @@ class Statistics:
     stable: bool | None
 
     def of_more(self, n: int, mean: float, squares: float, alike: float) -> Statistics:
-        """Statistics of `n` times, two or more, whose median and percentiles are these.
+        """Statistics of `n` times, two or more, with this median and these percentiles.
 
         Args:
             n: how many.
             mean: of all of them.
             squares: the mean of their squared deviations from it.
-            alike: how many times that count alike would tell as much, as `tell_as_much` has it.
+            alike: how many equally weighted times would be as informative, from `tell_as_much`.
         """
         std = math.sqrt(squares * alike / (alike - 1))
         half = student_t(alike - 1) * std / math.sqrt(alike)
@@ -52,7 +52,7 @@ class Statistics:
             n=n,
             mean=mean,
             std=std,
-            ci95_low=max(mean - half, min(mean, 0.0)),  # no time is below nothing
+            ci95_low=max(mean - half, min(mean, 0.0)),  # no time is negative
             ci95_high=mean + half,
             stable=mean > 0 and std / mean < STABLE_BELOW,
         )
@@ -82,13 +82,13 @@ def student_t(degrees: float) -> float:
     [12.706, 6.017, 4.303, 2.571, 2.042]
     """
     step = 10.0 ** (math.floor(math.log10(max(degrees, 1.0))) - 2)
-    # Rounded down, which errs on the wide side: many parts then share few distinct values.
+    # Rounded down, which errs on the wide side: then many parts share few distinct values.
     return _student_t(min(_MOST_DEGREES, math.floor(max(degrees, 1.0) / step + 1e-9) * step))
 
 
 @lru_cache(maxsize=4096)
 def _student_t(degrees: float) -> float:
-    """Solves for the point by halving. With t = √ν tan θ the density is a power of cos θ."""
+    """Solves for the point by bisection. With t = √ν tan θ the density is a power of cos θ."""
     whole = math.sqrt(math.pi) / 2
     whole *= math.exp(math.lgamma(degrees / 2) - math.lgamma((degrees + 1) / 2))
     low, high = 1.9, 13.0
@@ -110,7 +110,7 @@ def _area(end: float, power: float) -> float:
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
-    """A quantile of an ordered list, between neighbours in proportion.
+    """A quantile of an ordered list, interpolated between neighbours.
 
     >>> quantile([0.0, 10.0], 0.25)
     2.5
@@ -122,8 +122,8 @@ def quantile(ordered: Sequence[float], share: float) -> float:
 
 
 def bounds(half: float, value: float) -> bool:
-    """Whether an interval, `half` to either side, says something of a time or a rate: one that reaches down to nothing comes
-    of too few values, or of such as do not agree, and is in no answer's words.
+    """Whether an interval, `half` to either side, says anything about a time or a rate: one that reaches 0 comes from
+    too few or contradictory values, and no answer states it.
 
     >>> bounds(4, 10), bounds(10, 10), bounds(0, 0)
     (True, False, True)
@@ -132,7 +132,7 @@ def bounds(half: float, value: float) -> bool:
 
 
 def tell_as_much(weight: int, squares: int) -> float:
-    """How many times that count alike would make a mean as sure, by the weights' sum and that of their squares.
+    """How many equally weighted times would give as certain a mean, from the sum of weights and of their squares.
 
     L. Kish, "Survey Sampling", 1965.
 
@@ -174,8 +174,8 @@ def describe(values: Sequence[float], weights: Sequence[int] | None = None) -> S
 
 
 def describe_blocks(times: Sequence[int], stand_for: Sequence[int], together: Sequence[int]) -> Statistics | None:
-    """Statistics of times that each stand for several of which only the sum is known: median and percentiles are of the
-    times, mean, deviation and interval of the means of the blocks. None when there are none.
+    """Statistics of times that each stand for several times of which only the sum is known: median and percentiles are
+    of the times; mean, deviation and interval of the means of the blocks. None when there are none.
 
     >>> describe_blocks([1, 1, 1], [2, 2, 2], [2, 10, 6]).mean
     3.0
@@ -223,12 +223,11 @@ def median_interval(ordered: Sequence[float]) -> tuple[float, float] | None:
 def overhead(iterations: Sequence[tuple[int, bool, int]]) -> Overhead:
     """What measuring costs, from iterations in the order they ran, as (number, armed, time in ns).
 
-    Each unarmed iteration is set against one armed one next to it, in turn the one before and the one
-    after where there are both, so that a slow drift of the job (clocks, temperature, longer batches) does not look like
-    overhead. One, not the mean of both: times of iterations are skewed, a mean of two is less so, and
-    the median of the difference would not be 0 where measuring costs nothing. No armed iteration is
-    used twice; an unarmed one without its neighbour is left out. Between neighbours there is one iteration at most
-    that does not count.
+    Each unarmed iteration is compared with one armed neighbour, alternating between the one before and the one after if
+    there are both, so that a slow drift of the job (clocks, temperature, longer batches) does not look like overhead.
+    With one, not with the mean of both: times of iterations are skewed, a mean of two is less so, and the median of the
+    difference would not be 0 if measuring costs nothing. No armed iteration is used twice; an unarmed one without its
+    neighbour is left out. At most one iteration that does not count is between neighbours.
     """
     differences = []
     unarmed = []

@@ -1,4 +1,4 @@
-"""How wide a text is in a terminal: letters of East Asian scripts and emoji take two columns."""
+"""The width of a text in a terminal: letters of East Asian scripts and emoji take two columns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _cells(letter: str) -> int:
 
 
 def first_cells(text: str, width: int) -> str:
-    """As much of the text's beginning as fits into so many columns.
+    """The longest start of the text that fits into so many columns.
 
     >>> first_cells("行列", 3)
     '行'
@@ -36,15 +36,15 @@ def first_cells(text: str, width: int) -> str:
 
 
 def last_cells(text: str, width: int) -> str:
-    """As much of the text's end as fits into so many columns."""
+    """The longest end of the text that fits into so many columns."""
     return first_cells(text[::-1], width)[::-1]
 
 
 def left(text: str, width: int) -> str:
-    """The text, and spaces after it up to so many columns."""
+    """The text, padded with spaces after it to so many columns."""
     return text + " " * (width - cells(text))
 
 
 def right(text: str, width: int) -> str:
-    """The text, and spaces before it up to so many columns."""
+    """The text, padded with spaces before it to so many columns."""
     return " " * (width - cells(text)) + text

@@ -9,7 +9,7 @@ _BYTES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")
 _BANDWIDTHS = ((1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s"))
 
 _SUFFIXES = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000, "m": 60_000_000_000, "h": 3_600_000_000_000}
-"""Endings of durations that people type; of several that fit the first counts."""
+"""Endings of durations that people type; if several fit, the first counts."""
 
 NOT_MEASURED = "–"
 """How a missing value is shown: it is never shown as 0."""
@@ -66,7 +66,7 @@ def flops_text(count: float | None, *, per_second: bool = False) -> str:
 
 
 def ratio_text(ratio: float | None) -> str:
-    """A ratio in per cent: `0.5551` → `55.5 %`; what is small is never shown as 0: `0.0003` → `0.03 %`.
+    """A ratio in per cent: `0.5551` → `55.5 %`; a small one is never shown as 0: `0.0003` → `0.03 %`.
 
     >>> ratio_text(0.0), ratio_text(0.00001), ratio_text(-0.0003)
     ('0.0 %', '<0.01 %', '-0.03 %')
@@ -89,7 +89,7 @@ def count_text(count: float | None) -> str:
 
 
 def mean_count_text(count: float) -> str:
-    """A mean of counts, to a tenth and no further.
+    """A mean of counts, rounded to a tenth.
 
     >>> mean_count_text(5 / 48), mean_count_text(2.34), mean_count_text(0.02), mean_count_text(3.0)
     ('0.1', '2.3', '0.02', '3')
@@ -101,7 +101,7 @@ def mean_count_text(count: float) -> str:
 
 
 def plural(count: float | str, word: str) -> str:
-    """A word for what is counted, of which there may be one.
+    """The singular or plural of a word for this count.
 
     >>> plural(1, "step"), plural(0, "step"), plural("1", "launch"), plural(2, "launch")
     ('step', 'steps', 'launch', 'launches')

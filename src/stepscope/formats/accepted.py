@@ -1,7 +1,7 @@
-"""Holds what a plug-in's reader hands over to what the schema says, before anything is linked.
+"""Checks that a plug-in's reader returns what the schema declares, before anything is linked.
 
-Our own readers keep to it by their tests. A row number that leads nowhere or a time beyond all clocks
-would fail far from the reader that made it.
+The tests of our own readers ensure it for them. A row number without a row, or a time beyond all clocks, would fail far
+from the reader that made it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from stepscope.schema.declare import Role, SchemaColumn
 from stepscope.schema.tables import DECLARED
 
 LARGEST = 1 << 60
-"""Times and sizes stay below it (36 years in ns), so that sums of a few of them fit 64 bits."""
+"""Times and sizes are below it (36 years in ns), so that sums of a few of them fit into 64 bits."""
 
 _BOUNDED = (Role.MOMENT, Role.DURATION, Role.BYTES, Role.EPOCH)
 

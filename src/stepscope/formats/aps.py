@@ -1,7 +1,8 @@
 """Reads the summary that Intel's Application Performance Snapshot prints (`aps-report DIR`).
 
-A line is a metric: its name, set in below what it is part of, a value with its unit, and perhaps what part it is of
-something else. Lines that start with a bar are what APS says on the metric before them. All of it is kept, under APS' own names.
+A line is a metric: its name, indented below what it is part of, a value with its unit, and perhaps its share of
+something else. Lines that start with a bar are APS' advice on the metric before them. All of it is kept, under APS' own
+names.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _VALUE = re.compile(
 _SHARE = re.compile(r"(?P<share>\d[\d.]*)\s*%(?:\s+(?:of|from)\s+(?P<of>.+))?")
 _NODE = re.compile(r"\(node (\S+)\)")
 _WORDS = ("of", "out", "from")
-"""What follows a number and is no unit."""
+"""Words after a number that are no unit."""
 
 KINDS = {
     "Elapsed Time": "elapsed",
@@ -73,12 +74,12 @@ def looks_like(head: bytes) -> bool:
 
 
 def peek(member: Member) -> Facts | None:
-    """What the file says of its origin: that APS made it. None when it holds no metric."""
+    """The file's origin: APS. None when it holds no metric."""
     return Facts(tool="APS") if any(map(_measured, _rows(member, ReadReport()))) else None
 
 
 def read(member: Member, _: ReadOptions | None = None) -> RankTables:
-    """Reads one file, or one member of an archive, as the recording of one rank: of all ranks that APS measured."""
+    """Reads one file, or one member of an archive, as the recording of one rank, though it sums over all ranks."""
     report = ReadReport()
     rows = list(_rows(member, report))
     return host_metrics_of(
@@ -129,7 +130,7 @@ def _rows(member: Member, report: ReadReport) -> Iterator[Row]:
 
 
 def _finished(row: Row | None, said: list[str], *, measured: bool) -> Iterator[Row]:
-    """A metric with what APS says on it; what it says before the first one is on the run."""
+    """A metric with APS' advice on it; advice before the first metric is about the run."""
     text = " ".join(filter(None, said))
     if row is not None:
         yield row | {"advice": text or None}

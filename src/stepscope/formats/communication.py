@@ -1,7 +1,6 @@
-"""What the names of kernels and ranges tell of communication: which library, and whether a kernel
-multiplies besides.
+"""Which kernels and ranges communicate, by their names: through which library, and whether a kernel multiplies too.
 
-The only place that tells a kernel that communicates from one that computes; the kind of a device event,
+This is the only place that distinguishes kernels that communicate from those that compute; the kind of a device event,
 the class of its work and the library of a collective all come from here.
 """
 
@@ -21,8 +20,8 @@ class Communicating(NamedTuple):
         library: nccl, rccl, xccl, hccl, nvshmem, msccl, symmetric_memory (over memory that ranks map
             into each other: `multimem`, torch's one- and two-shot kernels) or custom (a framework's own:
             vLLM's and SGLang's `cross_device_reduce`, TensorRT-LLM's, DeepEP's, ...).
-        fused: whether it is a product of matrices that exchanges its operands or its result as it goes.
-            Such a kernel computes: what of its time is communication, nothing records.
+        fused: whether it multiplies matrices and meanwhile exchanges the operands or the result. Such a kernel
+            computes; which part of its time is communication is not recorded.
     """
 
     library: str
@@ -31,8 +30,8 @@ class Communicating(NamedTuple):
 
 _LONGEST_NAME = 8192
 _READS_RESULTS = lazily(r"triton_(?:poi|per|red|for|tem|unk|mm)_?fused")
-"""Inductor names a kernel after the operators whose work it does or whose results it reads, waits for a
-collective among them (`triton_poi_fused_add_all_reduce_wait_tensor_0`). It communicates in none."""
+"""Inductor names a kernel after the operators whose work it does or whose results it reads, including waits for
+collectives (`triton_poi_fused_add_all_reduce_wait_tensor_0`). Such a kernel does not communicate."""
 _TEMPLATE = lazily(r"<[^<>]*>")
 _EXCHANGE = (
     r"(?<![A-Za-z])(?:[Aa]ll_?[Rr]educe|[Aa]ll_?[Gg]ather|[Rr]educe_?[Ss]catter|[Aa]ll_?[Tt]o_?[Aa]ll|a2a)|"
@@ -47,7 +46,7 @@ _FUSED = lazily(
 )
 """A product and an exchange in one name; Flux; DeepGEMM's mixture of experts in one kernel."""
 _WAITS_FOR_PARTS = "PersistentAsyncInputScheduler"
-"""CUTLASS's products in torch's native fused all-gather and product, of whose operand parts arrive."""
+"""CUTLASS's products in torch's native fused all-gather and product; parts of their operand arrive meanwhile."""
 
 _LIBRARIES = tuple(
     (library, lazily(pattern))
@@ -77,7 +76,7 @@ _EXCHANGES = lazily(_EXCHANGE)
 
 @lru_cache(maxsize=16_384)
 def communicating(kernel: str) -> Communicating | None:
-    """What a kernel's name tells of communication; None for one that exchanges nothing.
+    """The communication that a kernel's name shows; None for one that exchanges nothing.
 
     >>> communicating("void vllm::cross_device_reduce_2stage<__half, 8>(RankData*)")
     Communicating(library='custom', fused=False)
@@ -96,7 +95,7 @@ def communicating(kernel: str) -> Communicating | None:
 
 
 def _own_name(kernel: str) -> str:
-    """A kernel's name without what it is instantiated with, which may name anything."""
+    """A kernel's name without its template arguments, which may name anything."""
     name = kernel.replace("(anonymous namespace)::", "")
     while (shorter := _TEMPLATE.sub("", name)) != name:
         name = shorter
@@ -105,11 +104,11 @@ def _own_name(kernel: str) -> str:
 
 _HOST_LIBRARIES = lazily(r"(gloo|mpi|ucc):|(MPI)_")
 ON_HOST = r"^(?:(?:gloo|mpi|ucc):|MPI_)"
-"""Ranges of libraries whose collectives run on the host; calls of the others only enqueue a kernel."""
+"""Ranges of libraries whose collectives run on the host; other libraries' calls only enqueue a kernel."""
 
 
 def host_library(name: str) -> str | None:
-    """The library of a collective that runs on the host, by the name of its range; None for another.
+    """The library of a collective that runs on the host, by the name of its range; None for others.
 
     >>> host_library("gloo:all_reduce"), host_library("MPI_Bcast"), host_library("nccl:all_reduce")
     ('gloo', 'mpi', None)
@@ -119,8 +118,7 @@ def host_library(name: str) -> str | None:
 
 
 def listed_numbers(value: object) -> str | None:
-    """A list of whole numbers as JSON, from a list or a text; None for what is none: recorders cut long
-    lists short.
+    """A list of integers as JSON, from a list or a text; None for anything else: recorders cut long lists short.
 
     >>> listed_numbers("[0, 1]"), listed_numbers([3]), listed_numbers("[0, 1, ..., 511]")
     ('[0, 1]', '[3]', None)
@@ -130,7 +128,7 @@ def listed_numbers(value: object) -> str | None:
 
 
 _SHORT = 1 << 16
-"""Letters of a text that is remembered: all collectives of a group state the same."""
+"""Texts up to this many letters are cached: all collectives of a group state the same."""
 
 
 def _listed(value: object) -> str | None:

@@ -1,4 +1,4 @@
-"""Runs: rows that are alike and stand one after another."""
+"""Runs: consecutive rows that are alike."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 
 def run_starts(*columns: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which rows differ from the row before them in any of the columns; the first one does."""
+    """Which rows differ from the row before them in any of the columns; the first one always does."""
     starts = np.ones(len(columns[0]), dtype=bool)
     starts[1:] = False
     for column in columns:
@@ -18,7 +18,7 @@ def run_starts(*columns: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def place_in_run(column: NDArray[Any]) -> NDArray[np.int64]:
-    """How many rows of its run stand before each."""
+    """How many rows of its run are before each row."""
     starts = np.flatnonzero(run_starts(column))
     lengths = np.diff(np.append(starts, len(column)))
     return np.arange(len(column)) - np.repeat(starts, lengths)

@@ -1,8 +1,8 @@
-"""Opens files as they lie about: plain, compressed, or many in one archive.
+"""Opens files as they come: plain, compressed, or many in one archive.
 
-What a file is, its first bytes say; its name is only a label. Archives are read as streams: nothing
-is ever written to disk, links, devices and sparse files inside them are passed over, names are never
-paths, and sizes that an archive claims are not believed.
+A file is identified by its first bytes; its name is only a label. Archives are read as streams: nothing is ever written
+to disk, links, devices and sparse files inside them are skipped, names are never paths, and claimed sizes are not
+believed.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ MOST_LAYERS = 3
 """Compressions around one another, such as `trace.json.gz.gz`."""
 MOST_INFLATED = 1 << 30
 MOST_RATIO = 500
-"""A stream that inflates to more than `MOST_INFLATED` bytes and to more than this many times its size
-on disk is no trace: text of traces inflates 10 to 60 times."""
+"""A stream that inflates to more than `MOST_INFLATED` bytes and to more than this many times its size on disk is no
+trace: the text of traces inflates 10 to 60 times."""
 BOM = b"\xef\xbb\xbf"
 BLANK = b" \t\r\n\x00"
-"""What is no text: spaces, and the zeros of a preallocated file."""
+"""Bytes that are not text: spaces, and the zeros of a preallocated file."""
 _ZIP_HEADER = 30
 _TAR_BLOCK = 512
 _MOST_HEADERS = 1 << 14
-"""Bytes of headers in front of one member of a tar archive. What `tarfile` does with a header takes
-time, before Python 3.12.6 and its like also memory, by the square of its length."""
+"""Bytes of headers before one member of a tar archive. The time that `tarfile` takes for a header, and before Python
+3.12.6 and its like the memory too, grows with the square of its length."""
 _INFLATES = 12
-"""How many times its size on disk a compressed trace has in memory, where nobody inflated it yet."""
+"""How many times its size on disk a compressed trace has in memory, if it was not inflated yet."""
 _KEPT_BYTES = 1 << 20
 _SKIPPED_BYTES = 1 << 18
 _GZIP = b"\x1f\x8b"
 _EXTRA_FIELD = 4
 _TOLD = 0xFFFFFFFF
-"""What of a size stands at the end of a gzip stream."""
+"""The bits of a size that the end of a gzip stream states."""
 
 ERRORS = {
     "archive-damaged": (
@@ -77,13 +77,13 @@ class ByteStream:
     """The uncompressed bytes of a file or member; a context manager.
 
     Args:
-        opener: opens the bytes as they lie on disk or in an archive.
-        label: how they are called in messages.
-        size: how many they are there.
+        opener: opens the bytes as they are on disk or in an archive.
+        label: their name in messages.
+        size: how many there are.
         packed: whether the archive compressed them.
 
     Attributes:
-        layers: compressions that are taken off.
+        layers: compressions that are removed.
         damage: class of damage of the container, known after the end was read.
     """
 
@@ -100,14 +100,14 @@ class ByteStream:
         return self._damage or self._stream.damage
 
     def peek(self, size: int) -> bytes:
-        """The next bytes, which are read again."""
+        """The next bytes, which can be read again."""
         return self._stream.peek(size)
 
     def read(self, size: int = -1, /) -> bytes:
-        """Reads `size` bytes, fewer only at the end, none after it; everything when negative.
+        """Reads `size` bytes, fewer only at the end, none after it; all if negative.
 
         Raises:
-            SourceError: the file cannot be read any more (a disk or network file system failed).
+            SourceError: the file can no longer be read (a disk or network file system failed).
         """
         if size < 0:
             return b"".join(iter(lambda: self.read(1 << 20), b""))
@@ -122,7 +122,7 @@ class ByteStream:
         return data
 
     def close(self) -> None:
-        """Lets go of the file."""
+        """Closes the file."""
         self._stream.close()
 
     def __enter__(self) -> ByteStream:
@@ -134,14 +134,14 @@ class ByteStream:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a member's bytes lie.
+    """Where a member's bytes are.
 
     Attributes:
         offset: of the member's first byte, in the file or in `within`.
         length: of its bytes there; to the end when None.
-        entry: what the directory of a zip archive says of it.
-        within: the uncompressed archive, where the archive itself is compressed.
-        shared: whether bytes of it are another member's too.
+        entry: its entry in the directory of a zip archive.
+        within: the uncompressed archive, if the archive itself is compressed.
+        shared: whether another member has some of the same bytes.
         packed: whether its bytes are compressed there.
     """
 
@@ -154,8 +154,8 @@ class _Place:
 
 
 COPIED = "stepscope-copy-"
-"""How the name of a temporary folder starts that standard input, or what a URL leads to, was copied to. The
-place of a copy in it says what it is a copy of: `standard input`, or `https/host/trace.json`."""
+"""How the name of a temporary folder starts to which standard input, or a URL's file, was copied. A copy's path in it
+says what it is a copy of: `standard input`, or `https/host/trace.json`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,11 +164,11 @@ class Member:
 
     Attributes:
         path: the file on disk.
-        name: its name inside the archive; None where the file is no archive.
-        label: how it is called in messages: the path, or `archive!member`, and `file!process` where it
-            is one process of several.
+        name: its name inside the archive; None if the file is no archive.
+        label: its name in messages: the path, or `archive!member`, and `file!process` if it is one process
+            of several.
         size: bytes it takes on disk.
-        process: which of the processes that the file holds; None where it holds one.
+        process: one of the processes in the file; None if it holds one.
     """
 
     path: Path
@@ -179,7 +179,7 @@ class Member:
     process: str | None = None
 
     def of_process(self, process: str | None) -> Member:
-        """The same file, of which only one process is meant.
+        """The same file, restricted to one process.
 
         Example:
             >>> Member(Path("report.sqlite"), None, "report.sqlite", 1).of_process("pid 7").label
@@ -191,12 +191,12 @@ class Member:
 
     @property
     def offset(self) -> int:
-        """The byte of the archive at which it lies."""
+        """The byte of the archive at which it begins."""
         return self._place.offset
 
     @property
     def text_size(self) -> int:
-        """Bytes it has uncompressed, roughly."""
+        """Its uncompressed size in bytes, roughly."""
         return self.size * _INFLATES if self._place.packed else self.size
 
     def open(self) -> ByteStream:
@@ -204,7 +204,7 @@ class Member:
 
         Raises:
             SourceError: the file cannot be read, needs a password or an unknown method, or is one of
-                several members that lead to the same bytes of an archive.
+                several members with the same bytes of an archive.
         """
         place = self._place
         if place.shared:
@@ -223,15 +223,15 @@ class Member:
             raise unreadable(self.label, error) from error
 
     def _packed(self) -> Callable[[], Stream]:
-        """Opens its bytes as they lie on disk or in an archive."""
+        """Opens its bytes as they are on disk or in an archive."""
         place = self._place
         if place.within is not None:
             return partial(_Stretch, place.within, place.offset, place.length or 0)
         return partial(FileWindow, str(self.path), place.offset, place.length)
 
     def told_size(self) -> int | None:
-        """Bytes it has uncompressed, as they are told beside them, without their higher bits; None where one has to
-        read it to know, or it cannot be read."""
+        """Its uncompressed size in bytes as the file states it, without the higher bits; None if only reading it would
+        tell, or it cannot be read."""
         place = self._place
         with suppress(SourceError, OSError):
             with self.open() as stream:
@@ -242,14 +242,14 @@ class Member:
                 with self.path.open("rb") as file:
                     file.seek(place.offset)
                     head = file.read(4)
-                    # Of many gzips in one, as bgzip writes them with a field of its own, each tells its own size.
+                    # Of several gzips in one file, as bgzip writes with its own field, each states its own size only.
                     is_gzip = head[:2] == _GZIP and not head[3] & _EXTRA_FIELD
                     file.seek(place.offset + self.size - 4)
                     return int.from_bytes(file.read(4), "little") if is_gzip else None
         return None
 
     def digest(self) -> bytes:
-        """A digest of its uncompressed bytes: copies of one file have the same, however each is compressed.
+        """A digest of its uncompressed bytes: the same for copies of one file, however each is compressed.
 
         Raises:
             SourceError: the file cannot be read.
@@ -262,7 +262,7 @@ class Member:
 
 
 def members(path: Path) -> Iterator[Member]:
-    """Lists what a file holds: itself, or the files of an archive (zip, tar, compressed tar).
+    """Lists the members of a file: itself, or the files of an archive (zip, tar, compressed tar).
 
     Members may be opened at once or later, in any order and in other processes; one after the other
     is fastest in a compressed tar.
@@ -302,7 +302,7 @@ def members(path: Path) -> Iterator[Member]:
 
 
 def called(path: Path) -> str:
-    """How a file is called in messages and answers: its path, or what it is a copy of.
+    """A file's name in messages and answers: its path, or what it is a copy of.
 
     Example:
         >>> called(Path("/tmp/stepscope-copy-x1/s3/bucket/run/rank0.json"))
@@ -319,15 +319,15 @@ def called(path: Path) -> str:
 class Listings:
     """The members of files, each file listed once.
 
-    Listing a compressed archive inflates all of it, and members that are read in the order in which
-    they lie are read in one more pass together.
+    Listing a compressed archive inflates all of it; members that are then read in their order take one more pass
+    together.
     """
 
     def __init__(self) -> None:
         self._listed: dict[str, list[Member]] = {}
 
     def member(self, path: str, name: str | None) -> Member:
-        """The member of that name; the file itself where the name is None.
+        """The member with this name; the file itself if the name is None.
 
         Raises:
             SourceError: the file cannot be read, or has changed and has no such member.
@@ -345,7 +345,7 @@ class Listings:
 
 
 def unreadable(label: str, error: OSError) -> SourceError:
-    """The error for a file that the system does not let be read."""
+    """The error for a file that the system does not let us read."""
     reason = (error.strerror or str(error)).lower()
     if isinstance(error, FileNotFoundError):
         return SourceError(f"{label} does not exist", hint="check the path", slug="no-such-file")
@@ -361,7 +361,7 @@ def unreadable(label: str, error: OSError) -> SourceError:
 
 
 def _is_noise(name: str) -> bool:
-    """Whether an archive's member is what macOS adds to archives."""
+    """Whether an archive's member is one that macOS adds to archives."""
     base = name.rsplit("/", 1)[-1]
     return name.startswith("__MACOSX/") or base.startswith("._") or base == ".DS_Store"
 
@@ -392,7 +392,7 @@ def _zip_members(path: Path) -> Iterator[Member]:
 
 
 def _sharing(entries: list[zipfile.ZipInfo]) -> set[zipfile.ZipInfo]:
-    """Entries that begin within the bytes of another: a few KB can stand for terabytes that way."""
+    """Entries that begin within the bytes of another: this way a few KB can stand for terabytes."""
     shared, end = set(), 0
     for entry in sorted(entries, key=lambda entry: entry.header_offset):
         if entry.header_offset < end:
@@ -449,14 +449,14 @@ def _is_tar(head: bytes) -> bool:
 
 
 class _Forwards:
-    """An archive as a file that can be gone back in, though its bytes only come forwards.
+    """A file object with seeking backwards for an archive whose bytes come only forwards.
 
-    All members of an archive share one, so that members read in order cost one pass together. What
-    was read last is kept, because who opens a member usually looks at its head first and opens it
-    again to read it; going back further starts anew. Sent to another process, it starts anew too.
+    All members of an archive share one, so that reading them in order costs one pass. The last bytes are kept, because
+    a member's head is usually read before the member is opened again and read entirely; going back further starts
+    again from the beginning, as does sending it to another process.
 
     Attributes:
-        headers_left: bytes that may still be read by `read`; see `_entries`.
+        headers_left: bytes that `read` may still read; see `_entries`.
     """
 
     def __init__(self, path: Path) -> None:
@@ -464,7 +464,7 @@ class _Forwards:
         self._lock = threading.Lock()
         self._stream: ByteStream | None = None
         self._recent = b""
-        self._end = 0  # of what was read so far
+        self._end = 0  # of the bytes read so far
         self._at = 0
         self.headers_left = 0
 
@@ -473,7 +473,7 @@ class _Forwards:
 
     @property
     def damage(self) -> str | None:
-        """What was wrong with the archive as far as it was read."""
+        """The archive's damage as far as it was read."""
         return self._stream.damage if self._stream else None
 
     def read_at(self, offset: int, size: int) -> bytes:
@@ -500,12 +500,12 @@ class _Forwards:
         return fresh
 
     def close(self) -> None:
-        """Lets go of the file."""
+        """Closes the file."""
         if self._stream is not None:
             self._stream.close()
             self._stream = None
 
-    # What `tarfile` asks of a file; it reads nothing but headers.
+    # The part of a file object that `tarfile` uses; it reads nothing but headers.
 
     def tell(self) -> int:
         return self._at
@@ -560,7 +560,7 @@ def _tar_members(path: Path, *, compressed: bool) -> Iterator[Member]:
 
 
 def _entries(archive: _Forwards) -> Iterator[tarfile.TarInfo]:
-    """What a tar archive holds, in order, as far as its headers make sense."""
+    """The entries of a tar archive, in order, as far as its headers make sense."""
     seen = -1
     try:
         archive.headers_left = _MOST_HEADERS
@@ -570,5 +570,5 @@ def _entries(archive: _Forwards) -> Iterator[tarfile.TarInfo]:
                 seen = entry.offset_data
                 archive.headers_left = _MOST_HEADERS
     except (tarfile.TarError, ValueError, ArithmeticError, LookupError, RecursionError):
-        # Cut off, or made by hand to harm.
+        # Truncated, or malicious.
         return

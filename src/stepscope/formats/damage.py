@@ -1,7 +1,7 @@
-"""The classes of damage that readers count, each with the line that people are shown.
+"""The classes of damage that readers count, each with a line for people.
 
-A class says what is wrong with the bytes or the events of a file. Most of them cost something or had
-to be repaired, which `--strict` does not allow; the others are only worth knowing.
+A class says what is wrong with the bytes or the events of a file. Most classes cost something or had to be repaired,
+which `--strict` does not allow; the others are only worth knowing.
 """
 
 from __future__ import annotations
@@ -106,9 +106,9 @@ CLASSES: dict[str, Damage] = {
 
 
 def line(damage: str, count: int = 1) -> str:
-    """What a class of damage is, for people, with how often it occurred.
+    """Describes a class of damage for people, with how often it occurred.
 
-    A class that is not listed is shown by its name.
+    An unlisted class is shown by its name.
 
     Example:
         >>> line("missing_comma", 3)
@@ -125,7 +125,7 @@ def is_harmless(damage: str) -> bool:
 
 
 def check_strict(label: str, damage: Iterable[str], *, lost: bool) -> None:
-    """What `--strict` asks for.
+    """Fails as `--strict` asks for.
 
     Args:
         lost: whether events were repaired or dropped, or the file ends too early.

@@ -1,9 +1,9 @@
-"""Names of kernels as their programmers wrote them: demangles what compilers made of C++ names.
+"""Demangles the names of kernels: turns what compilers made of C++ names back into readable ones.
 
-Kineto's traces hold readable names; nvprof and other tools keep those of the object files. This reads
+Kineto's traces have readable names; nvprof and other tools keep those of the object files. This reads
 the part of the Itanium C++ ABI that occurs in names of device functions: namespaces, templates,
-lambdas, parameter types. It is written here because the demanglers of the system can be brought down
-by crafted names. A name it cannot read stays as it is.
+lambdas, parameter types. It is our own because crafted names can crash the system's demanglers.
+A name that it cannot read stays as it is.
 
 Source: Itanium C++ ABI, section 5.1, External Names (a.k.a. Mangling).
 """
@@ -18,7 +18,7 @@ _LONGEST_RESULT = 65_536
 _DEEPEST = 96
 _MOST_STEPS = 20_000
 _MOST_WRITTEN = 1 << 22
-"""References within a name can make it grow without end: characters written on the way to it."""
+"""Characters written while reading a name: references within it can make it grow without end."""
 
 _BUILTIN = {
     "v": "void", "w": "wchar_t", "b": "bool", "c": "char", "a": "signed char", "h": "unsigned char",
@@ -43,12 +43,12 @@ _PARAMETER = re.compile(r"\x01(\d+)\x02")
 _SUFFIX = {"j": "u", "l": "l", "m": "ul", "x": "ll", "y": "ull"}
 
 Type = tuple[str, str]
-"""A type as what stands before and after the name that it would declare."""
+"""A type as the text before and after the name that it would declare."""
 
 
 @lru_cache(maxsize=65_536)
 def demangled(name: str) -> str:
-    """A readable name; what is no mangled name, or cannot be read, is returned as it is.
+    """A readable name; a name that is not mangled, or cannot be read, is returned as it is.
 
     >>> demangled("_ZN2at6native13reduce_kernelILi512EfEEvT0_")
     'void at::native::reduce_kernel<512, float>(float)'
@@ -69,7 +69,7 @@ def demangled(name: str) -> str:
 
 
 class _UnreadableError(Exception):
-    """The text is not of the part of the grammar that is read here."""
+    """The text is not in the part of the grammar that is read here."""
 
 
 class _Reader:
@@ -120,7 +120,7 @@ class _Reader:
     # -- names -----------------------------------------------------------------------------------
 
     def encoding(self, *, local: bool = False) -> str:
-        """A function with its parameters, or a variable. What encloses a name shows no result."""
+        """A function with its parameters, or a variable. The function around a name is shown without its result."""
         self.enter()
         outer, self.arguments = self.arguments, []
         name, qualifiers, returns = self.name(declares=True)
@@ -144,7 +144,7 @@ class _Reader:
         return "" if found == ["void"] else ", ".join(found)
 
     def name(self, *, declares: bool = False) -> tuple[str, str, bool]:
-        """A name, its qualifiers (` const`), and whether a function of it states what it returns."""
+        """A name, its qualifiers (` const`), and whether a function with it states its return type."""
         if self.take("N"):
             return self.nested(declares=declares)
         if self.take("Z"):
@@ -280,19 +280,19 @@ class _Reader:
     # -- templates -------------------------------------------------------------------------------
 
     def template_parameter(self) -> str:
-        """A mark for an argument: what refers to it later may mean another function's argument."""
+        """A mark in place of an argument: a later reference to it may mean another function's argument."""
         self.expect("T")
         return f"\x01{self.sequence_number(10)}\x02"
 
     def argument(self, mark: re.Match[str]) -> str:
-        """What a mark stands for in the function that is read."""
+        """What a mark stands for in the current function."""
         index = int(mark[1])
         if index >= len(self.arguments):
             return "auto"  # of a generic lambda
         return self.arguments[index]
 
     def template_arguments(self, *, keep: bool) -> str:
-        """`<...>`. Arguments of what is declared are what parameters in its signature stand for."""
+        """`<...>`. Parameters in the signature of a declaration stand for the arguments of its own name."""
         self.enter()
         self.expect("I")
         found: list[str] = []
@@ -430,7 +430,7 @@ class _Reader:
 
 
 def _plain(found: Type) -> str:
-    """The type where no name is declared: `void (int)`, not `void ()(int)`."""
+    """The type when no name is declared: `void (int)`, not `void ()(int)`."""
     before, after = found
     if before.endswith(" (") and after.startswith(")"):
         return before[:-1] + after[1:].lstrip(" ")

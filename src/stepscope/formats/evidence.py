@@ -1,8 +1,7 @@
 """Kinds of evidence: what a recording shows, a check may find damaged, and an answer rests on.
 
-A check names the kinds that it found damaged (`link/checks.py`; they are the column
-`data_check.affects`). A question, or anything else that judges, names the kinds that it rests on.
-Neither knows the name of the other: they meet in `bears_on`.
+A check names the kinds that it found damaged (`link/checks.py`; the column `data_check.affects`). A question, or
+anything else that judges, names the kinds that it rests on. Neither knows the other's name: `bears_on` compares them.
 """
 
 from __future__ import annotations
@@ -58,12 +57,11 @@ LAUNCHED_WORK: tuple[Evidence, ...] = (*DEVICE_WORK, "launches", "replayed-opera
 
 
 def bears_on(affects: str, rests_on: Iterable[str]) -> bool:
-    """Whether damage bears on what rests on these kinds of evidence; that to a file or
-    to what was read as one run always does.
+    """Whether damage affects an answer that rests on these kinds of evidence; damage to a file, or to
+    everything that was read as one run, always does.
 
-    A question is asked with what it declares. A rule of the judge can ask in the same way, of the
-    checks that failed, for the one kind that would make it wrong:
-    `bears_on(check["affects"], ["device-work"])`.
+    A question passes what it declares. A rule of the judge can ask the same about failed checks, for
+    the one kind that would make it wrong: `bears_on(check["affects"], ["device-work"])`.
 
     Args:
         affects: kinds of evidence separated by commas, as in `data_check.affects`.
@@ -81,8 +79,8 @@ def bears_on(affects: str, rests_on: Iterable[str]) -> bool:
 
 
 OF_A_FILE = frozenset({"truncated", "repaired", "ended_early"})
-"""Checks of the file that a recording was read from, of what a job measured of itself too, which has no events. All others
-but those of a folder look at events."""
+"""Checks of a recording's file; they also apply to a job's own measurements, which have no events. All other checks,
+except those of a folder, look at events."""
 
 OF_A_FOLDER = frozenset(
     {
@@ -95,7 +93,7 @@ OF_A_FOLDER = frozenset(
         "clocks_contradict",
     }
 )
-"""Checks of what was read together."""
+"""Checks of all that was read together."""
 
 OF_NO_RANK = OF_A_FOLDER - {"spans_apart"}
-"""Those of them that a store has once, with its first rank."""
+"""Checks of a folder that a store has once, with its first rank."""

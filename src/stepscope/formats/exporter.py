@@ -1,6 +1,6 @@
-"""Reports that only their vendor's tool reads: the one that is installed exports them.
+"""Exports reports that only their vendor's tool can read, with the installed tool.
 
-A process exports a report once: what came out is kept in a folder for temporary files until the process
+A process exports a report once; the export is kept in a folder for temporary files until the process
 ends.
 """
 
@@ -34,7 +34,7 @@ ERRORS = {
 
 _PIECE = 1 << 20
 _LONGEST_S = 3600
-"""No export takes longer; one that does hangs."""
+"""No export takes longer; a longer one hangs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +44,11 @@ class Exporter:
     Args:
         tool: its command.
         title: whose reports they are.
-        ending: how a report's name ends.
-        made: how the name of what it makes ends.
+        ending: of a report's name.
+        made: ending of the export's name.
         arguments: from the report and the file to make.
-        prints: whether it prints what it makes, in place of making the file.
-        by_hand: the command that a person types where the tool is.
+        prints: whether it prints the export instead of writing the file.
+        by_hand: the command that a person types where the tool is installed.
     """
 
     tool: str
@@ -60,10 +60,10 @@ class Exporter:
     prints: bool = False
 
     def export(self, member: Member) -> Member:
-        """What the tool makes of a report.
+        """Exports a report.
 
         Raises:
-            SourceError: it is not installed, or fails.
+            SourceError: the tool is not installed, or fails.
         """
         status = member.path.stat()
         report = member.of_process(None)
@@ -121,7 +121,7 @@ class Exporter:
 
 @cache
 def _folder() -> tempfile.TemporaryDirectory[str]:
-    """Removed when the process ends."""
+    """The folder for exports, removed when the process ends."""
     return tempfile.TemporaryDirectory(prefix="stepscope-export-")
 
 

@@ -1,4 +1,4 @@
-"""What the name of a recording's file says: a rank, a worker, a place among others."""
+"""What the name of a recording's file states: a rank, a worker, a place among others."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def name_of(member: Member) -> str:
 
 
 def place_of(member: Member) -> Path:
-    """Its path; a member of an archive lies in the archive as in a folder, whatever its name would lead to."""
+    """Its path; a member of an archive is in the archive as in a folder, wherever its name would lead."""
     names = PurePosixPath(member.name or "").parts
     return member.path.joinpath(*(name for name in names if name not in ("/", "//", "..")))
 
 
 def stated_rank(member: Member) -> int | None:
-    """The rank that a file's name states; of a file with several processes it is none of theirs."""
+    """The rank that a file's name states; None for a file of several processes."""
     return None if member.process is not None else rank_in_name(name_of(member))
 
 
@@ -50,7 +50,7 @@ def worker_of(name: str) -> str:
 
 
 def stem_of(name: str) -> str:
-    """A file's name without its time stamp and without what its ending says.
+    """A file's name without its time stamp and its ending.
 
     >>> stem_of("bert_h100.pt.trace.json.gz")
     'bert_h100'
@@ -59,5 +59,5 @@ def stem_of(name: str) -> str:
 
 
 def natural(name: str) -> tuple[tuple[int, int, str], ...]:
-    """Orders names as people do: `rank10` after `rank9`."""
+    """Sort key that orders names as people do: `rank10` after `rank9`."""
     return tuple((1, int(part), "") if part.isdecimal() else (0, 0, part) for part in _DIGITS.split(name) if part)

@@ -1,8 +1,7 @@
-"""How a frame of a call stack is written in `call_stack.frames`, whoever sampled it.
+"""The format of a frame in `call_stack.frames`, whoever sampled it.
 
-`library!file(line): function`, without the parts that are not known: `libc.so.6!malloc` of native code,
-`train.py(12): main` of Python, as Kineto spells it, `app!graph.cpp(): walk` where a report names the
-source file and no line.
+`library!file(line): function`, without the parts that are not known: `libc.so.6!malloc` for native code,
+`train.py(12): main` for Python, as in Kineto, `app!graph.cpp(): walk` if a report names the source file and no line.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _LONGEST = 1 << 12
 
 
 class Frame(NamedTuple):
-    """A frame of a call stack; None where a part is not known."""
+    """A frame of a call stack; unknown parts are None."""
 
     function: str
     library: str | None = None
@@ -30,7 +29,7 @@ class Frame(NamedTuple):
     line: int | None = None
 
     def text(self) -> str:
-        """As it stands in `call_stack.frames`, where semicolons part frames.
+        """Its text in `call_stack.frames`, where semicolons separate frames.
 
         >>> Frame("main", file="train.py", line=12).text()
         'train.py(12): main'
@@ -42,7 +41,7 @@ class Frame(NamedTuple):
 
 
 def parsed(text: str) -> Frame:
-    """A frame of `call_stack.frames`; addresses of objects, which differ from run to run, are left out.
+    """Parses a frame of `call_stack.frames`; drops addresses of objects, which differ from run to run.
 
     >>> parsed("libc.so.6!malloc")
     Frame(function='malloc', library='libc.so.6', file=None, line=None)

@@ -1,4 +1,4 @@
-"""What readers of metrics of the host end with: the rows of `host_metric`, or words why there are none."""
+"""Makes the recording of a file of host metrics: rows of `host_metric`, or an error that says why there are none."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def host_metrics_of(
     hint: str,
     slug: str = "no-recording",
 ) -> RankTables:
-    """The recording of a file that holds metrics of the host and nothing else.
+    """The recording of a file that has only host metrics.
 
     Args:
-        facts: what it says of its origin.
+        facts: what it says about its origin.
         report: how it was read; its kept rows are counted here.
         rows: of `host_metric`.
-        lacks: what is wrong where there are none.
+        lacks: what is wrong if there are none.
 
     Raises:
         SourceError: there is no row.

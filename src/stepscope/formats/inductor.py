@@ -1,13 +1,13 @@
 """Where the kernels that Inductor generated come from: the lines and modules of the program.
 
-Inductor writes it where `TORCH_COMPILE_DEBUG=1` or `INDUCTOR_PROVENANCE=1` is set: into torch's structured
+Inductor writes it if `TORCH_COMPILE_DEBUG=1` or `INDUCTOR_PROVENANCE=1` is set: into torch's structured
 log (`TORCH_TRACE`, or `torch_compile_debug/tlparse`), and into a folder for each graph, whose
 `inductor_provenance_tracking_node_mappings.json` leads from kernels to nodes of the graph beside it,
-`fx_graph_transformed.py`, where comments have their lines. tlparse makes a file
-`inductor_provenance_tracking_kernel_stack_traces.json` of the log, and AOTInductor a `kernel_information.json`.
+`fx_graph_transformed.py`, where comments have their lines. From the log tlparse makes a file
+`inductor_provenance_tracking_kernel_stack_traces.json`; AOTInductor makes a `kernel_information.json`.
 
-Kernels of several graphs may share a name. The log says which graph each is of, by the name that its calls
-have in a trace. It alone names modules: those whose parameters the fused operations use.
+Kernels of several graphs may share a name. Only the log says which graph each belongs to, by the name that its calls
+have in a trace, and names modules: those whose parameters the fused operations use.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from stepscope.floor.regular_file import regular_file_bytes
 
 MOST_BYTES = 256 << 20
-"""A longer file is not read: logs of a compilation have some MB."""
+"""Longer files are not read: logs of a compilation have some MB."""
 
 _NAMES = re.compile(
     r"inductor_provenance_tracking_\w+\.json|kernel_information\.json|dedicated_log_torch_trace\w*\.log"
@@ -43,9 +43,9 @@ class Origin(NamedTuple):
 
     Args:
         kernel: its name.
-        graph: the graph's key, as `## Call CompiledFxGraph KEY ##` has it; None where that is not said.
+        graph: the graph's key, as in `## Call CompiledFxGraph KEY ##`; None if unknown.
         lines: of the program, each as `file:line in function: code`.
-        modules: paths of modules; empty where they are not known.
+        modules: paths of modules; empty if unknown.
     """
 
     kernel: str
@@ -55,7 +55,7 @@ class Origin(NamedTuple):
 
 
 def is_provenance(path: Path) -> bool:
-    """Whether a file is one that Inductor, or tlparse, writes about its kernels, by its name.
+    """Whether a file is one that Inductor or tlparse writes about its kernels, by its name.
 
     >>> is_provenance(Path("inductor_provenance_tracking_node_mappings.json"))
     True
@@ -64,7 +64,7 @@ def is_provenance(path: Path) -> bool:
 
 
 def origins(paths: Iterable[Path]) -> list[Origin]:
-    """The origins of kernels that files have, each once. A file that cannot be read has none."""
+    """The distinct origins of kernels in files. A file that cannot be read has none."""
     found: dict[Origin, None] = {}
     for path in paths:
         try:
@@ -95,7 +95,7 @@ def _read(path: Path) -> Iterator[Origin]:
 
 
 def _of_stacks(content: Any, graph: str | None, modules: dict[str, tuple[str, ...]]) -> list[Origin]:
-    """The origins of a table of kernels with the stacks of what is fused in them."""
+    """The origins in a table of kernels with the stacks of their fused operations."""
     found = []
     for spelled, stacks in content.items() if isinstance(content, dict) else ():
         if isinstance(stacks, dict):  # kernel_information.json
@@ -112,7 +112,7 @@ def _of_stacks(content: Any, graph: str | None, modules: dict[str, tuple[str, ..
 
 
 def _of_log(text: str) -> Iterator[Origin]:
-    """The origins in a structured log: of a graph its provenance is logged first, then its key."""
+    """The origins in a structured log, which has a graph's provenance first, then its key."""
     programs: dict[Any, str] = {}
     mappings: dict[Any, Any] = {}
     waiting: dict[Any, Any] = {}
@@ -137,7 +137,7 @@ def _of_log(text: str) -> Iterator[Origin]:
 
 
 def _entries(text: str) -> Iterator[tuple[dict[str, Any], str]]:
-    """What each entry of a log says of itself, and its payload: the indented lines after it."""
+    """The metadata and the payload of each entry of a log; the payload is the indented lines after it."""
     about: Any = None
     payload: list[str] = []
     for line in text.split("\n"):
@@ -183,7 +183,7 @@ def _lines_of_nodes(graph: str) -> dict[str, str]:
 
 
 def _modules(mappings: Any, program: str) -> dict[str, tuple[str, ...]]:
-    """The modules of each kernel, as its file spells it: whose parameters its operations use."""
+    """The modules of each kernel, by its file's spelling: those whose parameters its operations use."""
     used: dict[str, list[str]] = {}
     for text in program.split("\n"):
         if node := _NODE.match(text):

@@ -1,12 +1,12 @@
-"""Streams of bytes behind compression that give up what they can when the compression is damaged.
+"""Decompresses streams of bytes, and returns what it can if they are damaged.
 
-Every stream has `read(size)`, which gives that many bytes unless the end is near, and `damage`, the
-class of damage that ended it or was found at its end. Nothing here raises for bad content: a stream
-that breaks off is shorter, and says so. Nothing is held in memory but blocks of a fixed size.
+Every stream has `read(size)`, which returns that many bytes except near the end, and `damage`, the class of damage that
+ended it or was found at its end. Nothing here raises for bad content: a truncated stream is shorter, and says so. Only
+blocks of a fixed size are held in memory.
 
-The ready-made readers (`gzip`, `zipfile`) raise an error at a wrong checksum, at an early end and at
-bytes behind the end, and take what they decoded with them. So the decompressors beneath them are
-driven here: ISA-L's for deflate, several times as fast as zlib's, and zstd's own.
+The ready-made readers (`gzip`, `zipfile`) raise an error for a wrong checksum, an early end or bytes after the end, and
+lose what they decoded. So this drives the decompressors beneath them: ISA-L's for deflate, several times as fast as
+zlib's, and zstd's own.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ else:
 
 _BLOCK_BYTES = 1 << 18
 _CALL_BYTES = 1 << 17
-"""A call that fails takes its output with it, so calls are small."""
+"""A call that fails loses its output, so calls are small."""
 _LONGEST_HEADER = 1 << 17
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
-_SKIPPABLE = b"\x2a\x4d\x18"  # behind 0x50 to 0x5f: a frame without content
+_SKIPPABLE = b"\x2a\x4d\x18"  # after 0x50 to 0x5f: a frame without content
 _CORRUPT: tuple[Any, ...] = (igzip_lib.IsalError, zstd.ZstdError, EOFError, ValueError)
 
 
@@ -50,7 +50,7 @@ class Stream(Protocol):
         ...
 
     def close(self) -> None:
-        """Lets go of the file."""
+        """Closes the file."""
         ...
 
 
@@ -124,7 +124,7 @@ class Peekable:
         self.position -= len(data)
 
     def peek(self, size: int) -> bytes:
-        """The next bytes, which are read again."""
+        """The next bytes, which can be read again."""
         data = self.read(size)
         self.put_back(data)
         return data
@@ -135,11 +135,11 @@ class Peekable:
 
 
 class _Inflated(ABC):
-    """What a compressed stream holds: parts behind one another, each with an end of its own.
+    """The content of a compressed stream: consecutive parts, each with its own end.
 
     Args:
         source: the compressed bytes.
-        again: opens them once more, from their first.
+        again: opens them again from the start.
     """
 
     kind = "compression"  # of the damage
@@ -150,13 +150,13 @@ class _Inflated(ABC):
         self._start = 0  # of the part, in the source
         self._part: Any = None
         self._parts = 0
-        self._size = 0  # of what the part held so far
+        self._size = 0  # decoded bytes of the part so far
         self._over = False
         self._damage: str | None = None
 
     @property
     def damage(self) -> str | None:
-        """What was wrong with it, or with what it is made from."""
+        """The damage of it or of its source."""
         return self._damage or self._source.damage
 
     def read(self, size: int, /) -> bytes:
@@ -174,7 +174,7 @@ class _Inflated(ABC):
         return b"".join(pieces)
 
     def close(self) -> None:
-        """Closes what it is made from."""
+        """Closes its source."""
         self._source.close()
 
     def _some(self, size: int) -> bytes:
@@ -202,19 +202,19 @@ class _Inflated(ABC):
 
     @abstractmethod
     def _next_part(self) -> Any:
-        """The decompressor of the next part; None, and the end, where none follows."""
+        """The decompressor of the next part; ends the stream and returns None if there is none."""
 
-    def _end_part(self, part: Any) -> str | None:  # noqa: ARG002 - not every kind asks it
-        """Class of damage that shows in what stands behind a part."""
+    def _end_part(self, part: Any) -> str | None:  # noqa: ARG002 - some kinds need it
+        """Class of damage that the bytes after a part show."""
         return None
 
     def _rescued(self) -> bytes:
-        """What the call that failed had decoded, where that can be had."""
+        """What the failed call had decoded, if that can be recovered."""
         return b""
 
 
 class Zstd(_Inflated):
-    """zstd: frames behind one another."""
+    """zstd: consecutive frames."""
 
     def _next_part(self) -> Any:
         if self._parts and not self._source.peek(1):
@@ -233,7 +233,7 @@ class Deflate(_Inflated):
         return igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP_NO_HDR, hist_bits=15)
 
     def _rescued(self) -> bytes:
-        """All that zlib decodes of the part, byte by byte at its end, but what was handed out."""
+        """What zlib decodes of the part, byte by byte near its end, without the bytes already returned."""
         inflater = zlib.decompressobj(-zlib.MAX_WBITS)
         slow_from = self._source.position - 2 * _BLOCK_BYTES
         done, pieces = 0, []
@@ -251,7 +251,7 @@ class Deflate(_Inflated):
 
 
 class Gzip(Deflate):
-    """gzip in any state: several members, odd headers, garbage behind, wrong checksums, cut off."""
+    """gzip in any state: several members, odd headers, garbage at the end, wrong checksums, truncated."""
 
     kind = "gzip"
 
@@ -310,7 +310,7 @@ class Checked:
 
 
 def uncompressed(opener: Callable[[], Stream], most_layers: int) -> tuple[Peekable, int]:
-    """The stream behind all compressions, and how many there were."""
+    """The stream under all compressions, and how many there were."""
     source = Peekable(opener())
     for layer in range(most_layers):
         head = source.peek(4)
@@ -329,13 +329,13 @@ def _uncompressed(opener: Callable[[], Stream], layers: int) -> Peekable:
 
 
 def _gzip_header(head: bytes) -> int | None:
-    """Length of a member's header; None where it does not end."""
+    """Length of a member's header; None if it does not end."""
     if len(head) < 10:
         return None
     flags, length = head[3], 10
     if flags & 4:
         length += 2 + int.from_bytes(head[length : length + 2], "little")
-    for text in (8, 16):  # file name and comment, each with a zero byte behind it
+    for text in (8, 16):  # file name and comment, each with a zero byte at its end
         if flags & text:
             length = head.find(b"\x00", length) + 1
             if not length:

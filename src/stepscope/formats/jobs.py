@@ -1,11 +1,10 @@
-"""Tells jobs apart: which of the recordings that lie together are of one job.
+"""Separates jobs: finds which of the recordings that were found together are of one job.
 
-Two recordings are of different jobs where something that a job has once differs: the model of the
-device, its compute capability, the world size, the version of CUDA, ROCm, NCCL or torch. A rank of which both are must be one
-process: on one host, under one process id, and not twice at the same time; such recordings are its
-cycles, however far apart they lie. Ranks of one job are recorded together. A recording that states no
-rank is guessed one only among recordings of the same tool, and only where the world has room for another rank. What a
-file does not say tells nothing else apart.
+Two recordings are of different jobs if something differs that a job has only one of: the device model, its compute
+capability, the world size, or the version of CUDA, ROCm, NCCL or torch. Two recordings of a rank must be of one
+process: on one host, under one process id, and not at the same time; they are its cycles, however far apart in time.
+The ranks of one job are recorded together. A rank is guessed only among recordings of the same tool, and only if the
+world has room for another rank. What a file does not say separates nothing.
 """
 
 from __future__ import annotations
@@ -27,23 +26,23 @@ from stepscope.formats.registry import Format
 from stepscope.formats.tables import EPOCH_NS, Facts
 
 TOGETHER_NS = 600 * 10**9
-"""Recordings of different ranks that lie further apart than this are not of one job: ranks step
-together, and clocks of nodes differ by seconds."""
+"""Recordings of different ranks that are further apart in time than this are not of one job: ranks step together, and
+the clocks of nodes differ by seconds."""
 
 MOST_JOBS = 100
-"""A recording is compared with so many jobs, those of the names before it: in a folder of thousands each
-would be compared with all others."""
+"""A recording is compared with so many jobs, those of the names before it: in a folder of thousands, comparing each
+with all others would take too long."""
 
 
 @dataclass(eq=False, slots=True)
 class Candidate:
-    """A recording whose job is looked for, and what it says of itself."""
+    """A recording whose job is to be found, and what it says about itself."""
 
     member: Member
     format: Format
     facts: Facts
     rank: int | None = field(init=False)
-    """The rank that it states, or its name does."""
+    """The rank that it, or its name, states."""
 
     def __post_init__(self) -> None:
         """Finds the rank."""
@@ -53,7 +52,7 @@ class Candidate:
 
     @property
     def start_ns(self) -> int | None:
-        """When it started (Unix ns); None where its times have no known epoch."""
+        """When it started (Unix ns); None if its times have no known epoch."""
         start = self.facts.start_epoch_ns
         return start if start is not None and start >= EPOCH_NS else None
 
@@ -81,13 +80,22 @@ class Candidate:
         return stated and (mine.host, mine.pid) == (theirs.host, theirs.pid)
 
     def is_of_another_process(self, other: Candidate) -> bool:
-        """Whether what both say of their process differs."""
+        """Whether their statements about their processes differ."""
         mine, theirs = self.facts, other.facts
         return _differ(mine.host, theirs.host) or _differ(mine.pid, theirs.pid)
 
+    def is_of_another_run(self, other: Candidate) -> bool:
+        """Whether our recorder has written both, in different processes: a trace, and what the job timed of itself."""
+        return _differ(self._recorded_pid, other._recorded_pid)
+
+    @property
+    def _recorded_pid(self) -> object:
+        ours = self.facts.metadata.get("stepscope")
+        return self.facts.pid if ours is None else ours.get("pid") if isinstance(ours, dict) else None
+
 
 class Job:
-    """Recordings of one job; its name and what sets it apart are known when all are."""
+    """Recordings of one job; its name and what distinguishes it are known once all jobs are."""
 
     def __init__(self, first: Candidate) -> None:
         """A job of one recording."""
@@ -108,11 +116,11 @@ class Job:
 
     @property
     def start_ns(self) -> int | None:
-        """When its first recording started (Unix ns), where that is known."""
+        """When its first recording started (Unix ns), if known."""
         return min((start for start, _ in self._recorded.values()), default=None)
 
     def add(self, one: Candidate) -> None:
-        """Takes a recording in."""
+        """Adds a recording."""
         self.files.append(one)
         facts, timed = one.facts, one.format.timed
         if facts.devices is not None:
@@ -135,14 +143,14 @@ class Job:
             self._recorded[timed] = min(first, one.start_ns), max(last, end)
 
     def takes(self, one: Candidate) -> bool:
-        """Whether a recording can be of this job."""
+        """Whether a recording can belong to this job."""
         if one.format.timed and not self._has_room_for(one):
             return False
         return self._agrees(one.facts) and self._is_recorded_with(one)
 
     def likeness(self, one: Candidate) -> tuple[bool, tuple[int, int]]:
-        """How well a recording goes with the job's own: whether one request recorded it with one of
-        them, and how much of their paths they have in common: folders, letters.
+        """How similar a recording is to the job's own: whether they answer the same recording request,
+        and how many folders and letters their paths share.
         """
         path, request = place_of(one.member), one.facts.request
         asked = request is not None and request in self._requests
@@ -152,7 +160,7 @@ class Job:
         return 0 if self.world_size == 1 else one.rank
 
     def _has_room_for(self, one: Candidate) -> bool:
-        """Whether one may be a rank of this job where its rank, or that of another tool's recording, is not stated."""
+        """Whether it may be another rank of this job, if its rank or that of another tool's recording is not stated."""
         silent = one.rank is None
         other_tools = [of for (name, _), of in self._of_tool.items() if name != one.format.name]
         if any((silent or of.rank is None) and not one.is_of_process(of) for of in other_tools):
@@ -163,7 +171,7 @@ class Job:
         return sum(timed and rank is not None for rank, timed in self._of_rank) < size
 
     def _agrees(self, facts: Facts) -> bool:
-        """Whether what a job has once is the same."""
+        """Whether all that a job has only one of is the same."""
         if _share_nothing(self.devices, facts.devices):
             return False
         if _share_nothing(self.capabilities, facts.capabilities):
@@ -178,8 +186,11 @@ class Job:
     def _is_recorded_with(self, one: Candidate) -> bool:
         timed, rank = one.format.timed, self._rank(one)
         of_rank = self._of_rank.get((rank, timed), [])
+        beside = [] if rank is None else self._of_rank.get((rank, not timed), [])
+        if beside and all(map(one.is_of_another_run, beside)):
+            return False
         if rank is not None and of_rank:
-            # What a job timed itself comes in several kinds, one of each at the same time.
+            # A job's own timing has several kinds, one of each at the same time.
             alike = [of for of in of_rank if timed or of.format is one.format]
             return not any(map(one.is_of_another_process, of_rank)) and not any(map(one.overlaps, alike))
         recorded = self._recorded.get(timed)
@@ -188,15 +199,15 @@ class Job:
         end = one.facts.end_epoch_ns or one.start_ns
         if recorded[0] - TOGETHER_NS <= end and one.start_ns <= recorded[1] + TOGETHER_NS:
             return True
-        # No rank is known and they do not lie together: only cycles of one process may be so.
+        # Without ranks and far apart in time: they can only be cycles of one process.
         kind = [of for (_, same), files in self._of_rank.items() if same is timed for of in files]
         return rank is None and not any(of.rank is not None or one.is_of_another_process(of) for of in kind)
 
 
 def jobs_of(found: Iterable[Candidate]) -> list[Job]:
-    """The jobs that recordings are of, in the order of their files; a single one as a rule."""
+    """Groups recordings into jobs, in the order of their files; usually there is one job."""
     jobs: list[Job] = []
-    # Recordings without moments come last, and before them those without a rank: they say less, and join what is there.
+    # Recordings without moments come last, after those without a rank: they say less, and join what is there.
     named = sorted(found, key=lambda one: (not one.format.timed, natural(one.member.label)))
     for one in sorted(named, key=lambda one: (not one.format.timed, one.rank is None)):
         fitting = [job for job in jobs[-MOST_JOBS:] if job.takes(one)]
@@ -213,7 +224,7 @@ def jobs_of(found: Iterable[Candidate]) -> list[Job]:
 
 
 def _merged(jobs: list[Job]) -> list[Job]:
-    """The jobs, with those joined between which a later file was the link."""
+    """The jobs, after joining those that a later file links."""
     apart: list[Job] = []
     for job in jobs:
         for number, other in enumerate(apart):
@@ -227,7 +238,7 @@ def _merged(jobs: list[Job]) -> list[Job]:
 
 
 def _joined(job: Job, other: Job) -> Job | None:
-    """Both as one job; None where a recording of one cannot be of it."""
+    """Both as one job; None if a recording of one cannot belong to it."""
     if not any(job.takes(one) for one in other.files):
         return None
     both = Job(job.files[0])
@@ -250,13 +261,13 @@ def _alike(path: Path, other: Path) -> tuple[int, int]:
 
 
 def _shared(one: Sequence[str], other: Sequence[str]) -> int:
-    """How much of their start two texts or paths share."""
+    """How many elements two texts or paths share at their start."""
     pairs = zip(one, other, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _share_nothing(mine: set[str] | None, theirs: tuple[str, ...] | None) -> bool:
-    """Whether both are stated and no model is of both; none at all is the same as none."""
+    """Whether both are stated and have no model in common; both empty counts as the same."""
     if mine is None or theirs is None or mine == set(theirs):
         return False
     return mine.isdisjoint(theirs)
@@ -270,7 +281,7 @@ def _differ(mine: object, theirs: object) -> bool:
 
 
 def _describe(jobs: list[Job]) -> None:
-    """Gives jobs their names, and says of several what sets each apart."""
+    """Names the jobs, and says what distinguishes each if there are several."""
     places = [list(dict.fromkeys(place_of(one.member).absolute() for one in job.files)) for job in jobs]
     holds = Counter(folder for of_job in places for place in of_job for folder in place.parents)
     several = len(jobs) > 1
@@ -285,17 +296,17 @@ def _describe(jobs: list[Job]) -> None:
         )
         ranks = Counter(rank for job in jobs for rank in {one.rank for one in job.files})
         if len(set(zip(*told[:_OF_THE_SAME], strict=True))) == 1 and max(ranks.values()) == 1:
-            enough = len(varying)  # They may be one job to whoever knows better than their clocks.
+            enough = len(varying)  # They may be one job to someone who knows more than their clocks show.
         for number, job in enumerate(jobs):
             job.about = ", ".join(filter(None, (words[number] for words in varying[:enough])))
 
 
 _OF_THE_SAME = 3
-"""So many of these are the same for recordings that may be of one job: device, world size, versions."""
+"""Leading words that agree between recordings that may still be of one job: device, world size, versions."""
 
 
 def _words(job: Job) -> tuple[str, ...]:
-    """What may set a job apart, what says most first."""
+    """What may distinguish a job, the most telling first."""
     start = job.start_ns
     if job.devices is not None:
         devices = ", ".join(sorted(job.devices)) or "no device"
@@ -314,10 +325,10 @@ def _words(job: Job) -> tuple[str, ...]:
 
 
 def _place(places: Sequence[Path], holds: Counter[Path], *, or_name: bool) -> Path:
-    """The folder that holds this job and no other, else what its files' names have in common.
+    """The folder that holds only this job, or else what its files' names have in common.
 
     Args:
-        places: where the files of the job are.
+        places: paths of the job's files.
         holds: how many files of all jobs each folder holds.
         or_name: whether a single file goes by its own name, whatever its folder holds.
     """

@@ -1,4 +1,4 @@
-"""What a collective moves: its operation by names, its size by arguments or by the inputs of who asked for it."""
+"""What a collective moves: its operation by names, its size by the arguments or else the caller's inputs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from stepscope.formats.communication import listed_numbers
 
 _OPERATIONS = (
-    # what the name holds once all but letters is gone, in order of trial; the operation
+    # letters in the name, without its other characters, in the order in which they are tried; the operation
     ("allreduce", "all_reduce"),
     ("allgather", "all_gather"),
     ("reducescatter", "reduce_scatter"),
@@ -50,19 +50,19 @@ _OF_CPP = {
     "c10::Float8_e4m3fnuz": "Float8_e4m3fnuz", "c10::Float8_e5m2fnuz": "Float8_e5m2fnuz",
     "c10::complex<float>": "ComplexFloat", "c10::complex<double>": "ComplexDouble",
 }  # fmt: skip
-"""Types of recorded inputs, and how arguments of collectives spell them."""
+"""Types of recorded inputs, and their spellings in arguments of collectives."""
 _FULL_OUTPUT = ("all_gather", "gather")
 _FULL_INPUT = ("reduce_scatter", "all_to_all", "scatter")
 _IN_PLACE = ("all_reduce", "broadcast", "reduce")
 _OUTPUT_FIRST = re.compile(r"^c10d::_?(?:allgather|all_gather|reduce_scatter|alltoall|gather_|scatter_)")
-"""Operators whose first argument is what they fill, and whose second is what they give."""
+"""Operators whose first argument is the output and whose second is the input."""
 
 
 @lru_cache(1 << 12)
 def operation_of(name: str) -> str | None:
-    """The operation that a name speaks of: `ncclDevKernel_AllReduce_Sum_f32_RING_LL` → all_reduce.
+    """The operation that a name states: `ncclDevKernel_AllReduce_Sum_f32_RING_LL` → all_reduce.
 
-    None where the name says nothing of it (`record_param_comms`, `wait`).
+    None if the name states none (`record_param_comms`, `wait`).
     """
     own = name.replace("(anonymous namespace)::", "").split("(")[0].lower()
     letters = re.sub(r"[^a-z]", "", own)
@@ -73,16 +73,16 @@ def operation_of(name: str) -> str | None:
 
 
 _MOST_ELEMENTS = 1 << 56
-"""More in one message is damage."""
+"""More elements in one message are damage."""
 
 
 def message_bytes(
     operation: str | None, dtype: str | None, elements_in: int | None, elements_out: int | None
 ) -> int | None:
-    """The size of a collective as nccl-tests counts it (bytes), None where it is not known.
+    """The size of a collective as nccl-tests counts it (bytes), None if unknown.
 
-    That is the whole output of an all-gather, the whole input of a reduce-scatter or all-to-all, and
-    the buffer of a rank for everything else.
+    That is the entire output of an all-gather, the entire input of a reduce-scatter or all-to-all, and the buffer of
+    a rank for everything else.
     """
     size = _element_bytes(dtype or "")
     if size is None:
@@ -102,9 +102,9 @@ def _element_bytes(dtype: str) -> int | None:
 
 
 def whole_bytes(operation: str | None, part: int | None, ranks: int | None) -> int | None:
-    """The size of a collective as nccl-tests counts it (bytes), from what NCCL states: its `count`, in bytes.
+    """The size of a collective as nccl-tests counts it (bytes), from NCCL's `count` in bytes.
 
-    That is of each rank for an all-gather, a reduce-scatter and what else has full inputs or outputs.
+    `count` is one rank's part for an all-gather, a reduce-scatter and others with full inputs or outputs.
     """
     if part is None or operation not in (*_FULL_OUTPUT, *_FULL_INPUT):
         return part
@@ -112,8 +112,8 @@ def whole_bytes(operation: str | None, part: int | None, ranks: int | None) -> i
 
 
 class Message(NamedTuple):
-    """Element type and elements that a rank gives and gets, and, as JSON lists, how much of them goes to
-    and comes from each rank of the group; None for each that is not known.
+    """Element type, the elements that a rank sends and receives, and, as JSON lists, how many of them go to and come
+    from each rank of the group; None for each that is unknown.
     """
 
     dtype: str | None = None
@@ -124,12 +124,12 @@ class Message(NamedTuple):
 
 
 def message_of_inputs(name: str, dims: str | None, types: str | None, values: str | None = None) -> Message:
-    """What the recorded inputs of an operator or range that communicates say of its message.
+    """What the recorded inputs of an operator or range say about its message.
 
     Args:
-        name: its name. A range (`nccl:all_reduce`) lists the tensors that the rank gives, an operator
+        name: its name. A range (`nccl:all_reduce`) lists the tensors that the rank sends, an operator
             (`c10d::allreduce_`) its arguments.
-        dims, types, values: its inputs, as `operator_input` has them.
+        dims, types, values: its inputs, as in `operator_input`.
 
     >>> message_of_inputs("c10d::_allgather_base_", "[[8, 10], [1, 10], []]", '["float", "float", ""]')
     Message(dtype='Float', elements_in=10, elements_out=80, sent=None, received=None)
@@ -152,7 +152,7 @@ def message_of_inputs(name: str, dims: str | None, types: str | None, values: st
 
 
 def completed(message: Message, operation: str | None, group_size: int | None) -> Message:
-    """The message with what follows of it from the operation and the number of ranks."""
+    """The message with what follows from the operation and the number of ranks."""
     dtype, given, got, *splits = message
     if operation in _IN_PLACE:
         known = given if given is not None else got
@@ -173,7 +173,7 @@ def _listed(text: str | None) -> list[object]:
 
 
 def _elements(shape: object, word: object) -> int | None:
-    """Elements of an argument: a tensor's, or those of all tensors of a list; None for another."""
+    """Elements of an argument: a tensor, or all tensors of a list; None for others."""
     if not isinstance(shape, list):
         return None
     if shape and all(isinstance(one, list) for one in shape):
@@ -182,5 +182,5 @@ def _elements(shape: object, word: object) -> int | None:
     if not all(isinstance(one, int) and 0 <= one < _MOST_ELEMENTS for one in shape):
         return None
     if not shape and word not in _OF_CPP:
-        return None  # a number, a text, or a list whose tensors the recorder left out
+        return None  # a number, a text, or a list whose tensors the recorder omitted
     return math.prod(shape)

@@ -1,13 +1,12 @@
 """Which event encloses which, on every thread at once.
 
-Events of a thread should nest like calls, but recorded ones do not always: rows that were written a
-nanosecond or two off, whole microseconds that cut a parent short, ranges that one piece of code
-opens and another closes. Here an event's parent is the innermost event that encloses it wholly. An
-event that crosses its neighbour's end belongs to the nearest one that does hold it, and none is lost.
+Events of a thread should nest like calls, but recorded ones do not always: rows that are a nanosecond or two off, whole
+microseconds that cut a parent short, ranges that one piece of code opens and another closes. Here an event's parent is
+the innermost event that encloses it completely. An event that crosses its neighbour's end belongs to the nearest one
+that does enclose it, and none is lost.
 
-Events are put in the order (thread, start, longest first, outermost kind first, order in the file).
-In that order the parent is the nearest earlier event whose end is not before one's own, and
-everything below an event stands right after it.
+Events are sorted by (thread, start, longest first, outermost kind first, order in the file). In that order the parent
+is the nearest earlier event whose end is not before the event's own, and everything below an event directly follows it.
 """
 
 from __future__ import annotations
@@ -23,18 +22,18 @@ from stepscope.formats.scratch import kept
 from stepscope.schema.arrays import Int32s, Int64s
 
 _DEEPEST = 1 << 15
-"""Rows that are climbed: no call stack is deeper, and numbers in a damaged file may run in a circle."""
+"""Rows that are climbed: no call stack is deeper, and numbers in a damaged file may form a circle."""
 
 JITTER_NS = 2
-"""How far apart two ends that mean the same moment are written: Kineto moves ranges by 1 or 2 ns."""
+"""How far apart two ends that mean the same moment may be: Kineto moves ranges by 1 or 2 ns."""
 
 _ROUNDS = 4
-"""How often ends are repaired before what still crosses is taken for what it is."""
+"""How often ends are repaired; what still crosses then is taken as crossing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Forest:
-    """Rows of which some enclose others.
+    """Rows, some of which enclose others.
 
     Args:
         parent: position of the row above each, or -1.
@@ -57,14 +56,14 @@ class Forest:
         return np.split(self.by_depth, self.level[1:-1])
 
     def inherit(self, values: NDArray[Any], missing: int = -1) -> NDArray[Any]:
-        """Hands values down in place: who has none takes that of the nearest row above with one."""
+        """Passes values down in place: a row without one gets that of the nearest row above with one."""
         for here in self.layers()[1:]:
             here = here[values[here] == missing]
             values[here] = values[self.parent[here]]
         return values
 
     def spread_up(self, flags: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Sets, in place, the flag of each row that has a flagged one below it."""
+        """Sets, in place, the flag of each row above a flagged one."""
         for here in self.layers()[:0:-1]:
             flags[self.parent[here[flags[here]]]] = True
         return flags
@@ -79,12 +78,12 @@ class Forest:
 
 @dataclass(frozen=True, slots=True)
 class Nesting(Forest):
-    """The events of all threads as a forest. All arrays but `row` speak of positions in `row`.
+    """The events of all threads as a forest. All arrays except `row` contain positions in `row`.
 
     Args:
         parent, by_depth: int32.
         row: int32, the events' rows, parents before children.
-        depth: int16 (int32 where that is too small), number of events above.
+        depth: int16 (int32 if that is too small), number of events above.
         self_ns: int64, duration less the time that children cover.
     """
 
@@ -101,7 +100,7 @@ def levels(parent: NDArray[Any]) -> NDArray[np.int64]:
     """The depth of each row of a forest given by the positions of parents."""
     level = (parent >= 0).astype(np.int64)
     at = parent
-    # The reach of each round is twice that of the one before; numbers in a damaged file may lead in a circle.
+    # The reach doubles at each round; numbers in a damaged file may form a circle.
     for _ in range(len(parent).bit_length()):
         if not (at >= 0).any():
             break
@@ -116,14 +115,14 @@ def _starts_of(depth: NDArray[Any]) -> Int64s:
 
 
 def climb(at: Int32s, above: NDArray[Any], arrived: Callable[[NDArray[Any], Int32s], NDArray[np.bool_]]) -> Int32s:
-    """The nearest row at or above each one that is wanted, or -1.
+    """The nearest wanted row at or above each start, or -1.
 
-    All climb together, one row at a time, and those that arrive drop out.
+    All climb together, one row at a time; those that arrive drop out.
 
     Args:
         at: where each one starts, -1 for nowhere; changed in place.
         above: the row above each row, -1 for none.
-        arrived: which are where they want to be, given their indices in `at` and the rows they are at.
+        arrived: which ones are at a wanted row, given their indices in `at` and the rows they are at.
     """
     climbing = np.flatnonzero(at >= 0)
     for _ in range(_DEEPEST):
@@ -143,9 +142,9 @@ def nest(thread: NDArray[Any], start: Int64s, dur: Int64s, outer: NDArray[Any], 
         thread: number of each event's thread, from 0.
         start, dur: start and duration (ns).
         outer: rank of each event's kind from 0 (outermost) to 7; it decides between events of equal
-            start and duration, and whether an event of no duration lies in one whose end it touches.
-        resolution_ns: smallest step of the times. Ends that miss each other by no more than it, or
-            by no more than 2 ns, are taken as meant to be equal.
+            start and duration, and whether an event of no duration is inside one whose end it touches.
+        resolution_ns: smallest step of the times. Ends that differ by no more than it, or by no more
+            than 2 ns, count as equal.
     """
     row = _order(thread, start, dur, outer)
     begin = kept(start[row])
@@ -175,7 +174,7 @@ def nest(thread: NDArray[Any], start: Int64s, dur: Int64s, outer: NDArray[Any], 
 
 
 def _order(thread: NDArray[Any], start: Int64s, dur: Int64s, outer: NDArray[Any]) -> Int32s:
-    """Rows by thread, start, longest first, outermost first, and the order in which they stand."""
+    """Rows by thread, start, longest first, outermost first, and original order."""
     if len(start) == 0:
         return np.empty(0, dtype=np.int32)
     first = int(start.min())
@@ -184,7 +183,7 @@ def _order(thread: NDArray[Any], start: Int64s, dur: Int64s, outer: NDArray[Any]
         return np.lexsort((outer, -dur, start, thread)).astype(np.int32)
     key = thread.astype(np.int64) << bits
     key |= start - first
-    # Events are written about in the order of time, and merging what is in order takes next to no time.
+    # Events are written roughly in order of time, and merging sorted parts takes almost no time.
     falls = np.count_nonzero(key[1:] < key[:-1])
     order = np.argsort(key, kind="stable" if falls < len(key) >> 5 else None).astype(np.int32)
     key = key[order]
@@ -199,17 +198,17 @@ def _order(thread: NDArray[Any], start: Int64s, dur: Int64s, outer: NDArray[Any]
 
 
 def _parents(thread: NDArray[Any], row: Int32s, begin: Int64s, end: Int64s, rank: NDArray[np.int8]) -> Int32s:
-    """The nearest earlier position of the thread whose end is not before one's own, or -1.
+    """The nearest earlier position of the thread whose end is not before the event's own, or -1.
 
-    Everyone first points at the position before. Who points at an event that ends too early takes
-    over that event's pointer: all it skips ends earlier still. Siblings in a row halve their number
-    at each round, so rounds grow with the depth and with the logarithm of the number of siblings.
+    Each position first points at the one before. A position that points at an event that ends too early
+    takes over that event's pointer: all it skips ends earlier still. Consecutive siblings halve their
+    number at each round, so rounds grow with the depth and with the logarithm of the number of siblings.
     """
     count = len(row)
     parent = np.arange(-1, count - 1, dtype=np.int32)
     track = thread[row]
     parent[1:][track[1:] != track[:-1]] = -1
-    # The last bits hold the rank, so that one comparison decides also for who only touches an end.
+    # The last bits hold the rank, so that one comparison also decides for events that only touch an end.
     key = np.empty(count + 1, dtype=np.int64)
     key[:count] = end
     key[:count] -= int(begin.min()) if count else 0
@@ -259,13 +258,13 @@ def _depths(parent: Int32s) -> NDArray[Any]:
 
 _KEY_BITS = 58
 _BLOCK = 1 << 20
-"""Pairs of siblings are looked at in blocks, to keep temporary arrays small."""
+"""Pairs of siblings are compared in blocks, to keep temporary arrays small."""
 
 
 def _sibling_overlaps(
     thread: NDArray[Any], row: Int32s, parent: Int32s, by_depth: Int32s, begin: Int64s, end: Int64s
 ) -> NDArray[np.int32]:
-    """Positions of siblings, two in a row, where the second starts before the first ends."""
+    """Positions of two consecutive siblings of which the second starts before the first ends."""
     found = []
     for low in range(0, len(by_depth) - 1, _BLOCK):
         left = by_depth[low : low + _BLOCK]
@@ -286,9 +285,9 @@ def _repair(
     recorded: tuple[Int64s, Int64s],
     resolution_ns: int,
 ) -> bool:
-    """Moves, in place, starts and ends that were written a trifle off; returns whether it did.
+    """Corrects, in place, starts and ends that are off by no more than jitter; returns whether any was.
 
-    None is moved further than a trifle from where it was recorded, however many rounds there are.
+    None is moved further than that from its recorded time, however many rounds there are.
     """
     late_ns = max(JITTER_NS, resolution_ns)
     early_ns = JITTER_NS if resolution_ns <= JITTER_NS else 0
@@ -313,7 +312,7 @@ def _repair(
 
 
 def _limit_below(parent: Int32s, latest: Int64s, earliest: Int64s) -> None:
-    """Hands limits down: what lies in an event must not reach further than the event may now."""
+    """Passes limits down: an event's children must stay within its new limits."""
     above = parent.copy()
     moving = np.flatnonzero(above >= 0)
     while len(moving):
@@ -326,7 +325,7 @@ def _limit_below(parent: Int32s, latest: Int64s, earliest: Int64s) -> None:
 
 
 def _self_time(dur: Int64s, parent: Int32s, by_depth: Int32s, begin: Int64s, end: Int64s) -> Int64s:
-    """Takes from each duration, in place, the time that children cover; overlaps count once."""
+    """Subtracts from each duration, in place, the time that children cover; overlaps count once."""
     self_ns = dur
     for low in range(0, len(by_depth), _BLOCK):
         child = by_depth[low : low + _BLOCK]

@@ -6,8 +6,8 @@ oneDNN was MKL-DNN until 1.0 and DNNL until 2.0, and its lines differ by version
     dnnl_verbose,exec,ENGINE,PRIMITIVE,IMPLEMENTATION,PROPAGATION,TENSORS,ATTRIBUTES,AUXILIARY,PROBLEM,MS
     onednn_verbose[,v1][,TIMESTAMP][,COMPONENT],exec,ENGINE,... as before
 
-DNNL 1.0 and 1.1 have no ATTRIBUTES. Around them may stand whatever the program printed. Lines are read as columns
-and added up block by block, so that a log of any length takes the memory of its distinct primitives. Source: oneDNN's
+DNNL 1.0 and 1.1 have no ATTRIBUTES. Other output of the program may surround the lines. They are read as columns and
+added up block by block, so that a log of any length takes the memory of its distinct primitives. Source: oneDNN's
 developer guide, "Verbose Mode", of versions 0.21 to 3.6.
 """
 
@@ -51,12 +51,12 @@ ERRORS = {
 
 
 def looks_like(head: bytes) -> bool:
-    """Whether a line of a file's first bytes is one of oneDNN's verbose mode."""
+    """Whether the first bytes have a line of oneDNN's verbose mode."""
     return b"\0" not in head and _MARKED.search(head) is not None
 
 
 def peek(member: Member) -> Facts | None:
-    """What the file says of its origin: which version wrote it. None when it holds no line of oneDNN."""
+    """The file's origin: which version wrote it. None when it has no line of oneDNN."""
     with member.open() as stream:
         text = stream.read(_LONGEST_LINE).decode("utf-8", "replace")
     found = _VERSION.search(text)
@@ -89,7 +89,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
 
 
 def _blocks(stream: ByteStream) -> Iterator[str]:
-    """Complete lines, some thousand at a time; a line without end is cut."""
+    """Complete lines, some thousand at a time; an endless line is cut."""
     rest, first = b"", True
     while block := stream.read(_BLOCK):
         if first:
@@ -106,10 +106,10 @@ def _blocks(stream: ByteStream) -> Iterator[str]:
 
 @dataclass(slots=True)
 class _Log:
-    """What a log holds: the executions and creations of each distinct primitive, added up.
+    """The content of a log: the executions and creations of each distinct primitive, added up.
 
     Attributes:
-        info: what the library says of itself: version, runtime, instruction set.
+        info: what the library says about itself: version, runtime, instruction set.
     """
 
     label: str
@@ -124,7 +124,7 @@ class _Log:
         first = pc.or_kleene(pc.starts_with(lines, _MARKS[0]), pc.starts_with(lines, _MARKS[1]))
         first = pc.or_kleene(first, pc.starts_with(lines, _MARKS[2]))
         if not pc.all(first).as_py():
-            # A launcher may put the rank in front of a line.
+            # A launcher may put the rank before a line.
             others = lines.filter(pc.invert(first))
             others = others.filter(pc.match_substring_regex(others, _MARK))
             others = pc.replace_substring_regex(others, _BEFORE, r"\1")
@@ -165,7 +165,7 @@ class _Log:
         return found.select(columns).rename_columns(_SUMMED)
 
     def _add_other(self, line: str, count: int) -> None:
-        """A line without a time: what the library says of itself, or one that breaks off."""
+        """Takes a line without a time: the library's information about itself, or a truncated line."""
         words = _words(line)
         if words and words[0] == "info":
             text = ",".join(words[1:])
@@ -211,7 +211,7 @@ _NOTHING = {
 
 
 def _words(line: str) -> list[str]:
-    """The fields of a line from its operation on; what a component other than primitives says keeps its name."""
+    """The fields of a line from its operation on; the lines of components other than primitives keep their names."""
     words = line.split(",")[1:]
     if words and re.fullmatch(r"v\d+", words[0]):
         del words[0]
@@ -221,7 +221,7 @@ def _words(line: str) -> list[str]:
 
 
 def _stated(fields: list[str]) -> dict[str, Any] | None:
-    """What the fields behind the operation say; None where there are too few."""
+    """The values of the fields after the operation; None if there are too few."""
     if len(fields) < 6:
         return None
     engine = None if len(fields) == 6 else fields.pop(0)

@@ -14,7 +14,7 @@ class ReadOptions:
         python_stack: whether Python frames are kept.
         threads: DuckDB's threads; None for its default.
         slice_bytes: text per slice, for formats that are read in slices; None for their default.
-        progress: told how many bytes were read so far.
+        progress: called with how many bytes were read so far.
     """
 
     python_stack: bool = True

@@ -1,4 +1,4 @@
-"""Reads what `perf stat` writes: counts of events of a command, with what perf makes of them."""
+"""Reads the output of `perf stat`: counts of a command's events, and what perf derives from them."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _LONGEST_LINE = 1 << 12
 
 
 def looks_like(head: bytes) -> bool:
-    """Whether a file's first bytes are of what `perf stat` writes."""
+    """Whether a file's first bytes are output of `perf stat`."""
     return _LOOKS.search(head[:8192]) is not None
 
 
 def peek(member: Member) -> Facts | None:
-    """What the file says of its origin: that perf made it. None when it counts nothing."""
+    """The file's origin: perf. None when it counts nothing."""
     return Facts(tool="perf") if any(_rows(member, ReadReport())) else None
 
 

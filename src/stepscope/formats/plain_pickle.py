@@ -1,9 +1,8 @@
-"""Reads pickles that hold plain data: texts, numbers, lists, tuples and dictionaries, and nothing else.
+"""Reads pickles of plain data: texts, numbers, lists, tuples and dictionaries, and nothing else.
 
-It is no subclass of Python's unpickler: the operations that import, call or build anything are not in it,
-so that a pickle with code is refused at the first of them and runs nothing. It keeps to limits that no
-honest file comes near, and dictionaries are taken as soon as they are complete, so that a file of
-millions of them is never in memory at once.
+It is no subclass of Python's unpickler: it lacks the operations that import, call or build anything, so that a pickle
+with code is refused at the first of them and runs nothing. It has limits that no honest file comes near, and passes on
+dictionaries as soon as they are complete, so that a file of millions of them is never entirely in memory.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ from typing import Any, NoReturn, Protocol
 from stepscope.floor.errors import SourceError
 
 MOST_VALUES = 1 << 24
-"""Values that are held at once: on the stack, or in lists and dictionaries that nobody took."""
+"""Values that are held at once: on the stack, or in lists and dictionaries that were not taken."""
 MOST_REMEMBERED = 1 << 26
-"""Values that the file numbers to refer to them again."""
+"""Values that the file numbers in order to refer to them again."""
 MOST_TEXT_BYTES = 1 << 28
 """Of all texts together."""
 LONGEST_TEXT_BYTES = 1 << 20
@@ -27,7 +26,7 @@ MOST_OPEN = 256
 _LONGEST_NUMBER_BYTES = 16
 _BLOCK = 1 << 20
 _LONGEST_OPERATION = 16
-"""Bytes of an operation without its text; as many are kept ready."""
+"""Bytes of an operation without its text; as many are always buffered."""
 _REFERENCES = re.compile(rb"(?:h[\s\S]|j[\s\S]{4})*")
 _REFERENCE = re.compile(rb"h[\s\S]|j[\s\S]{4}")
 """BINGET and LONG_BINGET, each with its number."""
@@ -47,33 +46,33 @@ ERRORS = {
 
 
 class Readable(Protocol):
-    """What is read from its start to its end."""
+    """A stream of bytes that is read from start to end."""
 
     def read(self, size: int, /) -> bytes:
-        """So many bytes; fewer only at the end."""
+        """`size` bytes; fewer only at the end."""
 
 
 class Taken:
-    """Stands where a dictionary was that has been taken."""
+    """Replaces a dictionary that was taken."""
 
 
 TAKEN = Taken()
 
 
 class _Dict(dict[Any, Any]):
-    """A dictionary that knows under which number the file refers to it, to be forgotten once taken."""
+    """A dictionary that knows the file's number for it, which is forgotten once it is taken."""
 
     __slots__ = ("number",)
     number: int
 
 
 def load(stream: Readable, label: str, take: Callable[[dict[Any, Any]], Any]) -> Any:
-    """The value that a pickle holds.
+    """Reads the value in a pickle.
 
     Args:
-        label: how the file is called in messages.
-        take: gets each dictionary of two or more entries when they are complete, inner ones first, and
-            returns what is to stand for it: itself, or whatever is smaller.
+        label: the file's name in messages.
+        take: gets each complete dictionary of two or more entries, inner ones first, and returns what replaces it:
+            itself, or something smaller.
 
     Raises:
         SourceError: it has code, is damaged, or exceeds a limit.
@@ -112,7 +111,7 @@ def _run(stream: Readable, label: str, take: Callable[[dict[Any, Any]], Any]) ->
     while True:
         if at > ahead:
             buffer, at = buffer[at:] + read(_BLOCK), 0
-            # Less than this is left only at the end of the file, where each operation is looked at.
+            # Less than this remains only at the end of the file, where each operation is checked.
             ahead = max(len(buffer) - _LONGEST_OPERATION, 0)
             if not buffer:
                 raise IndexError
@@ -120,7 +119,7 @@ def _run(stream: Readable, label: str, take: Callable[[dict[Any, Any]], Any]) ->
                 raise _damaged(label, "it holds more values than a snapshot")
         code = buffer[at]
         at += 1
-        # In the order of how often they occur.
+        # Ordered by how often they occur.
         if code == 0x68:  # BINGET
             push(memo[buffer[at]])
             at += 1
@@ -158,7 +157,7 @@ def _run(stream: Readable, label: str, take: Callable[[dict[Any, Any]], Any]) ->
             before = sum(map(len, lists))
             taken = take(made)
             if taken is not made:
-                # Lists that were taken with it are emptied, or nobody else has them.
+                # Its lists were emptied when they were taken; other lists are used nowhere else.
                 held -= 2 * len(keys) + before - sum(map(len, lists))
                 number = getattr(made, "number", None)
                 if number is not None:
@@ -169,7 +168,7 @@ def _run(stream: Readable, label: str, take: Callable[[dict[Any, Any]], Any]) ->
             if len(marks) > MOST_OPEN:
                 raise _damaged(label, "it nests deeper than a snapshot")
             if stack and type(stack[-1]) is list:
-                # A call stack: a list of frames that were there before, and mostly one that was, too.
+                # A call stack: a list of known frames, and mostly a known list.
                 end = _REFERENCES.match(buffer, at).end()  # type: ignore[union-attr]
                 run = buffer[at:end]
                 known = runs.get(run)
@@ -249,8 +248,8 @@ def _run(stream: Readable, label: str, take: Callable[[dict[Any, Any]], Any]) ->
 
 
 def _fill(made: Any, keys: list[Any], values: list[Any]) -> None:
-    """Puts entries into a dictionary. Keys are texts and numbers: to hash a tuple nested a million deep
-    would take the interpreter with it."""
+    """Puts entries into a dictionary. Keys are texts and numbers: hashing a tuple nested a million deep
+    would crash the interpreter."""
     if type(made) is not _Dict or len(keys) != len(values):
         raise TypeError
     for key in keys:
@@ -266,7 +265,7 @@ def _list(value: Any) -> list[Any]:
 
 
 def _put(memo: list[Any], number: int, value: Any) -> None:
-    """Numbers a value. Writers count up by one."""
+    """Numbers a value. Writers count up in steps of one."""
     if number == len(memo):
         memo.append(value)
     else:

@@ -1,9 +1,9 @@
-"""Reads what PyProf's parser made of a database of nvprof: a Python dict a line, one line a kernel.
+"""Reads the output of PyProf's parser for a database of nvprof: a Python dict a line, one line a kernel.
 
-A line has how long a kernel took, its launch shape, and the texts of the markers around its launch, but
-no time at which anything happened. Markers are read as those in the database are (`formats/nvtx`). So that
-they nest, each launch gets a place on the host, in the order of the lines, and kernels run one after
-another when all are launched; `durations_only` says so of every answer that rests on such times.
+A line has a kernel's duration, its launch shape, and the texts of the markers around its launch, but no moments.
+Markers are read like those in the database (`formats/nvtx`). To make them nest, each launch gets a place on the host,
+in the order of the lines, and kernels run one after another once all are launched; `durations_only` says so on every
+answer that rests on such times.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ _LOOKS = re.compile(rb"\s*\{(?=[^\n]*'kDuration': )(?=[^\n]*'kShortName': )'")
 _MOST_LEVELS = 64
 _LONGEST_NS = 1 << 53
 _SLOT_NS, _LAUNCH_NS, _LAST_NS = 10, 1, 8
-"""The place of a kernel on the host: how long it is, when in it the launch is, where ranges end."""
+"""A kernel's place on the host: its length, when the launch is in it, when ranges end."""
 _TILES = re.compile(r"_\d")
-"""What follows the part of a kernel's name that sizes of tiles and layouts leave alike."""
+"""Start of the rest of a kernel's name, which differs by sizes of tiles and layouts."""
 
 
 def looks_like(head: bytes) -> bool:
-    """Whether a file's first bytes could be what PyProf's parser writes."""
+    """Whether a file's first bytes could be output of PyProf's parser."""
     return _LOOKS.match(head) is not None
 
 
 def peek(member: Member) -> Facts | None:
-    """What the file says of its origin: nothing but the tool. None when it holds no kernel."""
+    """The file's origin: only the tool. None when it holds no kernel."""
     return _facts() if next(_kernels(member, ReadReport()), None) else None
 
 
@@ -120,7 +120,7 @@ class _Kernel:
 
 
 def _kernels(member: Member, report: ReadReport) -> Iterator[_Kernel]:
-    """The kernels in order; a line that is none is counted."""
+    """The kernels in order; other lines are counted."""
     for text in text_lines(member, LONGEST_LITERAL, report):
         if not text.strip():
             continue
@@ -139,7 +139,7 @@ def _kernel(found: dict[Any, Any]) -> _Kernel | None:
         return None
     calls = [parse_marker(text) for text in _texts(found, "marker")]
     operators = [parse_marker(text) for text in _texts(found, "seqMarker")]
-    # Listed by their numbers, and operators within a node of autograd have none.
+    # They are listed by their numbers, and operators within a node of autograd have none.
     operators.sort(key=lambda one: role_of("operator", one.name) != "backward")
     operators = [*_unlisted(calls, operators), *operators]
     trace = tuple(_texts(found, "trace"))
@@ -164,8 +164,8 @@ def _kernel(found: dict[Any, Any]) -> _Kernel | None:
 
 
 def _unlisted(calls: list[Marker], operators: list[Marker]) -> list[Marker]:
-    """The operator that the innermost function stands for, where PyProf left it out: of operators with
-    one number it lists one (`_fused_dropout`, and not `dropout` around it).
+    """The operator of the innermost function, if PyProf omitted it: of several operators with one number
+    it lists one (`_fused_dropout`, and not `dropout` around it).
     """
     called = [operator_name(one) for one in calls if one.sort == "call"][-1:]
     listed = {base_name(one.name) for one in operators}
@@ -220,7 +220,7 @@ class _Range:
 
 @dataclass(slots=True)
 class _Open:
-    """The ranges around the last launch of a thread, and the kernels of the innermost so far."""
+    """The ranges around the last launch of a thread, and the kernels of its innermost range so far."""
 
     ranges: list[_Range] = field(default_factory=list)
     families: set[str] = field(default_factory=set)
@@ -228,17 +228,17 @@ class _Open:
 
 @dataclass(slots=True)
 class _Threads:
-    """Lays the markers around each launch out as ranges."""
+    """Makes ranges from the markers around each launch."""
 
     of: dict[int | None, int] = field(default_factory=dict)
     open: dict[int, _Open] = field(default_factory=dict)
     ranges: list[_Range] = field(default_factory=list)
 
     def launch(self, kernel: _Kernel, at: int) -> int:
-        """Begins and prolongs the ranges of a kernel; the number of its thread.
+        """Begins or extends the ranges of a kernel; returns the number of its thread.
 
-        A kernel is of the same call as the one before it if all that is around them is alike, autograd's
-        numbers too, and the call had no kernel of its family: `mm` twice within a node is two calls.
+        A kernel belongs to the same call as the one before it if everything around them is alike, including
+        autograd's numbers, and the call had no kernel of its family: `mm` twice within a node is two calls.
         """
         thread = self.of.setdefault(kernel.tid, len(self.of))
         around = self.open.setdefault(thread, _Open())
@@ -250,7 +250,7 @@ class _Threads:
             same += 1
         last = [one.marker.name for one in around.ranges[same:]]
         coming = [one.name for one in kernel.levels[same:]]
-        # All alike, and the kernel ran before; or the same operator under another number of autograd's.
+        # All alike, and the kernel ran before; or the same operator under another autograd number.
         if last == coming and (coming or family in around.families):
             same = min(same, _repeated(kernel.levels))
         if last or coming or same < len(kernel.levels):
@@ -266,7 +266,7 @@ class _Threads:
         return thread
 
     def columns(self) -> Ranges:
-        """The ranges as columns, each with a marker of its own."""
+        """The ranges as columns, each with its own marker."""
         numbers = [one.marker.sequence for one in self.ranges]
         count = len(self.ranges)
         return Ranges(
@@ -289,6 +289,6 @@ class _Threads:
 
 
 def _repeated(levels: tuple[Marker, ...]) -> int:
-    """The level at which a call begins again: the innermost function, or operator where there is none."""
+    """The level at which a repeated call begins: the innermost function, or operator if there is none."""
     calls = [level for level, marker in enumerate(levels) if marker.sort == "call"]
     return calls[-1] if calls else max(len(levels) - 1, 0)

@@ -1,7 +1,7 @@
 """The formats that can be read, in one list, and those that plug-ins add.
 
-A format is chosen by a file's first bytes, never by its name. To add one, write its reader and name
-it here, or in the entry points of a package (docs/plugins.md).
+A format is chosen by a file's first bytes, never by its name. To add one, write its reader and name it here, or in the
+entry points of a package (docs/plugins.md).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from stepscope.formats.tables import Facts, RankTables
 
 SNIFFED_BYTES = 1 << 16
 MOST_BLANK_BYTES = 64 << 20
-"""Spaces and zeros in front of a text; with more, a file is none."""
+"""Spaces and zeros before a text; a file with more is of no format."""
 
 ERRORS = {
     "not-a-trace": (
@@ -41,23 +41,23 @@ class Format:
     """A kind of file.
 
     Args:
-        name: as it stands in `source.format`.
+        name: the word in `source.format`.
         title: what it is, for people.
         sniff: whether a file with these first bytes is one.
-        peek: what a file says of itself, without reading its events; None when it holds none. It raises
-            SourceError where the file cannot be opened or is damaged.
+        peek: what a file says about itself, without reading its events; None when it holds none. It raises
+            SourceError if the file cannot be opened or is damaged.
         read: the rows of one file, or one member of an archive, as the recording of one rank. It raises SourceError
-            where there are none, too.
-        timed: whether its events have moments. Recordings without come after those that have, and
-            take no part in guessing whose rank is whose.
+            also if there are none.
+        timed: whether its events have moments. Recordings without moments come after the others, and take no part in
+            guessing ranks.
         end: when a file's last event starts, counted like `Facts.start_epoch_ns` of `peek`; asked only
-            where recordings may overlap and `peek` did not come to the end.
-        perhaps: whether a file with these first bytes could be one; asked where no format is sure,
-            those of plug-ins included.
-        processes: names of the processes that a file holds, each of which is a recording of its own, in
-            the order of their ranks as far as that can be guessed; None where a file holds one.
-        memory: bytes of memory that reading and linking a file takes for each byte of it, uncompressed, roughly;
-            of one with several processes, all of them together.
+            if recordings may overlap and `peek` did not reach the end.
+        perhaps: whether a file with these first bytes could be one; asked if no format is sure, those of plug-ins
+            included.
+        processes: names of the processes in a file, each a recording of its own, in the order of their ranks as far
+            as that can be guessed; None if a file holds one.
+        memory: bytes of memory that reading and linking takes for each uncompressed byte of a file, roughly, all of its
+            processes together.
     """
 
     name: str
@@ -82,7 +82,7 @@ class Format:
 
 
 def _function(module: str, name: str) -> Callable[..., Any]:
-    """A function of a reader, whose module is imported when it is first called: most commands need one of them."""
+    """A function of a reader. Its module is imported when it is first called: most commands need one reader."""
 
     def call(*arguments: Any) -> Any:
         return getattr(import_module(f"stepscope.formats.{module}"), name)(*arguments)
@@ -181,7 +181,7 @@ def format_of(member: Member) -> Format:
 
 
 def _head(stream: ByteStream) -> bytes:
-    """The first bytes of a file, or those behind the blanks in front of its text."""
+    """The first bytes of a file, or those after the blanks before its text."""
     first = head = stream.read(SNIFFED_BYTES)
     skipped = 0
     while head and skipped < MOST_BLANK_BYTES and not strip_bom(head).strip(BLANK):
@@ -191,10 +191,10 @@ def _head(stream: ByteStream) -> bytes:
 
 
 def format_named(name: str) -> Format:
-    """The format of a name.
+    """The format with this name.
 
     Raises:
-        SourceError: there is none of that name: a plug-in's that is not installed here.
+        SourceError: there is none, as for a plug-in's that is not installed here.
     """
     for known in _all():
         if known.name == name:
@@ -208,7 +208,7 @@ def format_named(name: str) -> Format:
 
 
 def _all() -> Iterator[Format]:
-    """Ours, and after them, looked for only then, those of plug-ins."""
+    """Our formats, then those of plug-ins, which are looked for only then."""
     yield from FORMATS
     yield from _added()
 
@@ -222,7 +222,7 @@ def _added() -> tuple[Format, ...]:
 
 
 def _guarded(plug_in: PlugIn, added: Format) -> Format:
-    """The format, so that a fault of its plug-in costs no more than the files that it reads."""
+    """Wraps the format so that a fault of its plug-in costs only the files that it reads."""
 
     def peek(member: Member) -> Facts | None:
         with named(plug_in, SourceError, of=member.label):

@@ -1,10 +1,8 @@
-"""Files become jobs: which are recordings, of which job, whose rank each is, and which come one after
-another.
+"""Turns files into jobs: which files are recordings, of which job, whose rank each is, and which follow one another.
 
-A rank is taken, in order, from what the caller says, from the file's own `distributedInfo`, from the
-rank that NCCL wrote beside its collectives, from the file's name, and else from the order of the
-names, unless the files follow one another in time, as those of one process do. The rule that was used
-is kept with the rank.
+A rank is taken, in order, from the caller, from the file's own `distributedInfo`, from the rank that NCCL wrote beside
+its collectives, from the file's name, and otherwise from the order of the names, unless the files follow one another in
+time, as those of one process do. The rule is kept with the rank.
 """
 
 from __future__ import annotations
@@ -30,11 +28,11 @@ _LEFTOVER = (".tmp", ".partial")
 
 
 _REPORTS = (".nsys-rep", ".qdrep")
-"""How reports end whose export `nsys` puts beside them, with `.sqlite` in place of it."""
+"""Endings of reports; `nsys` puts an export beside a report, with `.sqlite` in place of the ending."""
 
 _NAMES = (".prof.json", ".phases.json", ".pt.trace.json", ".pt.trace.json.gz")
-"""How files end that recorders write. What they hold says what they are, not their name; but one of
-these that cannot be read is missed."""
+"""Endings of files that recorders write. A file is identified by its content, not its name, but one with such a name
+that cannot be read is reported as missing."""
 
 ERRORS = {
     "no-permission": "The file or folder may not be read by this user.",
@@ -64,9 +62,9 @@ class Job:
     """The recordings of a job, in order of rank and span.
 
     Args:
-        name: what to call it: a short path that no other job of the run has.
-        about: what sets it apart from the others; empty where it is the only one.
-        recordings: they.
+        name: a short path that no other job of the run has.
+        about: what distinguishes it from the others; empty if it is the only one.
+        recordings: of the job.
     """
 
     name: str
@@ -76,29 +74,29 @@ class Job:
 
 @dataclass(slots=True)
 class Run:
-    """The jobs that were found, and the files that are of none, with the reason."""
+    """The jobs that were found, and the files that belong to none, with the reason."""
 
     jobs: list[Job] = field(default_factory=list)
     skipped: list[tuple[str, str]] = field(default_factory=list)
     unreadable: list[tuple[str, str]] = field(default_factory=list)
-    """Of these, those that were recordings once, or have the name of one."""
+    """The skipped files that were recordings once, or have the name of one."""
     copies: dict[str, str] = field(default_factory=dict)
-    """Labels of further copies of a recording, which are left out, each with that of the one that is read."""
+    """Labels of further copies of a recording, which are left out, each with the label of the one that is read."""
 
     captures: list[Recording] = field(default_factory=list)
-    """Recordings of the captures of CUDA graphs, which are of no job by themselves; rank -1 where none
-    is stated."""
+    """Recordings of the captures of CUDA graphs, which form no job by themselves; rank -1 if none is
+    stated."""
 
     provenance: list[Path] = field(default_factory=list)
-    """Files of Inductor's that say where its kernels come from."""
+    """Inductor's files that say where its kernels come from."""
 
     @property
     def recordings(self) -> list[Recording]:
-        """Those of all jobs."""
+        """The recordings of all jobs."""
         return [recording for job in self.jobs for recording in job.recordings]
 
     def skip(self, label: str, error: SourceError, *, recording: bool) -> None:
-        """Leaves a file out, which was a recording or is none."""
+        """Leaves out a file, which was a recording or never was one."""
         reason = error.message.removeprefix(f"{label}: ")
         self.skipped.append((label, reason))
         if recording and error.slug != "nothing-measured":
@@ -106,12 +104,12 @@ class Run:
 
 
 def find_run(*paths: Path, rank: int | None = None, without: Iterable[Path] = ()) -> Run:
-    """The jobs whose recordings files, archives and folders hold.
+    """Finds the jobs whose recordings are in files, archives and folders.
 
     Args:
         paths: recordings, archives of recordings, and folders that are searched to any depth.
-        rank: the rank of the one recording, when the caller knows better than the file.
-        without: files that are no recordings of the run, though they lie in one of the folders.
+        rank: the rank of the only recording, if the caller knows better than the file.
+        without: files in these folders that are no recordings of the run.
 
     Raises:
         SourceError: there is no recording, or a path cannot be read.
@@ -130,7 +128,7 @@ def find_run(*paths: Path, rank: int | None = None, without: Iterable[Path] = ()
         run.skip(folder, error, recording=True)
 
     def alone(file: Path) -> bool:
-        """Whether it was named by itself: it is then wanted, and not looked for."""
+        """Whether it was named itself, and not found in a folder: then the user wants it."""
         return len(files) == 1 or file in paths
 
     for file in files:
@@ -172,7 +170,7 @@ def find_run(*paths: Path, rank: int | None = None, without: Iterable[Path] = ()
     if len(captures) < len(peeked):
         peeked = [one for one in peeked if not one.facts.graph_capture]
         run.captures = [_capture(one) for one in captures]
-    # Of one rank twice at once is of two jobs, and a copy is of none.
+    # Two recordings of a rank at the same time belong to two jobs, but a copy belongs to none.
     run.copies = _copies([one for one in peeked if one.rank is not None])
     jobs = jobs_of([one for one in peeked if one.member.label not in run.copies])
     run.jobs = [Job(job.name, job.about, _with_ranks(job.files, run)) for job in jobs]
@@ -185,7 +183,7 @@ def _capture(one: Candidate) -> Recording:
 
 
 def rank_of_single(member: Member, facts: Facts) -> tuple[int, str]:
-    """The rank of a recording that stands alone, by what it or its name says, and the rule."""
+    """The rank of a lone recording, by its content or name, and the rule."""
     if facts.rank is not None:
         return facts.rank, facts.rank_rule or "distributedInfo"
     named = stated_rank(member)
@@ -193,10 +191,10 @@ def rank_of_single(member: Member, facts: Facts) -> tuple[int, str]:
 
 
 def _files(path: Path, refused: dict[str, SourceError]) -> list[Path]:
-    """The files that a path leads to. Folders in it that may not be read are added to `refused`.
+    """The files at a path. Folders in it that may not be read are added to `refused`.
 
     Raises:
-        SourceError: it leads to none.
+        SourceError: there are none.
     """
     if not path.exists():
         raise SourceError(f"{path}: no such file or folder", hint="check the path", slug="no-such-file")
@@ -238,8 +236,8 @@ def _once(files: Iterable[Path]) -> list[Path]:
 
 
 def _opened(known: list[tuple[Member, Format]], run: Run, alone: Callable[[Path], bool]) -> list[tuple[Member, Format]]:
-    """The recordings in files of known formats. Of a report and its export the better one is opened, and
-    the other one where that fails.
+    """The recordings in files of known formats. Of a report and its export the better one is opened, or
+    the other one if that fails.
     """
     found: list[tuple[Member, Format]] = []
     instead_of = _instead_of(known)
@@ -291,14 +289,14 @@ def _older(one: Member, other: Member) -> bool:
 
 
 def _peeked(found: list[tuple[Member, Format]], run: Run) -> list[Candidate]:
-    """What each recording says of itself; those that cannot be used are left out of the run."""
+    """What each recording says about itself; unusable ones are left out of the run."""
     peeked: list[Candidate] = []
     unusable: list[SourceError] = []
     for member, known in found:
         try:
             facts = known.peek(member)
         except SourceError as error:
-            # A file that cannot be used does not cost those of the other ranks.
+            # An unusable file must not cost those of the other ranks.
             unusable.append(error)
             run.skip(member.label, error, recording=True)
             continue
@@ -318,16 +316,16 @@ def _peeked(found: list[tuple[Member, Format]], run: Run) -> list[Candidate]:
 
 
 def _with_ranks(job: list[Candidate], run: Run) -> list[Recording]:
-    """The recordings of a job, in order of rank and span. Where ranks can only be guessed, files of the
+    """The recordings of a job, in order of rank and span. If ranks can only be guessed, files with the
     same bytes are one recording."""
-    # Apart, so that a guess for files of one kind never depends on files of another.
+    # Separately, so that a guess for files of one kind never depends on files of another.
     ranked: list[tuple[int, str, Candidate]] = []
     for timed in (True, False):
         chosen = [one for one in job if one.format.timed is timed]
         found = _ranks(chosen)
         known = {rank for rank, *_ in ranked}
         if len(known) == 1 and not timed and len(chosen) == 1 and found[0][1] == "single":
-            # What was measured beside a recording of one process is of that process.
+            # What was measured beside a single process's recording is of that process.
             found = [(known.pop(), "single")]
         ranked += [(rank, rule, one) for (rank, rule), one in zip(found, chosen, strict=True)]
     copies = _copies([one for _, rule, one in ranked if rule == "order"])
@@ -352,8 +350,8 @@ def _with_ranks(job: list[Candidate], run: Run) -> list[Recording]:
 
 
 def _copies(files: list[Candidate]) -> dict[str, str]:
-    """Labels of the files that hold the same bytes, uncompressed, as one with a shorter name, or an earlier one, each with
-    that one's. Most that say the same of themselves differ in size, and need not be read for it."""
+    """Labels of files with the same uncompressed bytes as one with a shorter name, or an earlier one, each with that
+    one's label. Most files that say the same about themselves differ in size and need not be read."""
     alike: dict[tuple[Any, ...], list[Member]] = {}
     for one in sorted(files, key=lambda one: (len(one.member.label), natural(one.member.label))):
         alike.setdefault((one.member.process, one.rank, one.start_ns), []).append(one.member)
@@ -370,7 +368,7 @@ def _copies(files: list[Candidate]) -> dict[str, str]:
 
 
 def _ranks(job: list[Candidate]) -> list[tuple[int, str]]:
-    """Rank and rule of each file: one rule for all that do not say their rank themselves."""
+    """Rank and rule of each file; all files that do not state their rank share one rule."""
     ranks: list[tuple[int, str] | None] = [
         None if one.facts.rank is None else (one.facts.rank, one.facts.rank_rule or "distributedInfo") for one in job
     ]
@@ -398,7 +396,7 @@ def _ranks(job: list[Candidate]) -> list[tuple[int, str]]:
 
 
 def _follow_one_another(job: list[Candidate]) -> bool:
-    """Whether recordings that say no rank lie one after another, as those of one process do."""
+    """Whether recordings that state no rank follow one another in time, as those of one process do."""
     timed = [one for one in job if one.start_ns is not None and one.end_ns() is not None]
     timed.sort(key=lambda one: one.start_ns or 0)
     return len(timed) == len(job) and not any(
@@ -407,8 +405,8 @@ def _follow_one_another(job: list[Candidate]) -> bool:
 
 
 def _workers(silent: list[Candidate]) -> list[str]:
-    """Which process each recording is of that does not say its rank. Those of one worker differ in
-    their time stamp only; they lie at different times, or they are of several folders' workers.
+    """The process of each recording that does not state its rank. The names of one worker's recordings differ only in
+    their time stamp; recordings at the same time are of several folders' workers.
     """
     of_name: dict[str, list[Candidate]] = {}
     for one in silent:

@@ -1,8 +1,8 @@
-"""Columns that lie in files instead of in memory, while a recording is imported that is too large for it.
+"""Keeps columns in files instead of in memory while a recording is imported that is too large for memory.
 
-What reading and linking keep for every event goes through `kept` and `kept_columns`. Where a `Scratch` is open,
-these write it to a file without a name and hand back the same values, mapped from there: the system reads
-pages again when they are needed, and those that are not are given back as soon as the process has too many.
+Whatever reading and linking keep for every event passes through `kept` and `kept_columns`. While a `Scratch` is open,
+these write it to a nameless file and return the same values, mapped from there: the system reads pages again when they
+are needed, and unneeded ones are given back as soon as the process has too many.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ import numpy as np
 import pyarrow as pa
 
 LEAST_BYTES = 1 << 16
-"""What is smaller stays in memory: a mapping takes whole pages and an entry in the kernel's list."""
+"""Smaller columns stay in memory: a mapping takes entire pages and an entry in the kernel's list."""
 
 LOOK_EVERY_S = 0.02
-"""Arrays are filled with up to a few GB/s, so that some ten MB may be too many before it is noticed."""
+"""Arrays are filled at up to a few GB/s, so that a few tens of MB too many may pass before it is noticed."""
 
 _PAGE = mmap.PAGESIZE
 _STATE = Path("/proc/self/statm")
@@ -38,8 +38,8 @@ class Scratch:
     """Files for columns; a context, within which `kept` uses them.
 
     Args:
-        folder: where they lie; they take the space of the columns, and no name.
-        limit: bytes of memory from which on pages of files are given back.
+        folder: where they are; they take the space of the columns, and have no name.
+        limit: bytes of memory above which pages of files are given back.
 
     Raises:
         OSError: the folder cannot be written, or is full.
@@ -61,13 +61,13 @@ class Scratch:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Closes it; what lies in its files stays readable while anyone holds on to it."""
+        """Closes it; the content of its files stays readable as long as it is referenced."""
         _OPEN.reset(self._before)
         self._done.set()
         self._watch.join()
 
     def array(self, values: Values) -> Values:
-        """The values, in a file."""
+        """The values, moved to a file."""
         with tempfile.TemporaryFile(dir=self._folder) as file:
             file.truncate(values.nbytes)
             mapped = mmap.mmap(file.fileno(), values.nbytes)
@@ -77,7 +77,7 @@ class Scratch:
         return copy
 
     def table(self, table: pa.Table) -> pa.Table:
-        """The table, in a file."""
+        """The table, moved to a file."""
         with tempfile.TemporaryFile(dir=self._folder) as file:
             with pa.ipc.new_file(pa.PythonFile(file, "w"), table.schema) as writer:
                 writer.write_table(table)
@@ -87,7 +87,7 @@ class Scratch:
         return pa.ipc.open_file(pa.py_buffer(mapped)).read_all()
 
     def give_back(self) -> None:
-        """Takes the pages of all files out of this process's memory; they are read again when needed."""
+        """Removes the pages of all files from this process's memory; they are read again when needed."""
         for mapped in list(self._mapped):
             mapped.madvise(mmap.MADV_DONTNEED)
 
@@ -103,18 +103,18 @@ _OPEN: ContextVar[Scratch | None] = ContextVar("stepscope-scratch", default=None
 
 
 def kept(values: Values) -> Values:
-    """The values, in a file where they are many and a `Scratch` is open."""
+    """The values, in a file if they are many and a `Scratch` is open."""
     scratch = _OPEN.get()
     return values if scratch is None or values.nbytes < LEAST_BYTES else scratch.array(values)
 
 
 def kept_column(column: Any) -> Any:
-    """An Arrow array likewise, or a chunked one."""
+    """The same for an Arrow array, or a chunked one."""
     return kept_columns({"": column})[""]
 
 
 def kept_columns(columns: Mapping[str, Any]) -> dict[str, Any]:
-    """Several of them, of one length."""
+    """The same for several columns of one length."""
     scratch = _OPEN.get()
     if scratch is None or sum(one.nbytes for one in columns.values()) < LEAST_BYTES:
         return dict(columns)

@@ -1,6 +1,6 @@
 """Says what a file is that turned out not to be a recording, and what to do about it.
 
-Readers are chosen by their own sniffing (`registry`); this is for the message when none takes a file.
+Readers are chosen by their own sniffing (`registry`); this is for the message if none takes a file.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _HTML = re.compile(rb"\s*(?:<!--.*?-->\s*)?<(?:!doctype html|html|head|body|\?xm
 _EXECUTION_TRACE = re.compile(rb'"schema"\s*:\s*"[^"]*(?:Execution|ET|PyTorch|\d\.)|"nodes"\s*:\s*\[')
 _NOTEBOOK = re.compile(rb'"(?:nbformat|cell_type)"\s*:')
 _SECTION = re.compile(rb"\[(?!(?:null|true|false)\b)[A-Za-z][^\n\[\]{}]*\][ \t\r]*(?:\n|$)")
-"""The first line of a file of settings, as in `[Unit]`; an array of JSON has events or values instead."""
+"""The first line of a settings file, as in `[Unit]`; a JSON array has events or values instead."""
 _NSIGHT_SYSTEMS = re.compile(rb"(?i)quadd|nsight systems|nsys-rep|qdrep|qdstrm")
 _NSIGHT_COMPUTE = re.compile(rb"(?m)^\s*Section: [^\n]+\n +-{8,}")
 _TEXT = bytes({7, 8, 9, 10, 12, 13, 27} | set(range(0x20, 0x100)) - {0x7F})
@@ -95,10 +95,10 @@ _OTHERWISE = "give the trace that torch.profiler exported (.json or .json.gz)"
 
 
 def what_is(head: bytes, name: str = "") -> str:
-    """What a file is, judging by its first bytes, in a few words.
+    """What a file is, by its first bytes, in a few words.
 
-    `json` means JSON that is nothing else known here. A name is only asked where the bytes say
-    nothing: reports of Nsight Systems have no mark of their own in every version.
+    `json` means JSON that is nothing else known here. The name matters only if the bytes do not tell: reports of
+    Nsight Systems do not have a mark of their own in every version.
 
     Args:
         head: the first bytes, uncompressed; 64 KB are plenty.
@@ -132,7 +132,7 @@ def what_is(head: bytes, name: str = "") -> str:
 
 
 def advice(kind: str) -> str:
-    """One line of what to do with a file of a kind that `what_is` named.
+    """One line that says what to do with a file of a kind that `what_is` named.
 
     Example:
         >>> advice("picture")
@@ -142,7 +142,7 @@ def advice(kind: str) -> str:
 
 
 def _kind_of_database(head: bytes) -> str:
-    """SQLite keeps the text of each `CREATE TABLE`, mostly at the beginning."""
+    """The kind of a database. SQLite keeps the text of each `CREATE TABLE`, mostly near the start."""
     if b"TARGET_INFO_" in head or b"StringIds" in head:
         return "Nsight Systems export"
     return "SQLite database"
@@ -186,7 +186,7 @@ def _is_perfetto(head: bytes) -> bool:
         if head[index] != 0x0A:
             return False
         length = shift = 0
-        for index in range(index + 1, min(index + 6, len(head))):  # noqa: B020 - goes on from there
+        for index in range(index + 1, min(index + 6, len(head))):  # noqa: B020 - continues from there
             length |= (head[index] & 0x7F) << shift
             shift += 7
             if head[index] < 0x80:

@@ -1,9 +1,8 @@
-"""Reads columns of the tables of somebody's SQLite database, trusting nothing in it.
+"""Reads columns of tables in somebody's SQLite database, trusting nothing in it.
 
-A database is a program as much as a file: views, triggers, generated columns and virtual tables run
-when they are read. Here only plain columns of plain tables are read, from a file that `sqlite_files` opens
-read-only; the number of rows, the length of texts and the sizes that compressed files claim have
-limits, and names are only ever compared.
+A database is a program as much as a file: views, triggers, generated columns and virtual tables run when they are read.
+Here only plain columns of plain tables are read, from a file that `sqlite_files` opens read-only. The number of rows,
+the length of texts and the sizes that compressed files claim are limited, and names are only ever compared.
 """
 
 from __future__ import annotations
@@ -28,15 +27,14 @@ from stepscope.formats.sqlite_packed import PACKED, TEXTS, as_text, packing_quer
 MAGIC = b"SQLite format 3\x00"
 LONGEST_TEXT = 1 << 20
 _BYTES_PER_ROW = 6
-"""No row of a profiler's tables takes less: more rows than the file has room for means pages that
-lead to one another in a circle."""
+"""No row of a profiler's tables takes less: more rows than the file has room for mean pages that form a circle."""
 _PLAIN = re.compile(r"\s*CREATE\s+TABLE\s", re.IGNORECASE)
-"""Not `CREATE VIRTUAL TABLE`, whatever stands between the words."""
+"""Not `CREATE VIRTUAL TABLE`, whatever is between the words."""
 _BATCH = 1 << 14
 _CHUNK = 1 << 16
 _FEW = 64
 _READERS = 2
-"""Threads that read a long table, each with a connection of its own."""
+"""Threads that read a long table, each with its own connection."""
 _AHEAD = 2 * _READERS
 
 ERRORS = {
@@ -54,8 +52,8 @@ class Layout:
     Args:
         tool: its name, for messages.
         looks_like: whether a file's first bytes could be one.
-        strings: the table that holds its strings; that table's column of numbers, by which rows of
-            other tables name a string, and its column of texts.
+        strings: the table of strings; its column of numbers, by which rows of other tables refer to a string, and its
+            column of texts.
         always: whether all of its databases have that table.
     """
 
@@ -78,14 +76,14 @@ class Database:
     """An open database: rows of its tables, and its strings by number.
 
     Args:
-        connect: opens a further connection to it; whoever gave it closes what was left open.
+        connect: opens another connection to it; its owner closes those left open.
         label: its name, for messages.
         size: of the file, in bytes.
         layout: whose database it is.
 
     Attributes:
-        damage: class of damage of the container it came in, or of what lies beside it; None for none.
-        unnamed: how many values of `columns` name a string that the database does not have.
+        damage: class of damage of its container, or of the files beside it; None for none.
+        unnamed: how many values of `columns` refer to a string that the database does not have.
     """
 
     def __init__(self, connect: Callable[[], sqlite3.Connection], label: str, size: int, layout: Layout) -> None:
@@ -104,7 +102,7 @@ class Database:
             raise damaged(label, layout, f"no table {layout.strings[0]}")
 
     def _plain_tables(self) -> dict[str, frozenset[str]]:
-        """Columns of each table that is neither view nor virtual table."""
+        """Columns of each table that is not a view or virtual table."""
         listed = self._fetch("SELECT name, sql FROM sqlite_master WHERE type = 'table'", 1 << 16)
         plain = {str(name): sql for name, sql in listed if isinstance(sql, str) and _PLAIN.match(sql)}
         # Columns that are computed when read are not listed by table_info.
@@ -113,7 +111,7 @@ class Database:
             for name in plain
         }
         columns = {name: frozenset(listed) for name, listed in types.items()}
-        # SQLite's own rule: a declared type with these letters makes texts of digits whole numbers.
+        # SQLite's own rule: a declared type with these letters turns texts of digits into integers.
         self._whole = {
             name: frozenset(one for one, declared in listed.items() if "INT" in declared.upper())
             for name, listed in types.items()
@@ -131,16 +129,16 @@ class Database:
         return table in self._columns
 
     def named(self, prefix: str) -> list[str]:
-        """Its tables whose names start so, by name."""
+        """Its tables whose names start with the prefix, sorted."""
         return sorted(name for name in self._columns if name.startswith(prefix))
 
     def filled(self, table: str, columns: Sequence[str], only: Only | None = None) -> list[str]:
-        """Those of some columns in which a table has a value, in any of some rows."""
+        """The columns in which a table has a value, in any of the chosen rows."""
         there = [name for name in columns if name in self._columns.get(table, ())]
         if not there:
             return []
         source = f"FROM {sql_name(table)} WHERE {self._where(table, only) or 'TRUE'}"
-        # Most files have none of them at all, which is found in half the time of counting each.
+        # Most files have none of them at all; finding that takes half as long as counting each.
         any_of = ", ".join(map(sql_name, there))
         if not list(self._fetch(f"SELECT 1 {source} AND coalesce({any_of}, NULL) IS NOT NULL LIMIT 1")):
             return []
@@ -149,14 +147,14 @@ class Database:
         return [name for name, count in zip(there, found, strict=True) if count]
 
     def rows(self, table: str, columns: Sequence[str], **types: str) -> list[tuple[Any, ...]]:
-        """Rows of a table, in order; what it does not have is None, or no rows at all.
+        """Rows of a table, in order; missing columns are None, a missing table has no rows.
 
         Args:
             table: its name.
             columns: the columns to read.
-            types: by column, `text`, `blob`, `hex` for bytes as digits, `real`, or `number` for a whole number or a real one
-                as a real one, where it is not `integer`. A value of another type is None: any column
-                of a database may hold anything.
+            types: by column, if it is not `integer`: `text`, `blob`, `hex` for bytes as digits, `real`, or `number`
+                for an integer or a real as a real. A value of another type is None: any column of a database
+                may hold anything.
 
         Raises:
             SourceError: the database is damaged.
@@ -164,7 +162,7 @@ class Database:
         return list(self.each(table, columns, **types))
 
     def each(self, table: str, columns: Sequence[str], **types: str) -> Iterator[tuple[Any, ...]]:
-        """The same, one by one, for a table too long for a list.
+        """The same rows one by one, for a table too long for a list.
 
         Raises:
             SourceError: the database is damaged.
@@ -182,10 +180,10 @@ class Database:
 
         Args:
             table: its name.
-            columns: the columns to read; one that is not there is NULL.
-            only: the rows to read; all where the table lacks the column that it asks.
+            columns: the columns to read; a missing one is NULL.
+            only: the rows to read; all if the table lacks the column in the condition.
             types: by column, as in `rows`, or `name` for a text or the number of a string, which
-                comes as a dictionary of texts.
+                becomes a dictionary of texts.
 
         Raises:
             SourceError: the database is damaged.
@@ -206,7 +204,7 @@ class Database:
         )
 
     def chunks(self, table: str, columns: Sequence[str], only: Only | None = None, **types: str) -> Iterator[pa.Table]:
-        """The same, some tens of thousands of rows at a time, of which the caller keeps less.
+        """The same rows, some tens of thousands at a time, of which the caller keeps less.
 
         Raises:
             SourceError: the database is damaged.
@@ -226,7 +224,7 @@ class Database:
     def _chunks(
         self, table: str, kinds: dict[str, str], only: Only | None, numbering: dict[str, dict[Any, int]]
     ) -> Iterator[dict[str, pa.Array]]:
-        """Rows in order; names as their place in `numbering`."""
+        """Rows in order; names as their index in `numbering`."""
         known = self._columns.get(table, frozenset())
         there = {name: kind for name, kind in kinds.items() if name in known}
         where = self._where(table, only)
@@ -277,10 +275,10 @@ class Database:
             yield columns
 
     def _limits(self, table: str) -> list[str] | None:
-        """Conditions that part a table by its row ids; None where it has none, or they lie far apart."""
+        """Conditions that divide a table by its row ids; None if it has none, or they are far apart."""
         if table in self._without_row_ids:
             return None
-        # Asked for both in one query, SQLite looks through the table.
+        # If one query asks for both, SQLite scans the table.
         ends = (f"(SELECT {end}(rowid) FROM {sql_name(table)})" for end in ("min", "max"))
         ((low, high),) = self._fetch(f"SELECT {', '.join(ends)}", 1)
         if low is None:
@@ -290,7 +288,7 @@ class Database:
         return [f"rowid BETWEEN {first} AND {min(first + _CHUNK - 1, high)}" for first in range(low, high + 1, _CHUNK)]
 
     def _each_of(self, queries: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-        """The one row of each query; of many, some are read ahead."""
+        """The only row of each query; if there are many, some are read ahead."""
         if len(queries) <= _READERS:
             yield from (row for query in queries for row in self._fetch(query, 1))
             return
@@ -316,7 +314,7 @@ class Database:
                 yield waiting.popleft().result()
 
     def _named(self, codes: dict[Any, int], part: list[pa.Array]) -> pa.DictionaryArray:
-        """Numbers of strings, and texts, as texts; NULL where there is no such string."""
+        """Numbers of strings, and texts, as texts; NULL if there is no such string."""
         numbers = pa.chunked_array(part, pa.int32()).combine_chunks()
         texts = [one if isinstance(one, str) else self._text(one) for one in codes]
         numbering: dict[str, int] = {}
@@ -326,7 +324,7 @@ class Database:
         return pa.DictionaryArray.from_arrays(indices, pa.array(list(numbering), pa.string()))
 
     def distinct(self, table: str, column: str, bits: int = 0) -> set[int]:
-        """The whole numbers in a column, without their lowest bits."""
+        """The distinct integers in a column, without their lowest bits."""
         if column not in self._columns.get(table, ()):
             return set()
         value = f"{sql_name(column)} >> {bits:d}"
@@ -334,7 +332,7 @@ class Database:
         found: set[int] = set()
         if table in self._without_row_ids:
             return {number for (number,) in self._fetch(f"SELECT DISTINCT {value} {source}")}
-        # Few values in millions of rows: looking for one more is quicker than SQLite's own DISTINCT.
+        # Few values in millions of rows: searching for another is quicker than SQLite's own DISTINCT.
         last = -(1 << 63)
         while len(found) < _FEW:
             known = ", ".join(map(str, found))
@@ -348,7 +346,7 @@ class Database:
         return found | {number for (number,) in rest}
 
     def extent(self, table: str, columns: Sequence[str], most: int, only: Only | None = None) -> list[int]:
-        """Smallest and largest whole number from 0 to below `most` in each column that has one."""
+        """Smallest and largest integer from 0 to below `most` in each column that has one."""
         known = self._columns.get(table, frozenset())
         there = [sql_name(column) for column in columns if column in known]
         if not there:
@@ -363,19 +361,19 @@ class Database:
             )
             (row,) = self._fetch(f"SELECT {asked} {source}")
             found = [number for number in row if number is not None]
-            # Where neither end is a real number, types need not be looked at.
+            # If neither end is a real number, types need not be checked.
             if all(isinstance(number, int) for number in found):
                 break
         return found
 
     def _where(self, table: str, only: Only | None) -> str:
-        """The condition for some rows; empty for all, and where the table lacks the column."""
+        """The condition for the chosen rows; empty for all, or if the table lacks the column."""
         if only is None or only.column not in self._columns.get(table, ()):
             return ""
         return f"{sql_name(only.column)} >> {only.bits:d} = {only.value:d}"
 
     def string(self, number: int | None) -> str:
-        """The string of a number; empty where there is none."""
+        """The string with this number; empty if there is none."""
         return self._text(number) or ""
 
     def _text(self, number: int | None) -> str | None:
@@ -419,7 +417,7 @@ _ARROW = {
 def _by_row(
     rows: Sequence[tuple[Any, ...]], kinds: dict[str, str], numbering: dict[str, dict[Any, int]]
 ) -> dict[str, pa.Array]:
-    """Rows as columns, names as their place in `numbering`."""
+    """Rows as columns, names as their index in `numbering`."""
     made = {}
     for (name, kind), values in zip(kinds.items(), zip(*rows, strict=True), strict=True):
         if kind == "name":
@@ -432,7 +430,7 @@ def _by_row(
 
 
 def _coded(numbers: pa.Array, codes: dict[Any, int]) -> pa.Array:
-    """Numbers of strings as their place in `codes`, which grows."""
+    """Numbers of strings as their index in `codes`, which grows."""
     coded = numbers.dictionary_encode()
     places = [codes.setdefault(one, len(codes)) for one in coded.dictionary.to_pylist()]
     return pa.array(places, pa.int32()).take(coded.indices)
@@ -451,7 +449,7 @@ def _of_type(column: str, kind: str) -> str:
 def damaged(label: str, layout: Layout, reason: str) -> SourceError:
     """The error for a database that cannot be read to its end.
 
-    The reason may repeat names from the file: only what can be printed is.
+    The reason may repeat names from the file, so only printable characters of it are kept.
     """
     printable = "".join(letter for letter in reason[:200] if letter.isprintable())
     return SourceError(

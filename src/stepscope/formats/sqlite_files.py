@@ -1,4 +1,4 @@
-"""Opens a file that somebody gives as a tool's SQLite database, read-only and as it is."""
+"""Opens a file from the user as a tool's SQLite database, read-only and unchanged."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from stepscope.formats.sqlite import LONGEST_TEXT, MAGIC, Database, Layout, dama
 _PIECE = 1 << 20
 _HEADER_BYTES = 100
 _LATER = {"-wal": "unmerged_wal", "-journal": "unfinished_database"}
-"""Files that SQLite keeps beside a database: what was written last, or what must be undone."""
+"""Files that SQLite keeps beside a database: the last writes, or what must be undone."""
 
 
 @contextmanager
 def opened(member: Member, layout: Layout) -> Iterator[Database]:
     """Opens a file, or a member of an archive, as a database of a tool.
 
-    What is compressed is first written to a temporary file, which is removed afterwards.
+    A compressed one is first written to a temporary file, which is removed afterwards.
 
     Raises:
         SourceError: it cannot be opened, is damaged, or is a database of something else.
@@ -96,7 +96,7 @@ def _beside(path: Path, ending: str) -> Path:
 
 
 def _check_complete(path: Path, size: int, label: str, layout: Layout) -> None:
-    """A database states its pages; one that ends before them was cut off."""
+    """Checks that the file has all pages that the database states; a shorter file was truncated."""
     with path.open("rb") as file:
         header = file.read(_HEADER_BYTES)
     page = int.from_bytes(header[16:18], "big")

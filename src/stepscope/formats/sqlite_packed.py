@@ -1,6 +1,6 @@
-"""Many rows of a table out of SQLite at once, without a Python object for each value.
+"""Reads many rows of an SQLite table at once, without a Python object for each value.
 
-SQLite writes each column of some ten thousand rows into one text, which Arrow and NumPy read: several
+SQLite writes each column of some ten thousand rows into one text, which Arrow and NumPy parse: several
 times as fast as rows of Python objects. What a text cannot carry (a text among numbers, a separator
 within a text) is left to the caller.
 """
@@ -17,22 +17,22 @@ from pyarrow import csv
 from stepscope.floor.quoting import sql_name
 
 PACKED = frozenset({"integer", "name", "text", "hex"})
-"""Kinds of columns that can be packed; a `name` has to be a number, not a text."""
+"""Kinds of columns that can be packed; a `name` must be a number, not a text."""
 TEXTS = {"text": "typeof({0}) = 'text'", "hex": "typeof({0}) IN ('blob', 'text')"}
 """Kinds that are read as texts, and which of their values are; `hex` has bytes as digits, or digits."""
 
 _NOTHING, _NEXT = 29, 30
-"""Characters that stand for no text, and between two texts."""
+"""Characters for NULL, and between two texts."""
 
 
 def packing_query(source: str, kinds: Mapping[str, str], whole: frozenset[str]) -> str:
-    """The query of the row that `unpacked` reads.
+    """The query for the row that `unpacked` reads.
 
     Args:
-        source: what follows FROM.
+        source: the text after FROM.
         kinds: kind of each column.
-        whole: columns that are declared to hold whole numbers: a text of digits becomes one when it is
-            stored, so that their types need not be looked at.
+        whole: columns that are declared as integer: a text of digits becomes an integer when it is
+            stored, so that their types need not be checked.
     """
     asked = ["count(*)"]
     for name, kind in kinds.items():
@@ -54,19 +54,19 @@ def packing_query(source: str, kinds: Mapping[str, str], whole: frozenset[str]) 
 
 
 def as_text(value: str, kind: str) -> str:
-    """What gives a value of a kind that is read as texts."""
+    """SQL for a value of a kind that is read as text."""
     if kind == "text":
         return value
     return f"CASE WHEN typeof({value}) = 'blob' THEN hex({value}) ELSE {value} END"
 
 
 def unpacked(row: tuple[Any, ...], kinds: Mapping[str, str], longest: int) -> dict[str, pa.Array] | None:
-    """The columns of a chunk, or None where it has to be read row by row.
+    """The columns of a chunk, or None if it has to be read row by row.
 
     Args:
-        row: what `packing_query` found: the number of rows, and of each column a number, how many texts
+        row: the result of `packing_query`: the number of rows, and for each column a number, how many texts
             it has, and its values.
-        kinds: kind of each column, as `packing_query` was given them.
+        kinds: kind of each column, as given to `packing_query`.
         longest: bytes that a text may have.
     """
     rows: int = row[0]
@@ -98,7 +98,7 @@ def _numbers(packed: bytes) -> pa.Array | None:
 
 
 def _split(packed: bytes, rows: int, longest: int) -> pa.Array | None:
-    """The texts that are packed, as many as there are rows; None where they cannot be told apart."""
+    """The packed texts, one for each row; None if they cannot be separated."""
     data = np.frombuffer(packed, np.uint8)
     ends = np.flatnonzero(data == _NEXT)
     if len(ends) != rows - 1:

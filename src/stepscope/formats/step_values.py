@@ -1,4 +1,4 @@
-"""Numbers that a job gave for its iterations (`stepscope.value`, samples of its batches), as rows."""
+"""Numbers that a job recorded for its iterations (`stepscope.value`, samples of its batches), as rows."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _MOST = 1 << 62
 
 
 def step_values(values: Any, report: ReadReport, *, numbered: Literal["step", "iteration"]) -> pa.Table:
-    """Rows of `step_value`; what can be none is counted and left out.
+    """Rows of `step_value`; invalid ones are counted and left out.
 
     Args:
         values: name to a list of [number of the step, value], as our recorders write it; None for nothing.
-        numbered: which column has the numbers.
+        numbered: the column for the numbers.
     """
     rows = []
     for name, listed in values.items() if isinstance(values, dict) else ():
@@ -32,7 +32,7 @@ def step_values(values: Any, report: ReadReport, *, numbered: Literal["step", "i
 
 
 def hugectr_values(listed: Any, report: ReadReport) -> pa.Table:
-    """Rows of what HugeCTR's `record_data` kept: one value an iteration, which it does not number."""
+    """Rows of HugeCTR's `record_data`: one value an iteration, which HugeCTR does not number."""
     rows = []
     for one in listed if isinstance(listed, list) else ():
         name, data = (one.get("data_name"), one.get("data")) if isinstance(one, dict) else (None, None)
@@ -46,7 +46,7 @@ def hugectr_values(listed: Any, report: ReadReport) -> pa.Table:
 
 
 def _number_of(value: Any) -> float | None:
-    """HugeCTR writes what it was given as text."""
+    """A value as a number; HugeCTR writes what it was given as text."""
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):

@@ -1,9 +1,9 @@
-"""What every format hands over: the rows of one recording of one rank, before anything is linked.
+"""What every format returns: the rows of one recording of one rank, before anything is linked.
 
-Rows are in file order. To keep tables of millions of rows small, a column without any value may have
+Rows are in file order. To keep tables of millions of rows small, a column without values may have
 Arrow's null type, and integers that fit may have 32 bits. Nothing here is rounded: times are integer
-nanoseconds since `facts.start_epoch_ns`, or since the recording's first event where times have no
-known epoch. The event id of a host row is its index, and those of device rows go on after it.
+nanoseconds since `facts.start_epoch_ns`, or since the recording's first event if times have no
+known epoch. The event id of a host row is its index; those of device rows continue after it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from stepscope.schema.declare import Role
 from stepscope.schema.tables import DECLARED
 
 READ: dict[str, pa.Schema] = {table.name: schema for table in DECLARED if (schema := table.read_schema())}
-"""The columns of each table that readers fill, as they hand them over."""
+"""The columns of each table that readers fill."""
 
 _MOMENTS = {
     table.name: [one.name for one in table.declared if one.role is Role.MOMENT and one.name in READ[table.name].names]
@@ -31,12 +31,12 @@ _MOMENTS = {
 
 
 def from_rows(name: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
-    """The table of that name, of few rows; what a row does not have is NULL."""
+    """The table with this name from a few rows; missing values are NULL."""
     return pa.Table.from_pylist(list(rows), schema=READ[name])
 
 
 def canonical(table: pa.Table, name: str) -> pa.Table:
-    """The table of that name, as small as it can be kept; columns that are not there are NULL."""
+    """The table with this name, in as little memory as possible; missing columns are NULL."""
     return pa.table(
         {
             field.name: kept_column(small(table[field.name], field.type))
@@ -48,9 +48,9 @@ def canonical(table: pa.Table, name: str) -> pa.Table:
 
 
 def small(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    """A column of some type in as few bits as its values need: most ids and durations fit 32.
+    """A column of some type in as few bits as its values need: most ids and durations fit into 32.
 
-    Words are told by numbers of 8, 16 or 32 bits; a column without any value takes no memory.
+    Words are numbered with 8, 16 or 32 bits; a column without values takes no memory.
     """
     if column.null_count == len(column):
         return pa.nulls(len(column))
@@ -67,7 +67,7 @@ def small(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
 
 
 def counted_from(origin: int, **tables: pa.Table) -> dict[str, pa.Table]:
-    """The tables of these names, with moments counted from the recording's first event."""
+    """The tables with these names, with moments counted from the recording's first event."""
     for name, table in tables.items():
         for column in _MOMENTS[name]:
             moved = kept_column(pc.subtract(table[column].cast(pa.int64()), origin))
@@ -77,12 +77,12 @@ def counted_from(origin: int, **tables: pa.Table) -> dict[str, pa.Table]:
 
 
 EPOCH_NS = 946_684_800_000_000_000
-"""Times from the year 2000 on are taken for Unix time when the file names no base."""
+"""Times from the year 2000 on count as Unix time if the file names no base."""
 
 
 @dataclass(slots=True)
 class ReadReport:
-    """What became of a file's events: nothing is dropped or mended without being counted here."""
+    """What became of a file's events: everything that is dropped or repaired is counted here."""
 
     kept: int = 0
     repaired: int = 0
@@ -90,7 +90,7 @@ class ReadReport:
     truncated: bool = False
     damage_offset: int | None = None
     damage: dict[str, int] = field(default_factory=dict)
-    """Class of damage to number of occurrences; classes are listed in `formats.damage`."""
+    """Number of occurrences by class of damage; classes are listed in `formats.damage`."""
     unknown_categories: dict[str, int] = field(default_factory=dict)
     unknown_fields: dict[str, int] = field(default_factory=dict)
 
@@ -133,7 +133,7 @@ class ReadReport:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A group of ranks that communicate, as a job lists it. None where it does not say."""
+    """A group of ranks that communicate, as a job lists it; what it does not say is None."""
 
     name: str
     description: str | None = None
@@ -145,7 +145,7 @@ class Group:
 
 @dataclass(slots=True)
 class Facts:
-    """What a recording says of itself. None where it does not say."""
+    """What a recording says about itself; what it does not say is None."""
 
     rank: int | None = None
     rank_rule: str | None = None
@@ -156,22 +156,22 @@ class Facts:
     backend: str | None = None
     start_epoch_ns: int | None = None
     end_epoch_ns: int | None = None
-    """Known to `peek` alone, and only where it saw the end of the file."""
+    """Known only to `peek`, if it saw the end of the file."""
     resolution_ns: int = 1
     tool: str | None = None
     tool_version: str | None = None
     devices: tuple[str, ...] | None = None
-    """Models of the accelerators; empty where there are none. Known to `peek` alone."""
+    """Models of the accelerators; empty if there are none. Known only to `peek`."""
     capabilities: tuple[str, ...] | None = None
-    """Compute capabilities of the accelerators, such as 9.0; None where they are not all stated. Known to `peek` alone."""
+    """Compute capabilities of the accelerators, such as 9.0; None unless all are stated. Known only to `peek`."""
     versions: dict[str, str] = field(default_factory=dict)
-    """Of software that all ranks of a job share. Known to `peek` alone."""
+    """Of software that all ranks of a job share. Known only to `peek`."""
     request: str | None = None
-    """Names the request that recorded this, and the other ranks with it. Known to `peek` alone."""
+    """Names the request that recorded this, and the other ranks with it. Known only to `peek`."""
     graph_capture: bool = False
     """It is of the capture of a CUDA graph, as StepScope records them, and is read with the others."""
     module_classes: dict[str, str] = field(default_factory=dict)
-    """Class of each module by its path in the model, whose own path is ""; empty where modules are not
+    """Class of each module by its path in the model, whose own path is ""; empty if modules are not
     listed."""
     groups: tuple[Group, ...] = ()
     """The process groups that the rank is in."""
@@ -199,7 +199,7 @@ class RankTables:
     """The rows of one recording of one rank: a table for each name in `READ`."""
 
     def __init__(self, facts: Facts, report: ReadReport, **tables: pa.Table) -> None:
-        """A table that is not given has no rows."""
+        """A missing table has no rows."""
         self.facts = facts
         self.report = report
         empty = _empty()

@@ -1,4 +1,4 @@
-"""Lines of somebody's text, one after the other and none of them without end."""
+"""Reads lines of somebody's text one by one, with limited length."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ def text_lines(member: Member, longest: int, report: ReadReport | None = None) -
     """Lines without their ends.
 
     Args:
-        member: the file that they are read from.
+        member: the file to read.
         longest: bytes of a line to keep; a longer one comes with one byte more.
-        report: told what is damaged, after the last line.
+        report: gets the damage, after the last line.
 
     Raises:
         SourceError: it cannot be opened.

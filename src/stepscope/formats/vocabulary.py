@@ -1,4 +1,4 @@
-"""The words that traces use, of every era, and what they mean here.
+"""The words of traces of every era, and what they mean here.
 
 This is the only place that knows them. A reader turns them into the columns `category`, `kind` and
 `role` of the canonical tables, so that nothing after it matches a bare string. A word that is not
@@ -18,12 +18,12 @@ from stepscope.formats.communication import communicating
 Side = Literal["host", "device"]
 
 NAMELESS_RANGE = "(range without a name)"
-"""The name of a range that was given none."""
+"""The name of a range that has none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Category:
-    """What a category of events is: its spelling today, where its rows lie, and their kind."""
+    """What a category of events is: its current spelling, the side its rows are on, and their kind."""
 
     name: str
     side: Side
@@ -34,7 +34,7 @@ def _categories() -> dict[str, Category]:
     host: Side = "host"
     device: Side = "device"
     spelled: tuple[tuple[str, Side, str, tuple[str, ...]], ...] = (
-        # today's spelling, side, kind, spellings of other eras and backends
+        # current spelling, side, kind, spellings of other eras and backends
         ("cpu_op", host, "operator", ("operator", "hpu_op")),
         ("user_annotation", host, "annotation", ("nvtx", "user_scope")),
         ("python_function", host, "python", ("python",)),
@@ -84,8 +84,7 @@ LAUNCH_FLOWS = frozenset({"ac2g", "async", "async_cpu_to_gpu", "cpu_to_cuda", "l
 BACKWARD_FLOWS = frozenset({"fwdbwd", "forward_backward"})
 
 METRIC_TOOLS = {"cuda_profiler_range": "CUPTI", "xpu_scope_profiler": "PTI"}
-"""Categories whose events state hardware metrics of the kernel that they are named after, and the
-library that measures these."""
+"""Categories whose events state hardware metrics of the kernel in their name, and the library that measures these."""
 
 _LIMITS = ("warps", "registers", "shared memory", "blocks", "barriers")
 """What limits occupancy, in the order of the bits in cuda_occupancy.h (`cudaOccLimitingFactor`)."""
@@ -93,14 +92,13 @@ _LIMITS = ("warps", "registers", "shared memory", "blocks", "barriers")
 MEMORY_INSTANT = "[memory]"
 OUT_OF_MEMORY_INSTANT = "[OutOfMemory]"
 OUT_OF_MEMORY = "oom"
-"""What `allocator_event.kind` calls it, as snapshots do."""
+"""The word for it in `allocator_event.kind`, as in snapshots."""
 
 EXPORTED_TRACKS = "stepscope"
-"""Category of what `stepscope export` adds to the events of a recording. It is computed from them, and not
-read again."""
+"""Category of what `stepscope export` adds to a recording's events. It is computed from them, and not read again."""
 
 EXPORTED_PART = "stepscope_part_of"
-"""Name of the row by which an export says of which thread a track is, whose events cross others there."""
+"""Name of the row in which an export says which thread a track belongs to whose events would cross others there."""
 
 _LAUNCH = lazily(r"Launch(?:Cooperative)?Kernel|KernelLaunch|^runFunction|^cuLaunchGrid|^(?:cuda|hip)Launch(?:By\w+)?$")
 _RUNTIME_ROLES: tuple[tuple[str, re.Pattern[str]], ...] = (
@@ -122,7 +120,7 @@ _DATALOADER = lazily(r"^enumerate\(Data(?:Loader|Pipe)\)#|DataLoader\w*\.__next_
 _OPTIMIZER = lazily(r"^Optimizer\.step#|^optimizer:step|^phase: optimizer$")
 _ZERO_GRAD = lazily(r"^Optimizer\.zero_grad#|^optimizer:zero_grad")
 AUTOGRAD_CALL = "autograd::engine::evaluate_function: "
-"""What the name of autograd's range around each of its nodes starts with; the node's own follows."""
+"""Start of the name of autograd's range around each of its nodes; the node's name follows."""
 _BACKWARD = lazily(r"^autograd::engine::evaluate_function: |^torch::autograd::|Backward\d*$|^CompiledFunctionBackward")
 _COMMUNICATION_OP = lazily(
     r"^(?:nccl|rccl|gloo|mpi|ucc|hccl|xccl|oneccl|ccl):|^c10d::|^_?c10d_functional::|^hccl::|^record_param_comms"
@@ -131,13 +129,13 @@ _COMMUNICATION_OP = lazily(
 _PHASE = lazily(r"^phase: (input_wait|forward|loss|backward|optimizer)$")
 _COMPILED = lazily(r"^## Call CompiledFxGraph \w+ ##$|^Torch-Compiled Region: ")
 _COLLECTION = "Python GC"
-"""As torch's profiler calls a garbage collection (`record_python_gc_info`), and training frameworks their NVTX range."""
+"""A garbage collection in torch's profiler (`record_python_gc_info`) and in training frameworks' NVTX ranges."""
 _COMPILE = lazily(r" \(dynamo_timed\)$|^(?:dynamo|entire_frame_compile|backend_compile)$")
-"""What torch.compile times of itself; the code that it makes runs under other names (`_COMPILED`)."""
+"""What torch.compile times of itself; the code that it generates runs under other names (`_COMPILED`)."""
 _MODULE = lazily(r"^nn\.Module: (.+)$")
 _COMPILED_MODULE = lazily(r"^GraphModule(?:Impl)?(?:_\d+)?$")
 COMPILED_CODE = "(compiled code)"
-"""Name of what torch.compile makes of modules. torch calls it GraphModule, whichever piece it is."""
+"""Name of the code that torch.compile generates from modules. torch calls each piece GraphModule."""
 _ZERO_GRAD_PYTHON = lazily(r"optimizer\.py\(\d+\): zero_grad$")
 _FRAME = lazily(r"(?P<file>[^<].*?)(?:\(\d+\): .+|:\d+)$")
 _LONGEST_FRAME = 4096
@@ -148,8 +146,8 @@ _INSTALLED = lazily(
     r"|(?:^|/)stepscope/(?:api|cli|floor|record)/|/bin/(?:stepscope|torchrun|accelerate)$"
 )
 _LIBRARIES = frozenset({"torch", "torchgen", "functorch", "triton", "apex", "pyprof", "pyprof2", "numpy", "click"})
-"""Packages that are never the program's own code. torch cuts from a file's name what is on the
-interpreter's path, so that of most packages no folder shows that they are installed."""
+"""Packages that are never the program's own code. torch removes the interpreter's path from file names, so that for
+most packages no folder shows that they are installed."""
 
 _FRAMEWORK = lazily(r"^(?:[^(]*/)?(?:lightning|pytorch_lightning|lightning_fabric|transformers|accelerate)/[^(]*\(")
 _RUNS_STEPS = lazily(
@@ -157,7 +155,7 @@ _RUNS_STEPS = lazily(
     r"|loops/[^(]*\(\d*\): (?:\w+\.)?(?:run|advance))"
     r"|transformers/trainer(?:_callback)?\.py\(\d*\): (?:\w+\.)?(?:_inner_training_loop|_run_epoch|call_event))$"
 )
-"""Frames in which frameworks run the parts of a step: their loops, and what calls the hooks of callbacks and modules."""
+"""Frames in which frameworks run the parts of a step: loops, and what calls the hooks of callbacks and modules."""
 
 _COPY_KIND = lazily(r"\b(HtoD|DtoH|DtoD|HtoH|PtoP|HtoA|AtoH|AtoA|AtoD|DtoA|M2D|D2M|D2D|H2D|D2H)\b")
 _COPY_WORDS = (
@@ -171,11 +169,11 @@ _MEMORY_ENDS = lazily(r"\(\s*(?:([\w ]+?)\s*->\s*)?(\w[\w ]*)")
 
 
 def category(raw: str | None, pid: str | None = None) -> Category | None:
-    """What a category means, or None when no era has used it.
+    """What a category means, or None if no era has used it.
 
     Args:
-        raw: the category as the file spells it; None where an event has none.
-        pid: the event's process id: the exporter of torch up to 1.8 gave no categories but the
+        raw: the category as the file spells it; None if an event has none.
+        pid: the event's process id: the exporter of torch up to 1.8 wrote no categories, only the
             process names `CPU functions` and `CUDA functions`.
     """
     if raw is None or raw == "":
@@ -200,7 +198,7 @@ def module_name(name: str) -> str | None:
 
 
 def is_compiled_code(name: str) -> bool:
-    """Whether a module of this name is a piece that torch.compile made, and no layer.
+    """Whether a module of this name is a piece that torch.compile generated, and not a layer.
 
     >>> is_compiled_code("GraphModule_0"), is_compiled_code("Linear_0")
     (True, False)
@@ -209,7 +207,7 @@ def is_compiled_code(name: str) -> bool:
 
 
 def phase_name(name: str) -> str | None:
-    """The phase of a step that a range of this name marks; a loss belongs to the forward, as the job times it."""
+    """The phase of a step that a range of this name marks; a loss counts as forward, as in the job's own timing."""
     found = _PHASE.match(name)
     return found and {"loss": "forward"}.get(found.group(1), found.group(1))
 
@@ -220,8 +218,8 @@ def lies_in_file(name: str) -> bool:
 
 
 def is_program_frame(name: str) -> bool:
-    """Whether a Python frame is of the program's own code: not of torch, of the standard library, of
-    an installed package that shows where it is installed, or of what records the program.
+    """Whether a Python frame is the program's own code: not torch's, the standard library's, an
+    installed package's that shows where it is installed, or the recorder's.
 
     >>> is_program_frame("models/bert.py(31): forward"), is_program_frame("threading.py(9): run")
     (True, False)
@@ -235,7 +233,7 @@ def is_program_frame(name: str) -> bool:
 
 
 def runs_steps(name: str) -> bool:
-    """Whether a Python frame is one in which a framework runs the parts of its steps: its loop, or what calls hooks.
+    """Whether a Python frame is a framework's loop, or calls its hooks: there the framework runs parts of its steps.
 
     >>> runs_steps("lightning/pytorch/trainer/call.py(227): _call_callback_hooks"), runs_steps("train.py(9): main")
     (True, False)
@@ -244,7 +242,7 @@ def runs_steps(name: str) -> bool:
 
 
 def is_framework_frame(name: str) -> bool:
-    """Whether a Python frame is of a framework that runs the program's steps for it.
+    """Whether a Python frame belongs to a framework that runs the program's steps.
 
     >>> is_framework_frame("lightning/pytorch/trainer/call.py(227): _call_callback_hooks")
     True
@@ -262,7 +260,7 @@ def host_kind(kind: str, name: str) -> str:
 
 
 def host_role(kind: str, name: str) -> str | None:
-    """What a host event does in the step, where its name says so; see `host_event.role`."""
+    """What a host event does in the step, if its name says so; see `host_event.role`."""
     if kind == "runtime":
         for role, pattern in _RUNTIME_ROLES:
             if pattern.search(name):
@@ -298,7 +296,7 @@ def host_role(kind: str, name: str) -> str | None:
 
 
 def device_kind(kind: str, name: str) -> str:
-    """The kind of a device event, given its category's: kernels that communicate are told apart."""
+    """The kind of a device event, given its category's: kernels that communicate get their own."""
     if kind == "computation":
         exchange = communicating(name)
         if exchange is not None and not exchange.fused:
@@ -322,14 +320,14 @@ _DEVICE_MARK = lazily(
     r"|zeCommandListAppend(?:SignalEvent|EventReset))(?:_sqe)?(?:_\d+)?$",
     re.IGNORECASE,
 )
-"""What is queued to order streams and computes nothing, where a recorder draws it as it draws kernels: MTIA's, Ascend's,
+"""Work that is queued to order streams and computes nothing, if a recorder draws it like a kernel: MTIA's, Ascend's,
 the markers of HIP's queues and Level Zero's."""
 _RUNTIME_COPY = lazily(r"^(?:Memcpy|hipMemcpy|CopyHostToDevice|CopyDeviceTo|zeCommandListAppendMemoryCopy)")
 _RUNTIME_FILL = lazily(r"^(?:Memset|hipMemset|FillBuffer|zeCommandListAppendMemoryFill)")
 
 
 def occupancy_limit(told: str) -> str | None:
-    """What limits occupancy: names as the recorder has them, or the bits of its library.
+    """What limits occupancy: names as the recorder writes them, or the bits of its library.
 
     >>> occupancy_limit("3"), occupancy_limit("shared memory")
     ('warps, registers', 'shared memory')
@@ -353,7 +351,7 @@ def copy_kind(name: str) -> str:
 
 
 def source_memory(name: str) -> str | None:
-    """The memory that a copy reads, by its name; None where the name does not say.
+    """The memory that a copy reads, by its name; None if the name does not say.
 
     >>> source_memory("Memcpy HtoD (Pinned -> Device)")
     'pinned'
@@ -363,7 +361,7 @@ def source_memory(name: str) -> str | None:
 
 
 def destination_memory(name: str) -> str | None:
-    """The memory that a copy or fill writes, by its name; None where the name does not say.
+    """The memory that a copy or fill writes, by its name; None if the name does not say.
 
     >>> destination_memory("Memset (Device)")
     'device'
@@ -413,7 +411,7 @@ def wait_role(kind: str, name: str) -> str | None:
 
     Args:
         kind: that of its category.
-        name: as CUPTI has it, or one of those that other devices queue.
+        name: CUPTI's, or one that other devices queue.
 
     >>> wait_role("sync", "Context Sync"), wait_role("computation", "event_wait")
     ('host for device', 'stream for event')
@@ -447,7 +445,7 @@ _COUNTER_UNIT = lazily(r" \[([^\]]*)\]\Z|\.(pct)_of_peak_\w+\Z|\.(per_second)\Z"
 
 
 def counter_kind(series: str) -> tuple[str | None, str | None]:
-    """What a sampled metric measures and in what unit; None where its name does not say so.
+    """What a sampled metric measures and in what unit; None if its name does not say so.
 
     A series of the same metric in another unit (cycles, requests, GB/s) has no kind, so that values
     of one kind can be compared.
@@ -462,7 +460,7 @@ def counter_kind(series: str) -> tuple[str | None, str | None]:
         return found, None
     if found == "clock" or "Clock Frequency" in series:
         return found, "Hz"
-    # Until 2022 Nsight's names had no units, and were of shares but for warps and clocks.
+    # Until 2022 Nsight's names had no units and, except for warps and clocks, meant shares.
     bare = word is None and found not in (None, "compute_warps") and "__" not in series
     if bare or (word is not None and (word.endswith("%") or word == "pct")):
         return found, "%"

@@ -1,9 +1,8 @@
 """Reads the CSV reports of Intel VTune (`vtune -report KIND -format csv`): one row a function, module, thread, ...
 
-What a report states of functions and of stacks of functions in CPU time, instructions or cycles becomes samples;
-every other metric, of whatever the rows are about, a row of `host_metric` under VTune's own name. The function
-report of hotspots was tried with a real file; the layout of the others is known from Intel's user guide (2025) and
-from readers of others, and their rows say so.
+What a report states about functions and stacks in CPU time, instructions or cycles becomes samples; every other metric
+becomes a row of `host_metric` under VTune's own name. The function report of hotspots was tried with a real file; the
+layout of the others is known from Intel's user guide (2025) and from other readers, and their rows say so.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ def looks_like(head: bytes) -> bool:
 
 
 def peek(member: Member) -> Facts | None:
-    """What the file says of its origin: that VTune made it. None when it holds no row."""
+    """The file's origin: VTune. None when it has no row."""
     return Facts(tool="VTune") if next(_Report.of(member).rows(ReadReport()), None) else None
 
 
@@ -95,7 +94,7 @@ def read(member: Member, _: ReadOptions | None = None) -> RankTables:
 
 
 def _header(line: str) -> tuple[str, list[str]] | None:
-    """The delimiter and the columns of a report; None for a line that is no header of one."""
+    """The delimiter and the columns of a report; None for a line that is no header."""
     for delimiter in _DELIMITERS:
         columns = _cells(line, delimiter)
         measures = [one for one in columns[1:] if _MEASURES.match(one)]
@@ -127,7 +126,7 @@ class _Report:
 
     @classmethod
     def of(cls, member: Member) -> _Report:
-        """The report in a file.
+        """Reads the columns of a report.
 
         Raises:
             SourceError: it cannot be opened.
@@ -138,7 +137,7 @@ class _Report:
 
     @property
     def stacked(self) -> bool:
-        """Whether its rows are the nodes of a tree of calls, set in by a space a level."""
+        """Whether its rows are the nodes of a call tree, indented by a space for each level."""
         return self.columns[0] in _STACKED
 
     @property
@@ -156,7 +155,7 @@ class _Report:
         return self.columns[0] == "Function" and _TIME in self.at and "Function (Full)" in self.at
 
     def place(self, name: str) -> int | None:
-        """The column of a metric; of a tree that of the function's own part."""
+        """The column of a metric; in a tree, that of the function's own part."""
         return self.at.get(f"{name}{_SELF}", None if self.stacked else self.at.get(name))
 
     def rows(self, report: ReadReport) -> Iterator[list[str]]:
@@ -175,7 +174,7 @@ class _Report:
                 yield cells
 
     def stack(self, cells: Sequence[str], above: Sequence[Frame]) -> list[Frame]:
-        """The stack of a row, innermost frame first; of a tree below that of the row before it."""
+        """The stack of a row, innermost frame first; in a tree, below that of the row before it."""
         own = self._frame(cells)
         if not self.stacked:
             return [own]
@@ -194,7 +193,7 @@ class _Report:
         return Frame(cells[0].strip(), cell("Module"), file, number)
 
     def figures(self, cells: Sequence[str]) -> dict[str, int | None]:
-        """What a row states of itself in the columns of `stack_sample`."""
+        """The row's values for the columns of `stack_sample`."""
         values = {}
         for name in _SAMPLED:
             at = self.place(name)
@@ -211,7 +210,7 @@ class _Report:
         }
 
     def metrics(self, cells: Sequence[str]) -> Iterator[Row]:
-        """What a row states beside that, as rows of `host_metric`."""
+        """The row's other values, as rows of `host_metric`."""
         kept = {self.place(name) for name in _SAMPLED} if self.sampled else set()
         summary = self.columns[:3] == ["Hierarchy Level", "Metric Name", "Metric Value"]
         if summary:

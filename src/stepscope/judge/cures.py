@@ -1,8 +1,8 @@
-"""Words of advice that hang on what was recorded: on the device, on whether the job trains, on the
+"""Wording of advice that depends on the recording: on the device, on whether the job trains, on the
 recorder.
 
-A cure that the device does not have, or that is for what the recording does not hold, is not named; PyTorch's
-means are named to programs of PyTorch alone.
+Cures that the device or the recording has no use for are not named; PyTorch's
+means are named only to programs of PyTorch.
 """
 
 from __future__ import annotations
@@ -11,25 +11,25 @@ from stepscope.judge.facts import Facts
 
 
 def joined(*cures: str) -> str:
-    """The cures that there are, as one list."""
+    """Joins the available cures into one list."""
     return ", ".join(filter(None, cures))
 
 
 def graphs(facts: Facts) -> str:
-    """Captured graphs by the name that they have on the device; empty where PyTorch has none for it."""
+    """Names captured graphs as on the device; empty if PyTorch has none for it."""
     names = {"cuda": "CUDA graphs", "rocm": "HIP graphs", None: "CUDA or HIP graphs"}
     return names.get(facts.platform, "")
 
 
 def compile_it(facts: Facts) -> str:
-    """torch.compile, for what it has not compiled yet; empty where there is no PyTorch."""
+    """Names torch.compile, if something is not compiled yet; empty without PyTorch."""
     if not facts.in_pytorch:
         return ""
     return "torch.compile" + (" for what is not compiled yet" if facts.has_compiled else "")
 
 
 def launch_less(facts: Facts) -> str:
-    """What makes fewer launches, as a sentence after the command that shows their cost."""
+    """Advice on fewer launches, as a sentence after the command that shows their cost."""
     captured = graphs(facts)
     if not facts.in_pytorch:
         cures = joined(captured, "kernels that do several steps in one", "more work in each")
@@ -57,17 +57,17 @@ def narrow_types(facts: Facts) -> str:
 
 
 def matrix_units(facts: Facts) -> str:
-    """What the device calls its units for matrix products."""
+    """Names the device's units for matrix products."""
     return "matrix cores" if facts.platform == "rocm" else "tensor cores"
 
 
 def processors(facts: Facts) -> str:
-    """What the device calls the processors that blocks run on."""
+    """Names the processors on which the device runs blocks."""
     return "compute units" if facts.platform == "rocm" else "multiprocessors"
 
 
 def show_the_host(facts: Facts) -> str:
-    """How to see in the next recording what the host does."""
+    """How to record the host's activity next time."""
     how = "with_stack=True"
     if not facts.by_torch_profiler:
         how = "NVTX ranges (in PyTorch those of torch.autograd.profiler.emit_nvtx)"
@@ -75,5 +75,5 @@ def show_the_host(facts: Facts) -> str:
 
 
 def device_tool(facts: Facts) -> str:
-    """The vendor's command that shows who uses a device, and its link."""
+    """The vendor's command that shows a device's users and its link."""
     return "amd-smi" if facts.platform == "rocm" else "nvidia-smi"

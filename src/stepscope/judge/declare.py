@@ -1,11 +1,10 @@
-"""How a rule is declared, once, and what it finds.
+"""Declares a rule, once, and what it finds.
 
-A rule is a function from `Facts` to findings, with a declaration beside it: what it looks for, the
-thresholds it goes by and where they come from, and the evidence whose damage spoils it. The page of
-the documentation is made from the declaration. A rule that would be wrong about a recording yields
-nothing.
+A rule is a function from `Facts` to findings, with a declaration beside it: what it looks for, its
+thresholds and their sources, and the evidence whose damage invalidates it. The documentation page is made
+from the declaration. A rule that would be wrong about a recording yields nothing.
 
-To add a rule, add a file to `rules` with one `@rule(...)` function, named alike, and name it in
+To add a rule, add a file to `rules` with one `@rule(...)` function of the same name, and name it in
 `rules.ALL`.
 """
 
@@ -26,36 +25,36 @@ Severity = Literal["high", "medium", "low", "note"]
 LostOn = int | Literal["ranks", "job"]
 Confidence = Literal["high", "medium", "low"]
 HIGH, MEDIUM = 0.20, 0.05
-"""Parts of the step from which a loss is of high or medium severity: xprof's bands for time lost to input."""
+"""Shares of the step from which a loss has high or medium severity: xprof's bands for time lost to input."""
 WITH_OTHERS = " Ranks that wait for each other may gain more."
 WITH_HOST = " Host time that this frees may shorten other waits, too."
 BEYOND = {
     WITH_OTHERS: "time that ranks may wait for each other",
     WITH_HOST: "other waits that freed host time may shorten",
 }
-"""What is said where what a finding saves at most holds more than what ranks lose themselves, and what that is."""
+"""Notes for findings whose largest saving includes more than the ranks' own losses."""
 
 
 def beyond(advice: str) -> str:
-    """What bounds of such advice hold beside the losses, in words; empty where nothing."""
+    """Says what the bounds of such advice include besides the losses; empty if nothing."""
     return " and ".join(words for said, words in BEYOND.items() if said in advice)
 
 
 Role = Literal["obstacle", "loss", "work", "remedy"]
-"""What a finding is to the verdict: an obstacle to judging comes first; then the largest loss, a part
-of the step in which nothing useful is done, or, where none is large, the work that the step is filled
-with. A remedy shortens something and never leads."""
+"""A finding's role in the verdict: an obstacle to judging comes first; then the largest loss, a part
+of the step in which nothing useful is done, or, if none is large, the work that fills the step.
+A remedy shortens something and never leads."""
 
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """A number that a rule goes by.
+    """A threshold of a rule.
 
     Args:
         name: what is compared with it.
         value: the number.
         unit: ns, ratio (1 is 100 %), count or bytes.
-        source: where it comes from: a tool, a document, or `ours` with the reason.
+        source: a tool, a document, or `ours` with the reason.
     """
 
     name: str
@@ -66,11 +65,11 @@ class Threshold:
 
 _LITTLE = "ours: below it there is little to win"
 AS_INPUT = "ours: as for waiting for input; above 15 %, TraceLens' bound for idle time, it leads"
-"""Why a loss that waits is worth a finding from some part of the step on."""
+"""Why a loss in waiting is worth a finding above some share of the step."""
 
 
 def worth(what: str, part: float, source: str = _LITTLE) -> Threshold:
-    """The part of the step below which a loss is not worth a finding."""
+    """The share of the step below which a loss is not worth a finding."""
     return Threshold(f"{what}, of the step", part, "ratio", source)
 
 
@@ -85,7 +84,7 @@ FILLED = Threshold(
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something worth changing, or what the step is made of, with what shows it.
+    """Something worth changing, or what fills the step, with its evidence.
 
     Args:
         title: one line with the number.
@@ -94,30 +93,30 @@ class Finding:
         unit: its unit.
         advice: what to do, in PyTorch's terms.
         query: what reproduces the number: a `stepscope` command, or SQL for `stepscope sql SRC`; empty
-            for `stepscope findings SRC --id RULE --json`, which does wherever nothing simpler does.
-        saving_ns: what ranks could save themselves at most, in a mean step; None where nothing is said of it. What
-            others wait for them meanwhile is added (`Waiting`): no cure saves more, in any job that has this recording.
-        hidden_ns: how much more that may be, since the cure takes time from the host that lies beside device work now
+            for `stepscope findings SRC --id RULE --json`, if nothing simpler does.
+        saving_ns: an upper bound of the ranks' own saving in a mean step; None if no saving is stated. The
+            wait of others for them is added (`Waiting`): no cure saves more, in any job that has this recording.
+        hidden_ns: how much more that may be because the cure also saves host time that lies beside device work now
             (`Facts.hidden`).
-        lost_on: whose time that is: `ranks` for the mean of all, the number of a rank for that of one alone, `job`
-            where it holds what ranks wait for each other already.
-        step_ns: the mean step that its saving is a part of and cannot exceed (ns), where that is of the phases of the run
-            and not the recording's mean step.
-        at_least: what every job that has this recording saves by the advice (ns), and what in the
-            recording shows it; None for 0, which is what a recording of the loss alone shows.
+        lost_on: whose time that is: `ranks` for the mean of all, a number for that rank alone, `job`
+            if it already includes waits of ranks for each other.
+        step_ns: the mean step that contains and limits its saving (ns), if that is of the run's phases
+            instead of the recording's mean step.
+        at_least: what every job that has this recording saves by the advice (ns), and the recorded
+            evidence for it; None for 0, which is all that a recording of the loss shows.
         confidence: how sure the cause is.
-        evidence: rows that show it, the most telling first.
+        evidence: rows that show it, the most informative first.
         rank: rank it is about; None for all.
         step: step it was seen in; None for all.
         window_ns: start and end of where it was seen, since the run's start; None for all counted steps.
-        severity: None to follow from what ranks lose themselves.
-        role: what it is to the verdict.
-        share: the part of the step that it is about; losses are compared by it.
-        ranks: ranks on which it was found, the worst first; empty where all count together.
-        phase: phase of the step in which the time is lost, where one is known.
-        trade_off: that of its cure, where it is not the rule's.
-        gaps: which waits of a device for its host it counts, by rank, recording and start, and what of each, in a mean
-            step (ns); empty where it counts none, or where they are not known one by one.
+        severity: None to derive it from the ranks' own losses.
+        role: its role in the verdict.
+        share: the share of the step that it is about; losses are compared by it.
+        ranks: ranks on which it was found, the worst first; empty if all count together.
+        phase: phase of the step in which the time is lost, if known.
+        trade_off: that of its cure, if different from the rule's.
+        gaps: the waits of a device for its host that it counts, by rank, recording and start, and how much of each, in
+            a mean step (ns); empty if it counts none, or if they are not known one by one.
     """
 
     title: str
@@ -146,19 +145,19 @@ class Finding:
 
 
 def of_step(role: Role, share: float, metric: str, **more: Any) -> Finding:
-    """A finding about a part of the step, which is its number; `more` is the rest of `Finding`."""
+    """Makes a finding whose number is a share of the step; `more` is the rest of `Finding`."""
     return Finding(metric=metric, value=share, unit="ratio", role=role, share=share, **more)
 
 
 def of_time(time_ns: float, *, saving_ns: float | None = None, **more: Any) -> Finding:
-    """A finding about a time in the step, which is its number; all of it is saved at most, where `saving_ns` is not less."""
+    """Makes a finding whose number is a time in the step; all of it may be saved unless `saving_ns` is less."""
     saving_ns = time_ns if saving_ns is None else saving_ns
     return Finding(value=time_ns, unit="ns", saving_ns=saving_ns, **more)
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A declared rule. `find` gets the facts of a recording."""
+    """A declared rule. `find` takes the facts of a recording."""
 
     id: str
     looks_for: str
@@ -174,7 +173,7 @@ class Rule:
         """Refuses evidence that no check can damage.
 
         Raises:
-            ValueError: there is no such kind.
+            ValueError: there is no such kind of evidence.
         """
         if unknown := {*self.rests_on, *self.silent_without} - set(MEANINGS):
             names = ", ".join(sorted(unknown))
@@ -195,15 +194,15 @@ def rule(
     Args:
         id: name of its findings.
         looks_for: one line: what it looks for.
-        thresholds: numbers that it goes by.
-        trade_off: what the cure moves elsewhere or asks for in exchange, as sentences; shown with the
-            finding, since the bounds of the saving do not count it.
-        rests_on: evidence whose damage, by a failing check, makes its findings no more than a hint.
+        thresholds: its thresholds.
+        trade_off: what the cure moves elsewhere or costs, as sentences; shown with the
+            finding, because the bounds of the saving do not include it.
+        rests_on: evidence whose damage, by a failing check, makes its findings only a hint.
         silent_without: evidence whose damage would make it wrong.
-        shortens_device: whether its cure makes device work shorter and leaves the host what it does, so that it saves
-            little where the host sets the pace (`judge/host_pace.py`), which is then said with it.
+        shortens_device: whether its cure shortens device work but not the host's, so that it saves
+            little if the host sets the pace (`judge/host_pace.py`); the finding then says so.
 
-    The function's docstring becomes the explanation: what counts, and how the saving is bounded.
+    The function's docstring becomes the explanation: what counts, and the bounds of the saving.
 
     Raises:
         ValueError: there is no such kind of evidence.

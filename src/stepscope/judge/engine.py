@@ -1,4 +1,4 @@
-"""Runs the rules over a recording and puts what they find in order: the first finding is the verdict."""
+"""Runs the rules over a recording and orders their findings: the first finding is the verdict."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ from stepscope.judge.waiting import waiting
 
 _MOST_CHECKS_NAMED = 3
 _SHARED = 0.1
-"""Less of the waits that a finding counts is not said to be another's."""
+"""If a smaller share of a finding's waits is also counted elsewhere, that is not mentioned."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A finding with the rule it comes from and the failing checks that bear on it; `step_ns` is the mean step that it
-    is about, which is `per` in words, and `lost_ns` what it is ranked by: what ranks lose themselves of that step, without
-    what others wait for them; -1 where nothing is said of it; `caveat` is why it may save less than it could at most, as
-    the end of its advice says."""
+    """A finding with its rule and the failing checks that concern it. `step_ns` is its mean step, which `per` names;
+    `lost_ns` ranks it: the ranks' own losses in that step, without the waits of others for them, -1 if no saving is
+    stated; `caveat` is why it may save less than its bound, as the end of its advice says."""
 
     rule: Rule
     finding: Finding
@@ -36,21 +35,21 @@ class Found:
 
     @property
     def saving_share(self) -> float | None:
-        """The most it could save, as a part of its step; None where nothing is said of it."""
+        """The most it could save, as a share of its step; None if no saving is stated."""
         return _share(self.finding.saving_ns, self.step_ns)
 
     @property
     def limits(self) -> bool:
-        """Whether it says what limits the step, rather than what would shorten something."""
+        """Whether it names what limits the step, rather than something that would shorten it."""
         return self.finding.role != "remedy"
 
 
 def judge(facts: Facts, rules: Iterable[Rule]) -> list[Found]:
-    """What the rules find: the verdict first, then what ranks lose most by.
+    """Runs the rules: the verdict first, then the findings with the largest losses of ranks.
 
-    A rule is silent where damaged evidence would make it wrong; where what it rests on is damaged, its
-    findings have low confidence and save nothing for certain. Where only a few ranks are so, the others are judged
-    without them. The verdict is the same whichever rules are asked beside the quick ones.
+    A rule is silent if damaged evidence would make it wrong; if evidence that it rests on is damaged, its
+    findings have low confidence and no certain saving. If only some ranks are damaged, the others are judged
+    without them. The verdict does not depend on which rules run besides the quick ones.
     """
     asked = tuple(rules)
     key = (__name__, *(rule.id for rule in asked))
@@ -73,14 +72,14 @@ def _judgement(facts: Facts, rules: Iterable[Rule]) -> list[Found]:
 
 @contextmanager
 def sound(facts: Facts) -> Iterator[Facts]:
-    """The facts of all ranks but those that are damaged."""
+    """The facts of all ranks that are not damaged."""
     with without_ranks(facts.scope, facts.damaged_ranks) as scope:
         yield facts if scope is facts.scope else Facts(scope, facts)
 
 
 def _lost_once(ranked: list[Found]) -> list[Found]:
-    """The findings, of which those that count waits of another say so: a loss has one name. What limits the step is named
-    first, and then what comes first."""
+    """Marks findings that count waits of another finding: a loss has one name. It belongs first to what limits the
+    step, then to the finding that comes first."""
     told: list[Found] = []
     advice = {}
     for one in sorted(ranked, key=lambda one: not one.limits):
@@ -116,7 +115,7 @@ def _leads(loss: Finding, work: Finding) -> bool:
 
 
 def _marked(facts: Facts, first: Found) -> Found:
-    """The verdict with the failing checks that bear on step times: never a plain number then."""
+    """Marks the verdict with the failing checks that concern step times: it is never a plain number then."""
     names = facts.failing(*STEP_TIMES, "file")
     words = first.finding.title
     if facts.left_out:
@@ -141,7 +140,7 @@ def _judged(facts: Facts, rule: Rule, finding: Finding) -> Found:
     per = "step that is not traced" if of_run else facts.per
     step_ns = float(facts.step_ns) if finding.step_ns is None else finding.step_ns
     lost, caveat = None, ""
-    if facts.failing("device-work"):  # nobody knows what could be saved of the work that is missing
+    if facts.failing("device-work"):  # the saving in missing work is unknown
         finding = replace(finding, saving_ns=None)
     if finding.saving_ns is not None:
         lost = min(max(finding.saving_ns, 0.0), step_ns)
@@ -157,7 +156,7 @@ def _judged(facts: Facts, rule: Rule, finding: Finding) -> Found:
             caveat = _host_first(facts, lost)
         advice += caveat
         least = finding.at_least
-        # One step says nothing of the next, and a bound that meets the other would be a promise.
+        # One step does not predict the next, and a lower bound equal to the upper one would be a promise.
         if least is not None and (checks or facts.steps < 2 or not 0 < round(least[0]) < round(most)):
             least = None
         finding = replace(finding, saving_ns=most, at_least=least, advice=advice)
@@ -168,7 +167,7 @@ def _judged(facts: Facts, rule: Rule, finding: Finding) -> Found:
 
 
 def _host_first(facts: Facts, lost_ns: float) -> str:
-    """What shorter device work saves where the host sets the pace, if that is less; nothing of steps that kernels fill."""
+    """Says how little shorter device work saves if the host sets the pace; empty for steps that kernels fill."""
     filled = facts.share("kernel") > 1 - LEADING.value
     held_ns = None if filled else held(facts)
     if held_ns is None or held_ns >= lost_ns:

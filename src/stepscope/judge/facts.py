@@ -1,4 +1,4 @@
-"""What rules know about a recording: each thing is asked of the tables once, and only when a rule needs it."""
+"""Facts for rules about a recording: each is read from the tables once, when a rule first needs it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from stepscope.analysis.ranks.straggler import late_in_collectives, recorded_lat
 from stepscope.analysis.recording import WORK, every_step, rank_batches
 from stepscope.analysis.steps.breakdown import PARTS, WAITING
 from stepscope.analysis.steps.gaps import KERNEL_WAIT_NS, find_gaps, launched_work
-from stepscope.answers.sound import ranks_text as ranks_text  # rules name ranks so
+from stepscope.answers.sound import ranks_text as ranks_text  # how rules name ranks
 from stepscope.floor.chosen_numbers import numbers_typed
 from stepscope.floor.units import ratio_text, time_text
 from stepscope.judge.phase_means import PARTS as OF_PHASES
 from stepscope.judge.phase_means import PhaseMeans
 from stepscope.judge.recorded import Recorded
-from stepscope.judge.recorded import Row as Row  # rules name rows of evidence so
+from stepscope.judge.recorded import Row as Row  # rules' type for rows of evidence
 
 if TYPE_CHECKING:
     from stepscope.analysis.kernels.measured import MeasuredKernel
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
     from stepscope.judge.sequence import Sequence
 
 ENOUGH_WORK = 50
-"""Pieces of device work in a step (or recording) below which nothing is said of its kernels: what
-takes less is no training step but a test of a single operator."""
+"""With fewer pieces of device work in a step (or recording), its kernels are not judged: that is no
+training step but a test of a single operator."""
 
 
 class InputWait(NamedTuple):
-    """What of a mean step training waits for its batches.
+    """How long training waits for its batches in a mean step.
 
     Args:
-        ns: so long.
-        share: its part of that step.
-        untraced: the phases of the steps that no profiler ran in, where they tell.
+        ns: the time.
+        share: its share of that step.
+        untraced: the phases of the steps in which no profiler ran, if they are the source.
     """
 
     ns: int
@@ -51,15 +51,15 @@ class InputWait(NamedTuple):
 
 
 class Facts(Recorded):
-    """A recording as rules see it: its events, or, where it has none, the phases of its steps.
+    """A recording as rules see it: its events, or, if it has none, the phases of its steps.
 
     Args:
-        scope: the tables, narrowed to what was asked about.
-        beside: of some ranks of a recording, the facts of all of them.
+        scope: the tables, narrowed to what was requested.
+        beside: if this is about some ranks of a recording, the facts of all of them.
     """
 
     def __init__(self, scope: Scope, beside: Facts | None = None) -> None:
-        """Keeps the scope; nothing is read yet."""
+        """Stores the scope; nothing is read yet."""
         super().__init__(scope)
         self.of_all = self if beside is None else beside
 
@@ -70,7 +70,7 @@ class Facts(Recorded):
 
     @property
     def asked(self) -> str:
-        """The options by which a command asks about the same ranks and steps; empty for all of them."""
+        """The options that narrow a command to the same ranks and steps; empty for all of them."""
         scope = self.of_all.scope
         ranks = () if scope.ranks == scope.store.ranks else scope.ranks
         steps = () if scope.steps == scope.store.kept_steps else scope.steps
@@ -84,7 +84,7 @@ class Facts(Recorded):
 
     @cached_property
     def lateness(self) -> Lateness | None:
-        """Whom ranks wait for in collectives that were matched over ranks; None where none was."""
+        """Which ranks the others wait for in collectives that were matched over ranks; None if none was."""
         if not self.matched_over_ranks:
             return None
         from stepscope.analysis.ranks.lateness import find_lateness
@@ -93,15 +93,15 @@ class Facts(Recorded):
 
     @cached_property
     def late(self) -> Straggler | None:
-        """The ranks that the others wait for: as collectives tell, or else phases."""
+        """The ranks that the others wait for: according to collectives, or else phases."""
         if self.lateness is not None:
             return late_in_collectives(self.lateness)
         return None if self.phases is None else self.phases.late
 
     @cached_property
     def waited_for_late_ns(self) -> float:
-        """What ranks stand still for those that `late` names, in a mean step (ns): it is the loss
-        `straggling-rank`, and no communication. 0 where phases tell, whose times leave it out already."""
+        """How long ranks stand still for those that `late` names, in a mean step (ns): this is the loss
+        `straggling-rank`, not communication. 0 if phases are the source, whose times already exclude it."""
         if self.late is None or self.lateness is None:
             return 0.0
         charged = recorded_lateness(self.lateness)
@@ -109,7 +109,7 @@ class Facts(Recorded):
 
     @cached_property
     def waited_unrecorded_ns(self) -> float:
-        """What ranks stand still for what late ones did before their recordings start, in a mean step (ns)."""
+        """How long ranks stand still for what late ones did before their recordings start, in a mean step (ns)."""
         if self.lateness is None:
             return 0.0
         from stepscope.analysis.ranks.lateness import CAUSES
@@ -118,7 +118,7 @@ class Facts(Recorded):
         return self._in_the_mean(self.lateness.per_step(float(before)))
 
     def _in_the_mean(self, lost_ns: float) -> float:
-        """What one of the others loses (ns), in the mean of all ranks."""
+        """Converts the loss of one of the others (ns) to the mean of all ranks."""
         ranks = len(self.lateness.ranks) if self.lateness is not None else 1
         return lost_ns * (ranks - 1) / ranks
 
@@ -134,12 +134,12 @@ class Facts(Recorded):
 
     @property
     def who_waits(self) -> str:
-        """Who waits for a batch, in words."""
+        """Names who waits for a batch."""
         return "the device waits" if self.has_device else "training waits"
 
     @property
     def confidence(self) -> Literal["high", "medium"]:
-        """How sure a part of the step is lost: phases do not tell what runs beside them."""
+        """How sure the loss of a part of the step is: phases do not show what runs beside them."""
         return "high" if self.phases_alone is None else "medium"
 
     @cached_property
@@ -163,12 +163,12 @@ class Facts(Recorded):
 
     @property
     def per(self) -> str:
-        """What savings are per: `step`, or `recording` where none are found."""
+        """The unit of savings: `step`, or `recording` if no steps are found."""
         return "step" if self.has_steps or self.phases_alone else "recording"
 
     @cached_property
     def of(self) -> str:
-        """What stands in for a step, in words."""
+        """Names what stands in for a step."""
         if self.phases_alone is not None:
             return self.of_phases
         if self.per == "step":
@@ -179,13 +179,13 @@ class Facts(Recorded):
 
     @property
     def of_phases(self) -> str:
-        """What the mean step of the phases is, in words."""
+        """Describes the mean step of the phases."""
         return "a step that is not traced" if self.phases_alone is None else "the step"
 
     @cached_property
     def parts(self) -> dict[str, int | None]:
         """Mean time of each activity in a step; without steps, from the device's first work to its
-        last. None where it was not measured. Of phases, their parts of the step."""
+        last. None if it was not measured. For phases, their parts of the step."""
         if self.phases_alone is not None:
             means = {part: self.phases_alone.part_ns(part) for part in OF_PHASES}
             return {part: None if ns is None else round(ns) for part, ns in means.items()}
@@ -195,7 +195,7 @@ class Facts(Recorded):
 
     @cached_property
     def step_ns(self) -> int:
-        """Mean length of a step, or of what stands in for it (ns); 0 where there is neither."""
+        """Mean length of a step, or of what stands in for it (ns); 0 if there is neither."""
         if self.phases_alone is not None:
             return round(self.phases_alone.step_ns)
         return sum(part or 0 for part in self.parts.values())
@@ -217,23 +217,23 @@ class Facts(Recorded):
         )
 
     def time(self, *parts: str) -> int:
-        """Mean time of activities in a step (ns); 0 where not measured."""
+        """Mean time of activities in a step (ns); 0 if not measured."""
         return sum(self.parts.get(part) or 0 for part in parts)
 
     def share(self, *parts: str) -> float:
-        """Their part of the step."""
+        """Their share of the step."""
         return self.part_of_step(self.time(*parts))
 
     def part_of_step(self, ns: float) -> float:
-        """A time as a part of the mean step."""
+        """A time as a share of the mean step."""
         return ns / self.step_ns if self.step_ns else 0.0
 
     @cached_property
     def input_wait(self) -> InputWait:
         """The time in which training waits for its batches.
 
-        A profiler slows the loader, too, so that beside a trace the steps that it left alone say how much that is. Their
-        wait is the host's; where the device computes meanwhile less of it is lost, as the trace shows.
+        A profiler slows the loader, too, so beside a trace the phases of the untraced steps are the source. Their
+        wait is the host's; if the device computes meanwhile, less of it is lost, as the trace shows.
         """
         traced = InputWait(self.time("dataloader"), self.share("dataloader"))
         means = None if self.phases_alone else self.phases
@@ -244,16 +244,16 @@ class Facts(Recorded):
         return traced if self.has_device and traced.share < untraced.share else untraced
 
     def hidden(self, host_ns: float, counted_ns: float = 0.0) -> float:
-        """What a host that does so much less saves at most beyond the waits that count as a loss (ns).
+        """Upper bound of what a host with this much less work saves beyond the waits that count as a loss (ns).
 
-        While a device works off what it was given, the host's time costs nothing; a host that is done with it earlier gets
-        ahead, and hides waits of other causes. That is no more than what is taken from it, nor than the
+        While a device works through its queue, the host's time costs nothing; a host that is done earlier gets
+        ahead, and hides waits with other causes. That saves no more than the host's own saving, nor than the
         time in which no kernel computes.
         """
         return max(0.0, min(host_ns, self.step_ns - self.time("kernel")) - counted_ns)
 
     def hidden_in(self, condition: str, counted_ns: float = 0.0) -> float:
-        """The same of a host without some of its events (SQL)."""
+        """The same for a host without some of its events (SQL)."""
         rows = self.host(f"SELECT sum(dur_ns)::BIGINT AS ns FROM host_event WHERE {condition} AND {{counted}}")
         return self.hidden(sum(row["ns"] or 0 for row in rows) / self.steps, counted_ns)
 
@@ -262,7 +262,7 @@ class Facts(Recorded):
         return f"{ratio_text(self.part_of_step(ns))} of {self.of} ({time_text(ns)})"
 
     def by_recording(self, part: str) -> list[Row]:
-        """Mean time of an activity in the steps of each recording, the largest first; of phases, on
+        """Mean time of an activity in the steps of each recording, the largest first; for phases, on
         each rank that measured it."""
         if self.phases_alone is not None:
             return [
@@ -290,8 +290,8 @@ class Facts(Recorded):
         }
 
     def on_ranks(self, part: str, above: float) -> tuple[str, tuple[int, ...]]:
-        """Of phases: on which ranks a part takes how much, in words where there are several, and those
-        on which it is above this share, the worst first. Nothing of events."""
+        """For phases: describes a part's time on each rank if there are several, and returns the ranks
+        on which its share is above this, the worst first. Nothing for events."""
         if self.phases_alone is None:
             return "", ()
         rows = self.by_recording(part)
@@ -306,7 +306,7 @@ class Facts(Recorded):
 
     @property
     def parts_command(self) -> str:
-        """The same as a command to be typed, in words."""
+        """The same as a command to type, in words."""
         return "`stepscope phases`" if self.phases_alone is not None else "`stepscope steps`"
 
     @property
@@ -318,31 +318,31 @@ class Facts(Recorded):
 
     @cached_property
     def utilization(self) -> float | None:
-        """GPU utilisation over the steps; None without a device or steps, since the device waits for
-        nobody outside of them."""
+        """GPU utilisation over the steps; None without a device or steps, because outside of steps the device waits
+        for nobody."""
         return self.times.whole_use()[0] if self.has_steps else None
 
     def idle_ns(self, *causes: str | None) -> dict[str, int]:
-        """Mean time in which no device did anything for these causes (see `idle`; None for no known
-        one), by what the host did; empty where the recording does not show both sides."""
+        """Mean time in which all devices were idle for these causes (see `idle`; None for no known
+        one), by what the host did; empty if the recording does not show both sides."""
         if not self.has_device or not self.has_host:
             return {}
         known = self._idle_ns
         told = {part: sum(own[part] for own in known.values()) for part in WAITING}
-        told["cpu_exec"] += told["range"]  # outside of idle time, ranges are a part of it
+        told["cpu_exec"] += told["range"]  # outside of idle time, it includes ranges
         unknown = {part: max(self.time(part) - told[part], 0) for part in WAITING}
         asked = [unknown if cause is None else known[cause] for cause in causes]
         return {part: sum(own[part] for own in asked) for part in WAITING}
 
     @property
     def waiting_share(self) -> float:
-        """The part of the step in which the device waits for the host, whatever this one does."""
+        """The share of the step in which the device waits for the host, whatever the host does."""
         return self.part_of_step(sum(self._late_ns.values()))
 
     @cached_property
     def host_waits(self) -> HostWaits:
-        """Waits for the host: many short ones, those that few gaps make, and those in which the host
-        waits itself."""
+        """Waits for the host: many short ones, few long ones, and those in which the host
+        itself waits."""
         from stepscope.judge.host_waits import sort_waits
 
         return sort_waits(self.scope, self.times, self._late_ns)
@@ -357,7 +357,7 @@ class Facts(Recorded):
 
     @cached_property
     def kernels(self) -> Row:
-        """Of the counted steps: `kernels`, `short` ones below 10 µs, `kernel_ns`, `short_ns`, `work`."""
+        """For the counted steps: `kernels`, `short` ones below 10 µs, `kernel_ns`, `short_ns`, `work`."""
         (row,) = self.host(
             f"""
             SELECT count(*) FILTER (kind = 'computation') AS kernels,
@@ -373,7 +373,7 @@ class Facts(Recorded):
 
     @cached_property
     def gaps(self) -> dict[tuple[int, int], Gaps]:
-        """When no device of a recording had anything to do, and why, cut to the counted steps."""
+        """When all devices of a recording were idle, and why, cut to the counted steps."""
         found = {}
         steps = {(b.rank, b.span): b.counted_windows for b in self.times.broken}
         with every_step(self.scope) as whole:
@@ -385,7 +385,7 @@ class Facts(Recorded):
 
     @cached_property
     def counted(self) -> str:
-        """SQL: the rows of an event table that the mean step is made of, also outside of the scope."""
+        """SQL: the rows of an event table behind the mean step, even outside of the scope."""
         conditions = []
         if self.scope.steps is not None:
             conditions.append(f"step IN ({', '.join(map(str, self.scope.steps)) or 'NULL'})")
@@ -399,7 +399,7 @@ class Facts(Recorded):
 
     @property
     def enough_work(self) -> bool:
-        """Whether a step has enough device work for something to be said of its kernels."""
+        """Whether a step has enough device work to judge its kernels."""
         return bool(self.kernels["work"] >= ENOUGH_WORK * self.steps)
 
     @cached_property
@@ -411,7 +411,7 @@ class Facts(Recorded):
 
     @cached_property
     def measured(self) -> list[MeasuredKernel]:
-        """Kernels whose hardware counters another run measured, by name and shape, the longest first."""
+        """Kernels with hardware counters from another run, by name and shape, the longest first."""
         if self.scope.has_none("measured_kernel"):
             return []
         from stepscope.analysis.kernels.measured import joined_kernels
@@ -420,19 +420,19 @@ class Facts(Recorded):
             return [one for one in joined_kernels(whole).kernels if one.rule is not None]
 
     def has_counter(self, name: str, kind: str) -> bool:
-        """Whether a kernel's counters have a kind, for all its shapes that were measured."""
+        """Whether a kernel has a kind of counter, for all its measured shapes."""
         own = [one for one in self.measured if one.name == name]
         return bool(own) and all(kind in one.values for one in own)
 
     @cached_property
     def sequence(self) -> Sequence | None:
-        """The device work of a typical step in order."""
+        """The device work of a typical step, in order."""
         from stepscope.judge.sequence import typical_step
 
         return typical_step(self.scope, self.counted, marked=self.has_steps)
 
     def host(self, text: str) -> list[Row]:
-        """Rows of a query in which `{counted}` stands for the events of the counted steps."""
+        """Rows of a query in which `{counted}` stands for the condition on events of the counted steps."""
         return self._rows(text.replace("{counted}", self.counted))
 
     def to_repeat(self, text: str) -> str:

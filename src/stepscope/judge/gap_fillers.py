@@ -1,4 +1,4 @@
-"""What the host did in single gaps: the runtime call, operator, frame or range that fills each."""
+"""Finds what the host did in single gaps: the runtime call, operator, frame or range that fills each."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Row = dict[str, Any]
 
 _SLOW_NS = 1_000_000
 _SLOWER = 100
-"""A first use lasts at least so long, and so many times the median of its name."""
+"""A first use takes at least this time, and this many times the median of its name."""
 
 
 class Gap(NamedTuple):
-    """A gap of a recording's devices (ns); `step` is None where none is marked."""
+    """A gap of a recording's devices (ns); `step` is None if none is marked."""
 
     rank: int
     span: int
@@ -39,9 +39,9 @@ class Filler:
         name: of the calls or of the event.
         calls: how many calls; 1 for any other event.
         covered_ns: how much of the gap they cover (ns).
-        dur_ns: how long they take, also before the gap and after it (ns).
-        operator: innermost operator around a runtime call, where one is recorded.
-        frame: innermost Python frame or range around a call or operator, where one is recorded.
+        dur_ns: their duration, including time before and after the gap (ns).
+        operator: innermost operator around a runtime call, if recorded.
+        frame: innermost Python frame or range around a call or operator, if recorded.
         is_first_use: whether nothing of this name took as long again.
     """
 
@@ -102,9 +102,9 @@ _LAUNCHED_BEFORE = """
 
 
 def find_fillers(scope: Scope, gaps: Sequence[Gap]) -> dict[Gap, Filler]:
-    """What fills each gap: runtime calls of one name that cover half of it, otherwise the innermost
-    event that does, on the thread that launched what ended the gap, or on any other. A gap in which
-    nothing covers half has no filler.
+    """Finds what fills each gap: runtime calls of one name that cover half of it, otherwise the innermost
+    event that does, on the thread that launched the work after it, or on any other. A gap has no filler if
+    nothing covers half of it.
     """
     if not gaps:
         return {}
@@ -164,12 +164,12 @@ def _filler(row: Row, is_call: bool, events: list[Row], *, is_first_use: bool) -
 
 
 def _first_uses(scope: Scope, slow: Mapping[int, tuple[Gap, Row]]) -> set[int]:
-    """Which took long once: a call that allocates or loads and does so in no other step; the first
+    """Finds events that took long only once: a call that allocates or loads and does so in no other step; the first
     launch of a kernel, or the first call of a name, that takes far longer than the others.
 
     Args:
         scope: the tables.
-        slow: what fills some gaps for long, by the number of the gap.
+        slow: gaps with long fillers, and the fillers, by the number of the gap.
     """
     if not slow:
         return set()

@@ -29,7 +29,8 @@ _FROM = f"""
         ON op.rank = work.rank AND op.id = work.operator_id
 """
 IDLE_SM_NS = "sum((dur_ns * (1 - least(blocks_per_sm, 1)))::BIGINT)"
-"""Time of kernels times the part of multiprocessors without a block: whole ns, which add up to the same in any order."""
+"""Kernel time multiplied by the share of multiprocessors without a block: integer ns, so that sums do not depend on
+order."""
 GROUPS = f"""
     WITH grouped AS (
         SELECT work.kind, work.name, op.name AS operator, work.rank, work.span, op.input_id,
@@ -65,7 +66,7 @@ class Group:
 
     @cached_property
     def model(self) -> Model | None:
-        """What is known of its operator."""
+        """The model of its operator."""
         return model_of(self.operator) if self.operator is not None else None
 
     @cached_property
@@ -85,7 +86,7 @@ class Group:
 
     @cached_property
     def dtype(self) -> str | None:
-        """Element type that it multiplies in; None where neither inputs nor names tell."""
+        """Element type that it multiplies in; None if neither inputs nor names show it."""
         if self.use.used and self.use.dtype is not None:
             return self.use.dtype
         return self._input_dtype or product_type(self.name)
@@ -101,7 +102,7 @@ class Group:
 
 
 def summed(groups: Iterable[Group]) -> int:
-    """Their summed duration (ns)."""
+    """The groups' summed duration (ns)."""
     return sum(group.total_ns for group in groups)
 
 
@@ -109,12 +110,12 @@ def reproduce(steps: int, counted: str, groups: Iterable[Group], what: str = "su
     """SQL that sums over the work of groups, per step.
 
     Args:
-        steps: how many steps the groups are of.
+        steps: the number of steps behind the groups.
         counted: SQL condition on the events of these steps.
         groups: the work.
-        what: what is summed.
+        what: the summed expression.
     """
-    # Work of one name may be of several kinds: a copy kernel of a collective's, say.
+    # Work of one name may have several kinds: a collective's copy kernel, for example.
     keys = sorted({(group.kind, group.name, group.operator or "", group.direction or "") for group in groups})
     listed = ", ".join(f"({', '.join(map(sql_literal, key))})" for key in keys)
     text = (
@@ -133,10 +134,10 @@ def by_kernel(
     """Evidence: the groups by kernel and operator, per step, the longest first.
 
     Args:
-        steps: how many steps the groups are of.
+        steps: the number of steps behind the groups.
         groups: work.
-        lost: the time of a group that is lost (ns): summed as `lost_ns`, and ranked by.
-        more: further columns: functions of a group, of which the first group's value is shown.
+        lost: the lost time of a group (ns): summed as `lost_ns`, and the order of rows.
+        more: further columns: functions of a group; the first group's value is shown.
     """
     ranked_by = "time_ns" if lost is None else "lost_ns"
     rows = (

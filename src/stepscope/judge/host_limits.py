@@ -1,4 +1,4 @@
-"""What metrics of the host are compared with: one threshold a metric, and whose it is."""
+"""Thresholds for metrics of the host: one for each metric, with its source."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from stepscope.judge.declare import Threshold
 
 @dataclass(frozen=True, slots=True)
 class HostLimit:
-    """What a metric should be.
+    """The target of a metric.
 
     Args:
-        threshold: the part (1 is 100 %) that it is compared with.
-        least: whether the metric should be at least that; else it should be at most that.
-        of_host: whether it says nothing where a device does the work: the host need not be busy then.
+        threshold: the share (1 is 100 %) that it is compared with.
+        least: whether the metric should be at least that; else at most that.
+        of_host: whether it means nothing if a device does the work: the host need not be busy then.
     """
 
     threshold: Threshold
@@ -22,7 +22,7 @@ class HostLimit:
     of_host: bool = False
 
     def met(self, part: float) -> bool:
-        """Whether a value is as it should be."""
+        """Whether a value meets the target."""
         return part >= self.threshold.value if self.least else part <= self.threshold.value
 
 
@@ -56,9 +56,9 @@ HOST_LIMITS = {
 """By the kind of the metric (`host_metric.kind`)."""
 
 DEVICE_TIMED = "SELECT EXISTS (SELECT 1 FROM phase WHERE device_mean_ns IS NOT NULL)"
-"""Whether a device did work that was timed."""
+"""Whether work of a device was timed."""
 HOST_PARTS = """
     SELECT kind, report, avg(coalesce(share_ratio, CASE unit WHEN '%' THEN value / 100 END)) AS part
     FROM host_metric WHERE subject IS NULL AND kind IS NOT NULL GROUP BY kind, report ORDER BY kind, report
 """
-"""Metrics of the complete run as parts, the mean of the ranks."""
+"""Metrics of the complete run as shares, the mean of the ranks."""

@@ -1,8 +1,8 @@
-"""Whether the host sets the pace of the steps, and how long it waits for its devices meanwhile.
+"""Decides whether the host sets the pace of the steps, and how long it then waits for its devices.
 
-Where the devices have nothing left to do at some moment of every step, and wait for the host, no work is carried over from
-step to step: a step is as long as the host takes for it. Shorter device work then makes a step shorter by what the host
-waits for it, and no more.
+If in every step the devices run out of work at some moment and wait for the host, no work is carried over from
+step to step: a step takes as long as the host takes for it. Shorter device work then shortens a step only by the
+host's waits for it.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ _HELD = f"""
         OR kind = 'runtime' AND ({WAITS_FOR_DEVICE} OR dur_ns >= {KERNEL_WAIT_NS})
     )
 """
-"""Calls in which the host may wait for a device, or for other ranks: any call into the runtime that takes longer than one
-that only hands work over, since a full queue holds launches up and copies of pageable memory wait for what is before them."""
+"""Calls in which the host may wait for a device, or for other ranks: any runtime call that takes longer than one
+that only enqueues work, because a full queue delays launches and copies of pageable memory wait for earlier work."""
 _POLLS = "role = 'synchronize' AND contains(name, 'Query')"
 _MOST_POLLS = 100
-"""Polls a step from which on the host may be waiting in a loop of its own, and how long is not told."""
+"""From this many polls per step the host may be waiting in its own loop, for an unknown time."""
 
 
 def held(facts: Facts) -> float | None:
-    """How long the host may wait for its devices in a mean step (ns); None unless it sets the pace of each counted step."""
+    """How long the host may wait for its devices in a mean step (ns); None unless it sets the pace of each counted
+    step."""
     return facts.scope.once(__name__, lambda: _held(facts))
 
 

@@ -1,5 +1,5 @@
-"""The waits of a device for its host, sorted: many short ones, few long ones, and those in which the
-host waits itself. A wait is of one sort only."""
+"""Sorts the waits of a device for its host: many short ones, few long ones, and those in which the
+host itself waits. A wait has one sort only."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 LARGEST = 5
 FEW, EACH, LONG_NS = 0.5, 0.05, 100_000
-"""Where the so many longest gaps of a step hold this part of its waits, those with this part of them
-and this long are single ones (`single-gaps` says where the numbers come from)."""
+"""If this many longest gaps of a step contain this share of its waits, those with at least this share and
+length are single ones (`single-gaps` names the source of the numbers)."""
 
 _LOOKED_INTO = 32
-"""Single gaps whose host events are looked for, the longest; a training loop repeats them."""
+"""Up to this many single gaps, the longest, are looked into for host events; a training loop repeats them."""
 
 _COLUMNS = [IDLE_PARTS.index(part) for part in WAITING]
 _MANY, _SINGLE, _BLOCKED = range(3)
@@ -40,7 +40,7 @@ class Wait:
         gap: where it is.
         time_ns: how much of the gap counts as waiting for the host (the DataLoader is another loss).
         filler: what the host did; None for gaps that were not looked into.
-        blocked: whether the host waited itself for the device.
+        blocked: whether the host itself waited for the device.
     """
 
     gap: Gap
@@ -50,12 +50,12 @@ class Wait:
 
     @property
     def key(self) -> tuple[int, int, int]:
-        """Which gap of a recording's it is, as `Finding.gaps` has it."""
+        """Identifies the gap within a recording, as in `Finding.gaps`."""
         return self.gap.rank, self.gap.span, self.gap.start_ns
 
     @property
     def is_cold_start(self) -> bool:
-        """Whether the host was at something that takes this long only once."""
+        """Whether the host did something that takes this long only once."""
         return not self.blocked and self.filler is not None and self.filler.is_first_use
 
 
@@ -66,7 +66,7 @@ class HostWaits:
     Args:
         many: what the host did (ns) in the short ones, by part of the step.
         long: the long ones, of all steps, the longest first.
-        steps: how many steps, or recordings where none are marked, they are of.
+        steps: the number of steps, or, without marked steps, of recordings.
     """
 
     many: dict[str, int]
@@ -79,7 +79,7 @@ class HostWaits:
         return sum(self.many.values())
 
     def sort(self, *, blocked: bool = False, cold: bool = False) -> list[Wait]:
-        """The long ones in which the host waits itself, those of cold starts, or the others."""
+        """The long ones in which the host itself waits, those of cold starts, or the others."""
         return [wait for wait in self.long if wait.blocked == blocked and wait.is_cold_start == cold]
 
     def mean_ns(self, waits: Iterable[Wait]) -> int:
@@ -94,13 +94,13 @@ class _Found(NamedTuple):
 
 
 def waiting_parts(waits: Waits) -> Array:
-    """What the host did in each gap (ns): a row a gap, without the DataLoader and communication, which
+    """What the host did in each gap (ns): a row for each gap, without the DataLoader and communication, which
     are other losses."""
     return np.asarray(waits.parts_ns[:, _COLUMNS])
 
 
 def sort_waits(scope: Scope, times: Times, every: dict[str, int]) -> HostWaits:
-    """Sorts the waits of a recording: a gap belongs to one sort as a whole.
+    """Sorts the waits of a recording: each gap has exactly one sort.
 
     Args:
         scope: the tables.
@@ -121,7 +121,7 @@ def sort_waits(scope: Scope, times: Times, every: dict[str, int]) -> HostWaits:
 
 
 def _long(broken: Breakdown, *, marked: bool) -> Iterator[_Found]:
-    """The gaps of a recording that are no short wait among many."""
+    """The gaps of a recording that are not one of many short waits."""
     waits = broken.waits
     if waits is None:
         return

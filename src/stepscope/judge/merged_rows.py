@@ -1,4 +1,4 @@
-"""Rows of evidence that are alike, as one."""
+"""Merges rows of evidence that are alike."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def merged(rows: Iterable[dict[str, Any]], *keys: str, adding: Iterable[str]) -> list[dict[str, Any]]:
-    """Rows that agree in some columns as one: these columns are added up, the others are the first's."""
+    """Merges rows that agree in some columns: the `adding` columns are summed, the others are the first row's."""
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
     for row in rows:
         one = found.setdefault(tuple(row[key] for key in keys), row)

@@ -1,4 +1,4 @@
-"""The finding that rules about hardware counters make: kernels that lose a part of their time, as counters show."""
+"""The finding of rules about hardware counters: kernels that lose a part of their time, as counters show."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ def of_counters(
     shows: tuple[str, ...],
     confidence: Confidence = "medium",
 ) -> Iterator[Finding]:
-    """A finding where kernels that were measured lose more than a share of the step.
+    """Yields a finding if measured kernels lose more than a share of the step.
 
     Args:
-        facts: the recording; nothing is found where it has too little device work.
-        lost: the part of a kernel's time that its counters, by kind, show as lost at most; None for none.
-        share: what the lost time of all has to exceed.
+        facts: the recording; nothing is found if it has too little device work.
+        lost: the largest share of a kernel's time that its counters, by kind, show as lost; None for none.
+        share: the threshold for the lost time of all.
         title: the title, with `{}` for that time.
-        metric: what it is.
+        metric: the name of that time.
         advice: what to do.
-        shows: kinds of counters that are evidence, NULL where a kernel lacks one.
+        shows: kinds of counters that are evidence, NULL if a kernel lacks one.
         confidence: how sure the cause is.
     """
     if not facts.enough_work:

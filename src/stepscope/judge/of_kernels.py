@@ -1,4 +1,4 @@
-"""The finding that most rules about kernels make: those that are chosen take a part of the step."""
+"""The finding of most rules about kernels: chosen ones take a share of the step."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ def of_kernels(
     lost: tuple[Callable[[Group], float | None], str] | None = None,
     **columns: Callable[[Group], Any],
 ) -> Iterator[Finding]:
-    """A finding where the chosen device work takes more than a share of the step.
+    """Yields a finding if the chosen device work takes more than a share of the step.
 
     Args:
-        facts: the recording; nothing is found where it has too little device work.
+        facts: the recording; nothing is found if it has too little device work.
         chosen: whether a group counts.
-        share: what its time has to exceed.
+        share: the threshold for its time.
         title: the title, with `{}` for the time.
-        metric: what the time is.
-        saving: part of the time that could be saved, at most.
+        metric: the name of the time.
+        saving: largest share of the time that could be saved.
         confidence: how sure the cause is.
         advice: what to do.
-        launched_by: the operator that a group's cure takes from the host, too; nothing for None.
-        lost: the time of a group that counts (ns), and the same in SQL over its work; all for None.
+        launched_by: the operator whose host time a group's cure saves, too; None for none.
+        lost: the time of a group that counts (ns), and the same in SQL over its work; None for all.
         columns: further columns of the evidence.
     """
     if not facts.enough_work:

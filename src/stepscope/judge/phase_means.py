@@ -1,4 +1,4 @@
-"""The mean step by a job's own phases: each loss's time on the ranks that measured it."""
+"""The mean step by a job's own phases: the time of each loss on the ranks that measured it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Row = dict[str, Any]
 
 COMPUTE = ("forward", "backward", "optimizer")
 _PHASE_OF = {"dataloader": "input_wait", "memcpy": "host_to_device", "residual": "residual"}
-"""The phase behind each part of the step, as the step breakdown calls these."""
+"""The phase behind each part of the step, with the part's name in the step breakdown."""
 PARTS = (*_PHASE_OF, "communication", "compute")
 
 _OVER_STEPS = "mean_ns device_mean_ns communication_ns exposed_communication_ns timed_backward_ns"
@@ -28,11 +28,11 @@ _MEANS = ", ".join(
 
 @dataclass(frozen=True, slots=True)
 class PhaseMeans:
-    """Means over all recordings of each rank, by phase; `step` stands for all of it.
+    """Means over all recordings of each rank, by phase; `step` is the complete step.
 
     Args:
         ranks: columns of the table `phase`, by rank and phase.
-        late: ranks that the others wait for; None where none is known to be.
+        late: ranks that the others wait for; None if none is known.
     """
 
     ranks: Mapping[int, Mapping[str, Row]]
@@ -48,13 +48,13 @@ class PhaseMeans:
         return sum(phases["step"][column] or 0 for phases in self.ranks.values())
 
     def mean(self, column: str) -> float | None:
-        """Mean of a column of the ranks' steps; None where no rank has it."""
+        """Mean of a column of the ranks' steps; None if no rank has it."""
         known = [phases["step"][column] for phases in self.ranks.values()]
         known = [value for value in known if value is not None]
         return self._mean(known) if known else None
 
     def phase_ns(self, phase: str) -> float | None:
-        """Mean time of a phase on the host, over the ranks that measured it (ns); None where none did."""
+        """Mean time of a phase on the host, over the ranks that measured it (ns); None if none did."""
         known = [of[phase]["mean_ns"] for of in self.ranks.values() if phase in of]
         return self._mean(known) if known else None
 
@@ -67,15 +67,15 @@ class PhaseMeans:
         return self._of_compute("device_mean_ns")
 
     def part_ns(self, part: str) -> float | None:
-        """Mean time of one of `PARTS` on the ranks that measured it (ns); None where it was not measured."""
+        """Mean time of one of `PARTS` on the ranks that measured it (ns); None if it was not measured."""
         times = self.by_rank(part)
         return self._mean(times.values()) if times else None
 
     def by_rank(self, part: str) -> dict[int, float]:
         """Time of a part on each rank that measured it (ns), the longest first.
 
-        What a late rank loses in a phase is its being late. Where all-reduce was timed on all ranks,
-        it takes as long as on the one that waits least; the rest is waiting, on the others.
+        A late rank's loss in a phase counts as its lateness. If all-reduce was timed on all ranks, only the
+        time on the rank that waits least counts; the rest is waiting on the others.
         """
         times = {rank: self._on(phases, part) for rank, phases in self.ranks.items()}
         known = {rank: ns for rank, ns in times.items() if ns is not None}
@@ -88,7 +88,8 @@ class PhaseMeans:
         return dict(sorted(known.items(), key=lambda pair: (-pair[1], pair[0])))
 
     def exposed_by_rank(self) -> dict[int, float | None]:
-        """Exposed communication on each rank, as DDP timed it, with its waiting for late ranks (ns); None where it did not."""
+        """Exposed communication on each rank by DDP's timings, including waits for late ranks (ns); None if it did not
+        time it."""
         return {rank: self._on(phases, "communication") for rank, phases in self.ranks.items()}
 
     def _on(self, phases: Mapping[str, Row], part: str) -> float | None:
@@ -101,7 +102,7 @@ class PhaseMeans:
         step, backward = phases["step"], phases.get("backward", {})
         if step["exposed_communication_ns"] is None or not step["timed_backward_ns"]:
             return None
-        # DDP timed other steps, the first and slowest among them: only the part of backward carries over.
+        # DDP timed other steps, including the first and slowest: only the share of backward carries over.
         backward_ns = backward.get("device_mean_ns") or backward.get("mean_ns") or 0.0
         exposed = backward_ns * step["exposed_communication_ns"] / step["timed_backward_ns"]
         return float(min(exposed, step["mean_ns"]))
@@ -118,9 +119,9 @@ class PhaseMeans:
 
 
 def phase_means(scope: Scope) -> PhaseMeans | None:
-    """The means of the asked ranks and steps; None where no job measured its phases.
+    """The means of the requested ranks and steps; None if no job measured its phases.
 
-    Not those that ranges mark in the few steps of another tool's recording: its events say more, and
+    Phases that ranges mark in the few steps of another tool's recording are not used: its events say more, and
     are judged.
     """
     if scope.has_none("phase", "phase_step"):
@@ -165,7 +166,7 @@ def _rank_times(ranks: Mapping[int, Mapping[str, Row]]) -> dict[int, RankTimes]:
 
 
 def _times(phases: Mapping[str, Row], *, on_device: bool) -> dict[str, float]:
-    """Each phase's mean time; waiting for input is the host's even where the others are the device's."""
+    """Each phase's mean time; the wait for input is the host's even if the others are the device's."""
     own = "device_mean_ns" if on_device else "mean_ns"
     times = {name: phases[name]["mean_ns" if name == "input_wait" else own] for name in PHASES if name in phases}
     return {name: ns for name, ns in times.items() if ns is not None}

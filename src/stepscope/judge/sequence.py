@@ -1,4 +1,4 @@
-"""The device work of a typical step, in order: what patterns of kernels are looked for in."""
+"""The device work of a typical step, in order, in which rules look for patterns of kernels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from stepscope.costs import Model
 
 _MOST = 50_000
-"""Pieces of work looked at where the recording marks no steps; patterns repeat."""
+"""The most pieces of work examined in a recording without marked steps; patterns repeat."""
 
 _TYPICAL = """
     SELECT rank, span, step, start_ns, end_ns FROM step
@@ -49,9 +49,9 @@ _WORK = f"""
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A kernel, copy or fill; `called_ns` is when its operator started (or its launch, where none is known),
-    `launched_ns` when its launch ended, `forward_called_ns` when the forward operator started that this one is the
-    backward of."""
+    """A kernel, copy or fill; `called_ns` is when its operator started (or its launch, if there is none),
+    `launched_ns` when its launch ended, `forward_called_ns`, for backward work, when its forward operator
+    started."""
 
     kind: str
     name: str
@@ -76,7 +76,7 @@ class Piece:
 
     @property
     def model(self) -> Model | None:
-        """What is known of its operator."""
+        """The model of its operator."""
         return model_of(self.operator) if self.operator is not None else None
 
     @property
@@ -99,7 +99,7 @@ class Sequence:
 
     @property
     def place(self) -> dict[str, Any]:
-        """Its rank, step and window, as a finding of what it loses has them; no step where none is marked."""
+        """Its rank, step and window, for a finding about it; no step if none is marked."""
         window = (self.start_ns, self.end_ns)
         return {"rank": self.rank, "lost_on": self.rank, "step": self.step, "window_ns": window}
 
@@ -110,7 +110,7 @@ class Sequence:
 
 
 def host_ns(pieces: Iterable[Piece]) -> int:
-    """How long the host takes to launch work that follows each other (ns); 0 where that is not recorded."""
+    """How long the host takes to launch consecutive work (ns); 0 if not recorded."""
     known = [
         (piece.called_ns, piece.launched_ns)
         for piece in pieces
@@ -120,7 +120,7 @@ def host_ns(pieces: Iterable[Piece]) -> int:
 
 
 def typical_step(scope: Scope, counted: str, *, marked: bool) -> Sequence | None:
-    """The step of median length, with its work; None where there is none.
+    """The step of median length, with its work; None if there is none.
 
     Args:
         scope: the tables.

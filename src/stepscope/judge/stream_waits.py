@@ -1,4 +1,4 @@
-"""Which streams have their next work and wait, and between which pieces of work."""
+"""Finds streams that wait although their next work has been launched, and between which pieces of work."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from stepscope.judge.facts import Facts, Row
 
 _MOST = 500
-"""Gaps looked up in each recording, the longest first."""
+"""The most gaps examined in each recording, the longest first."""
 _NAMED = 0.10
-"""A place with less of the waiting is not named in the sentence."""
+"""A place with a smaller share of the waiting is not named in the sentence."""
 
 _WORK = f"""
     SELECT work.start_ns, work.start_ns + work.dur_ns AS end_ns, work.stream, work.kind, work.name,
@@ -37,7 +37,7 @@ def stream_waits(facts: Facts) -> list[Row]:
     """Gaps of 30 µs and more before work that was launched in time, by where they are, the longest first.
 
     A row has `where` in words, the waiting stream, the operator and the name of the work that ends most of
-    them, the gaps a step, and their `time_ns` a step and `share_ratio` of all such gaps.
+    them, the gaps per step, and their `time_ns` per step and `share_ratio` of all such gaps.
     """
     rows: list[Row] = []
     total_ns = 0
@@ -51,7 +51,7 @@ def stream_waits(facts: Facts) -> list[Row]:
         before = {row["end_ns"]: row for row in work}
         after = {row["start_ns"]: row for row in work}
         for start, end in zip(starts, ends, strict=True):
-            if end in after:  # a gap that a step's end cuts has its work in the next one
+            if end in after:  # the work after a gap that a step's end cuts is in the next step
                 rows.append(_row(before.get(start), after[end], (end - start) / facts.steps, facts.steps))
     alike = merged(rows, "where", "stream", "operator", adding=("gaps_per_step", "time_ns"))
     for row in alike:
@@ -60,7 +60,7 @@ def stream_waits(facts: Facts) -> list[Row]:
 
 
 def in_words(waits: list[Row]) -> str:
-    """Where most of the waiting is, to end a sentence with; empty where no place has much of it."""
+    """Says where most of the waiting is, at the end of a sentence; empty if no place has much of it."""
     places = merged(
         ({"where": row["where"], "share_ratio": row["share_ratio"]} for row in waits), "where", adding=("share_ratio",)
     )

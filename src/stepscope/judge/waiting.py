@@ -1,11 +1,11 @@
-"""How long ranks wait for each other at most, and so what a loss on some of them costs the job.
+"""Bounds how long ranks wait for each other, and so what a loss on some of them costs the job.
 
-Where ranks meet in collectives, a loss on one of them holds the others up, and the mean of what each loses is no bound: a
-loader that waits on one rank of eight makes all eight wait. But no rank's step can get shorter than by what it loses itself
-and by what it waits for others. So the job saves at most the least of these sums over its ranks. Of a rule only the mean
-over the ranks is known; the least sum is largest where the loss lies on the ranks that wait least, as water fills a vessel
-from its lowest places. Summing each rank over all its steps, rather than taking each step for itself, asks nothing of which
-steps of different ranks belong together, nor of how often they meet within one.
+If ranks meet in collectives, a loss on one of them delays the others, and the mean of the losses is no bound: a
+loader that waits on one rank of eight makes all eight wait. But no rank's step can get shorter than by its own loss
+plus its waits for others. So the job saves at most the smallest of these sums over its ranks. For a rule only the mean
+over the ranks is known; the smallest sum is largest if the loss lies on the ranks that wait least, as water fills a
+vessel from its lowest places. Each rank is summed over all its steps, rather than step by step, so it does not matter
+which steps of different ranks belong together, nor how often they meet within one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _WAITS = """
     ) ON (on_rank, event_id) = (c.rank, coalesce(c.id, c.host_id))
     GROUP BY c.rank
 """
-"""Of a collective that was not matched over ranks all exposed time may be waiting; of one that was, what clocks do not tell
+"""All exposed time of an unmatched collective may be waiting; of a matched one, the uncertainty of the clocks
 counts as waiting."""
 
 _MEETINGS = """
@@ -42,10 +42,10 @@ _MEETINGS = """
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What each rank waits for others in a mean step of its own.
+    """How long each rank waits for others in a mean step of its own.
 
     Args:
-        ns: by rank, at most (ns); None where nothing tells, of ranks that may meet.
+        ns: upper bound by rank (ns); None if unknown, for ranks that may meet.
         steps: how many steps of each rank count.
         together: whether all of them meet, so that none gets ahead of the others.
     """
@@ -55,11 +55,11 @@ class Waiting:
     together: bool
 
     def saved_by_job(self, saving_ns: float, lost_on: LostOn) -> float:
-        """What a mean step of the job is shorter by at most (ns).
+        """Upper bound of how much shorter a mean step of the job gets (ns).
 
         Args:
             saving_ns: what ranks themselves could save.
-            lost_on: whose time that is, as `Finding` has it.
+            lost_on: whose time that is, as in `Finding`.
         """
         if lost_on == "job" or not self.ns:
             return saving_ns
@@ -75,12 +75,12 @@ class Waiting:
         wait = list(accumulate(known[rank] * self.steps[rank] for rank in ranks))
         if not self.together:
             return (lost + wait[-1]) / steps[-1]
-        # Filled up to the wait of each rank and of those before it, until the loss is used up.
+        # Filled up to the wait of each rank and those before it, until the loss is used up.
         return min((lost + ns) / count for ns, count in zip(wait, steps, strict=True))
 
 
 def waiting(facts: Facts, *, of_phases: bool) -> Waiting:
-    """What ranks wait for each other in the counted steps of a recording, or by the phases of a run."""
+    """How long ranks wait for each other in the counted steps of a recording, or by the phases of a run."""
     return facts.scope.once((__name__, of_phases), lambda: _by_phases(facts) if of_phases else _in_trace(facts))
 
 
@@ -104,7 +104,7 @@ def _in_trace(facts: Facts) -> Waiting:
 
 
 def _meet(facts: Facts, ranks: tuple[int, ...]) -> bool:
-    """Whether matched collectives, one beside another, hold all of these ranks together."""
+    """Whether matched collectives, taken together, connect all of these ranks."""
     group = {rank: rank for rank in ranks}
 
     def of(rank: int) -> int:

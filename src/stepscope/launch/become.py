@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from stepscope.floor.quoting import printable_lines
-from stepscope.launch.started import IGNORED_BY_PYTHON, NOT_EXECUTABLE, NOT_FOUND
+from stepscope.launch.started import IGNORED_BY_PYTHON, NOT_EXECUTABLE, NOT_FOUND, run_by_shell
 
 
 def become(command: Sequence[str]) -> NoReturn:
@@ -19,7 +20,13 @@ def become(command: Sequence[str]) -> NoReturn:
     for number in IGNORED_BY_PYTHON:  # and ignored signals stay ignored
         signal.signal(number, signal.SIG_DFL)
     try:
-        os.execvpe(command[0], list(command), original_environment())  # noqa: S606
+        try:
+            os.execvpe(command[0], list(command), original_environment())  # noqa: S606
+        except OSError as error:
+            if error.errno != errno.ENOEXEC:
+                raise
+            by_shell = run_by_shell(command)
+            os.execve(by_shell[0], by_shell, original_environment())  # noqa: S606
     except OSError as error:
         warn(f"{command[0]}: {error.strerror}")
         sys.exit(NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE)

@@ -12,8 +12,10 @@ the supervisor, the supervisor's process id, and the command.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import select
+import shutil
 import signal
 import socket
 import sys
@@ -70,7 +72,18 @@ def spawn(command: Sequence[str], environment: Mapping[str, str], **how: Any) ->
         OSError: it cannot be started.
     """
     unignored: Any = {"setsigmask": [], "setsigdef": IGNORED_BY_PYTHON}
-    return os.posix_spawnp(command[0], list(command), environment, **unignored, **how)
+    try:
+        return os.posix_spawnp(command[0], list(command), environment, **unignored, **how)
+    except OSError as error:
+        if error.errno != errno.ENOEXEC:
+            raise
+        by_shell = run_by_shell(command)
+        return os.posix_spawn(by_shell[0], by_shell, environment, **unignored, **how)
+
+
+def run_by_shell(command: Sequence[str]) -> list[str]:
+    """The line of a script that does not say what runs it (`#!`): a shell does, for `execvp` and shells."""
+    return ["/bin/sh", shutil.which(command[0]) or command[0], *command[1:]]
 
 
 def is_typed(one: signal.struct_siginfo) -> bool:
@@ -82,6 +95,9 @@ def main(folder: Path, supervisor: int, command: list[str]) -> int:
     """Runs the command if nobody else has claimed it; returns its exit code, as a shell numbers it."""
     # Before any thread exists, so that it applies to all.
     signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED | {signal.SIGCHLD})
+    # Where the job's launcher ignores it, nobody would be told how the command ends.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    _occupy_outputs()
     try:
         file = os.open(folder / TOLD, os.O_WRONLY)
     except OSError:
@@ -132,6 +148,13 @@ def opened_folder(folder: Path) -> Iterator[str]:
         yield f"/proc/self/fd/{descriptor}"
     finally:
         os.close(descriptor)
+
+
+def _occupy_outputs() -> None:
+    """Where one is closed, a file of ours would have its number."""
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:  # standard error
+        os.set_inheritable(number, True)
+    os.close(number)
 
 
 def _take_outputs(folder: Path) -> None:

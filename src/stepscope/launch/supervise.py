@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from stepscope.launch import processes, started
 from stepscope.launch.divert import Diverted
@@ -62,6 +63,8 @@ class Supervisor:
         self._say = say
         self._exchange = Exchange()
         self._mask: set[int | signal.Signals] = set()
+        self._of_children: Any = signal.SIG_DFL
+        """What SIGCHLD did: where a launcher has it ignored, nobody would be told how the command ends."""
         self._tool = 0
         self._tool_status: int | None = None
         self._starter = 0
@@ -93,7 +96,7 @@ class Supervisor:
         Raises:
             OSError: the tool cannot be started.
         """
-        self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED)
+        self._block_signals()
         processes.adopt(on=True)
         self._exchange.hand_over_outputs()
         # The tool's own messages do not belong to the command's output.
@@ -120,7 +123,7 @@ class Supervisor:
         Raises:
             OSError: it cannot be started.
         """
-        self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED)
+        self._block_signals()
         moved = [(os.POSIX_SPAWN_DUP2, output.to, 1)]
         self._command = started.spawn(command, environment, file_actions=moved, **_group_of_its_own())
         output.start()
@@ -129,12 +132,17 @@ class Supervisor:
         output.finish()
         return Ended(self._status, was_started=True, tool="", told_to_end=self._told_to_end)
 
+    def _block_signals(self) -> None:
+        self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED)
+        self._of_children = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+
     def release(self) -> None:
         """Restores this process's signals; drops those that arrived meanwhile."""
         while signal.sigtimedwait(_WAITED, 0) is not None:
             pass
         processes.adopt(on=False)
         self._exchange.close()
+        signal.signal(signal.SIGCHLD, self._of_children)
         signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
 
     def _wait_for_start(self) -> None:

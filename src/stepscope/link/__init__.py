@@ -1,1 +1,1 @@
-"""What no file says outright: nesting, launches, operators, modules, directions and steps."""
+"""Adds what no file states: nesting, launches, operators, modules, directions and steps."""

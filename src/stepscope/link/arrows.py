@@ -31,7 +31,7 @@ class Arrows:
 
 
 def read_arrows(flow: pa.Table, category: str, thread: pa.Table) -> Arrows:
-    """The arrows of a category; of several starts of one arrow the first in the file counts."""
+    """The arrows of a category; if one arrow has several starts, the first in the file counts."""
     wanted = np.flatnonzero(codes(flow, "category", {category: 0}) == 0)
     phase = codes(flow, "phase", {"s": 0, "f": 2})[wanted]
     flow_id = numbers(flow, "flow_id")[wanted]

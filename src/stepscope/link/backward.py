@@ -1,11 +1,10 @@
 """Forward, backward and optimizer: which part of training each host event belongs to.
 
-A forward operator that records a node of the autograd graph and the backward that runs the node
-carry one sequence number. Numbers are counted per thread, and the backward names its forward thread
-by a number of autograd's own, which no row of the forward repeats; it is taken to be the thread on
-which most of its backward rows find an operator of their number. Of the operators with that number
-it is the last one to start before the backward, because those that record nothing leave the count
-as it is. Arrows that the recorder drew (`fwdbwd`) fill in where numbers are missing.
+A forward operator that records a node of the autograd graph and the backward that runs the node have one sequence
+number. Numbers are counted per thread, and the backward names its forward thread by a number of autograd's own, which
+no row of the forward repeats; it is taken to be the thread on which most of its backward rows find an operator with
+their number. Of the operators with that number the forward is the last one to start before the backward, because those
+that record nothing do not increase the count. Arrows that the recorder drew (`fwdbwd`) replace missing numbers.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ Directions = NDArray[np.int8]
 
 NO_DIRECTION, FORWARD, BACKWARD_PASS, OPTIMIZER_PASS = -1, 0, 1, 2
 _MOST_THREADS = 256
-"""Forward threads that are told apart; only damaged numbers are more."""
+"""Forward threads that are distinguished; only damaged numbers are more."""
 DIRECTIONS = ("forward", "backward", "optimizer")
 
 
@@ -45,7 +44,7 @@ def _by_sequence(host: Host, forward: Int32s) -> None:
     forward_thread = numbers(host.table, "forward_thread")[rows]
     place = host.positions()[rows]
     is_backward = forward_thread > 0
-    if not is_backward.any():  # a recorder that names no forward thread
+    if not is_backward.any():  # the recorder names no forward thread
         is_backward = host.role[place] == BACKWARD
     is_forward = (forward_thread == 0) & (host.kind[place] == OPERATOR)
     is_forward &= host.role[place] != BACKWARD
@@ -95,7 +94,7 @@ def _last_before(
 
 
 def _by_flow(host: Host, flow: pa.Table, thread: pa.Table, forward: Int32s) -> None:
-    """Follows the arrows from forward to backward operators that have no forward yet."""
+    """Follows the arrows from forward operators to backward ones that have no forward yet."""
     arrows = read_arrows(flow, "fwdbwd", thread)
     origin = host.operators_at(host.innermost(arrows.start_thread, arrows.start_ns))
     target = host.operators_at(host.innermost(arrows.end_thread, arrows.end_ns))
@@ -112,10 +111,10 @@ def _by_flow(host: Host, flow: pa.Table, thread: pa.Table, forward: Int32s) -> N
 def find_directions(host: Host, forward: Int32s, names_module: NDArray[np.bool_]) -> Directions:
     """The direction of each position: FORWARD, BACKWARD_PASS, OPTIMIZER_PASS or NO_DIRECTION.
 
-    Backward and optimizer are what their ranges enclose. Forward are operators that a backward
-    belongs to, with all that encloses them as operators and all that they enclose; what names a
-    module; and operators between two of these on their thread, with no step, data loader, backward
-    or optimizer between them. The same goes for operators between two of the backward.
+    Backward and optimizer are what their ranges enclose. Forward are: operators with a backward, all
+    operators that enclose them, and all that they enclose; what names a module; and operators between
+    two of these on their thread, with no step, data loader, backward or optimizer between them. The
+    same goes for operators between two of the backward.
 
     Args:
         forward: position of each backward operator's forward.
@@ -126,7 +125,7 @@ def find_directions(host: Host, forward: Int32s, names_module: NDArray[np.bool_]
     modules = np.flatnonzero(names_module).astype(np.int32)
     direction[(host.role == OPTIMIZER) | (host.role == ZERO_GRAD)] = OPTIMIZER_PASS
     direction[(host.role == BACKWARD) | (forward >= 0)] = BACKWARD_PASS
-    # A module that runs within backward computes its forward anew: that is part of the backward.
+    # A module within backward recomputes its forward: that is part of the backward.
     enclosing = host.climb(modules, direction != NO_DIRECTION)
     direction[modules[enclosing < 0]] = FORWARD
     if not (direction != NO_DIRECTION).any():
@@ -148,9 +147,9 @@ _BREAK = 9
 
 
 def _fill_between(host: Host, direction: Directions) -> bool:
-    """Decides operators that stand between two of one direction; says whether there were any.
+    """Decides operators between two of one direction; returns whether there were any.
 
-    On a thread that runs nothing but backward (autograd's own), also those after the last.
+    On a thread that runs only backward (autograd's own), also those after the last.
     """
     operators = host.kind == OPERATOR
     if not (direction[operators] == NO_DIRECTION).any():

@@ -1,7 +1,7 @@
-"""The captures of graphs as tables, and what replayed work has through them.
+"""The captures of graphs as tables, and what replayed work gets from them.
 
-Captures of another recording bring their modules, inputs, generated code and call stacks along. Modules of
-one path are one module; the others get numbers after the recording's own.
+Captures from another recording bring their modules, inputs, generated code and call stacks along. Modules with the same
+path are one module; the others get numbers after the recording's own.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _Numbers = Callable[[Int32s], Int32s]
 
 @dataclass(slots=True)
 class ThroughCaptures:
-    """What device events have through a capture, -1 for nothing.
+    """What device events get through a capture, -1 for nothing.
 
-    `captured` and `operator` are ids of events, `name` a place in `names`: that of the operator.
+    `captured` and `operator` are ids of events, `name` is the index of the operator's name in `names`.
     """
 
     captured: Int64s
@@ -44,12 +44,12 @@ class ThroughCaptures:
     direction: Int32s
 
     def operator_ids(self, otherwise: Int32s) -> Int64s:
-        """The ids of the operators, those of `otherwise` where there is no capture."""
+        """The ids of the operators; those of `otherwise` if there is no capture."""
         found: Int64s = np.where(self.captured >= 0, self.operator, otherwise)
         return found
 
     def operator_names(self, otherwise: pa.Array) -> pa.Array:
-        """The names of the operators, those of `otherwise` where there is no capture."""
+        """The names of the operators; those of `otherwise` if there is no capture."""
         indices = pa.array(self.name, mask=self.name < 0)
         own = pa.array(self.names, pa.string()).take(indices)
         known = pa.array(self.captured >= 0)
@@ -66,11 +66,11 @@ def captured_tables(
     *,
     first_id: int,
 ) -> tuple[dict[str, pa.Table], ThroughCaptures | None]:
-    """The tables `capture` and `captured_event`, and what device events have through them; None where
-    nothing was replayed of a capture.
+    """The tables `capture` and `captured_event`, and what device events get through them; None if nothing
+    was replayed from a capture.
 
     Args:
-        sources: captures, by the recording that they are of.
+        sources: captures, by their recording.
         replays: which of them was replayed where.
         device: the device events.
         modules: the recording's modules; those of other recordings are added.
@@ -186,7 +186,7 @@ def _events(
 
 
 def _added(source: Captured, modules: Modules, texts: dict[str, pa.Table]) -> dict[str, _Numbers]:
-    """Takes over what captures of another recording speak of; how their numbers become this one's."""
+    """Adds the texts and modules of another recording's captures; returns how their numbers map to this one's."""
     added: dict[str, _Numbers] = {"module_id": _renumbered(_merged_modules(source, modules))}
     for column, table in _NUMBERED.items():
         asked = np.unique(source.events[column])

@@ -1,12 +1,12 @@
-"""The captures of CUDA graphs that a recording holds.
+"""The captures of CUDA graphs in a recording.
 
-While a stream is captured, launches do not run: each becomes a node of a graph, and the graph's replays
-run them later, by one call for all. So a launch between the start and the end of a capture that has no
-device event tells what a node is and which operator and module put it there. Launches of all threads
-count, since backward runs in threads of its own; where two captures overlap, each has its own thread's.
+While a stream is captured, launches do not run: each becomes a node of a graph, and replays of the graph run them
+later, by one call for all. So a launch between the start and the end of a capture that has no device event shows what a
+node is and which operator and module created it. Launches of all threads count, since backward runs in threads of its
+own; if two captures overlap, each has its own thread's.
 
-A recorder that writes down which call created which node (Nsight Systems) tells that without captures, also of a
-graph that the program put together call by call.
+A recorder that notes which call created which node (Nsight Systems) shows this without captures, also for a graph that
+the program built call by call.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LAUNCHING = (LAUNCH, COPY, FILL)
 
 
 class Placed(NamedTuple):
-    """What link found out about each position of a recording's host events; -1 for nothing."""
+    """What link found for each position of a recording's host events; -1 for nothing."""
 
     module: Int32s
     direction: NDArray[np.int8]
@@ -46,22 +46,22 @@ class Captured:
     """The captures of one recording.
 
     Args:
-        rule: how they came here: IN_TRACE, IN_FILE, or EARLIER.
+        rule: where they come from: IN_TRACE, IN_FILE, or EARLIER.
         path: the file, None for the recording that is linked.
-        names: of each capture the innermost range around it.
-        complete: how many of them have all their launches in order; one more holds calls that created nodes
+        names: for each capture the innermost range around it.
+        complete: how many of them have all their launches in order; one more has the calls that created nodes
             outside of any recorded capture.
         bounds: where the launches of each capture start, and their number at the end.
-        kind: LAUNCH, COPY or FILL of each launch, in order of time.
-        kernel: place in `kernels` of the kernel that each launches, -1 where that is not recorded.
+        kind: LAUNCH, COPY or FILL for each launch, in order of time.
+        kernel: index in `kernels` of the kernel that each launches, -1 if not recorded.
         kernels: names of kernels.
-        position: where each launch is among that recording's host events.
+        position: position of each launch among that recording's host events.
         event: its row in `events`.
         events: the launches and the operators and ranges around them, parents before children.
-        words: what its numbers of kinds, roles and names stand for.
-        texts: tables that the numbers in `events` speak of: `module`, `operator_input`, `kernel_source`
+        words: the words for its numbers of kinds, roles and names.
+        texts: tables that the numbers in `events` refer to: `module`, `operator_input`, `kernel_source`
             and `call_stack`.
-        told: what is told of collectives at each launch.
+        told: what is known of collectives at each launch.
     """
 
     rule: str
@@ -94,9 +94,9 @@ class Windows(NamedTuple):
 
 
 def capture_windows(host: Host) -> Windows:
-    """The captures of a recording, in order of time. One that does not end is none.
+    """The captures of a recording, in order of time. A capture without an end is left out.
 
-    A call that another one of its kind encloses (a driver's within the runtime's) is the same one.
+    A call within another one of its kind (a driver's within the runtime's) is the same call.
     """
     begin: list[int] = []
     end: list[int] = []
@@ -115,13 +115,13 @@ def capture_windows(host: Host) -> Windows:
 
 
 def captured_launches(host: Host, windows: Windows, ran: NDArray[np.bool_], put_in: Int32s) -> tuple[Int32s, Int32s]:
-    """Positions of the launches that were captured, in order of capture and time, and their captures.
+    """Positions of the captured launches, in order of capture and time, and their captures.
 
     Args:
         host: the host events.
         windows: the captures.
-        ran: which positions launched work that is recorded, and so was not captured.
-        put_in: positions in which nodes of graphs were created; those in no capture are of one more.
+        ran: which positions launched recorded work, and so were not captured.
+        put_in: positions in which nodes of graphs were created; those outside all captures form one more.
     """
     launching = np.isin(host.role, _LAUNCHING)
     place = np.flatnonzero(launching & ~ran).astype(np.int32)
@@ -155,14 +155,14 @@ def find_captured(
     put_in: Int32s,
     path: str | None,
 ) -> Captured | None:
-    """The captures of a recording, with what encloses their launches; None where it has none.
+    """The captures of a recording, with what encloses their launches; None if it has none.
 
     Args:
         host: the host events.
-        ran: which positions launched work that is recorded.
+        ran: which positions launched recorded work.
         placed: module, direction and call stack of each position.
-        tables: what a reader made of the recording.
-        texts: the tables that its numbers speak of.
+        tables: the reader's tables of the recording.
+        texts: the tables that its numbers refer to.
         put_in: positions in which nodes of graphs were created.
         path: the file that it comes from; None for the recording that is linked.
     """
@@ -205,7 +205,7 @@ def find_captured(
 
 
 class _Rows(NamedTuple):
-    """Events of captures: number of the capture · number of host events + position, rising, the
+    """Events of captures: sorted keys (number of the capture · number of host events + position), the
     position, and the row of the event above, -1 for none."""
 
     keys: Int64s
@@ -214,7 +214,7 @@ class _Rows(NamedTuple):
 
 
 def _enclosed(host: Host, kept: NDArray[np.bool_], place: Int32s, capture: Int32s) -> tuple[_Rows, Int32s]:
-    """The launches with all that encloses them, once a capture, and the row of each launch."""
+    """The launches with everything that encloses them, once a capture, and the row of each launch."""
     width = max(len(host), 1)
     nearest = host.nesting.parent.astype(np.int64)
     nearest = np.where(nearest >= 0, host.climb(nearest.astype(np.int32), kept), NOWHERE)

@@ -1,11 +1,10 @@
 """Named checks of a recording's quality: what could make an answer wrong without an error.
 
-To add a check, add a function under `@check(...)`: it looks at a recording and returns what it found.
-The declaration names the kinds of evidence that the check may find damaged, and the docstring is the
-check's paragraph on its page. Which answers are marked follows from what they rest on
-(`formats/evidence.py`).
+To add a check, add a function under `@check(...)` that looks at a recording and returns what it found. The declaration
+names the kinds of evidence that the check may find damaged, and the docstring is the check's paragraph on its page.
+Which answers are marked follows from what they rest on (`formats/evidence.py`).
 
-Every check has a row, also when all is well, so that "checked and fine" and "not checked" differ.
+Every check has a row, also if all is well, so that "checked and fine" differs from "not checked".
 """
 
 from __future__ import annotations
@@ -40,8 +39,8 @@ OK, NOTE, WARNING, ERROR = "ok", "note", "warning", "error"
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What the checks look at: positions and indices are those of link's other parts; `captured` are
-    the launches that were put into graphs, None where nothing was captured."""
+    """What the checks look at. Positions and indices are those of link's other parts; `captured` are
+    the launches that were put into graphs, None if nothing was captured."""
 
     host: Host
     device: Device
@@ -63,9 +62,9 @@ class Found:
 
     Args:
         severity: ok, note, warning or error.
-        count: how many rows it found; 0 where all is well.
+        count: how many rows it found; 0 if all is well.
         text: what was found and what it means.
-        damages: the kinds of evidence that are damaged, where they are not all that the check declares.
+        damages: the damaged kinds of evidence, if not all that the check declares.
     """
 
     severity: str
@@ -76,7 +75,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A declared check; `find` gets what it looks at."""
+    """A declared check; `find` gets its subject."""
 
     name: str
     damages: tuple[Evidence, ...]
@@ -85,7 +84,7 @@ class Check:
     explanation: str
 
     def row(self, subject: Any) -> dict[str, Any]:
-        """What it finds in what it looks at, as a row of `data_check`."""
+        """Runs the check; returns a row of `data_check`."""
         found = self.find(subject)
         damages = self.damages if found.damages is None else found.damages
         fine = found.severity == OK
@@ -109,7 +108,7 @@ def check(name: str, *damages: Evidence, fine: str) -> Callable[[Callable[[Any],
     Args:
         name: as in `data_check`.
         damages: the kinds of evidence that it may find damaged.
-        fine: what is said where all is well.
+        fine: the text if all is well.
     """
 
     def declare(find: Callable[[Any], Found]) -> Check:
@@ -123,9 +122,9 @@ def check_recording(recording: Recording, *, events: bool = True) -> pa.Table:
     """Runs all checks of a recording.
 
     Args:
-        recording: what they look at.
-        events: whether the recording is one of events. What a job measured of itself has none, and
-            only the checks of the file itself apply to it.
+        recording: the subject of the checks.
+        events: whether the recording has events. A job's own measurements have none, and only the checks of the
+            file itself apply to them.
     """
     declared = TABLES["data_check"]
     rows = [one.row(recording) for one in CHECKS if one.name in OF_A_FILE or (events and one.name not in OF_A_FOLDER)]
@@ -138,10 +137,9 @@ def _percent(part: float, whole: float) -> str:
 
 @check("stream_overlap", "stream-order", fine="device events of a stream follow one another.")
 def stream_overlap(recording: Recording) -> Found:
-    """Device events of one stream that start before an earlier one has ended. Kernels of a stream run
-    one after another, except with programmatic dependent launch, where a kernel may start while the
-    one it depends on finishes. Unions of intervals count such time once; sums of durations count it
-    twice, and gaps are measured from the latest end so far.
+    """Device events of a stream that start before an earlier one has ended. Kernels of a stream run one after another,
+    except with programmatic dependent launch, where a kernel may start while the one it depends on finishes. Unions of
+    intervals count such time once; sums of durations count it twice, and gaps are measured from the latest end so far.
     """
     device = recording.device
     rows = np.flatnonzero(device.work & (device.dur > 0))
@@ -163,9 +161,8 @@ def stream_overlap(recording: Recording) -> Found:
 
 @check("duration_overrun", "device-times", fine="no device event runs past the work after it.")
 def duration_overrun(recording: Recording) -> Found:
-    """Device events whose recorded duration runs past the work after them on their stream. A handful of
-    these can claim most of the device time. They are cut where the next event starts;
-    `device_event.raw_dur_ns` keeps what was recorded.
+    """Device events whose recorded duration runs past later work on their stream. A few of these can claim most of the
+    device time. They are cut where the next event starts; `device_event.raw_dur_ns` keeps the recorded duration.
     """
     count = recording.overruns
     return Found(
@@ -179,8 +176,8 @@ def duration_overrun(recording: Recording) -> Found:
 
 @check("zero_ts", "device-times", fine="every event has a time.")
 def zero_ts(recording: Recording) -> Found:
-    """Device events whose time stamp is 0: the recorder lost it. They stay in the tables and count as
-    launched, but take no part in times.
+    """Device events whose time stamp is 0, because the recorder lost it. They stay in the tables and count as launched,
+    but take no part in times.
     """
     count = recording.report.damage.get("zero_timestamp", 0)
     return Found(
@@ -192,8 +189,8 @@ def zero_ts(recording: Recording) -> Found:
 
 @check("negative_dur", "host-times", "device-times", fine="no duration is negative.")
 def negative_dur(recording: Recording) -> Found:
-    """Events without a duration, or with a negative one, and ranges that start and never end. Their end
-    is taken from what encloses them, or from the end of the recording.
+    """Events with a missing or negative duration, and ranges that start and never end. Their end is taken from what
+    encloses them, or from the end of the recording.
     """
     damage = recording.report.damage
     count = damage.get("negative_duration", 0) + damage.get("unfinished", 0)
@@ -207,8 +204,8 @@ def negative_dur(recording: Recording) -> Found:
 
 @check("zero_dur", "device-times", "device-work", fine="kernels have durations.")
 def zero_dur(recording: Recording) -> Found:
-    """Every kernel of a device has the duration 0: the recorder knew when they started and not for how
-    long they ran. How busy the device was is unknown, not 0.
+    """Every kernel of a device has the duration 0: the recorder knew when they started but not how long they ran. How
+    busy the device was is unknown, not 0.
     """
     device = recording.device
     kernels = np.flatnonzero((device.kind == COMPUTATION) | (device.kind == COMMUNICATION))
@@ -236,9 +233,9 @@ def _launches(recording: Recording) -> tuple[NDArray[np.int64], NDArray[np.bool_
 
 @check("durations_only", "host-times", "device-times", "clocks", fine="events have times.")
 def durations_only(recording: Recording) -> Found:
-    """The file says how long each kernel took and in which order they were launched, but not when: a
-    list that PyProf made. Kernels are laid one after another, and calls on the host have no duration, so that
-    sums of kernels' durations are as measured, and idle time, overlap and times on the host are not known.
+    """The file, a list made by PyProf, says how long each kernel took and in which order they were launched, but not
+    when. Kernels are placed one after another, and calls on the host get no duration. So sums of kernel durations are
+    as measured, and idle time, overlap and times on the host are unknown.
     """
     count = recording.report.damage.get("no_moments", 0)
     return Found(
@@ -251,9 +248,8 @@ def durations_only(recording: Recording) -> Found:
 
 @check("launch_without_kernel", "device-work", fine="every kernel launch has its kernel.")
 def launch_without_kernel(recording: Recording) -> Found:
-    """Kernel launches on the host whose kernel is not in the recording. The device then looks idler than
-    it was. Recorders lose device events when their buffers overflow or when another profiler holds
-    the device.
+    """Kernel launches on the host whose kernel is not in the recording. The device then looks more idle than it was.
+    Recorders lose device events when their buffers overflow or when another profiler holds the device.
     """
     calls, has_work = _launches(recording)
     count = int((~has_work).sum()) if recording.device.work.any() else 0
@@ -271,8 +267,8 @@ _STARVED = 0.8
 
 @check("first_step_starved", "device-work", fine="the first step has its kernels.")
 def first_step_starved(recording: Recording) -> Found:
-    """The first step launched kernels of which many are missing while later steps have theirs: the
-    recorder was not ready. Give the profiler a warm-up cycle, or leave the step out.
+    """Many kernels that the first step launched are missing, while later steps have theirs: the recorder was not ready.
+    Give the profiler a warm-up cycle, or leave the step out.
     """
     calls, has_work = _launches(recording)
     count = 0
@@ -304,11 +300,11 @@ def first_step_starved(recording: Recording) -> Found:
     fine="no device work was replayed from a graph.",
 )
 def graph_replay_unattributed(recording: Recording) -> Found:
-    """Device work replayed from CUDA graphs. One launch stands for all kernels of the graph, and the
-    operators ran when the graph was captured: in the recording itself, or in one that is given with it
-    (`--capture FILE`). A replay has the operators and modules of a capture when its work agrees with it
-    in number, order and names, and with no other one; else its work belongs to no operator. Where a
-    graph was launched and none of its work is in the recording, device work is missing too.
+    """Device work replayed from CUDA graphs. One launch stands for all kernels of the graph, and the operators ran when
+    the graph was captured: in the recording itself, or in one that is given with it (`--capture FILE`). A replay gets
+    the operators and modules of a capture if its work agrees with that capture in number, order and names, and with no
+    other one; otherwise its work belongs to no operator. If a graph was launched and none of its work is in the
+    recording, device work is missing too.
     """
     host, device, replays = recording.host, recording.device, recording.replays
     calls, has_work = _launches(recording)
@@ -344,9 +340,9 @@ def graph_replay_unattributed(recording: Recording) -> Found:
 
 @check("no_steps", "steps", fine="ranges mark the steps.")
 def no_steps(recording: Recording) -> Found:
-    """No range marks the steps. Call `profiler.step()` after each step to have them; without it steps run
-    from one optimizer call to the next, or from one repeat to the next of what recurs, at least three
-    times and with the same content; else the complete recording counts as one.
+    """No range marks the steps. Call `profiler.step()` after each step to mark them. Without it steps run from one
+    optimizer call to the next, or from one repeat to the next of something that recurs at least three times with the
+    same content; otherwise the complete recording counts as one step.
     """
     steps = recording.steps
     missing = steps.rule != PROFILER_STEP
@@ -368,8 +364,8 @@ def no_steps(recording: Recording) -> Found:
 
 @check("clock_skew", "clocks", fine="no device event starts before its launch.")
 def clock_skew(recording: Recording) -> Found:
-    """Device events that start before the call that launched them. The clocks of host and device
-    disagree by at least that much, and delays of launches are off by as much.
+    """Device events that start before the call that launched them. The clocks of host and device disagree by at least
+    that much, and launch delays are off by as much.
     """
     device, launch = recording.device, recording.launch
     linked = np.flatnonzero(device.work & (launch >= 0))
@@ -387,8 +383,8 @@ def clock_skew(recording: Recording) -> Found:
 
 @check("unlinked_kernel_fraction", "launches", fine="every device event has its launch.")
 def unlinked_kernel_fraction(recording: Recording) -> Found:
-    """Device work whose launch is not in the recording. It counts in every device time and belongs to no
-    operator, module or range; nothing is dropped. Record host activity to have launches.
+    """Device work whose launch is not in the recording. It counts in every device time but belongs to no operator,
+    module or range; nothing is dropped. Record host activity to have launches.
     """
     device = recording.device
     unlinked = device.work & (recording.launch < 0)
@@ -404,9 +400,9 @@ def unlinked_kernel_fraction(recording: Recording) -> Found:
 
 @check("nameless_kernels", "kernel-names", fine="kernels have names.")
 def nameless_kernels(recording: Recording) -> Found:
-    """Kernels whose name is not in the file, as in a database whose table of strings is empty or lost. Which of them
-    communicate is told from names alone, so that communication counts as computation where names are missing, and so
-    does all that is judged by what kernels are called. Export again with all tables.
+    """Kernels whose name is not in the file, as in a database whose table of strings is empty or lost. Only names show
+    which kernels communicate, so communication without names counts as computation; so does everything else that is
+    judged by kernel names. Export again with all tables.
     """
     device = recording.device
     kernel = (device.kind == COMPUTATION) | (device.kind == COMMUNICATION)
@@ -423,9 +419,8 @@ def nameless_kernels(recording: Recording) -> Found:
 
 @check("no_gpu_events", "devices", "device-work", fine="the recording has device events.")
 def no_gpu_events(recording: Recording) -> Found:
-    """The recording has no device events. Where the host launched kernels all the same they were lost; where
-    the file is cut off they may lie after the cut, since Kineto writes them after the host's. Device times are
-    then unknown, not 0.
+    """The recording has no device events. If the host launched kernels, these were lost; if the file is truncated, they
+    may be in the missing part, since Kineto writes them after the host's. Device times are then unknown, not 0.
     """
     if recording.device.work.any():
         return Found(OK, 0, "")
@@ -452,9 +447,9 @@ def no_gpu_events(recording: Recording) -> Found:
 
 @check("memory_totals", "memory", fine="allocations add up to the recorded totals.")
 def memory_totals(recording: Recording) -> Found:
-    """Allocations and releases after which the allocator's own total is not the one before plus what was
-    taken or given back: events between them are missing, or are in another order than they happened. What is
-    alive at a moment is then known in part.
+    """Allocations and releases after which the allocator's own total is not the total before plus what was allocated or
+    released: events between them are missing, or are not in the order in which they happened. What is alive at a moment
+    is then only partly known.
     """
     memory = recording.memory
     total = numbers(memory, "total_allocated_bytes", missing=-1)
@@ -474,8 +469,8 @@ def memory_totals(recording: Recording) -> Found:
 
 @check("truncated", "file", "device-work", fine="the file is complete.")
 def truncated(recording: Recording) -> Found:
-    """The file ends before its JSON does: the job was killed while it wrote, or the disk was full. Every
-    event before the end is kept. Where no step is complete then, nobody knows which device work is missing.
+    """The file ends before its JSON does: the job was killed while it wrote, or the disk was full. Every event before
+    the end is kept. If no step is complete then, it is unknown which device work is missing.
     """
     cut = recording.report.truncated
     some = bool(recording.steps.complete.any())
@@ -489,15 +484,14 @@ def truncated(recording: Recording) -> Found:
 
 
 _CHECKED = frozenset({"truncated", "gzip_truncated", "compression_truncated", "archive_truncated"})
-"""Classes of damage that `truncated` reports, also where no event was cut."""
+"""Classes of damage that `truncated` reports, also if no event was cut."""
 
 
 @check("repaired", "file", fine="no event had to be repaired.")
 def repaired(recording: Recording) -> Found:
-    """Events that had to be repaired to be read, or could not be read; what cannot be read is missing in
-    every answer. So may be what the file's other damage cost: a checksum that does not match, several
-    traces in one file, values of a wrong type. `stepscope sources SRC` shows for each file how many
-    events, which classes of damage, and where the first is.
+    """Events that had to be repaired or could not be read; unreadable ones are missing in every answer. So may be
+    events lost to other damage: a checksum that does not match, several traces in one file, values of a wrong type.
+    `stepscope sources SRC` shows for each file how many events, which classes of damage, and where the first is.
     """
     report = recording.report
     count = report.repaired + report.dropped
@@ -532,10 +526,10 @@ _MOST_SHOWN = 60
 
 @check("ended_early", fine="the recorder reported no early end.")
 def ended_early(recording: Recording) -> Found:
-    """The job ended by an exception, with an exit code other than 0 or by a signal, as far as the process that recorded
-    itself came to know it (`stepscope record`, `inline.start`, `trace`); or its recording was never closed: the job was killed (SIGKILL, out
-    of memory, a crash in C), or still ran when its file was written. What was measured until then is right; it is of fewer steps than
-    the job was to run. Other recorders do not tell how a job ended.
+    """The job ended by an exception, an exit code other than 0 or a signal, as far as the process that recorded itself
+    could observe it (`stepscope record`, `inline.start`, `trace`); or its recording was never closed: the job was
+    killed (SIGKILL, out of memory, a crash in C), or was still running when its file was written. What was measured
+    until then is right, but covers fewer steps than the job was to run. Other recorders do not state how a job ended.
     """
     ours = recording.metadata.get("stepscope", recording.metadata)
     if not isinstance(ours, dict) or "ended" not in ours or ours["ended"] == {}:

@@ -1,10 +1,9 @@
 """Collectives and point-to-point transfers of a rank, with their arguments.
 
-One is a communication kernel, or the range of a library that communicates on the host (gloo). Newer
-recordings repeat the arguments on the kernel itself. Where they do not, they are those of the host
-events that enclose its launch (`record_param_comms`, `nccl:all_reduce`, `c10d::allreduce_`); where
-these state none either, sizes and types are told from the tensors they were given, and the operation
-from names.
+A collective is a communication kernel, or the range of a library that communicates on the host (gloo). Newer
+recordings repeat the arguments on the kernel itself. Otherwise they come from the host events that enclose its launch
+(`record_param_comms`, `nccl:all_reduce`, `c10d::allreduce_`); if these state none either, sizes and types come from
+their input tensors, and the operation from names.
 """
 
 from __future__ import annotations
@@ -45,15 +44,14 @@ _NONE = -(1 << 63)
 def find_collectives(
     host: Host, device: Device, launch: Int32s, tables: RankTables, replayed: Sequence[tuple[Told, Int32s]] = ()
 ) -> pa.Table:
-    """One row for each collective; `id` and `host_id` are ids of events. What only all ranks together
-    tell is NULL.
+    """One row for each collective; `id` and `host_id` are ids of events. What only all ranks together show is NULL.
 
     Args:
         host: the host events.
         device: the device events.
         launch: position of each device event's launch.
-        tables: what a reader made of the recording.
-        replayed: what captures of graphs tell, and of each device event the place in it, -1 for none.
+        tables: the reader's tables of the recording.
+        replayed: what captures of graphs show, and for each device event its index there, -1 for none.
     """
     rows = np.flatnonzero(device.kind == COMMUNICATES)
     name, names = words(host.table, "name")
@@ -94,7 +92,7 @@ def find_collectives(
 
 
 def _on_host(host: Host, name: Int32s, names: list[str]) -> Int32s:
-    """Positions of the ranges in which the host itself communicates, and that lie in no other of them."""
+    """Positions of the outermost ranges in which the host itself communicates."""
     asks = np.flatnonzero(host.role == COMMUNICATION)
     by_name = np.zeros(len(names) + 1, bool)
     for which in np.unique(name[asks]).tolist():
@@ -106,7 +104,7 @@ def _on_host(host: Host, name: Int32s, names: list[str]) -> Int32s:
 
 
 def _exposed(device: Device, rows: NDArray[Any], start: NDArray[Any], end: NDArray[Any]) -> pa.Array:
-    """Of kernels by their device; of the host's by all devices of the rank, NULL where it has none."""
+    """Exposed time: of kernels by their device, of the host's by all devices of the rank, NULL if it has none."""
     busy = np.flatnonzero((device.kind == COMPUTATION) | (device.kind == FILL))
     computing = device.start[busy], (device.start + device.dur)[busy]
     kernels = len(rows)
@@ -120,20 +118,20 @@ def _exposed(device: Device, rows: NDArray[Any], start: NDArray[Any], end: NDArr
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What host events tell of the collectives that were asked for at some positions.
+    """What host events say about the collectives that were called at some positions.
 
     Args:
-        asked_by: of each position who around it asked for a collective; -1 for nobody.
+        asked_by: for each position the event around it that called a collective; -1 for none.
         stated: its row in what the events stated, -1 for none.
-        operation: its operation by names around it, a place in `MEANING`, -1 for none.
-        sized_at, typed_at: the innermost event around it whose inputs tell how much, and of what type; -1 for none.
-        sized, typed: the places in `messages` of what they tell.
-        arguments: distinct arguments, but for the number of each collective in its group.
-        alike: of each row that events stated the place of its arguments.
+        operation: its operation by names around it, an index in `MEANING`, -1 for none.
+        sized_at, typed_at: the innermost event around it whose inputs show the size and the type; -1 for none.
+        sized, typed: the index in `messages` of what they show.
+        arguments: distinct arguments, without the number of each collective in its group.
+        alike: for each row that events stated the index of its arguments.
         sequence: and that number, `_NONE` for none.
-        messages: what distinct inputs tell.
-        facts: what the recording says of its groups.
-        rccl: whether what is named like NCCL's is RCCL's, whose kernels have the same names.
+        messages: what distinct inputs show.
+        facts: what the recording says about its groups.
+        rccl: whether kernels named like NCCL's are RCCL's, which have the same names.
     """
 
     asked_by: Int32s
@@ -151,7 +149,7 @@ class Told:
     rccl: bool
 
     def row(self, alike: int, operation: int, sized: int, typed: int, name: str, library: str | None) -> Row:  # fmt: skip
-        """What is known of a collective of these arguments, names and inputs, by its columns."""
+        """The known columns of a collective with these arguments, names and inputs."""
         row = dict(self.arguments[alike]) if alike >= 0 else {}
         told = operation_of(row.get("operation") or "")
         told = told or (MEANING[operation] if operation >= 0 else operation_of(name))
@@ -171,11 +169,11 @@ class Told:
         return completed(message, operation, ranks)._asdict()
 
     def _group(self, row: Row, library: str | None) -> Row:
-        """What is known of its group beside what the arguments state."""
+        """What is known of its group besides what the arguments state."""
         listed = self.facts.groups
         named = [group for group in listed if group.name == row.get("group_name")]
         if row.get("group_name") is None:
-            # Where a job has one group that it can be of, it is of that.
+            # If the job has only one possible group, it is that one.
             named = [
                 group
                 for group in listed
@@ -197,7 +195,7 @@ class Told:
 
 
 def what_is_told(host: Host, asking: Int32s, tables: RankTables) -> Told:
-    """What host events and arguments tell of the collectives that were asked for at some positions."""
+    """What host events and arguments say about the collectives that were called at some positions."""
     name, names = words(host.table, "name")
     name = name[host.nesting.row]
     asks = host.role == COMMUNICATION
@@ -252,7 +250,7 @@ def what_is_told(host: Host, asking: Int32s, tables: RankTables) -> Told:
 
 
 class _Found:
-    """What each collective is: rows of distinct ones, and which of them each is."""
+    """What each collective is: rows of distinct ones, and the index of each collective's row."""
 
     def __init__(self, labels: list[str], kernels: int, count: int, *, rccl: bool) -> None:
         self.labels, self.kernels, self.rccl = labels, kernels, rccl
@@ -261,15 +259,15 @@ class _Found:
         self.sequence = np.full(count, _NONE, np.int64)
 
     def add(self, told: Told, place: Int32s, own: Int32s, label: Int32s, *, replayed: bool) -> None:
-        """Adds what is told of some.
+        """Adds what is known of some collectives.
 
         Args:
-            told: by what.
-            place: of each collective its place in that, -1 for those of which nothing is told by it.
+            told: the source.
+            place: for each collective its index in the source, -1 if the source says nothing about it.
             own: the arguments that each kernel states itself, -1 for none.
-            label: the name of each, a place in `labels`.
-            replayed: whether it is told of what graphs replay: the numbers of the calls that were captured are then
-                those of no replay.
+            label: the name of each, an index in `labels`.
+            replayed: whether graphs replay them: the sequence numbers of the captured calls are then not those of the
+                replays.
         """
         some = np.flatnonzero(place >= 0)
         at = place[some]
@@ -302,7 +300,7 @@ class _Found:
         return "rccl" if library == "nccl" and self.rccl else library
 
     def columns(self) -> dict[str, pa.Array]:
-        """The columns that tell what each collective is."""
+        """The columns that describe each collective."""
         sequence = integers(self.sequence, missing=_NONE, type=pa.int64())
         return {"sequence": sequence} | {
             column.name: _each([row.get(column.name) for row in self.rows], self.which, column.arrow_type())
@@ -312,8 +310,8 @@ class _Found:
 
 
 def _alone(event: Int32s, message: Int32s, at: Int32s) -> Int32s:
-    """The message around each of some places; -1 where several were launched from its event, whose shares of it
-    nobody tells."""
+    """The message around each of some positions; -1 if its event launched several collectives, whose shares are
+    unknown."""
     asked = np.unique(at)
     launched = np.bincount(event[asked][event[asked] >= 0], minlength=1)
     several = (event[at] >= 0) & (launched[event[at]] > 1)
@@ -328,7 +326,7 @@ _DESCRIBED = (
 
 
 def _each(values: list[Any], which: NDArray[Any], kind: pa.DataType) -> pa.Array:
-    """Values by their places. Each text is there once: the list of a large group's ranks has megabytes, and each of its
+    """Values by index. Each text is kept once: the list of a large group's ranks takes megabytes, and each of its
     collectives has it."""
     if not pa.types.is_string(kind):
         return pa.array(values, kind).take(pa.array(which))

@@ -31,7 +31,7 @@ def times(table: pa.Table, name: str) -> NDArray[np.int64]:
 
 
 def small_numbers(table: pa.Table, name: str, *, missing: int = -1) -> NDArray[np.int32]:
-    """An integer column whose values fit into int32, likewise."""
+    """The same for values that fit into int32."""
     return _filled(table, name, np.dtype(np.int32), missing)
 
 
@@ -49,7 +49,7 @@ def _filled(table: pa.Table, name: str, dtype: np.dtype[Any], missing: int) -> N
 
 
 def codes(table: pa.Table, name: str, code_of: Mapping[str, int], *, missing: int = -1) -> NDArray[np.int8]:
-    """A column of few distinct words as small numbers; `missing` where NULL or not among the words."""
+    """A column of few distinct words as small numbers; `missing` for NULL and other words."""
     values = np.full(table.num_rows, missing, dtype=np.int8)
     at = 0
     for indices, words in _dictionaries(table, name):
@@ -60,7 +60,7 @@ def codes(table: pa.Table, name: str, code_of: Mapping[str, int], *, missing: in
 
 
 def words(table: pa.Table, name: str) -> tuple[NDArray[np.int32], list[str]]:
-    """A text column as numbers of distinct words, -1 where NULL, and the words."""
+    """A text column as numbers of distinct words, -1 for NULL, and the words."""
     values = np.full(table.num_rows, -1, dtype=np.int32)
     number_of: dict[str, int] = {}
     at = 0
@@ -78,8 +78,7 @@ def words(table: pa.Table, name: str) -> tuple[NDArray[np.int32], list[str]]:
 def _dictionaries(table: pa.Table, name: str) -> list[tuple[NDArray[np.int32], list[str]]]:
     """Each chunk of a text column as indices and words; index -1 stands for NULL.
 
-    Chunks that follow one another and have the same words have the same list: a reader's mostly do, one for each slice of
-    a file.
+    Consecutive chunks with the same words share one list; those of a reader, one for each slice of a file, mostly do.
     """
     parts: list[tuple[NDArray[np.int32], list[str]]] = []
     known: pa.Array | None = None
@@ -111,7 +110,7 @@ def texts_at(table: pa.Table, name: str, rows: NDArray[Any]) -> list[str | None]
 
 
 def assembled(name: str, read: pa.Table, added: Mapping[str, pa.Array]) -> pa.Table:
-    """A table as it is declared, of what a reader handed over and what link adds."""
+    """A table with the declared columns, from a reader's table and what link adds."""
     names = TABLES[name].linked_names
     return pa.table([added[column] if column in added else read.column(column) for column in names], names=list(names))
 
@@ -126,9 +125,9 @@ def places(known: NDArray[Any], asked: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def integers(values: NDArray[Any], *, missing: int | None = -1, type: pa.DataType) -> pa.Array:
-    """An integer column; NULL where the value is `missing`.
+    """An integer column; NULL for values that are `missing`.
 
-    One of 64 bits has 32 where its values fit: it gets its type when it is written.
+    A 64-bit column gets 32 bits if its values fit; it gets its declared type when it is written.
     """
     mask = None if missing is None else values == missing
     if mask is not None and not mask.any():
@@ -142,7 +141,7 @@ def integers(values: NDArray[Any], *, missing: int | None = -1, type: pa.DataTyp
 
 
 def from_codes(values: NDArray[Any], meaning: Sequence[str]) -> pa.Array:
-    """A text column from numbers of words; NULL where a number is below 0."""
+    """A text column from numbers of words; NULL for numbers below 0."""
     few = np.int8 if len(meaning) <= np.iinfo(np.int8).max else np.int32
     indices = pa.array(values.astype(few), mask=values < 0)
     return pa.DictionaryArray.from_arrays(indices, pa.array(meaning, pa.string()))

@@ -17,7 +17,7 @@ KINDS = {"computation": COMPUTATION, "communication": COMMUNICATION, "copy": COP
 
 @dataclass(slots=True)
 class Device:
-    """Device events. Times in ns; `correlation` and `external_id` are 0 where a row has none."""
+    """Device events. Times in ns; `correlation` and `external_id` are 0 if a row has none."""
 
     table: pa.Table
     kind: NDArray[np.int8]
@@ -43,7 +43,7 @@ def read_device(table: pa.Table) -> Device:
     """The device events of a recording."""
     correlation = numbers(table, "correlation")
     external_id = numbers(table, "external_id")
-    # Some versions write the correlation under both names. It is no number of an operator then.
+    # Some versions write the correlation under both names. Then it does not identify an operator.
     both = (correlation > 0) & (external_id > 0)
     if both.any() and (correlation[both] == external_id[both]).all():
         external_id[both] = 0

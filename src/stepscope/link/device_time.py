@@ -14,16 +14,16 @@ from stepscope.link.host import ANNOTATION, OPERATOR, RUNTIME, Host
 from stepscope.schema.arrays import Int32s
 
 NOT_MEASURED = -1
-"""Stands for: launched nothing."""
+"""The value for an event that launched nothing."""
 
 
 @dataclass(slots=True)
 class DeviceTime:
-    """Summed durations of device work by position (ns), NOT_MEASURED where there is none.
+    """Summed durations of device work by position (ns), NOT_MEASURED if there is none.
 
-    `total` counts what was launched in an event or below it, `own` what no operator or range below
-    it launched. A runtime call owns what it launched, and so does the Python frame that called it,
-    beside the operator or range around them.
+    `total` counts what was launched in an event or below it, `own` what no operator or range below it launched. A
+    runtime call owns what it launched, and so does the Python frame that called it, besides the operator or range
+    around them.
     """
 
     total: NDArray[np.int64]
@@ -33,7 +33,7 @@ class DeviceTime:
 def sum_device_time(host: Host, device: Device, launch: Int32s, operator: Int32s) -> DeviceTime:
     """Sums the durations of device work over the host events that launched it.
 
-    Work without a known launch counts for its operator, where that is known.
+    Work without a known launch counts for its operator, if that is known.
     """
     origin = np.where(launch >= 0, launch, operator)
     linked = np.flatnonzero(device.work & (origin >= 0))

@@ -1,4 +1,4 @@
-"""Which part of each collective a device computed nothing beside."""
+"""How long each collective ran while its device computed nothing."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def exposed(
 ) -> Int64s:
     """How long each collective ran while its device computed nothing (ns).
 
-    Where several run at once on a device, the time is that of the one that started first, so that the
-    sum over a device's collectives is the time in which any of them ran and nothing computed.
+    If several run at once on a device, the time goes to the one that started first, so that the sum over a device's
+    collectives is the time in which any of them ran and nothing computed.
 
     Args:
         start, end, device: of the collectives (ns, index).

@@ -1,6 +1,6 @@
-"""Checks of what was read together: the files of a folder, and what its ranks tell of each other.
+"""Checks of what was read together: the files of a folder, and what its ranks show about one another.
 
-They have a row only where they find something, with the first of the ranks that they are about.
+They have a row only if they find something, with the first of the affected ranks.
 """
 
 from __future__ import annotations
@@ -27,9 +27,8 @@ __all__ = [
 
 @check("left_out", "file", fine="every recording could be read.")
 def left_out(files: Sequence[tuple[str, str]]) -> Found:
-    """A folder holds recordings that cannot be read: cut off, empty or changed after they were written.
-    What they would tell, of a rank for instance, is in no answer. It has a row only where there are
-    such.
+    """A folder has recordings that cannot be read: truncated, empty or changed after they were written. What they would
+    show, about a rank for instance, is in no answer. It has a row only if there are such recordings.
     """
     label, reason = files[0] if files else ("", "")
     others = f" and {len(files) - 1} more" if len(files) > 1 else ""
@@ -42,15 +41,14 @@ def left_out(files: Sequence[tuple[str, str]]) -> Found:
 
 _MINUTE_NS = 60 * 10**9
 _OVERLAP_NS = 10**7
-"""Recordings of one process follow one another; the last work of one may run on a little."""
+"""Recordings of one process follow one another; the last work of one may continue for a little."""
 
 
 @check("spans_apart", "run", fine="recordings of the rank lie together.")
 def spans_apart(recorded: Sequence[tuple[int, int]]) -> Found:
-    """A rank has several recordings that lie minutes apart, or overlap. What agrees in rank, device and
-    world size is taken for cycles of one run, and answers put it together; recordings of two runs can
-    agree in all that too. Ask a file by itself where they are not one run's. It has a row only where
-    there are such.
+    """A rank has several recordings that are minutes apart, or overlap. Recordings that agree in rank, device and world
+    size count as cycles of one run, and answers combine them; but recordings of two runs can agree in all that too. If
+    they are of different runs, ask about each file by itself. It has a row only if there are such recordings.
     """
     ordered = sorted(recorded)
     gaps = [later[0] - first[1] for first, later in pairwise(ordered)]
@@ -75,7 +73,7 @@ def spans_apart(recorded: Sequence[tuple[int, int]]) -> Found:
 
 
 def _long_text(ns: int) -> str:
-    """A time that is long for a recording, in the largest unit of which it has two."""
+    """A long time in the largest unit of which it has at least two."""
     for unit, size in (("days", 1440), ("hours", 60), ("minutes", 1)):
         if ns >= 2 * size * _MINUTE_NS:
             return f"{ns / size / _MINUTE_NS:.3g} {unit}"
@@ -84,9 +82,9 @@ def _long_text(ns: int) -> str:
 
 @check("ranks_guessed", "run", fine="every file says its rank.")
 def ranks_guessed(files: Sequence[tuple[str, int]]) -> Found:
-    """Neither the files nor their names say whose rank they are, so ranks follow the order of the names:
-    what is told of a rank may be true of another one. It has a row only where there are such files.
-    Export traces with the rank in their name, or initialise `torch.distributed` before recording.
+    """Neither the files nor their names say whose rank they are, so ranks follow the order of the names: what is said
+    about a rank may be true of another one. It has a row only if there are such files. Export traces with the rank in
+    their name, or initialise `torch.distributed` before recording.
     """
     ranks = [f"{Path(label).name} is rank {rank}" for label, rank in files]
     return Found(
@@ -99,8 +97,8 @@ def ranks_guessed(files: Sequence[tuple[str, int]]) -> Found:
 
 @check("identical_files", "run", fine="no file is a copy of another.")
 def identical_files(files: Sequence[tuple[str, str]]) -> Found:
-    """Files of one rank, or that do not say their rank, hold the same bytes: they are copies of one recording and
-    neither further ranks nor further jobs, so one of them is read. It has a row only where there are such files.
+    """Files of one rank, or files that do not state their rank, have the same bytes: they are copies of one recording
+    and neither further ranks nor further jobs, so one of them is read. It has a row only if there are such files.
     """
     named = (path_names([Path(label), Path(first)]) for label, first in files)
     copies = [f"{copy} is a copy of {original}" for copy, original in named]
@@ -113,11 +111,11 @@ def identical_files(files: Sequence[tuple[str, str]]) -> Found:
 
 @check("collectives_alone", "across-ranks", fine="every collective was matched with those of the other ranks.")
 def collectives_alone(counts: tuple[int, int, int]) -> Found:
-    """Collectives of which no other rank's recording holds the counterpart, or of which nothing tells which one it is:
-    a recording lost kernels, covers other steps than the others, or states neither the ranks nor a communicator of
-    groups that have the same name. They have no `match_id`, and no time is counted as waiting in them. It has a row only
-    where there are such, in recordings of several ranks. Newer versions of torch record the number of
-    each collective, by which they are matched without doubt.
+    """Collectives that have no counterpart in any other rank's recording, or whose counterpart cannot be identified: a
+    recording lost kernels, covers other steps than the others, or states neither the ranks nor a communicator of groups
+    with the same name. They have no `match_id`, and no time in them counts as waiting. It has a row only if there are
+    such collectives, in recordings of several ranks. Newer versions of torch record the number of each collective,
+    which identifies it without doubt.
     """
     alone, unknown, total = counts
     share = f"{alone} of {total} collectives of all ranks ({ratio_text(alone / total)})" if total else ""
@@ -131,9 +129,9 @@ def collectives_alone(counts: tuple[int, int, int]) -> Found:
 
 @check("collectives_incomplete", "across-ranks", fine="every matched collective has all ranks of its group.")
 def collectives_incomplete(found: tuple[int, int, Sequence[int]]) -> Found:
-    """Matched collectives of which a rank of the group is not there: it was not recorded, or its recording lost the
-    kernel. Should it have arrived last, then what counts as transfer of the others is waiting for it. It has a row
-    only where there are such, in recordings of several ranks.
+    """Matched collectives that lack a rank of the group: it was not recorded, or its recording lost the kernel. If it
+    arrived last, then what counts as transfer of the others is waiting for it. It has a row only if there are such
+    collectives, in recordings of several ranks.
     """
     incomplete, matched, missing = found
     lack = f"; {_ranks(missing)} {'is' if len(missing) == 1 else 'are'} not recorded" if missing else ""
@@ -147,9 +145,9 @@ def collectives_incomplete(found: tuple[int, int, Sequence[int]]) -> Found:
 
 @check("clocks_contradict", "across-ranks", fine="matched collectives end together on all ranks.")
 def clocks_contradict(found: tuple[Sequence[int], Sequence[int]]) -> Found:
-    """Ranks that were not aligned with the others, because the ends of what seems to be the same collectives do not
-    agree under any difference of their clocks, or because nothing but the order of file names tells which ranks they
-    are. They may be of another job. Nothing is told of who waited for them. It has a row only where there are such.
+    """Ranks that were not aligned with the others, because the ends of what seem to be the same collectives do not
+    agree under any difference of their clocks, or because only the order of file names says which ranks they are. They
+    may be of another job. Nothing is said about who waited for them. It has a row only if there are such ranks.
     """
     refused, guessed = found
     ranks = {*refused, *guessed}

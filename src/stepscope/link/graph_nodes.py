@@ -1,6 +1,6 @@
-"""Which call put each node into a CUDA graph, where the recorder wrote down when nodes were created.
+"""Which call created each node of a CUDA graph, if the recorder noted when nodes were created.
 
-A graph is copied when it is instantiated, and its nodes get new numbers: each copy names the node that it was made of.
+A graph is copied when it is instantiated, and its nodes get new numbers: each copy names its original node.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from stepscope.link.host import NOWHERE, Host
 from stepscope.schema.arrays import Int32s, Int64s
 
 _MOST_COPIES = 16
-"""A chain of more copies of copies is damage."""
+"""A longer chain of copies of copies is damage."""
 
 
 def node_ids(device: Device) -> Int64s:
-    """The number of the graph's node that each device event ran, 0 for none."""
+    """The number of the graph node that each device event ran, 0 for none."""
     return numbers(device.table, "graph_node_id")
 
 
 def created_at(host: Host, device: Device, graph_node: pa.Table) -> Int32s:
-    """Position of the innermost host event in which the node of each device event was created first; -1 for none."""
+    """Position of the innermost host event in which the node of each device event was first created; -1 for none."""
     put_in = np.full(len(device), NOWHERE, dtype=np.int32)
     if not graph_node.num_rows:
         return put_in
     node, original = numbers(graph_node, "node"), numbers(graph_node, "original", missing=-1)
     thread, time = numbers(graph_node, "thread", missing=-1), numbers(graph_node, "start_ns")
-    # A copy may be written down twice, once without what it was made of.
+    # A copy may be recorded twice, once without its original.
     order = np.lexsort((time, original < 0, node))
     order = order[np.unique(node[order], return_index=True)[1]]
     known = node[order]
@@ -37,7 +37,7 @@ def created_at(host: Host, device: Device, graph_node: pa.Table) -> Int32s:
     first = np.arange(len(order))
     for _ in range(_MOST_COPIES):
         first = np.where(above[first] >= 0, above[first], first)
-    # What is still made of another is of a circle, or of one whose creation was not recorded.
+    # A node that still has an original is in a circle, or the creation of its original was not recorded.
     lost = original[order][first] >= 0
     row = order[first]
     position = np.where(lost, NOWHERE, host.innermost(thread[row], time[row]))

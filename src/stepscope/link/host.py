@@ -14,7 +14,7 @@ from stepscope.formats.scratch import kept
 from stepscope.link.columns import codes, numbers, small_numbers, times
 
 PYTHON, ANNOTATION, OPERATOR, OTHER, RUNTIME = range(5)
-"""Kinds, outermost first: what is written with equal start and end nests in this order."""
+"""Kinds, outermost first: events with equal start and end nest in this order."""
 
 KINDS = {
     "python": PYTHON,
@@ -65,12 +65,12 @@ ROLES = {
 }
 
 NOWHERE = -1
-"""Position that stands for: no event."""
+"""The position for no event."""
 
 
 @dataclass(slots=True)
 class Host:
-    """Host events, nested. Arrays have one entry a position of `nesting`, not a row of the table.
+    """Host events, nested. Arrays have one entry per position of `nesting`, not per row of the table.
 
     `start` and `end` are the recorded times (ns).
     """
@@ -109,7 +109,7 @@ class Host:
         return position
 
     def thread_of(self, positions: NDArray[np.int32]) -> NDArray[np.int64]:
-        """The number of the thread at each of some positions."""
+        """The number of the thread at each position."""
         place = np.searchsorted(self.thread_start, positions, side="right") - 1
         return self.thread_number[place]
 
@@ -137,7 +137,7 @@ class Host:
 
 def nest_host(table: pa.Table, *, resolution_ns: int) -> Host:
     """Nests the host events of a recording."""
-    # No name holds on to the arguments: nesting frees them as it goes, which counts with millions.
+    # No name keeps the arguments alive: nesting frees them as it goes, which matters for millions of events.
     nesting = nest(
         small_numbers(table, "thread", missing=0),
         kept(times(table, "start_ns")),

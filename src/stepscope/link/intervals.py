@@ -1,6 +1,6 @@
 """Arithmetic of time intervals on arrays of integer nanoseconds.
 
-An interval is half open: `[start, end)`. Where `start == end` it is empty, which is legal in every
+An interval is half open: `[start, end)`. With `start == end` it is empty, which is legal in every
 function and adds nothing. Everything is exact, because nothing leaves int64.
 """
 
@@ -19,7 +19,7 @@ from stepscope.schema.arrays import Int64s
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """Intervals in order of time that neither overlap nor touch: what `union` returns.
+    """Intervals in order of time that neither overlap nor touch; `union` returns them.
 
     `start` and `end` are int64 arrays of one length (ns).
     """
@@ -60,7 +60,7 @@ def union(start: ArrayLike, end: ArrayLike) -> Intervals:
     if len(starts) == 0:
         return Intervals(starts, ends)
     if (starts[1:] < starts[:-1]).any():
-        # Stable: events come as sorted runs, one a thread or stream, which merge in linear time.
+        # Stable: events come in sorted runs, one a thread or stream, which merge in linear time.
         order = np.argsort(starts, kind="stable")
         starts, ends = starts[order], ends[order]
     reach = np.maximum.accumulate(ends)
@@ -107,7 +107,7 @@ def gaps(intervals: Intervals, start: int, end: int) -> Intervals:
 
 
 def clip(intervals: Intervals, start: int, end: int) -> Intervals:
-    """The part that lies between `start` and `end`."""
+    """The part between `start` and `end`."""
     begins = np.maximum(intervals.start, start)
     ends = np.minimum(intervals.end, end)
     full = begins < ends
@@ -117,7 +117,7 @@ def clip(intervals: Intervals, start: int, end: int) -> Intervals:
 def covered(intervals: Intervals, window_start: ArrayLike, window_end: ArrayLike) -> Int64s:
     """How much of each window is covered (ns, one number a window).
 
-    Windows may overlap and stand in any order.
+    Windows may overlap and be in any order.
 
     Example:
         >>> covered(union([0, 10], [4, 20]), [0, 3], [10, 12])
@@ -142,11 +142,11 @@ def _covered_before(intervals: Intervals, before: Int64s, time: Int64s) -> Int64
 
 
 def split(window_start: ArrayLike, window_end: ArrayLike, layers: Sequence[Intervals]) -> NDArray[np.int64]:
-    """Gives every moment of each window to the first layer that covers it.
+    """Assigns every moment of each window to the first layer that covers it.
 
     Returns:
         ns, one row a window, one column a layer, and a last column for what no layer covers. A row
-        sums to its window's length exactly, also when a layer uses everything up.
+        sums to its window's length exactly, also if a layer uses everything up.
 
     Example:
         >>> split([0], [100], [union([0], [100]), union([20], [50])])
@@ -168,7 +168,7 @@ def split(window_start: ArrayLike, window_end: ArrayLike, layers: Sequence[Inter
 
 
 def concurrency(start: ArrayLike, end: ArrayLike, weight: ArrayLike | None = None) -> Levels:
-    """The sum of the weights of the intervals that run at each moment; how many run, without weights.
+    """The sum of the weights of the intervals that run at each moment; without weights, how many run.
 
     Example:
         >>> concurrency([0, 2], [4, 6])
@@ -179,7 +179,7 @@ def concurrency(start: ArrayLike, end: ArrayLike, weight: ArrayLike | None = Non
 
 
 def concurrencies(start: ArrayLike, end: ArrayLike, weights: Sequence[ArrayLike]) -> list[Levels]:
-    """`concurrency` of the same intervals with several weights: their times are sorted once."""
+    """`concurrency` of the same intervals with several weights; their times are sorted once."""
     starts, ends = _int64(start), _int64(end)
     times = np.concatenate([starts, ends])
     order = np.argsort(times, kind="stable")
@@ -193,7 +193,7 @@ def _levels(times: Int64s, order: Int64s, first: Int64s, weight: NDArray[Any]) -
     if len(times) == 0:
         return Levels(times, changes)
     value = np.cumsum(np.add.reduceat(changes[order], first))
-    value[-1] = 0  # a sum of floats would leave a trace of rounding after the last end
+    value[-1] = 0  # a sum of floats would leave a rounding error after the last end
     return Levels(times, value)
 
 

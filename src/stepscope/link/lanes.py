@@ -1,4 +1,4 @@
-"""Lanes: where events are drawn so that none hides another, and blocks of short ones for when many are drawn at once."""
+"""Lanes that keep drawn events from hiding one another, and blocks of short events for drawing many at once."""
 
 from __future__ import annotations
 
@@ -14,21 +14,20 @@ from stepscope.formats.consecutive import run_starts
 from stepscope.schema.arrays import Int64s
 
 MOST_BESIDE = 8
-"""Lanes for the events of one depth that overlap. What overlaps on all of them is drawn over others on the last."""
+"""Lanes for overlapping events of one depth. Events that fit on none of them are drawn over others on the last."""
 
 
 def in_lanes(key: NDArray[np.integer], start: Int64s, end: Int64s) -> Iterator[tuple[int, Int64s, NDArray[np.int8]]]:
-    """Events that lie on lanes of their own where they overlap.
+    """Puts events that overlap on separate lanes.
 
     Args:
         key: which events share lanes: those of a depth on a thread, or of a stream.
         start, end: when they start and end (ns).
 
     Yields:
-        each key that there is, the rows of its events in order of start, and which of the key's lanes each
-        is on, from 0.
+        each key, the rows of its events in order of start, and the lane of each among the key's lanes, from 0.
     """
-    # Stable, and quick for numbers of 16 bits: rows come nearly in order of time.
+    # Stable, and fast for 16-bit numbers: rows are nearly in order of time.
     order = np.argsort(key, kind="stable")
     known = key[order]
     firsts = np.flatnonzero(run_starts(known)).tolist()
@@ -42,15 +41,15 @@ def _in_order(rows: Int64s, start: Int64s, end: Int64s) -> tuple[Int64s, NDArray
     if not (later | ((begin[1:] == begin[:-1]) & (finish[1:] >= finish[:-1]))).all():
         order = np.lexsort((finish, begin))
         rows, begin, finish = rows[order], begin[order], finish[order]
-    if (begin[1:] >= finish[:-1]).all():  # so ends rise, too
+    if (begin[1:] >= finish[:-1]).all():  # then ends rise too
         return rows, np.zeros(len(rows), np.int8)
-    order = np.lexsort((-finish, begin))  # what encloses others comes before them
+    order = np.lexsort((-finish, begin))  # enclosing events come first
     begin, finish = begin[order], finish[order]
     return rows[order], _beside(begin, finish, np.maximum.accumulate(finish))
 
 
 def _beside(start: Int64s, end: Int64s, reach: Int64s) -> NDArray[np.int8]:
-    """On which of several lanes each event has room. Only those that do overlap are looked at one by one."""
+    """The lane on which each event has room. Only overlapping events are looked at one by one."""
     meets = start[1:] < reach[:-1]
     rows = np.flatnonzero(np.append(meets, False) | np.append(False, meets))
     result = np.zeros(len(start), np.int8)
@@ -75,7 +74,7 @@ def _beside(start: Int64s, end: Int64s, reach: Int64s) -> NDArray[np.int8]:
 
 
 class Blocks(NamedTuple):
-    """Of each block when its first event starts and its last one ends (ns), how many `events` it is, their summed
+    """For each block the start of its first event and the end of its last (ns), how many `events` it has, their summed
     time, the longest one's (ns), and the row of that one.
     """
 
@@ -88,7 +87,7 @@ class Blocks(NamedTuple):
 
 
 def blocks(start: Int64s, end: Int64s, level: int) -> Blocks:
-    """Merges the events of a lane that are shorter than a bin of 2^level ns and start in the same one. A longer
+    """Merges the events of a lane that are shorter than a bin of 2^level ns and start in the same bin. A longer
     event is a block by itself.
 
     Args:

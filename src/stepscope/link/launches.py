@@ -1,9 +1,9 @@
 """The host event that launched each device event, and its operator.
 
-A runtime call and the work it launched carry one correlation number. Where a device event has none,
+A runtime call and the work it launched have the same correlation number. If a device event has none,
 the arrow that the recorder drew to it (table `flow`) is followed, and after that the recorder's
-number of the operator (`External id`). Correlation and External id are counted apart and collide, so
-they are never compared with one another.
+number of the operator (`External id`). Correlation and External id are counted separately and
+collide, so they are never compared with one another.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _by_correlation(host: Host, device: Device, position: Int32s, launch: Int32s
     correlation = numbers(host.table, "correlation")
     rows = np.flatnonzero(correlation > 0)
     place, correlation = position[rows], correlation[rows]
-    # A driver call within a runtime call, or an operator in old traces, may carry the number too.
+    # A driver call within a runtime call, or an operator in old traces, may have the number too.
     merit = np.where(host.kind[place] == RUNTIME, 1, 2)
     merit[np.isin(host.role[place], _LAUNCHING)] = 0
     order = np.lexsort((host.start[place], merit, correlation))
@@ -69,7 +69,7 @@ def _by_correlation(host: Host, device: Device, position: Int32s, launch: Int32s
     linked = np.flatnonzero(group >= 0)
     group = group[linked]
     launch[linked] = place[first[group]]
-    # Numbers that started anew (another process, another cycle): the latest call before the event.
+    # If numbers restarted (another process, another cycle): the latest call before the event.
     best = np.add.reduceat(
         (merit == np.repeat(merit[first], np.diff(np.append(first, len(merit))))).astype(np.int64), first
     )
@@ -83,8 +83,8 @@ def _by_correlation(host: Host, device: Device, position: Int32s, launch: Int32s
 def _begun(first: Int64s, count: Int64s, start: Int64s, group: Int64s, moment: Int64s) -> Int64s:
     """For each (group, moment), how many of the group's calls have started by then.
 
-    The calls of group `g` are `count[g]` from `first[g]` on, in order of `start`. Sorted together and not
-    compared each with each: a file may give all its calls one number.
+    The calls of group `g` are `count[g]` from `first[g]` on, in order of `start`. They are sorted together instead of
+    compared with each other: a file may give all its calls one number.
     """
     groups = np.unique(group)
     calls = count[groups]
@@ -138,7 +138,7 @@ def _event_at(events: tuple[Int64s, ...], asked: tuple[NDArray[Any], ...]) -> In
 
 
 def _by_external_id(host: Host, device: Device, position: Int32s, lost: NDArray[np.int64], launch: Int32s) -> None:
-    """Links the n-th device event of a number to the n-th launch of it, where their counts agree."""
+    """Links the n-th device event of a number to the n-th launch of it, if their counts agree."""
     lost = lost[device.correlation[lost] == 0]
     if not len(lost):
         return
@@ -161,7 +161,7 @@ def _by_external_id(host: Host, device: Device, position: Int32s, lost: NDArray[
 
 
 def _operators_by_external_id(host: Host, device: Device, position: Int32s, operator: Int32s) -> None:
-    """Fills in operators for launches that lie in none: old traces, launches that were lost."""
+    """Fills in operators for work whose launch is in none: in old traces, or if launches were lost."""
     lost = np.flatnonzero((operator < 0) & device.work & (device.external_id > 0))
     if not len(lost):
         return

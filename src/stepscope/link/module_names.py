@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ModuleName:
-    """A module: the names from the root of the model to it, and its class where known."""
+    """A module: the names from the root of the model to it, and its class if known."""
 
     path: tuple[str, ...]
     class_name: str | None
@@ -22,10 +22,10 @@ _PREFIX = re.compile(r"^(?:module:|nn\.Module:|layer:)\s*(\S+)$")
 
 
 def model_path(classes: Mapping[str, str]) -> str:
-    """The path under which the model itself is known: its class, which no part of it may have as path.
+    """The path of the model itself: its class, unless a part of the model has that path.
 
     Args:
-        classes: class of each module by its path, of the model under "".
+        classes: class of each module by its path, the model's under "".
 
     Example:
         >>> model_path({"": "train.Net", "fc": "Linear"}), model_path({"": "fc", "fc": "Linear"})
@@ -41,10 +41,10 @@ def hierarchy_module(text: str) -> ModuleName | None:
     `TOP(Net)::forward.body(Block)::forward.SELF(Block)::call_b.lin(Linear)::forward.` is the module
     `body.lin` of class Linear in the model Net: calls follow one another from the outside, each as
     instance(class)::function, `SELF` stands for the instance before it, and `TOP` for the model,
-    whose class is left out within differentiated graphs.
+    whose class is omitted within differentiated graphs.
 
     Returns:
-        the module, with an empty path for the model itself, or None where the text names none.
+        the module, with an empty path for the model itself, or None if the text names none.
     """
     path: list[str] = []
     root: str | None = None
@@ -64,8 +64,8 @@ def range_module(name: str) -> ModuleName | None:
     """The module that a range names, or None.
 
     Four styles name one: PyTorch Lightning's `[pl][module]torch.nn.modules.linear.Linear: net.head`,
-    `nn.Module: net.head` as StepScope's own recordings have it, `module:net.head`, and `layer:net.head`
-    as PyProf asks for.
+    `nn.Module: net.head` in StepScope's own recordings, `module:net.head`, and `layer:net.head` as
+    PyProf asks for.
     """
     found = _LIGHTNING.match(name)
     if found:

@@ -1,10 +1,9 @@
 """The modules of the model, and the module that each host event belongs to.
 
-Three recordings name modules, and the first that a file has is used: Python frames
-(`nn.Module: Linear_0`, recorded with stacks and modules), Kineto's `Module Hierarchy` of scripted
-models, and ranges in the style of a module. Where the recorder lists the modules of the model, its
-ranges come first: they have paths, and frames only classes. What runs in backward belongs to the module of its
-forward operator.
+Three recordings name modules, and the first that a file has is used: Python frames (`nn.Module: Linear_0`, recorded
+with stacks and modules), Kineto's `Module Hierarchy` of scripted models, and ranges in the style of a module. If the
+recorder lists the modules of the model, its ranges come first: they have paths, and frames only have classes. What runs
+in backward belongs to the module of its forward operator.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from stepscope.schema.tables import TABLES
 
 NO_MODULE = -1
 DEEPEST_MODULE = 128
-"""What lies deeper belongs to the module of this depth: no model is as deep, and a path grows with it."""
+"""Deeper modules belong to the module at this depth: no model is as deep, and a path grows with it."""
 _NOT_HERE = -2
 """Below a row with this mark nothing inherits a module."""
 
@@ -67,10 +66,10 @@ class Modules:
 
 
 def find_modules(host: Host, classes: Mapping[str, str] | None = None) -> tuple[Modules, Int32s]:
-    """Finds the modules, and the positions that name one: its number there, -1 elsewhere.
+    """Finds the modules, and for each position the number of the module that it names, -1 for none.
 
     Args:
-        classes: class of each module of the model by its path, where the recorder lists them; the
+        classes: class of each module of the model by its path, if the recorder lists them; the
             model's own path is "".
     """
     named = np.full(len(host), NO_MODULE, dtype=np.int32)
@@ -84,10 +83,10 @@ def find_modules(host: Host, classes: Mapping[str, str] | None = None) -> tuple[
 
 
 def spread_modules(host: Host, modules: Modules, named: Int32s, forward: Int32s, direction: Directions) -> Int32s:
-    """The module of each position (-1 for none); counts the calls of `modules` too.
+    """The module of each position (-1 for none); also counts the calls of `modules`.
 
     Args:
-        named: the module that a position names, as `find_modules` gives it.
+        named: the module that a position names, from `find_modules`.
         forward: position of each backward operator's forward.
     """
     if not modules.rows:
@@ -103,15 +102,15 @@ def spread_modules(host: Host, modules: Modules, named: Int32s, forward: Int32s,
 
 
 def _runs(modules: Modules, nodes: Int32s) -> Int32s:
-    """A node for each run of operators that lie in it, in order of time: its calls.
+    """A node for each run of consecutive operators in it, in order of time: its calls.
 
-    A hierarchy is stated by operators and says nothing of calls; a module that is called twice in a
-    row shows as one.
+    Operators state a hierarchy, which says nothing about calls; a module that is called twice in a
+    row counts as one call.
     """
     found = [nodes[:0]]
     depth_of = np.array([row["depth"] for row in modules.rows], np.int32)
     parent = np.array([-1 if row["parent_id"] is None else row["parent_id"] for row in modules.rows])
-    at = np.arange(len(modules.rows), dtype=np.int32)  # the module at or above each, at most so deep
+    at = np.arange(len(modules.rows), dtype=np.int32)  # the module at or above each, at most this deep
     for depth in range(int(depth_of.max()), -1, -1):
         row = np.where(depth_of[at] == depth, at, NO_MODULE)[nodes]
         found.append(row[run_starts(row) & (row >= 0)])
@@ -120,7 +119,7 @@ def _runs(modules: Modules, nodes: Int32s) -> Int32s:
 
 
 def _from_python(host: Host, named: Int32s) -> Modules | None:
-    """Nodes from Python frames; equal name and number under one parent are one module.
+    """Nodes from Python frames; frames with equal name and number under one parent are one module.
 
     So is all compiled code under one parent: its frames have one name, whichever piece they run.
     """
@@ -169,7 +168,7 @@ def _from_python(host: Host, named: Int32s) -> Modules | None:
 
 
 def _joined(compiled: NDArray[np.bool_], above: Int32s) -> tuple[NDArray[np.int64], Int32s]:
-    """Which module frames stay when compiled code within compiled code is part of it, and the one above
+    """Which module frames remain when compiled code within compiled code becomes part of it, and the frame above
     each of these."""
     inner = compiled & (above >= 0)
     inner[inner] = compiled[above[inner]]
@@ -184,7 +183,7 @@ def _joined(compiled: NDArray[np.bool_], above: Int32s) -> tuple[NDArray[np.int6
 def _enclosing_modules(host: Host, place: Int32s) -> Int32s:
     """For each module frame the index of the module frame that called it, or -1.
 
-    By the frames' own numbers where they have them: they hold also where times do not nest.
+    Uses the frames' own numbers if they have them: these are right even where times do not nest.
     """
     index_at = np.full(len(host) + 1, -1, dtype=np.int32)
     index_at[place] = np.arange(len(place), dtype=np.int32)
@@ -195,10 +194,10 @@ def _enclosing_modules(host: Host, place: Int32s) -> Int32s:
 
 
 def _set_recomputed_home(host: Host, place: Int32s, instance: NDArray[np.int64], above: Int32s) -> None:
-    """Gives modules that backward calls the caller that they have in forward, in place.
+    """Gives modules that backward calls their caller in forward, in place.
 
-    Under activation checkpointing backward computes their forward anew, outside of what they are part
-    of. One that was recorded in backward alone stays where it is.
+    Under activation checkpointing backward recomputes their forward outside of the modules they are part of. A module
+    that was recorded only in backward stays where it is.
     """
     in_backward = host.climb(place.copy(), host.role == BACKWARD) >= 0
     called_there = in_backward & ((above < 0) | ~in_backward[above])
@@ -219,7 +218,7 @@ def _callers(host: Host, place: Int32s) -> Int32s:
     called_by = small_numbers(host.table, "python_parent_id", missing=0)[host.nesting.row]
     frame_id = small_numbers(host.table, "python_id", missing=0)[host.nesting.row]
     highest = int(frame_id.max(initial=0))
-    # Without numbers, or with damaged ones.
+    # Numbers are missing or damaged.
     if not (called_by[place] > 0).all() or not 0 < highest <= 4 * len(host):
         return above
     called_by[(called_by < 0) | (called_by > highest)] = 0
@@ -231,9 +230,9 @@ def _callers(host: Host, place: Int32s) -> Int32s:
 
 
 def without_circles(above: Int32s) -> Int32s:
-    """The indices of parents, where damaged numbers lead around in a circle without its members' parents.
+    """The indices of parents; members of circles, which damaged numbers may form, lose their parents.
 
-    Who after so many steps that no forest is as high has not left it is a member of a circle.
+    An index that has not left a circle after more steps than a forest can be high is a member of one.
     """
     if (above < np.arange(len(above))).all():
         return above  # parents come first: there is no circle
@@ -260,8 +259,8 @@ def _from_hierarchy(host: Host, named: Int32s) -> Modules | None:
 
 
 def _from_ranges(host: Host, named: Int32s, classes: Mapping[str, str]) -> Modules | None:
-    """Nodes from ranges. What the recorder lists as the model's is part of the model, whose own range
-    has its class for a path; without a list, paths alone tell what is part of what.
+    """Nodes from ranges. Modules that the recorder lists are part of the model, whose own range has its class for a
+    path; without a list, only paths show what is part of what.
     """
     ranges = np.flatnonzero(host.kind == ANNOTATION)
     if not len(ranges):
@@ -291,7 +290,7 @@ def _from_ranges(host: Host, named: Int32s, classes: Mapping[str, str]) -> Modul
 
 
 def _short(class_name: str | None) -> str | None:
-    """The class without what it is defined in."""
+    """The class name without its module."""
     return None if class_name is None else class_name.rsplit(".", 1)[-1]
 
 
@@ -303,7 +302,7 @@ class _PathTree:
         self._node_of: dict[tuple[int, tuple[str, ...]], int] = {}
 
     def node(self, name: ModuleName, top: int) -> int:
-        """The number of a module, added with all that it is part of where it is new."""
+        """The number of a module; a new one is added with everything that it is part of."""
         if not name.path:
             return top
         node = top
@@ -312,7 +311,7 @@ class _PathTree:
             if key not in self._node_of:
                 self._node_of[key] = self.modules.add(node, name.path[length - 1], None)
                 if top >= 0 and node == top:
-                    # Paths speak of the parts of the model; its own name would only lengthen them.
+                    # Paths name the parts of the model; its own name would only lengthen them.
                     self.modules.rows[self._node_of[key]]["path"] = name.path[0]
             node = self._node_of[key]
         row = self.modules.rows[node]
@@ -323,10 +322,9 @@ class _PathTree:
 def _with_backward(host: Host, forward: Int32s, direction: Directions, named: Int32s, inherited: Int32s) -> Int32s:
     """Gives rows of the backward the module of their forward operator.
 
-    A gradient is accumulated right after the backward that made it (torch gives `AccumulateGrad` the
-    highest number, and autograd runs the highest first), and has no number of its own in a trace:
-    it belongs to the module of the backward before it. Reductions over ranks that start there
-    gather the gradients of many modules and belong to none.
+    A gradient is accumulated right after the backward that made it (torch gives `AccumulateGrad` the highest number,
+    and autograd runs the highest first), and has no number of its own in a trace: it belongs to the module of the
+    backward before it. Reductions over ranks that start there gather the gradients of many modules and belong to none.
     """
     back = direction == BACKWARD_PASS
     if not back.any():

@@ -1,15 +1,14 @@
-"""Durations of device events that cannot be.
+"""Corrects impossible durations of device events.
 
-Some recorders write, for a few rows of tens of thousands, an end that lies long after later work of
-the same stream has started and ended (Hyperloom pull request 1116, TraceLens issue 669). A stream runs
-its work in order, so such a row is cut to the start of the next event.
+For a few rows of tens of thousands, some recorders write an end long after later work of the same stream has started
+and ended (Hyperloom pull request 1116, TraceLens issue 669). A stream runs its work in order, so such a row is cut to
+the start of the next event.
 
-Work of one stream may overlap for good reasons, which must stay as they are: the next kernel may
-start before the last one ends (programmatic dependent launch), the nodes of one graph replay share a
-launch, a copy between devices may run beside a kernel, rows without a known stream mix several.
-Therefore a row counts as overrun only if later events of other launches lie wholly within it: three
-of them, or one when the row is longer than a second; and only where at most one row in ten of the
-stream does so, because otherwise the stream is none.
+Work of one stream may overlap for good reasons, which must stay as it is: the next kernel may start before the last one
+ends (programmatic dependent launch), the nodes of one graph replay share a launch, a copy between devices may run
+beside a kernel, rows without a known stream mix several. So a row counts as overrun only if later events of other
+launches are entirely within it: three of them, or one if the row is longer than a second; and only if at most one row
+in ten of the stream does so, because otherwise the stream is not a real one.
 """
 
 from __future__ import annotations

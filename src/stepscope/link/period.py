@@ -1,14 +1,14 @@
-"""The period of a recording whose steps nothing marks: what recurs, from one repeat to the next.
+"""The period of a recording without marked steps: the time from one repeat of something recurring to the next.
 
-Looked at is the thread that launches most, as a sequence of names: its ranges, its outermost operators
-and its launches of graphs, in order of time, with numbers in names left out (`decode bs=8` recurs as
-`decode bs=16`). A name that occurs at least three times cuts the sequence into repeats. They are steps
-if each of them has the content of the typical one. Layers within steps do not: between the last layer
-of a step and the first of the next lies what is between no others. The layers of a single step are
-none either: nearly all that lies before the first repeat and after the last one must occur in repeats.
+The thread that launches most is read as a sequence of names: its ranges, its outermost operators and its launches of
+graphs, in order of time, without the numbers in names (`decode bs=8` recurs as `decode bs=16`). A name that occurs at
+least three times cuts the sequence into repeats. These are steps if each of them has the content of the typical one.
+Layers within steps do not: between the last layer of a step and the first of the next there is more than between
+others. The layers of a single step do not count either: nearly everything before the first repeat and after the last
+one must also occur in repeats.
 
-Ranges are tried first, then launches of graphs, then operators, and of each kind the rarest name first:
-the largest sequence that recurs. Where nothing recurs like this, nothing is found.
+Ranges are tried first, then launches of graphs, then operators, and for each kind the rarest name first: the largest
+sequence that recurs. If nothing recurs like this, nothing is found.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from stepscope.link.host import ANNOTATION, COPY, FILL, GRAPH_LAUNCH, LAUNCH, NO
 from stepscope.schema.arrays import Int64s
 
 RULES = ("recurring range", "recurring graph launch", "recurring operators")
-"""How a period is found, in the order in which it is looked for."""
+"""How a period is found, in the order of trial."""
 _RANGE, _GRAPH, _OPERATOR = range(3)
 
 _FEWEST = 3
-"""Repeats from which on something is a period: two may be chance."""
+"""Fewest repeats that make a period: two may be chance."""
 _ALIKE = 0.95
-"""Content that each repeat shares with the typical one, at least. Steps differ by a line of a log;
-embedding, head and sampling, which lie between layers, are more than this of a layer."""
+"""Content that each repeat must share with the typical one. Steps differ by a line of a log; embedding, head and
+sampling, which are between layers, are more than this of a layer."""
 _BESIDE = 1.1
-"""What may lie before the first repeat (the end of a step that was cut) and after the start of the
-last one, in lengths of a repeat."""
+"""The longest time before the first repeat (the end of a truncated step) and after the start of the last
+one, in lengths of a repeat."""
 _UNSEEN = 0.1
 """The part of it that may occur in no repeat."""
 _LEAST_CONTENT = 3
-"""Operators and ranges in a repeat that an operator starts: a loop over one operator has no steps."""
+"""Fewest operators and ranges in a repeat that an operator starts: a loop over one operator has no steps."""
 _MOST_TRIED = 8
-"""Names of a kind that are tried. Few recur evenly over all of a recording, and each costs a pass."""
+"""Names of a kind that are tried. Few recur evenly over the entire recording, and each costs a pass."""
 
 _NUMBERS = re.compile(r"\d+")
 
@@ -70,8 +70,8 @@ class Period:
 
 @dataclass(frozen=True, slots=True)
 class _Sequence:
-    """What is looked at, in order of time: positions of events, a number for the kind and name of each
-    (below `names`), and the kind of each."""
+    """The names in order of time: positions of events, a number for the kind and name of each (less than
+    `names`), and the kind of each."""
 
     position: NDArray[np.int32]
     name: Int64s
@@ -80,16 +80,16 @@ class _Sequence:
 
 
 def find_period(host: Host, launch: NDArray[np.int32], *, tracks: Collection[int] = ()) -> Period | None:
-    """The period of a recording, None where there is none. Takes time linear in its events but for sorting.
+    """The period of a recording, None if there is none. Takes time linear in its events, except for sorting.
 
     Args:
         host: the host events.
-        launch: position of each device event's launch, -1 for none: launches of graphs are told apart
-            by how much work they start.
-        tracks: numbers of threads that are none.
+        launch: position of each device event's launch, -1 for none: launches of graphs are distinguished by how much
+            work they start.
+        tracks: numbers of threads that are tracks.
     """
     place = _looked_at(host, tracks)
-    if len(place):  # what has no name is not known to recur
+    if len(place):  # without names nothing is known to recur
         text, texts = words(host.table, "name")
         named = np.array([one != NAMELESS_RANGE for one in texts], dtype=bool)
         place = place[named[text[host.nesting.row[place]]]]
@@ -118,8 +118,8 @@ def find_period(host: Host, launch: NDArray[np.int32], *, tracks: Collection[int
 
 
 def _looked_at(host: Host, tracks: Collection[int]) -> NDArray[np.int32]:
-    """Positions of the ranges, outermost operators and launches of graphs of the thread that launches
-    most; where nothing is launched, of the one that has most of them."""
+    """Positions of the ranges, outermost operators and launches of graphs on the thread that launches
+    most; if nothing is launched, on the thread that has most of them."""
     nothing = np.empty(0, dtype=np.int32)
     if not len(host):
         return nothing
@@ -178,14 +178,14 @@ def _evenly_recurring(sequence: _Sequence, kind: int) -> list[int]:
         even &= longest >= _LEAST_CONTENT
     found = np.flatnonzero(even)
     found = found[np.lexsort((order[first[found]], count[found]))]
-    # Of names that occur equally often, the others would cut the same repeats elsewhere.
+    # Other names with the same count would cut the same repeats elsewhere.
     rarest = np.unique(count[found], return_index=True)[1]
     return [int(name) for name in found[rarest][:_MOST_TRIED]]
 
 
 def _compared(sequence: _Sequence, at: Int64s) -> tuple[NDArray[np.float64] | None, int]:
     """How much of its content each repeat shares with the typical one, and where the last one ends;
-    None where they are no steps.
+    None if they are not steps.
 
     Args:
         at: where in the sequence each repeat starts.

@@ -1,4 +1,4 @@
-"""The phases of each step, where ranges mark them: what a job measures of itself, read from another's file."""
+"""The phases of each step, if ranges mark them: what a job measures itself, from another tool's recording."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _STEP, _RESIDUAL = "step", "residual"
 
 
 def find_phases(host: Host, steps: Steps) -> dict[str, pa.Table]:
-    """Tables `phase` and `phase_step`; nothing where no range marks a phase within a marked step.
+    """Tables `phase` and `phase_step`; empty if no range marks a phase within a marked step.
 
-    Each moment of a step belongs to the innermost phase that is open on the thread of the step, or to
-    none: that is the residual. Steps that were cut off do not count.
+    Each moment of a step belongs to the innermost phase that is open on the thread of the step, or to none: that is the
+    residual. Truncated steps do not count.
     """
     text, texts = words(host.table, "name")
     phases = [phase_name(name) for name in texts]

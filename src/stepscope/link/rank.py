@@ -1,4 +1,4 @@
-"""From what a reader hands over to tables with every link that they allow."""
+"""Adds to a reader's tables every link that they allow."""
 
 from __future__ import annotations
 
@@ -40,27 +40,26 @@ _LINKS = {
     "direction": "direction",
     "step": "step",
 }
-"""Kinds of link, and the column of a device event that has it."""
+"""Kinds of link, and their columns of a device event."""
 
 
 _MEASURED = (
     "measured_kernel", "inline_timing", "phase", "stack_sample", "primitive", "host_metric",
     "memory_block",
 )  # fmt: skip
-"""What recordings hold that are none of events."""
+"""Contents of recordings that are not of events."""
 
 _BY_CAPTURE = ("operator", "module", "direction")
-"""Those that replayed work has through the capture of its graph."""
+"""Links that replayed work has through the capture of its graph."""
 
 
 class Linked(NamedTuple):
     """A linked recording.
 
     Args:
-        tables: what a store has of it, by name of the table, with all columns but `rank` and `span`. The id
-            of a host event is its row, that of a device event its row after all host events. Times are
-            those of the reader.
-        captured: the captures of CUDA graphs within it, None without any.
+        tables: the store's tables for it by name, with all columns except `rank` and `span`. The id of a host event is
+            its row, that of a device event its row after all host events. Times are those of the reader.
+        captured: the captures of CUDA graphs in it, None if there are none.
     """
 
     tables: dict[str, pa.Table]
@@ -71,11 +70,11 @@ def link_rank(tables: RankTables, captures: Sequence[Captured] = ()) -> Linked:
     """Links one recording of one rank.
 
     Args:
-        tables: what a reader made of it.
-        captures: captures of CUDA graphs from other recordings: of such that are read for their sake (see
+        tables: the reader's tables.
+        captures: captures of CUDA graphs from other recordings: from those read only for their captures (see
             `captures_of`), or earlier ones of the rank.
     """
-    # What links need on the way is freed before the host table is put together: both are large.
+    # The intermediate results of links are freed before the host table is assembled: both are large.
     links, linked, captured = _links(tables, captures)
     linked["host_event"] = _host_table(tables.host_event, links)
     linked["attribution"] = attributed(linked["device_event"])
@@ -84,11 +83,11 @@ def link_rank(tables: RankTables, captures: Sequence[Captured] = ()) -> Linked:
 
 
 def captures_of(tables: RankTables, path: str) -> Captured | None:
-    """The captures of CUDA graphs in a recording that is read for their sake alone; None without any.
+    """The captures of CUDA graphs in a recording that is read only for these; None if there are none.
 
     Args:
-        tables: what a reader made of it.
-        path: where it lies.
+        tables: the reader's tables.
+        path: of the file.
     """
     host = nest_host(tables.host_event, resolution_ns=tables.facts.resolution_ns)
     device = read_device(tables.device_event)
@@ -100,7 +99,7 @@ def captures_of(tables: RankTables, path: str) -> Captured | None:
 
 
 class _HostLinks(NamedTuple):
-    """What link finds out about host events alone, by position."""
+    """What link finds from host events alone, by position."""
 
     forward: Int32s
     modules: Modules
@@ -129,7 +128,7 @@ def _ran(host: Host, launch: Int32s) -> NDArray[np.bool_]:
 
 
 def _texts(tables: RankTables, on_host: _HostLinks) -> dict[str, pa.Table]:
-    """What the numbers of host events speak of."""
+    """The tables that numbers in host events refer to."""
     return {
         "module": on_host.modules.table(),
         "operator_input": tables.operator_input,
@@ -141,10 +140,10 @@ def _texts(tables: RankTables, on_host: _HostLinks) -> dict[str, pa.Table]:
 def _links(
     tables: RankTables, captures: Sequence[Captured]
 ) -> tuple[dict[str, NDArray[Any]], dict[str, pa.Table], Captured | None]:
-    """What is added to host events, by position, all tables but that of the host events, and the captures."""
+    """The columns added to host events, by position, all tables except that of host events, and the captures."""
     resolution_ns = tables.facts.resolution_ns
     host = nest_host(tables.host_event, resolution_ns=resolution_ns)
-    # What needs the most room on the way comes before there is much to keep.
+    # What needs most memory comes first, before there is much to keep.
     recursive = find_recursion(host)
     device = read_device(tables.device_event)
     raw_dur = clip_overruns(device)
@@ -228,7 +227,7 @@ def _links(
 def _of_device(
     host: Host, launch: Int32s, operator: Int32s, placed: Placed, through: ThroughCaptures | None
 ) -> dict[str, pa.Array]:
-    """What device events have through their launch, or through the capture of what a graph replayed."""
+    """The links of device events through their launch, or through the capture of what a graph replayed."""
     module = _through(placed.module, launch, operator)
     direction = _through(placed.direction, launch, operator)
     operator_ids: Int32s | Int64s = host.rows(operator)
@@ -253,21 +252,21 @@ def _of_device(
 
 
 def _has_events(tables: RankTables) -> bool:
-    """Whether a recording is one of events: also where it should be, and has none."""
+    """Whether a recording is one of events; also if it should be and has none."""
     if tables.host_event.num_rows or tables.device_event.num_rows:
         return True
     return not any(getattr(tables, name).num_rows for name in _MEASURED)
 
 
 def _tracks(thread: pa.Table) -> set[int]:
-    """Numbers of threads that are tracks and no threads."""
+    """Numbers of threads that are tracks and not real threads."""
     return set(thread.filter(pc.equal(thread["kind"], "track"))["thread"].to_pylist())
 
 
 def _through(
     values: NDArray[np.int32] | NDArray[np.int8], launch: NDArray[np.int32], operator: NDArray[np.int32]
 ) -> NDArray[np.int32]:
-    """What a device event has through its launch, or else through its operator; -1 for nothing."""
+    """What a device event gets through its launch, or else through its operator; -1 for nothing."""
     result = np.full(len(launch), -1, dtype=np.int32)
     for origin in (operator, launch):
         linked = np.flatnonzero(origin >= 0)
@@ -277,7 +276,7 @@ def _through(
 
 
 def _first(values: Int32s, otherwise: Int32s) -> Int32s:
-    """The values, and where there are none (-1) the others."""
+    """The values, with the others in place of missing ones (-1)."""
     result: Int32s = np.where(values >= 0, values, otherwise)
     return result
 
@@ -305,7 +304,7 @@ def _step_numbers(numbers: NDArray[np.int64], index: Int32s) -> pa.Array:
 
 
 def _memory_events(host: Host, memory_event: pa.Table) -> pa.Table:
-    """Adds the operator that asked for memory or gave it back, the innermost of the thread then, and the
+    """Adds the operator that allocated or released memory, the innermost of the thread at that time, and the
     order of the events."""
     position = host.innermost(numbers(memory_event, "thread", missing=-1), numbers(memory_event, "time_ns"))
     operators = integers(host.rows(host.operators_at(position)), type=pa.int64())

@@ -1,7 +1,7 @@
-"""Operators and ranges inside another of their name, which a total must not count twice.
+"""Operators and ranges inside another one with their name, which a total must not count twice.
 
-A call's total includes what it calls. Where `aten::to` calls `aten::to`, adding both totals counts the
-inner one twice; adding those of the outermost calls alone counts it once.
+A call's total includes what it calls. If `aten::to` calls `aten::to`, adding both totals counts the inner one twice;
+adding only those of the outermost calls counts it once.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ NO_KEY = -1
 
 
 def find_recursion(host: Host) -> NDArray[np.bool_]:
-    """For each position, whether it is an operator or a range that another of its kind and name
-    encloses, at whatever distance."""
+    """For each position, whether it is an operator or a range within another of its kind and name, at any
+    distance."""
     if not len(host):
         return np.zeros(0, dtype=np.bool_)
     is_operator = host.kind == OPERATOR
@@ -29,7 +29,7 @@ def find_recursion(host: Host) -> NDArray[np.bool_]:
     name, names = words(host.table, "name")
     key = np.where(asked, name[host.nesting.row] * 2 + is_operator, NO_KEY)
     key[~_at_several_depths(key, host.nesting.depth, 2 * len(names))[key]] = NO_KEY
-    # Frames and runtime calls are passed over: a stack may be deep, and is climbed at every level.
+    # Frames and runtime calls are skipped: a stack may be deep, and each of its levels costs a step.
     nearest = np.where(key >= 0, np.arange(len(host), dtype=np.int32), np.int32(NOWHERE))
     host.nesting.inherit(nearest)
     parent = host.nesting.parent
@@ -38,8 +38,8 @@ def find_recursion(host: Host) -> NDArray[np.bool_]:
 
 
 def _at_several_depths(key: Int32s, depth: NDArray[Any], keys: int) -> NDArray[np.bool_]:
-    """For each key, and for none at the end, whether its events lie at more than one depth: only
-    those can enclose each other."""
+    """For each key, and for none at the end, whether its events are at more than one depth: only
+    those can enclose one another."""
     has = key >= 0
     least = np.full(keys + 1, np.iinfo(depth.dtype).max, dtype=depth.dtype)
     most = np.zeros(keys + 1, dtype=depth.dtype)
@@ -52,7 +52,7 @@ def _at_several_depths(key: Int32s, depth: NDArray[Any], keys: int) -> NDArray[n
 def inside_alike(
     above: NDArray[np.integer[Any]], key: NDArray[np.integer[Any]], asked: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """Which of the asked rows have one of the same key above them.
+    """Which of the asked rows have one with the same key above them.
 
     Args:
         above: the row above each, -1 for none.

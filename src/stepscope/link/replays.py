@@ -1,12 +1,12 @@
 """Which capture each replay of a CUDA graph runs, and so the operator of each piece of its work.
 
-A launch of a graph is compared with every capture: its work agrees where it has as many pieces as were
-captured, each of the kind (kernel, copy, fill) and with the name of the launch in its place. Names that
-a capture does not state agree with any. The order is that of the graph's nodes where the recorder numbers
-them, which follow one another as they were captured, else that of time. Work that agrees with captures
-of different content belongs to none of them: nothing tells which graph it was.
+A launch of a graph is compared with every capture: its work agrees if it has as many pieces as were captured, each with
+the kind (kernel, copy, fill) and the name of the launch at the same place. A name that a capture does not state agrees
+with any. The order is that of the graph's nodes if the recorder numbers them, since they follow one another as they
+were captured, else that of time. Work that agrees with captures of different content belongs to none of them: it is
+unknown which graph it was.
 
-Where the recorder wrote down which call created each node, that is the answer, and nothing is compared.
+If the recorder noted which call created each node, that decides, and nothing is compared.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ class Replays:
     """What became of the replays of a recording.
 
     Args:
-        source: of each device event the place in the captures' list of the recording it was captured
-            in, -1 where no capture tells.
-        node: its launch, a place among the launches of that recording.
-        work: which device events were replayed from a graph; where none was, `source` and `node` are empty.
+        source: for each device event the index in the list of captures of the recording that it was captured in, -1 if
+            no capture shows it.
+        node: its launch, an index among the launches of that recording.
+        work: which device events were replayed from a graph; if none was, `source` and `node` are empty.
         matched: (recording, capture) of the replays that agree with one, and their number.
-        by_node: those of them whose nodes say so.
-        refused: why replays are not attributed, and how many device events that leaves out.
+        by_node: those of them that were found by their nodes.
+        refused: reasons for not attributing replays, and how many device events each leaves out.
     """
 
     source: NDArray[np.int8]
@@ -59,7 +59,7 @@ class Replays:
     refused: dict[str, int] = field(default_factory=dict)
 
     def places_in(self, source: int) -> Int32s:
-        """Of each device event its launch in the captures of a recording, -1 for none."""
+        """For each device event its launch in the captures of a recording, -1 for none."""
         if not len(self.source):
             return np.full(len(self.work), -1, dtype=np.int32)
         found: Int32s = np.where(self.source == source, self.node, np.int32(-1))
@@ -73,9 +73,9 @@ def link_replays(host: Host, device: Device, launch: Int32s, sources: Sequence[C
         host: the host events.
         device: the device events.
         launch: position of each device event's launch.
-        sources: captures, by the recording that they are of.
-        put_in: position in which the node of each device event was created, -1 where that is not recorded; the first
-            of the captures are then of that recording.
+        sources: captures, by their recording.
+        put_in: position in which the node of each device event was created, -1 if not recorded; the first of the
+            captures are then those of that recording.
     """
     work = _replayed(host, device, launch)
     if not work.any():
@@ -102,7 +102,7 @@ def link_replays(host: Host, device: Device, launch: Int32s, sources: Sequence[C
 
 
 def _by_node(replays: Replays, source: Captured, rows: Int64s, put_in: Int32s) -> None:
-    """Joins a replay by the calls that created its nodes."""
+    """Attributes a replay by the calls that created its nodes."""
     order = np.argsort(source.position)
     node = places(source.position[order], put_in)
     told = node >= 0
@@ -118,7 +118,7 @@ def _by_node(replays: Replays, source: Captured, rows: Int64s, put_in: Int32s) -
 
 
 def _replayed(host: Host, device: Device, launch: Int32s) -> NDArray[np.bool_]:
-    """Which device events are work that a graph replayed."""
+    """Which device events are replayed work of a graph."""
     graph_id = device.table.column("graph_id").is_valid().to_numpy(zero_copy_only=False)
     found: NDArray[np.bool_] = device.work & graph_id
     linked = np.flatnonzero(device.work & (launch >= 0))
@@ -127,8 +127,8 @@ def _replayed(host: Host, device: Device, launch: Int32s) -> NDArray[np.bool_]:
 
 
 def _groups(device: Device, launch: Int32s, work: NDArray[np.bool_]) -> Iterator[Int64s]:
-    """The device events of each launch of a graph, in order of time. What has lost its launch is kept
-    together by its correlation."""
+    """The device events of each launch of a graph, in order of time. Events without their launch are grouped by
+    correlation."""
     rows = np.flatnonzero(work)
     key = np.where(launch[rows] >= 0, launch[rows].astype(np.int64), -1 - device.correlation[rows])
     order = np.lexsort((rows, device.start[rows], key))
@@ -138,7 +138,7 @@ def _groups(device: Device, launch: Int32s, work: NDArray[np.bool_]) -> Iterator
 
 
 class _Known:
-    """The captures, and the sequences of work that were compared with them already."""
+    """The captures, and the sequences of work that were already compared with them."""
 
     def __init__(self, sources: Sequence[Captured], device: Device) -> None:
         self.sources = sources
@@ -162,8 +162,8 @@ class _Known:
                     self.by_count.setdefault(count, []).append((number, capture))
 
     def match(self, rows: Int64s) -> tuple[tuple[int, int, Int64s] | None, str]:
-        """The recording and the capture that a replay agrees with, its events in the capture's order,
-        and, where there is none, why."""
+        """The recording and the capture that a replay agrees with and its events in the capture's order;
+        or None, and the reason."""
         orders = [rows]
         node_id = self.node_id[rows]
         if (node_id > 0).all():
@@ -208,7 +208,7 @@ _Place = tuple[str, str | None, str | None]
 
 
 def _content(source: Captured, capture: int) -> list[list[_Place]]:
-    """What a capture says of each launch: the operators around it with their inputs, and the module."""
+    """The content of a capture for each launch: the operators around it with their inputs, and the module."""
     events, spelled = source.events, source.words
     low, high = source.bounds[capture : capture + 2]
     operator = spelled["kind"].index("operator") if "operator" in spelled["kind"] else -1
@@ -232,7 +232,7 @@ def _content(source: Captured, capture: int) -> list[list[_Place]]:
 
 
 def _texts(source: Captured, table: str, *columns: str) -> dict[int, str]:
-    """What the numbers of a table stand for, as text."""
+    """The texts of the numbers of a table."""
     number = {"operator_input": "input_id", "module": "module_id"}[table]
     listed = source.texts[table].select([number, *columns]).to_pylist()
     return {row[number]: repr([row[column] for column in columns]) for row in listed}

@@ -1,9 +1,8 @@
 """The call stack of each operator and runtime call: the frames of the program that lead to it.
 
-Old traces state stacks as a text of each operator, today's record every Python frame as an event.
-Here both become rows of `call_stack`: of frames, those of the program's own code are kept, or, where
-there are none, all that lie in a file. What runs in backward has the stack of its forward operator,
-as in torch's own tables.
+Old traces state stacks as a text of each operator, current ones record every Python frame as an event. Here both become
+rows of `call_stack`. Of the frames, those of the program's own code are kept, or, if there are none, all that are in a
+file. What runs in backward has the stack of its forward operator, as in torch's own tables.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ NO_STACK = -1
 
 _MOST_FRAMES = 32
 _MOST_TEXT = 1 << 26
-"""Characters of all stacks together. Beyond it stacks keep fewer frames, the innermost."""
+"""Characters of all stacks together. Beyond it stacks keep fewer frames: the innermost."""
 
 
 def find_stacks(host: Host, forward: Int32s, recorded: pa.Table) -> tuple[Int32s, pa.Table]:
@@ -40,7 +39,7 @@ def find_stacks(host: Host, forward: Int32s, recorded: pa.Table) -> tuple[Int32s
     framed = host.kind == PYTHON
     if not (framed.any() or recorded.num_rows):
         return stack, recorded
-    # Kineto writes an empty text where it took no stack.
+    # Kineto writes an empty text if it recorded no stack.
     silent = recorded.filter(pc.equal(recorded["frames"], "")).column("stack_id").to_numpy()
     stack[np.isin(stack, silent)] = NO_STACK
     if framed.any():
@@ -52,7 +51,7 @@ def find_stacks(host: Host, forward: Int32s, recorded: pa.Table) -> tuple[Int32s
 
 
 def _add_frames(host: Host, framed: NDArray[np.bool_], stack: Int32s, recorded: pa.Table) -> pa.Table:
-    """Gives, in place, a stack of frames to each position without one, and adds it to the table."""
+    """Gives a stack of frames to each position without one, in place, and adds it to the table."""
     program = _nearest(host, host.role == PROGRAM)
     innermost = np.where(program >= 0, program, _nearest(host, _in_files(host, framed)))
     asked = np.flatnonzero((stack < 0) & ~framed & (innermost >= 0))
@@ -67,7 +66,7 @@ def _add_frames(host: Host, framed: NDArray[np.bool_], stack: Int32s, recorded: 
 
 
 def _in_files(host: Host, framed: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which events are Python frames that lie in a file."""
+    """Which events are Python frames in a file."""
     text, texts = words(host.table, "name")
     text = text[host.nesting.row]
     named = np.zeros(len(texts) + 1, dtype=bool)
@@ -85,14 +84,14 @@ def _nearest(host: Host, wanted: NDArray[np.bool_]) -> Int32s:
 
 @dataclass(slots=True)
 class _Tree:
-    """The frames as a tree of calls: the node above each node, -1 for none, and the node's name."""
+    """The frames as a call tree: the node above each node, -1 for none, and the node's name."""
 
     above: Int64s
     name: Int64s
 
 
 def _distinct_stacks(host: Host, program: Int32s, innermost: Int32s, asked: Int64s) -> tuple[Int64s, list[str]]:
-    """For each position that is asked for the number of its stack, and the stacks' texts."""
+    """The number of the stack for each asked position, and the texts of the stacks."""
     text, texts = words(host.table, "name")
     text = text[host.nesting.row]
     node_of, tree = _tree(host, program, innermost, text, len(texts))
@@ -118,9 +117,9 @@ def _distinct_stacks(host: Host, program: Int32s, innermost: Int32s, asked: Int6
 
 
 def _tree(host: Host, program: Int32s, innermost: Int32s, text: Int32s, width: int) -> tuple[Int64s, _Tree]:
-    """The node of each frame that is kept, -1 elsewhere: frames of one name and caller are one node.
+    """The node of each kept frame, -1 elsewhere: frames with one name and caller are one node.
 
-    Of the program's frames only those of the program are callers.
+    Callers of the program's frames are only frames of the program.
     """
     nesting = host.nesting
     kept = innermost == np.arange(len(host))

@@ -1,9 +1,8 @@
-"""Steps: where each starts and ends on the host, what device work belongs to it.
+"""Steps: where each starts and ends on the host, and which device work belongs to it.
 
-Found by the ranges that mark steps; without them by the calls of the optimizer; without those by what
-recurs (see `period`); without that the complete recording is one step. A step's end is moved to the
-end of the device work that it launched, and the next step starts no earlier (the rule of PyTorch's
-former TensorBoard plugin).
+Ranges that mark steps define them; without these the calls of the optimizer do; without those, what recurs (see
+`period`); otherwise the complete recording is one step. A step's end is moved to the end of the device work that it
+launched, and the next step starts no earlier (the rule of PyTorch's former TensorBoard plugin).
 """
 
 from __future__ import annotations
@@ -37,16 +36,16 @@ from stepscope.link.period import find_period
 from stepscope.schema.arrays import Int64s
 
 _STARVED = 0.8
-"""A last step with less than this share of the device events of each before it was cut off, or of the one before it where
-launches lack their work; and so was a first step found by the optimizer with less than this share of those of the one
-after it. Without device events it is operators that count."""
+"""A last step was cut off if it has less than this share of the device events of each step before it, or of the one
+before it if launches lack their work. A first step found by the optimizer was cut off if it has less than this share of
+the next one's. Without device events, operators count."""
 
 _ALIKE = 0.5
-"""What outlasts all device work of the next step, where that has at least this share of the events, holds no step up."""
+"""Work that outlasts the device work of a next step with at least this share of the events delays no step."""
 
 _IN_A_CUT_FILE = 0.99
-"""A step of a file that breaks off lacks events, wherever it lies, where it has less than this share of the device
-events or of the operators of the step that has most: tracers write in another order than that of time."""
+"""In a truncated file, a step lacks events, wherever it is, if it has less than this share of the device events or
+operators of the step that has most: tracers do not write in order of time."""
 
 
 @dataclass(slots=True)
@@ -70,11 +69,11 @@ class Steps:
         return len(self.number)
 
     def at(self, time: Int64s) -> NDArray[np.int32]:
-        """Index of the step in which, on the host, each time lies; -1 for none."""
+        """Index of the step that each time is in on the host; -1 for none."""
         return _inside(self.host_start, self.host_end, time, whole=self.rule == WHOLE)
 
     def on_device_at(self, time: Int64s) -> NDArray[np.int32]:
-        """Index of the step in which, with its device work, each time lies; -1 for none."""
+        """Index of the step that each time is in, including the steps' device work; -1 for none."""
         return _inside(self.start, self.end, time, whole=self.rule == WHOLE)
 
     def table(self) -> pa.Table:
@@ -111,7 +110,7 @@ def _inside(start: Int64s, end: Int64s, time: Int64s, *, whole: bool) -> NDArray
         asked = time[low : low + _BLOCK]
         index = np.searchsorted(start, asked, side="right") - 1
         known = np.maximum(index, 0)
-        # Nothing of a complete recording lies outside it, not even what starts at its very end.
+        # Nothing of a complete recording is outside it, not even what starts at its very end.
         within = (asked < end[known]) | (asked == start[known]) | whole
         result[low : low + _BLOCK] = np.where((index >= 0) & within, index, -1)
     return result
@@ -124,8 +123,8 @@ def find_steps(
 
     Args:
         launch: position of each device event's launch, -1 for none.
-        tracks: numbers of threads that are none: their rows do not bound a recording.
-        truncated: the file breaks off.
+        tracks: numbers of threads that are tracks: their rows do not bound a recording.
+        truncated: whether the file is truncated.
     """
     marked = _marked(host)
     rule, period = PROFILER_STEP, None
@@ -168,8 +167,8 @@ def find_steps(
 
 
 def slow_first(lengths_ns: Sequence[int], complete: Sequence[bool]) -> int | None:
-    """Index of the first complete step, where it takes so long that means are better without it. Where a
-    later one takes longer, steps are uneven, and it is one of them.
+    """Index of the first complete step, if it takes so long that means are better without it. If a later
+    one takes longer, steps are uneven, and it is one of them.
 
     Args:
         lengths_ns: the lengths of a recording's steps, in order of time.
@@ -187,7 +186,7 @@ Marked = tuple[Int64s, list[str], Int64s, Int64s]
 
 
 def _marked(host: Host) -> Marked | None:
-    """Steps that are marked by ranges; ranges of one number that overlap are one step."""
+    """Steps that ranges mark; overlapping ranges with one number are one step."""
     place = np.flatnonzero(host.role == STEP)
     names = texts_at(host.table, "name", host.nesting.row[place])
     found: list[list[int]] = []
@@ -210,7 +209,7 @@ def _marked(host: Host) -> Marked | None:
     numbers, texts = [], []
     for step in found:
         texts.append(name_of[step[0]])
-        if step[0] in used:  # the program counted anew: a number must name one step
+        if step[0] in used:  # the program restarted its count: a number must name one step
             highest += 1
             step[0] = highest
         used.add(step[0])
@@ -230,10 +229,10 @@ def _storable(number: int | None) -> int:
 
 def _between_optimizer_calls(host: Host, tracks: Collection[int]) -> Marked | None:
     """Steps from the end of one call of the optimizer to the end of the next; the first starts at the
-    first work that was recorded.
+    first recorded work.
 
     Calls with no backward between them belong to one step (several optimizers, or one in pieces).
-    Where optimizers have several names, the one that is called last marks the steps.
+    If optimizers have several names, the one that is called last marks the steps.
     """
     inherited = np.where(host.role == OPTIMIZER, np.arange(len(host), dtype=np.int32), NOWHERE)
     place = np.flatnonzero(inherited >= 0)
@@ -259,8 +258,8 @@ def _between_optimizer_calls(host: Host, tracks: Collection[int]) -> Marked | No
 def _first_work(host: Host, tracks: Collection[int], *, before: Int64s) -> int:
     """Start of the first operator, range or launch (ns).
 
-    The recorder's own start-up work is none of them. A frame of Python that the recording found open
-    has the recording's start for its own, and so has a range around the loop: neither is the step's.
+    The recorder's own start-up work does not count. A Python frame that was already open when the recording started has
+    the recording's start as its own, and so has a range around the loop: neither is the step's start.
 
     Args:
         before: ends of the first steps, one or two; a range that ends later is around them.
@@ -291,7 +290,7 @@ def _whole(host: Host, device: Device, tracks: Collection[int]) -> Marked:
 
 
 def _extend(steps: Steps, host: Host, device: Device, launch: NDArray[np.int32]) -> Int64s:
-    """Moves ends to those of the device work, and starts behind them, in place; returns how much work each
+    """Moves ends to those of the device work, and starts after them, in place; returns how much work each
     step launched."""
     count = len(steps)
     work = np.flatnonzero(device.work)
@@ -301,7 +300,7 @@ def _extend(steps: Steps, host: Host, device: Device, launch: NDArray[np.int32])
     linked = np.flatnonzero(launch[work] >= 0)
     call = launch[work[linked]]
     inside = steps.at(host.start[call])
-    # A call that crosses the end of a step counts for none, as in the rule's origin.
+    # A call that crosses the end of a step counts for none, as in the original rule.
     inside[host.end[call] > np.append(steps.host_end, 0)[inside]] = -1
     step[linked] = inside
     mine = np.flatnonzero(step >= 0)
@@ -324,10 +323,10 @@ def _extend(steps: Steps, host: Host, device: Device, launch: NDArray[np.int32])
 
 
 def _device_ends(step: Int64s, end: Int64s, launched: Int64s) -> Int64s:
-    """When the device work of each step had ended (ns); the least number where it has none.
+    """When the device work of each step ended (ns); the least number if it has none.
 
-    What a stream of its own still does when all work of the next step is done (copies of a checkpoint, an all-reduce
-    beside several steps) is no part of that: the steps after it would take no time.
+    Work on a stream of its own that still runs after all work of the next step (copies of a checkpoint, an all-reduce
+    beside several steps) does not count: the steps after it would take no time.
 
     Args:
         step, end: index of the step that launched each piece of work, and its end (ns).
@@ -355,7 +354,7 @@ def _unanswered(steps: Steps, host: Host, launch: NDArray[np.int32]) -> Int64s:
 
 
 def _per_step(steps: Steps, host: Host, chosen: NDArray[np.bool_]) -> Int64s:
-    """How many of some host events lie in each step."""
+    """How many of the chosen host events are in each step."""
     step = steps.at(host.start[chosen])
     return np.bincount(step[step >= 0], minlength=len(steps))
 
@@ -364,11 +363,11 @@ def _mark_incomplete(steps: Steps, events: Int64s, unanswered: Int64s) -> None:
     """Marks steps that the ends of the recording cut off: last ones, and a first one of those that the optimizer ends,
     which may have started before the recording did.
 
-    Steps differ for good reasons (gradients that accumulate, sequences of any length): one is cut off that has less than
-    all others, or less than the one before it and launches whose work is missing.
+    Steps differ for good reasons (accumulated gradients, sequences of any length), so a step counts as cut off only if
+    it has less than all others, or less than the one before it and launches whose work is missing.
 
     Args:
-        events: how much device work each step launched, or how many operators it ran where none is recorded.
+        events: how much device work each step launched, or how many operators it ran if no work is recorded.
         unanswered: launches of each step whose work is not in the recording.
     """
     if not events.any():
@@ -388,14 +387,14 @@ def _mark_incomplete(steps: Steps, events: Int64s, unanswered: Int64s) -> None:
 
 
 def _mark_lacking(steps: Steps, launched: Int64s, host: Host, device: Device, launch: NDArray[np.int32]) -> None:
-    """Marks steps of a file that breaks off which lack events, or may; a lone one has none to be held against.
+    """Marks steps of a truncated file that lack events, or may; a lone step cannot be compared with any.
 
-    Also the fullest step may lack some, so that each has to show that nothing of it lies behind the cut. A tracer
-    writes the calls of a thread, and the work of a stream, in blocks: each in order of time, and the blocks in
-    any. A step is within blocks where neither the first nor the last row of one is the step's own. Two blocks are
-    in order of time, too, where what lay between them is lost: such rows skip a step. A step that blocks divide lacks
-    nothing all the same where several have exactly as many operators, calls of each thread and pieces of
-    work of each stream, and none has more work.
+    Even the fullest step may lack some, so each must show that nothing of it is in the missing part. A tracer writes
+    the calls of a thread, and the work of a stream, in blocks: each in order of time, and the blocks in any order. A
+    step is within blocks if neither the first nor the last row of any block is its own. Two blocks are also in order of
+    time if what was between them is lost: such rows skip a step. A step that blocks divide still lacks nothing if
+    several steps have exactly as many operators, calls of each thread and pieces of work of each stream, and none has
+    more work.
     """
     counts = [_per_step(steps, host, host.kind == OPERATOR)]
     divided = np.zeros(len(steps), dtype=bool)
@@ -432,7 +431,7 @@ def steps_of_events(
     """Index of the step of each host position and of each device event; -1 for none.
 
     A host event belongs to the step in which it starts, on any thread. Device work belongs to the
-    step that launched it, and without a launch to the one during which it started.
+    step that launched it, and without a launch to the step during which it started.
     """
     of_host = steps.at(host.start)
     of_device = steps.on_device_at(device.start)

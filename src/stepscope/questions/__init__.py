@@ -1,7 +1,7 @@
-"""The questions that can be asked of a recording, or of several, one file each.
+"""The questions about one or several recordings, one file each.
 
 `ALL` names the files in the order in which answers are listed. A question's file is named like the
-question, with `_` for `-`, and holds one `Question`.
+question, with `_` for `-`, and contains one `Question`.
 """
 
 from __future__ import annotations
@@ -91,11 +91,11 @@ TAKEN = frozenset(
         "mcp",
         "plan", "questions", "record", "replay", "report", "schema", "sql", "timeline-chart", "trigger",
         "view",
-        # what an open recording has beside its questions
+        # the other methods of an open recording
         "ask", "asked-of", "close", "jobs", "ranks", "scope", "step-numbers", "store",
     }
 )  # fmt: skip
-"""Names that no question can have, because they mean something else where it would be asked."""
+"""Names that no question may have, because they mean something else where it would be asked."""
 
 
 def names() -> tuple[str, ...]:
@@ -104,9 +104,9 @@ def names() -> tuple[str, ...]:
 
 
 def find(name: str) -> Question:
-    """The declaration of a question, by its name or by its method's.
+    """Finds the declaration of a question, by its name or its method's.
 
-    Plug-ins are looked for only when the name is none of ours.
+    Plug-ins are loaded only if the name is none of ours.
 
     Raises:
         UsageError: there is no such question.
@@ -146,10 +146,10 @@ def _added() -> dict[str, Question]:
 
 
 def of_one_recording(question: Question) -> Question:
-    """The question, when it is asked of a single recording.
+    """Returns a question about a single recording.
 
     Raises:
-        UsageError: it compares recordings.
+        UsageError: the question compares recordings.
     """
     from stepscope.floor.errors import UsageError
 
@@ -163,7 +163,7 @@ def of_one_recording(question: Question) -> Question:
 
 
 def affected(affects: str) -> str:
-    """The questions on whose answers damage bears, as people read it.
+    """Names the questions whose answers the damage affects, as readable text.
 
     Args:
         affects: kinds of evidence, as in `data_check.affects`.

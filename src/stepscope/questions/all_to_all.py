@@ -56,22 +56,22 @@ _FORMS = {
     "messages alone: stepscope all-to-all SRC --by rank",
 )
 def all_to_all(scope: Scope, by: str = "pair") -> pa.Table:
-    """`--by pair` is the volume matrix: for each group what its ranks sent to each other, those that
-    exchanged most first. It is known where the recording has the sizes of the parts (`In split size`, which
-    torch states beside a collective's arguments, or the values of `c10d::alltoall_base_`); a list that the
-    recorder cut short is not known. Parts are recorded in rows or elements of the job; the bytes are the
+    """`--by pair` is the volume matrix: for each group what its ranks sent to each other, the largest
+    exchanges first. It is known if the recording has the sizes of the parts (`In split size`, which
+    torch records with a collective's arguments, or the values of `c10d::alltoall_base_`), unless the recorder cut
+    the list short. Parts are recorded in rows or elements of the job; the bytes are the
     message's, divided in that proportion. Destinations are ranks of the job, by the ranks of the group.
-    What was sent by ranks that were not recorded is taken from those that received it.
+    What unrecorded ranks sent is taken from the ranks that received it.
 
-    `--by rank` says how evenly the ranks are loaded: what each sent and received, over the mean of its group.
-    Of experts, that is the imbalance of tokens where tokens have one size. It needs sizes of messages alone.
-    The means are over the recorded ranks; with a rank missing they are not the group's.
+    `--by rank` shows how evenly the ranks are loaded: what each sent and received, over the mean of its group.
+    For experts, that is the imbalance of tokens if tokens have one size. It needs only the sizes of messages.
+    The means are over the recorded ranks; if a rank is missing they are not the group's.
 
     `--by exchange` lists the exchanges that are matched over all ranks of their group, the most uneven
-    first: what is even over a run may be uneven in each exchange, and every exchange lasts as long as its
-    fullest rank.
+    first: data that is evenly spread over a run may be uneven in each exchange, and every exchange lasts as long as
+    its rank with most data.
 
-    TraceLens' heat map takes a place in the group for a rank of the job.
+    TraceLens' heat map mistakes an index in the group for a rank of the job.
     """
     from stepscope.analysis.ranks.exchanges import each_exchange, exchanges
 

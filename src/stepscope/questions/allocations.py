@@ -1,4 +1,4 @@
-"""`allocations`: each allocation, with when it was made and given back."""
+"""`allocations`: each allocation, with the times at which it was made and freed."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ def allocations(
     operator: str | None = None,
     category: str | None = None,
 ) -> pa.Table:
-    """One row an allocation, the largest first, of those that are alive at some moment of the steps or the
-    stretch of time asked for. `memory` says how its category is known, and what there is beside: memory of
-    before the recording that is not given back in it is in no row where only a trace was recorded.
+    """Each row is an allocation that is alive at some moment of the requested steps or stretch of time, the largest
+    first. `memory` explains how its category is found, and what else was allocated: if only a trace was
+    recorded, memory from before the recording that is not freed in it has no row.
 
-    An allocation and its release are found by their address. Where an event was lost, an allocation ends at
-    the latest when its address is taken again. In TensorBoard's plug-in this is the table of memory events.
+    An allocation and its release are matched by address. If an event was lost, an allocation ends at
+    the latest when its address is used again. In TensorBoard's plug-in this is the table of memory events.
 
     For a page: `at_ns` fills the table of what is alive at a chosen moment, `--window` that of a
     chosen range.
@@ -93,7 +93,7 @@ def _rows(asked: Asked, at_ns: int | None, *, at_peak: bool) -> Iterator[dict[st
     elif at_peak:
         chosen = memory.alive(memory.peak(states))
     else:
-        # Those that start before the last of the states, and end after the first of those that follow.
+        # Those that start before the last state, and end after the first of the following ones.
         place = np.searchsorted(states, memory.start)
         following = np.append(states, len(memory.allocated) + 1)[place]
         chosen = np.flatnonzero(memory.end > following)

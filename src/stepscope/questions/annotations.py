@@ -1,4 +1,4 @@
-"""`annotations`: what the named ranges cost, on the host and on the device."""
+"""`annotations`: the time of named ranges, on the host and on the device."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _RANGES = """
         ON (kept.rank, kept.id) = (every.rank, every.id)
     ORDER BY every.rank, every.id
 """
-"""All ranges with their ends as recorded, between which work was launched, and those of the part that was
-asked for, as its window cuts them."""
+"""All ranges with their recorded ends, between which work was launched, and those of the requested part,
+as its window cuts them."""
 _KEY = ("name", "domain", "category")
 _FORMS = ("name", "path")
 _LONGEST_PATH = 2000
@@ -41,7 +41,7 @@ _OF_AUTOGRAD = (
     "loss.backward(). `stepscope modules` and `stepscope classes` have it."
 )
 _FARTHEST = 2**62
-"""Times are moved no farther than this (ns), to stay within 64 bits."""
+"""Times are shifted by no more than this (ns), to stay within 64 bits."""
 
 
 @question(
@@ -75,30 +75,30 @@ _FARTHEST = 2**62
 )
 def named_ranges(scope: Scope, by: str = "name", all: bool = False) -> pa.Table:  # noqa: A002  # the option is --all
     """Ranges that the program or a library named on the host (`record_function`, NVTX ranges of any
-    domain, the data loader's and the optimizer's ranges, a framework's), over all asked ranks together. By
+    domain, the data loader's and the optimizer's ranges, a framework's), over all requested ranks together. By
     name, those that kept the device busiest come first; a name in two NVTX domains or categories is two
-    rows. With `--by path` a row is a place in the tree of ranges, below the one that encloses it on its
-    thread, whatever their domains. The ranges that mark steps are left out unless `--all` is given: see
+    rows. With `--by path` a row is a node in the tree of ranges, below the one that encloses it on its
+    thread, whatever their domains. Ranges that mark steps are left out unless `--all` is given: see
     `steps`.
 
-    **exclusive** is the time of a range on the host less that of the ranges inside it, as in the
-    `nvtx_pushpop_sum` of Nsight Systems; **self** leaves out all that ran inside, operators and calls too.
+    **exclusive** is the time of a range on the host minus that of the ranges inside it, as in the
+    `nvtx_pushpop_sum` of Nsight Systems; **self** excludes everything that ran inside, including operators and calls.
 
     Work belongs to a range if the call that launched it starts inside the range **on the same
     thread**, as in Nsight Systems' NVTX projection. The backward pass is launched by a thread
-    of autograd, so its work is in no range of the main thread: `modules` ties it to the
-    forward. Work whose launch is not known belongs to no range.
+    of autograd, so its work is in no range of the main thread: `modules` attributes it to the
+    forward. Work whose launch is unknown belongs to no range.
 
     **projected** is Nsight's: from the start of the first to the end of the last piece of work
-    of a range, whatever lies between. **busy** leaves the gaps out, and time is counted once
-    per device however many kernels run, also when they come from two ranges of the name. So
+    of a range, whatever lies between. **busy** excludes the gaps, and time is counted once
+    per device however many kernels run, even if they come from two ranges of the name. So
     busy is never more than the sum, `device_total_ns`.
 
     With `--window` it is the work of those ranges that ran in the window, whenever it was launched.
 
     By name, a range inside another of its row adds to calls, exclusive and self time, and to
     nothing else. Ranges that the recorder itself draws on the device's tracks (`gpu_user_annotation`)
-    are neither work nor ranges here.
+    count neither as work nor as ranges.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -127,10 +127,10 @@ def named_ranges(scope: Scope, by: str = "name", all: bool = False) -> pa.Table:
 
 
 def _nested(rows: pa.Table, window: tuple[int, int] | None, by: str) -> tuple[Columns, Array, Array]:
-    """The ranges, nested; the place of one range of each row of the answer; and the row above each, or -1.
+    """The ranges, nested; the index of one range of each row of the answer; and the parent of each row, or -1.
 
-    Rows of the answer are numbered (`group`), those of paths from the roots down. A range is `outermost` where
-    none of its row encloses it.
+    Rows of the answer are numbered (`group`), those of paths from the roots down. A range is `outermost` if
+    no range of its row encloses it.
     """
     from stepscope.analysis.operators.calls import coded, distinct_rows
     from stepscope.formats.nesting import climb, nest
@@ -166,7 +166,7 @@ def _places(names: Any, above: Array) -> tuple[list[str], list[int]]:
     paths: list[str] = []
     depths: list[int] = []
     for name, parent in zip(names.to_pylist(), above.tolist(), strict=True):
-        # Each path is as long as all above it together: ranges nested by thousands would fill the memory.
+        # Each path contains all of its parents: ranges nested by thousands would fill the memory.
         paths.append(name if parent < 0 else f"{paths[parent][-_LONGEST_PATH:]}/{name}")
         depths.append(0 if parent < 0 else depths[parent] + 1)
     return paths, depths
@@ -196,7 +196,7 @@ def _device_time(scope: Scope, ranges: Columns, names: int) -> dict[str, Any]:
     range_of, work_of = _work_inside(ranges, work)
     name_of = ranges["group"][range_of]
     start, end = work["start_ns"][work_of], work["end_ns"][work_of]
-    first = np.flatnonzero(run_starts(range_of))  # pairs of one range stand together
+    first = np.flatnonzero(run_starts(range_of))  # pairs of one range are adjacent
     projected = np.zeros(0, dtype=np.int64)
     if len(first):
         projected = np.maximum.reduceat(end, first) - np.minimum.reduceat(start, first)
@@ -261,7 +261,7 @@ def _work_inside(ranges: Columns, work: Columns) -> tuple[Array, Array]:
 def _busy(name_of: Array, place: Array, start: Array, end: Array, names: int) -> Array:
     """Union per name and place, summed over the places of a name.
 
-    All are one union: each name and place gets a stretch of time of its own, one after the other.
+    All are computed as one union: each name and place gets its own stretch of time, one after the other.
     """
     busy = np.zeros(names, dtype=np.int64)
     if len(start) == 0:

@@ -1,4 +1,4 @@
-"""`call-tree`: which calls the time goes to, by the calls that lead to them."""
+"""`call-tree`: where the time goes, by calls and their callers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from stepscope.answers.scope import Scope
 
 _CALLED = "CASE WHEN role = 'step' THEN '(step)' ELSE name END AS called"
-"""Steps are numbered in their names, and are one place."""
+"""Steps have numbered names, and are merged into one node."""
 _NAMES = f"SELECT DISTINCT {_CALLED}, kind FROM host_event ORDER BY ALL"
 _THREADS = """
     SELECT rank, span, thread,
@@ -52,7 +52,7 @@ _LAUNCHES = f"""
     WHERE (rank, id) IN (SELECT (rank, launch_id) FROM device_event WHERE {WORK} AND launch_id IS NOT NULL)
 """
 _CALL, _HOST, _DEVICE = range(3)
-"""What is added up: calls, host and device time."""
+"""The summed values: calls, host and device time."""
 
 
 @question(
@@ -92,26 +92,26 @@ _CALL, _HOST, _DEVICE = range(3)
     fills="Record the host's side with ProfilerActivity.CPU; with_stack=True adds Python functions.",
 )
 def calls(scope: Scope, by: str = "top-down", most: int = 1000) -> pa.Table:
-    """Operators, named ranges, Python functions and runtime calls of all asked ranks and threads, put
-    together where their names and those of all calls above them are the same.
+    """Operators, named ranges, Python functions and runtime calls of all requested ranks and threads, merged
+    if their names and those of all their callers are the same.
 
     **Host total** is the time between starts and ends, each moment of a thread counted once, for the
-    innermost call: what a function waits is in it. **Device total** is the summed duration of the work
-    that was launched in the call or below it; work whose launch is not known belongs to no call, and
+    innermost call: it includes waiting. **Device total** is the summed duration of the work
+    that was launched in the call or below it; work of unknown launch belongs to no call, and
     that of a runtime call (`cudaLaunchKernel`) to its caller. The backward is launched by threads of
-    autograd, and so is in none of the calls of the main thread: `modules` ties it to the forward.
+    autograd, and so is in none of the calls of the main thread: `modules` attributes it to the forward.
 
     Traced threads that spend 99 % of their time in Python's own waits while another works, and launch nothing, are
-    left out, and counted, as in `hotspots`; `--by thread` has them.
+    left out, and counted, as in `hotspots`; `--by thread` includes them.
 
-    With `--by bottom-up` the rows at the top are functions, with their self times over all places
-    they are called from, and below each its callers, theirs, and so on: a row's total is the part of
-    the function's self time that was spent when these callers led to it, and its self time the part
-    of it above which there is no caller.
+    With `--by bottom-up` the rows at the top are functions, with their self times over all of their callers,
+    and below each its callers, theirs, and so on: a row's total is the part of
+    the function's self time that was spent in this chain of callers, and its self time the part
+    of it without a further caller.
 
-    A recording of Python frames has very many places: the rows listed are those with most host or
-    device time (`--most`; bottom-up a row counts the less the more callers it is away), and a row whose time is more than that of its parts and its own has others
-    below it that are not.
+    A recording of Python frames has very many nodes: the listed rows are those with most host or
+    device time (`--most`; bottom-up a row counts less the more callers it is away). A row with more time than
+    its parts and its self time has others below it that are not listed.
     """
     import pyarrow as pa
 
@@ -120,7 +120,7 @@ def calls(scope: Scope, by: str = "top-down", most: int = 1000) -> pa.Table:
     threads: dict[tuple[int, int, int], int] = {}
     if by == "thread":
         for row in scope.sql(_THREADS).to_pylist():
-            # One that several spans have is one place; they are in order of their names.
+            # A name with several spans is one node; the rows are ordered by name.
             if len(texts) == names.num_rows or texts[-1] != row["name"]:
                 texts.append(row["name"])
                 kinds.append("thread")
@@ -137,7 +137,7 @@ def calls(scope: Scope, by: str = "top-down", most: int = 1000) -> pa.Table:
     sums = total[tree.parent < 0].sum(axis=0)
     weights = np.maximum(*(total[:, one] / max(int(sums[one]), 1) for one in (_HOST, _DEVICE)))
     if by == "bottom-up":
-        # Or the chains above a few functions would leave no room for the others.
+        # Otherwise the chains above a few functions would leave no room for the others.
         weights /= depth + 1
     kept = np.flatnonzero(heaviest(weights, depth, most))
     rows, above = listed(kept[np.lexsort((kept, -total[kept, _HOST]))], tree.parent)
@@ -167,7 +167,8 @@ def calls(scope: Scope, by: str = "top-down", most: int = 1000) -> pa.Table:
 
 
 def _tree(scope: Scope, threads: dict[tuple[int, int, int], int], waiting: set[Thread]) -> CallTree:
-    """The calls of all asked ranks, from the top, less those of `waiting`; below their threads where some are given."""
+    """The calls of all requested ranks, from the top, without those of `waiting`; below their threads if some are
+    given."""
     those = ", ".join(str(tuple(one)) for one in sorted(waiting))
     but = f"AND (rank, span, thread) NOT IN ({those})" if waiting else ""
     queries = (_CALLS.format(ranks=ranks, but=but) for ranks in rank_batches(scope))
@@ -198,7 +199,7 @@ def _tree_of(calls: dict[str, Array], threads: dict[tuple[int, int, int], int]) 
 
 
 def _together(parts: list[CallTree]) -> CallTree:
-    """Trees of several ranks as one."""
+    """Merges the trees of several ranks."""
     if len(parts) == 1:
         return parts[0]
     starts = np.cumsum([0, *(len(part.parent) for part in parts)])

@@ -1,4 +1,4 @@
-"""`classes`: how the device's time divides among kinds of work, over all and by module."""
+"""`classes`: the device's time by kinds of work, in total and by module."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ _COLUMNS = (
 )
 def classes(scope: Scope, by: str = "class") -> pa.Table:
     """Every kernel, copy and fill belongs to one class, so that classes add up to all device work:
-    GEMM, convolution, attention, normalisation, softmax (of any logarithm, forward and backward; that
+    GEMM, convolution, attention, normalisation, softmax (including its logarithm, forward and backward; that
     of a fused attention is attention), element-wise, reduction (also losses, pooling and scans),
     communication, copy (also fills, changes of layout, gathering and
     scattering, embedding look-ups), optimizer, other.
 
-    The operator that launched it decides where it has a formula: a change of layout that a
-    convolution launches is convolution, a cuBLAS kernel that it launches is too. Where there is no
+    The operator that launched it decides if it has a formula: a change of layout that a
+    convolution launches is convolution, and so is a cuBLAS kernel that it launches. Without an
     operator, as in the replay of a CUDA graph, the kernel's name decides. Communication kernels,
-    copies and fills are always what they are. What an optimizer's step launches is its own,
+    copies and fills always keep their class. Work launched in an optimizer's step is the optimizer's,
     except products of matrices and communication.
 
-    Times are sums of durations over all asked ranks, as in `kernels`.
+    Times are sums of durations over all requested ranks, as in `kernels`.
     """
     import numpy as np
     import pyarrow as pa

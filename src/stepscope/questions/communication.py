@@ -66,37 +66,38 @@ _FORMS = {
     fills="Record a job of several ranks, with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
 )
 def communication(scope: Scope, by: str = "operation") -> pa.Table:
-    """Every collective and point-to-point transfer, on all asked ranks: communication kernels (of NCCL and
-    its like, of symmetric memory, of a framework's own), and the ranges of libraries that communicate on
-    the host (gloo, MPI). What the host spends in NCCL's calls only enqueues kernels and is not counted.
+    """Every collective and point-to-point transfer, on all requested ranks: communication kernels (of NCCL and
+    similar libraries, of symmetric memory, of a framework's own), and the ranges of libraries that communicate on
+    the host (gloo, MPI). Host time in NCCL's calls only enqueues kernels and is not counted.
     Durations are sums over ranks, as in `kernels`; those of kernels add up to theirs there.
 
-    **Exposed** is the time beside which the rank's device computed nothing. Where several collectives of
-    a device run at once, it is that of the one that started first, so that exposed times of kernels add
-    up to the exposed communication of `device-time`. Of a rank without a device it is not known.
+    **Exposed** is the time during which the rank's device computed nothing. If several collectives of
+    a device run at once, it belongs to the one that started first, so that exposed times of kernels add
+    up to the exposed communication of `device-time`. For a rank without a device it is unknown.
 
     **Wait** lasts from a rank's arrival until the last rank's, **transfer** is the rest. Both need the
-    collective to be matched over all ranks of its group and the clocks to be aligned; else they are not
-    known (a rank that was not recorded may have come last), and a duration holds both. `measured` counts the calls of which they are known.
+    collective to be matched over all ranks of its group and the clocks to be aligned; otherwise they are
+    unknown (a rank that was not recorded may have come last), and a duration includes both. `measured` counts the calls
+    for which they are known.
 
     **Bandwidth** is defined as by nccl-tests (PERFORMANCE.md), in decimal GB/s. The size of a message is
     the buffer of a rank for all-reduce, broadcast, reduce and point-to-point, the entire output for
     all-gather, the entire input for reduce-scatter and all-to-all. Algorithm bandwidth is size over
     time; bus bandwidth multiplies it with 2(n-1)/n for all-reduce, (n-1)/n for all-gather,
-    reduce-scatter and all-to-all, 1 for the others, and can be compared with what a link can do.
-    nccl-tests lets all ranks start together, so the time is that of the transfer; where that is not
-    known it is the duration, and bandwidths are then lower bounds (`bandwidth_over`). TraceLens divides by
+    reduce-scatter and all-to-all, 1 for the others, and can be compared with the speed of a link.
+    nccl-tests lets all ranks start together, so the time is that of the transfer; if that is
+    unknown it is the duration, and bandwidths are then lower bounds (`bandwidth_over`). TraceLens divides by
     2^30 and calls it GB.
 
     **Parallelism** is what the description of the process group names (Megatron's groups, DeviceMesh,
-    torchtitan). Without one: data, for what is launched by the hook of a gradient's accumulation (DDP's,
-    DeepSpeed's), by FSDP in one of its ranges, and for the buffers that DDP's forward sends round; tensor, in a module whose class is parallel over columns,
-    rows or the vocabulary; expert, for an all-to-all in a mixture of experts; pipeline, for sends and receives
-    of ranks that send to those they receive from, to two at most of a larger group. Else it stays empty. How long the
-    stages of a pipeline wait for one another is in `rank-overview`.
+    torchtitan). Without one: data, for collectives launched by the hook of a gradient's accumulation (DDP's,
+    DeepSpeed's), by FSDP in one of its ranges, and for the buffers that DDP's forward broadcasts; tensor, in a module
+    whose class is parallel over columns, rows or the vocabulary; expert, for an all-to-all in a mixture of experts;
+    pipeline, for sends and receives of ranks that send to the same ranks that they receive from, to two at most of a
+    larger group. Otherwise it is empty. `rank-overview` shows how long the stages of a pipeline wait for one another.
 
-    `--by module` says in which module it was launched; FSDP gathers ahead, so that parameters of the next
-    module are gathered in the one before it. What a window cuts counts in proportion to what is left.
+    `--by module` is the module in which it was launched; FSDP gathers ahead, so parameters of the next
+    module are gathered in the one before it. What a window cuts counts in proportion to the remaining time.
     """
     from stepscope.analysis.ranks.collectives import alike, summed
 
@@ -124,13 +125,13 @@ def _value(one: Alike, name: str) -> Any:
 
 
 def _ratio(exposed_ns: int | None, own: list[Alike]) -> float | None:
-    """Of the duration of those whose exposed part is known."""
+    """Exposed time over duration, for those whose exposed time is known."""
     known = sum(one.row["total_ns"] for one in own if one.row["exposed_ns"] is not None)
     return exposed_ns / known if exposed_ns is not None and known else None
 
 
 def _note(scope: Scope, found: list[Alike]) -> str:
-    """What the recording lacks for a part of the answer, and what is not counted."""
+    """Says what the recording lacks for a part of the answer, and what is not counted."""
     from stepscope.floor.units import time_text
     from stepscope.formats.communication import communicating
 

@@ -1,4 +1,4 @@
-"""`counters`: hardware metrics of kernels, and values that were sampled over time."""
+"""`counters`: hardware metrics of kernels, and values sampled over time."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
     ),
 )
 def counters(scope: Scope) -> pa.Table:
-    """Counters of all asked ranks together, kernels first, each in order of its name.
+    """Counters of all requested ranks together, kernels first, each ordered by name.
 
-    Of a kernel they are what CUPTI's range profiler (`cuda_profiler_range`) or Intel's scope profiler
+    For a kernel they are what CUPTI's range profiler (`cuda_profiler_range`) or Intel's scope profiler
     measured while it ran alone, replayed as often as the counters needed: such a recording's times are
-    not those of an ordinary run. Where one range covers the complete recording, that is the name.
+    not those of an ordinary run. If one range covers the complete recording, that is the name.
 
     Counters over time are samples of the hardware (of Nsight Systems, or of CUPTI PM sampling),
-    memory in use, or whatever a program writes into `C` events; `device-metrics` has those of the
-    hardware whose meaning is known, over time and per step. What a sum or a mean says depends on the
+    memory in use, or whatever a program writes into `C` events; `device-metrics` has the
+    hardware's counters of known meaning, over time and per step. Whether a sum or a mean is useful depends on the
     counter, so both are given. With `--step`, counters of kernels are those of the steps; samples
     belong to no step.
     """

@@ -1,4 +1,4 @@
-"""What decided how long the steps took: the chain of work that nothing else could have hidden."""
+"""The critical path: the chain of work that decided how long the steps took."""
 
 from __future__ import annotations
 
@@ -75,38 +75,39 @@ _NOTHING = {"between operators": "(nothing recorded)", "unexplained": "(nothing 
     fills=FILLS,
 )  # fmt: skip
 def critical_path(scope: Scope, by: str = "kind") -> pa.Table:
-    """The path starts at the end of the last step and goes back in time. At each moment it asks what this had to wait
+    """The path starts at the end of the last step and goes back in time. For each moment it finds what this had to wait
     for, and follows what came last: a kernel waits for its launch, for the work before it on its stream and for events
-    of other streams; a launch for what its thread did before; a call that synchronises for the device; a thread for
-    the one that it handed work to; a collective for the rank that arrived last, where the path goes on. So it covers
-    every moment from the start of the first step to the end of the last exactly once, and its parts add up. What is
-    not on it was hidden: to make it faster gains nothing.
+    of other streams; a launch for what its thread did before; a call that synchronises for the device; a thread for the
+    one that it handed work to; a collective for the rank that arrived last, where the path continues. So it covers
+    every moment from the start of the first step to the end of the last exactly once, and its parts add up. Work that
+    is not on it was hidden: making it faster gains nothing.
 
     * **operator**, **between operators**, **runtime call**: the path ran on a host thread, in an operator, in a range,
       Python or nothing that was recorded, in a call that launches nothing.
-    * **input wait**: the loop waited for a batch, or made it itself in the DataLoader's `__next__`. Where it waited for two in a row, the loader set the pace.
+    * **input wait**: the loop waited for a batch, or made it itself in the DataLoader's `__next__`. If it waited for
+      two in a row, the loader set the pace.
     * **launch**: in the call that launches a kernel, copy or graph; **launch delay**: from there until it started.
     * **computation**, **copy**: kernels by class of work (as in `classes`), copies and fills.
-    * **transfer**: a collective after the last rank had arrived; **waiting for a rank**: before, where the late rank is
-      not among those asked for. **communication**: a collective that was not matched over ranks, both together.
+    * **transfer**: a collective after the last rank had arrived; **waiting for a rank**: before, if the late rank is
+      not among the requested ones. **communication**: a collective that was not matched over ranks, both together.
     * **synchronization**: a call returns after the device was done, or after a copy into pageable memory.
     * **kernel gap**: below 30 µs between work that was launched in time; **unexplained**: a longer wait for something
       that is not recorded.
 
-    Where several ranks were recorded the path is that of the job: it changes ranks at collectives (`--by rank`), and
-    stays where the clocks do not tell who was last. A step of the job ends when its last rank has done it.
+    If several ranks were recorded the path is that of the job: it changes ranks at collectives (`--by rank`), and
+    stays if the clocks do not show which rank was last. A step of the job ends when its last rank has done it.
 
-    Which stream waited for which event torch.profiler records only when asked (`cuda_sync`). Without it the call is
-    taken to concern the thread's next launch and the stream of its last one before, a call that synchronises waits for
-    what ended last before it returned, and work that started within 10 µs of the end of another stream's, and later
+    torch.profiler records which stream waited for which event only on request (`cuda_sync`). Without that, a wait is
+    assumed to concern the thread's next launch and the stream of its last one before, a call that synchronises waits
+    for what ended last before it returned, and work that started within 10 µs of the end of another stream's, and later
     than its own stream and launch explain, waited for that. A thread that paused for 10 µs or more while another one
     worked for at least half of the time waited for it.
 
-    The steps are those that count in means, or those asked for; of more than two million kernels, copies and fills,
-    the last steps. What ran before them is looked at, too: a store of some steps (`import --steps`) lacks it, and may leave
-    unexplained what waited for it. Holistic Trace Analysis follows one rank and knows neither graphs nor collectives; it weighs edges by
-    recorded time, and needs `cuda_sync`. Its idea of the path, and the name, are Yang and Miller, "Critical Path Analysis for
-    the Execution of Parallel and Distributed Programs" (ICDCS 1988).
+    The steps are those that count in means, or the requested ones; if they have more than two million kernels, copies
+    and fills, the last steps. Earlier work is examined, too: a store of some steps (`import --steps`) lacks it, and may
+    leave waits for it unexplained. Holistic Trace Analysis follows one rank and knows neither graphs nor collectives;
+    it weighs edges by recorded time, and needs `cuda_sync`. The path and its name come from Yang and Miller, "Critical
+    Path Analysis for the Execution of Parallel and Distributed Programs" (ICDCS 1988).
     """
     from stepscope.analysis.dependencies.followed import graphs_of, lacks, paths_of
 

@@ -1,4 +1,4 @@
-"""`device-metrics`: what samples of the hardware say about devices and network cards, over time and per step."""
+"""`device-metrics`: hardware samples of devices and network cards, over time and per step."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SAMPLES = """
     FROM counter WHERE kind IS NOT NULL AND value IS NOT NULL
     GROUP BY ALL
 """
-"""One value a metric and moment: of a link several series may be parts, which add up to its use."""
+"""One value for each metric and moment: several series may be parts of a link, which add up to its use."""
 
 _IN_STEPS = f"""
     SELECT sample.*, step.step, step.start_ns, step.end_ns - step.start_ns AS window_ns
@@ -55,21 +55,22 @@ _KEYS = {"metric": "", "step": "step, start_ns, window_ns, ", "time": "start_ns,
     "PM sampling in Kineto, or with stepscope record where nvidia-ml-py or amdsmi is installed.",
 )
 def device_metrics(scope: Scope, by: str = "metric") -> pa.Table:
-    """Metrics of devices and network cards that were sampled while the job ran, of the kinds that StepScope
-    knows, whatever the recorder calls them: `sm_active`, `sm_issue`, `tensor_active`, `compute_active`,
-    `compute_warps`, `dram_read` and `dram_write`, `pcie_receive` and `pcie_send`, `nvlink_receive` and
-    `nvlink_send`, `clock`, `max_clock`, `memory_clock`, `temperature`, `power`, `fan`, `throttled` (whether the clock is
-    held down, and `throttled_by_heat` and `throttled_by_power` by what), `network_receive` and `network_send`. [Nsight Systems](../nsight-systems.md#sampled-metrics)
-    says which of its names they are, and [recording](../recording.md#the-machine-beside-the-phases) what
-    `stepscope record` asks the driver once a second. `counters` lists every counter under its own name, those of
-    kernels too; `utilization` estimates from kernels how full a device was, where nothing was sampled.
+    """Metrics of devices and network cards that were sampled while the job ran, of the kinds that StepScope knows,
+    whatever the recorder calls them: `sm_active`, `sm_issue`, `tensor_active`, `compute_active`, `compute_warps`,
+    `dram_read` and `dram_write`, `pcie_receive` and `pcie_send`, `nvlink_receive` and `nvlink_send`, `clock`,
+    `max_clock`, `memory_clock`, `temperature`, `power`, `fan`, `throttled` (whether the clock is limited, and
+    `throttled_by_heat` and `throttled_by_power` by what), `network_receive` and `network_send`.
+    [Nsight Systems](../nsight-systems.md#sampled-metrics) lists its names for them, and
+    [recording](../recording.md#the-machine-beside-the-phases) what `stepscope record` asks the driver once a second.
+    `counters` lists every counter under its own name, including those of kernels; `utilization` estimates from kernels
+    how full a device was, if nothing was sampled.
 
     A sample is the mean since the one before it, and samples are evenly spaced, so that the mean of samples is
     that of the time. Series that are parts of one direction of a link are added up at each moment. A
-    device is sampled as a whole: what other processes did on it is in the figures.
+    device is sampled as a unit: the values include what other processes did on it.
 
-    A sample is in a step if it was taken within it; `steps` says what a step is. With `--step` and
-    by metric it is the samples of these steps together. With `--by time` the samples' time (or the
+    A sample is in a step if it was taken within it; `steps` defines steps. With `--step` and
+    by metric, the samples of these steps are combined. With `--by time` the samples' time (or the
     chosen steps, from first to last) is cut into pieces of a power of ten of µs, as in `utilization`.
     """
     samples = _SAMPLES if by == "metric" and scope.steps is None else _IN_STEPS
@@ -86,7 +87,7 @@ def device_metrics(scope: Scope, by: str = "metric") -> pa.Table:
 
 
 def _in_pieces(scope: Scope) -> str:
-    """SQL of the samples, each with the piece of time that it is in."""
+    """SQL of the samples, each with the piece of time that contains it."""
     from stepscope.analysis.windows import buckets
 
     asked = _SAMPLES if scope.steps is None else _IN_STEPS

@@ -72,15 +72,15 @@ ERRORS = {
     fills="Record both in the same way.",
 )
 def diff(recordings: Sequence[Recording], by: str | None = None) -> pa.Table:
-    """Sets two recordings beside each other: what got slower or faster, and how sure that is.
+    """Compares two recordings: what got slower or faster, and how certain that is.
 
-    The first row is the complete step, the others are its parts, the largest changes first: of traces
-    what a step consists of (category), operators, kernels or modules, or all of them as one tree in
-    which parts add up, of inline measurements their labels, of phases the phases. Times are means per step and averages over ranks. Each change has a
-    95 % interval with steps as samples; where it contains 0 the change is unclear. A rank that is damaged on one side
-    is left out on both.
+    The first row is the complete step, the others are its parts, the largest changes first: for traces what a step
+    consists of (category), operators, kernels or modules, or all of them as one tree in which parts add up; for inline
+    measurements their labels; for phases the phases. Times are means per step and averages over ranks. Each change has
+    a 95 % interval with steps as samples; if it contains 0 the change is unclear. A rank that is damaged on one side is
+    left out on both.
 
-    [What got slower or faster](../diff.md) has examples, and says what intervals know and how a CI job
+    [What got slower or faster](../diff.md) has examples, and explains what intervals cover and how a CI job
     fails on a change.
     """
     with sound_recordings(recordings, alike=True) as (sound, left_out):
@@ -153,7 +153,7 @@ _FOR_AN_INTERVAL = 2
 def _both_unprofiled(recordings: Sequence[Recording]) -> bool:
     """Whether both have steps without the profiler, enough of them for an interval.
 
-    These are what a job takes: the profiler slows the few steps that a trace has. They are not known of a part.
+    These show the job's real speed: the profiler slows the few steps in a trace. They are unknown for a part.
     """
     return all(
         not recording.scope.part
@@ -164,7 +164,7 @@ def _both_unprofiled(recordings: Sequence[Recording]) -> bool:
 
 
 def _require_alike(recordings: Sequence[Recording], has: list[bool], words: tuple[str, str], hint: str) -> None:
-    """Refuses two recordings of which one has what the other has not."""
+    """Refuses two recordings if one has something that the other lacks."""
     if has[0] == has[1]:
         return
     told = [
@@ -218,7 +218,8 @@ def _note(before: Side | Tree, after: Side | Tree, recordings: Sequence[Recordin
 
 
 def _step_itself(recordings: Sequence[Recording]) -> str:
-    """What became of the step, in which work may hide other work; empty where the recordings have none, or of a part."""
+    """Says how the step changed, in which work may hide other work; empty for a part or if the recordings have no
+    steps."""
     if any(recording.scope.part or not marks_steps(recording.scope) for recording in recordings):
         return ""
     before, after = (read_side(recording.scope, "category").total for recording in recordings)
@@ -231,7 +232,7 @@ def _step_itself(recordings: Sequence[Recording]) -> str:
 
 
 def _without_profiler(recordings: Sequence[Recording]) -> str:
-    """What a step takes where the profiler does not slow it; empty where that is not known of both."""
+    """Says what a step takes without the profiler; empty if that is unknown for one of them."""
     if not _both_unprofiled(recordings):
         return ""
     took = [read_side(recording.scope, "phase").total for recording in recordings]
@@ -247,7 +248,7 @@ _ARMED = """
 
 
 def _measured_in_one(recordings: Sequence[Recording]) -> str:
-    """That events were measured in the steps of one of the two alone, and what that adds at most; else nothing."""
+    """Says if events were measured in the steps of only one of the two, and how much that adds at most; else empty."""
     told = {one.role: one.scope.sql(_ARMED).to_pylist()[0] for one in recordings}
     armed = {role: own["most"] for role, own in told.items() if own["measured"]}
     if len(armed) != 1:
@@ -258,7 +259,7 @@ def _measured_in_one(recordings: Sequence[Recording]) -> str:
 
 
 def _settings(recordings: Sequence[Recording]) -> str:
-    """The settings in which the two recordings differ, in a sentence; empty where they state none."""
+    """Names the settings in which the two recordings differ, in a sentence; empty if they state none."""
     before, after = (settings_of(recording.scope) for recording in recordings)
     pairs = differing(before, after)
     if not pairs:
@@ -274,7 +275,7 @@ _FOUND_BY = """
 
 
 def _not_the_same_step(recordings: Sequence[Recording]) -> str:
-    """That steps which were found by what recurs are not cut at the same place; empty where they are."""
+    """Says if steps that were found by repetition are not cut at the same place; else empty."""
     guessed = "SELECT EXISTS (SELECT 1 FROM step WHERE starts_with(rule, 'recurring'))"
     if not any(recording.scope.value(guessed) for recording in recordings):
         return ""

@@ -1,4 +1,4 @@
-"""Whether kernels, operators or steps take longer and longer over the recording."""
+"""Whether kernels, operators or steps become slower over the recording."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _EVENTS = {
     """,
 }
 _ENOUGH_RATIO = 0.02
-"""What is below this part of the median is no drift worth a word."""
+"""A change below this share of the median does not count as drift."""
 _ALL = "all kernels"
 
 _VALUES = """
@@ -85,25 +85,25 @@ _NAMES = """
     fills="Record more steps.",
 )
 def drift(scope: Scope, of: str = "kernel") -> pa.Table:
-    """Whether durations change over the recording, as they do when a device lowers its clocks, a cache
-    fills or a list grows. Rows that change most time come first. `--name` asks about some kernels or
+    """Whether durations change over the recording, as they do if a device lowers its clocks, a cache
+    fills or a list grows. Rows with the largest change of time come first. `--name` selects kernels or
     operators.
 
     **Trend.** Kernels are compared with kernels of the same name and launch shape, operators with calls on
-    the same inputs, so that other work at the end of the recording is no drift. For each step the
-    median duration of those alike is set against their median over the recording; a name's value in the
-    step is the mean of these ratios, weighted by time. Through the
-    values in order goes the slope of Theil and Sen, the median of the slopes between all pairs, with Sen's
+    the same inputs, so that other work at the end of the recording is no drift. For each step, the
+    median duration of those alike is divided by their median over the recording; a name's value in the
+    step is the mean of these ratios, weighted by time. The slope through the
+    values in order is that of Theil and Sen, the median of the slopes between all pairs, with Sen's
     95 % interval. `change_ratio` is that slope from the first value to the last. It is `slower` or `faster`
-    where the interval leaves 0 out and the change is at least 2 %. What was recorded in fewer than 10 steps has no row.
+    if the interval excludes 0 and the change is at least 2 %. Names recorded in fewer than 10 steps have no row.
 
-    An interval of 95 % leaves 0 out once in twenty rows by chance alone: of many names on many ranks, trust
+    An interval of 95 % excludes 0 once in twenty rows by chance: with many names on many ranks, trust
     those with a wide margin, or that agree.
 
-    `all kernels` puts all names that compute together. Where it drifts, and so do names with half of the time of all but the
-    one that changes most, the cause may be common to them, such as clocks, power or temperature (`stepscope counters` shows
-    them where they were recorded). One kernel alone may have grown with its input. Communication kernels also wait, and
-    are not in it.
+    `all kernels` combines all names that compute. If it drifts, and so do names with half of the time of all except the
+    one with the largest change, the cause may be common to them, such as clocks, power or temperature
+    (`stepscope counters` shows them if they were recorded). One kernel alone may have grown with its input.
+    Communication kernels also wait, and are not in it.
     """
     from stepscope.analysis.counted import COUNTED_STEPS
 
@@ -115,7 +115,7 @@ def drift(scope: Scope, of: str = "kernel") -> pa.Table:
 
 
 def _importance(row: Row) -> tuple[bool, float, int, str]:
-    """What drifts comes first, by the time that it changes; then what takes most."""
+    """Sort key: drifting rows first, by the time that changes; then by total time."""
     drifts = row["trend"] in ("slower", "faster")
     changed = abs(row["change_ratio"] * row["total_ns"]) if drifts else 0.0
     return not drifts, -changed, -row["total_ns"], row["name"]
@@ -170,8 +170,8 @@ def _in_words(trend: Trend | None, median_ns: float | None) -> Row:
 
 
 def _together(rows: list[Row], every: Row) -> tuple[int, int]:
-    """How much time the kernels of a rank take that drift as all of them do, and how much those with a trend take (ns): each
-    without the one that changes most time."""
+    """Time of a rank's kernels that drift as all of them do, and of those with a trend (ns), each
+    without the one with the largest change of time."""
     own = [row for row in rows if row["rank"] == every["rank"] and row["computes"] and row["trend"] is not None]
     own.sort(key=lambda row: -abs(row["change_ratio"] * row["total_ns"]))
     alike = (row["total_ns"] for row in own[1:] if row["trend"] == every["trend"])

@@ -1,4 +1,4 @@
-"""`durations`: how the durations of the single events of a name are spread."""
+"""`durations`: the distribution of the durations of a name's single events."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from stepscope.answers.scope import Scope
 
 _BINS = 20
-"""At most; of few events the rule of Rice makes fewer."""
+"""The most bins; with few events the rule of Rice makes fewer."""
 _EVENTS = {
     "operator": ("host_event", "kind = 'operator'"),
     "annotation": ("host_event", "kind = 'annotation' AND role IS DISTINCT FROM 'step'"),
     "runtime": ("host_event", "kind = 'runtime'"),
     "device": ("device_event", WORK),
 }
-"""By form, the table of its events and which of them."""
+"""The table of events, and the condition on them, by form."""
 _CUT = "SELECT * FROM {every} AS event SEMI JOIN {table} USING (rank, id)"
-"""Of what a window keeps, the durations that were recorded: to be cut does not make an event short."""
+"""The recorded durations of events that a window keeps: a cut must not make an event short."""
 _STEPS = f"""
     SELECT rank, 'step' AS name, start_ns, end_ns - start_ns AS dur_ns
     FROM step SEMI JOIN ({COUNTED_STEPS}) USING (rank, span, step)
@@ -85,18 +85,18 @@ _HISTOGRAM = f"""
     fills="Record with torch.profiler.ProfilerActivity.CPU and CUDA (or XPU, ...).",
 )
 def durations(scope: Scope, by: str = "operator", called: str | None = None) -> pa.Table:
-    """A histogram a name, of all asked ranks together, the names with the largest summed duration first. `kernels` and
-    `operators` have their means; whether these stand for a single call, or for two kinds of calls and a slow first one, is
-    seen here.
+    """A histogram for each name, of all requested ranks together, the names with the largest summed duration first.
+    `kernels` and `operators` have their means; this shows whether the means stand for a single call, or for two kinds
+    of calls and a slow first one.
 
-    From the shortest to the longest duration of a name go 2∛n bins for n events (the rule of Rice), 20 at most, each by the
-    same factor wider than the one before, so that a call that took a thousand times as long leaves the others apart. Edges
-    are whole nanoseconds: from `from_ns` on, and below `to_ns`. Bins without any are left out. With `--json`, or by
-    `--columns`, each bin names its longest event, by rank, start and duration.
+    The range from the shortest to the longest duration of a name has 2∛n bins for n events (the rule of Rice), 20 at
+    most, each wider than the one before by the same factor, so that a call that took a thousand times as long still
+    leaves the others separate. Edges are integer nanoseconds: from `from_ns` on, and below `to_ns`. Empty bins are left
+    out. With `--json`, or by `--columns`, each bin names its longest event, by rank, start and duration.
 
-    An operator's duration is that on the host, with all that ran inside it; one inside another of its name is a call of its
-    own. What a CUDA graph replays was not called again, and counts among kernels alone. Steps are those that count in
-    means. With `--window` an event that reaches out of it counts in full: to be cut does not make it short.
+    An operator's duration is that on the host, including all that ran inside it; one inside another of its name is a
+    separate call. Replays of a CUDA graph are no calls, and count only among kernels. Steps are those that count in
+    means. With `--window` an event that extends beyond it counts in full: a cut does not make it short.
     """
     events = _STEPS
     if by != "step":

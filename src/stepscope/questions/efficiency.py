@@ -1,4 +1,4 @@
-"""`efficiency`: which part of the device's peak the model's arithmetic reached."""
+"""`efficiency`: the share of the device's peak that the model's arithmetic reached."""
 
 from __future__ import annotations
 
@@ -54,28 +54,28 @@ _COLUMNS = (
 )
 def efficiency(scope: Scope, by: str = "step", limits: str = "datasheet", causal: str = "masked") -> pa.Table:
     """**MFU**, model FLOPs utilisation, is the time that all products of matrices (GEMM,
-    convolution, attention) take at the device's dense peak of their types, over the time that
-    passed: a step's duration with all waiting in it, or a module's device time. Where all
-    products have one type this is the usual definition, their FLOPs a second over the peak
-    (Chowdhery et al., "PaLM", appendix B), but where activations are computed again: operations that ran are
-    counted, from recorded shapes and not from the number of parameters, so that it is then what they call hardware FLOPs
+    convolution, attention) take at the device's dense peak of their types, over the elapsed
+    time: a step's duration with all waiting in it, or a module's device time. If all
+    products have one type this is the usual definition, their FLOPs per second over the peak
+    (Chowdhery et al., "PaLM", appendix B), unless activations are recomputed: operations that ran are
+    counted, from recorded shapes and not from the number of parameters, so it is then what they call hardware FLOPs
     utilisation (HFU), and the MFU is lower. float32
-    compares with TF32's peak where the kernel's name shows that it ran on tensor cores.
+    is compared with TF32's peak if the kernel's name shows that it ran on tensor cores.
 
     **attainable_ratio** is the roofline's: the time that all counted work takes at the limits of
-    arithmetic or memory, over its device time. **FLOP coverage** is the part of the device time
+    arithmetic or memory, over its device time. **FLOP coverage** is the share of the device time
     whose work is counted; below 100 % the true MFU is higher, and `uncounted` lists the operators
-    with the most time that are not. Where hardware counters of a kernel without a formula lie beside the recording, its
-    operations are those that they counted, and its time is covered; the note says how much. They take no part in
-    the MFU, which is of products by their formulas.
+    with the most time that are not. If hardware counters of a kernel without a formula lie beside the recording, its
+    operations are the counted ones, and its time is covered; the note says how much. They are not part of
+    the MFU, which uses products by their formulas.
 
-    A utilisation above 100 % is no number but an error: it is not shown and `finding` says by how
+    A utilisation above 100 % is an error, not a number: it is not shown and `finding` says by how
     much. Either the limits are not this device's, or device work is missing from the recording.
     Work known only as a lower bound, and convolutions by Winograd or FFT, which do less than the
     formula counts, raise no such error.
 
-    With `--by module`, a module's row holds the modules below it and its backward, over their
-    device time; `(no module)` is the rest. Each rank, recording and device stands apart.
+    With `--by module`, a module's row includes the modules below it and its backward, over their
+    device time; `(no module)` is the rest. Each rank, recording and device has its own rows.
     """
     from stepscope.analysis.operators.calls import Codes
     from stepscope.analysis.operators.work import device_work_of
@@ -110,7 +110,7 @@ def _counted_note(found: DeviceWork, roofs: Roofs) -> str:
 
 
 def _is_counted(part: Part, roofs: Roofs) -> bool:
-    """Whether counters say what no formula does of a part."""
+    """Whether counters supply what no formula counts for a part."""
     return not roofs.counted[part.variant] and 0 < part.device_ns <= part.counted_flops_ns
 
 
@@ -158,7 +158,7 @@ class _Utilisation(NamedTuple):
 
 
 def utilisation(time_ns: int, parts: list[Part], roofs: Roofs) -> _Utilisation:
-    """Model FLOPs utilisation of parts in a time, None where it is not known, and what is wrong."""
+    """Model FLOPs utilisation of parts in a time, None if unknown, and what is wrong."""
     products = [p for p in parts if p.weight and roofs.matrix_flops[p.variant] > 0]
     ideal = sum(p.weight * float(roofs.matrix_ns[p.variant]) for p in products)
     if not any(roofs.counted[p.variant] for p in parts):

@@ -71,44 +71,45 @@ _COLUMNS = (
     "(record_shapes=True), so that all rules can look.",
 )
 def findings(scope: Scope, id: str | None = None) -> pa.Table:  # noqa: A002  # the option is --id
-    """What rules find in the recording: each with the number it rests on, the rows that show it,
-    bounds of what a step could save, what to do about it, and the query that gives the number again.
-    [The rules](../findings.md) say what each looks for, its thresholds and where they come from.
+    """What rules find in the recording: each with its number, the rows that show it,
+    bounds of what a step could save, what to do about it, and the query that reproduces the number.
+    [The rules](../findings.md) lists what each looks for, its thresholds and their sources.
 
-    **The verdict**, which `summary` and `phases` print, comes first: the largest loss, or what fills the step where none
-    is large, or what prevents judging. The others follow, in order of what ranks lose themselves, without others'
+    **The verdict**, which `summary` and `phases` print, comes first: the largest loss, or what fills the step if none
+    is large, or what prevents judging. The others follow, ordered by the ranks' own losses, without others'
     waiting.
 
-    **Savings** are bounds, of a mean step: what a cure saves at most, and never more than the step. Titles state what
-    ranks lose themselves, on average. Where ranks meet in collectives, a loss on one of them makes the others wait, so
-    that a cure may save the job more than that: a loader that waits on one rank of eight holds all eight up. No rank's
-    step gets shorter than by what it loses itself and what it waits for others, and the bound is the least such sum over
-    the ranks that the recording allows, in a run of such steps. Of collectives that are not matched over ranks all
-    exposed time may be waiting; of phases, the all-reduce as DDP timed it, and where it did not, the sum over the ranks
-    bounds the job's loss. Where a bound includes such waiting, the advice says so. It also says so where the cure frees
+    **Savings** are bounds for a mean step: what a cure saves at most, and never more than the step. Titles state what
+    ranks lose themselves, on average. If ranks meet in collectives, a loss on one of them makes the others wait, so
+    a cure may save the job more than that: a loader that waits on one rank of eight delays all eight. No rank's
+    step gets shorter than by its own loss and its waits for others, and the bound is the smallest such sum over
+    the ranks that the recording allows, in a run of such steps. For collectives that are not matched over ranks all
+    exposed time may be waiting; for phases, the all-reduce as DDP timed it, and if it did not, the sum over the ranks
+    bounds the job's loss. If a bound includes such waiting, the advice says so. It also says so if the cure frees
     time of the host, which counts even while a device works: a host that gets ahead hides waits with other causes
     (without `.item()` in mid-step, later launches happen while earlier work still runs). A recording shows how large a
-    loss is, not how much of it a cure wins, so the lower bound is 0 unless a rule names evidence for more; of a single
+    loss is, not how much of it a cure wins, so the lower bound is 0 unless a rule names evidence for more; for a single
     step it always is. What a cure moves elsewhere (loading in workers, to CPU cores that the step needs too) is its
-    trade-off, which no saving counts. Findings overlap: a step that waits for its loader is not made faster twice, so
-    savings do not add up; where one counts single waits of a device that another counts, it says how much of its time that is.
+    trade-off, which no saving includes. Findings overlap: a step that waits for its loader is not made faster twice, so
+    savings do not add up; if one counts single waits of a device that another counts, it says how much of its time
+    that is.
 
-    **Severity** goes by the same: high from 20 % of the step, medium from 5 % (the bands of xprof for time lost to
-    input), low below, and note where nothing can be said of it.
+    **Severity** follows from the ranks' own losses: high from 20 % of the step, medium from 5 % (the bands of xprof for
+    time lost to input), low below, and note if nothing can be said about it.
 
-    **Confidence** is another thing: how sure the cause is, however much a cure would save. It is high where the
-    evidence leaves no other reading, medium where another cause could look the same, low where the recording
-    shows only that it is possible, or where a failing check bears on the evidence.
+    **Confidence** is independent of that: how sure the cause is, however much a cure would save. It is high if the
+    evidence allows no other reading, medium if another cause could look the same, low if the recording
+    shows only that it is possible, or if a failing check concerns the evidence.
 
     **Silence**: a rule that would be wrong about a recording says nothing, so an answer without a
-    saving means that no rule found something large enough, and is not a promise that nothing could
+    saving means that no rule found something large enough, and does not promise that nothing could
     be better.
     Rules about kernels need 50 pieces of device work in a step. A failing check that makes a rule
     unreliable lowers the finding's confidence and is named with it.
 
-    Of a job's own phases, where no event is recorded, rules go by the means of the phases.
+    If a job's own phases are recorded but no events, rules use the means of the phases.
 
-    Steps and their parts are those of `steps`; where none are found, the time from the
+    Steps and their parts are those of `steps`; if none are found, the time from the
     device's first work to its last stands in for a step.
     """
     scope.hold()
@@ -156,7 +157,7 @@ def _row(facts: Facts, found: Found) -> dict[str, Any]:
 
 
 def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of evidence; one of `data_check` names the questions that the check makes unreliable."""
+    """A row of evidence; for `data_check`, it names the questions that the check makes unreliable."""
     from stepscope.questions import affected
 
     return {**row, "affects": affected(row["affects"])} if "affects" in row else dict(row)

@@ -1,4 +1,4 @@
-"""`gpu-summary`: what took the device's time, in one table of kernels, copies and fills."""
+"""`gpu-summary`: the device's time in one table of kernels, copies and fills."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _KEYS = {"name": "operation, name", "operation": "operation"}
     fills="Record with nvprof, with nsys --trace=cuda, or with torch.profiler.ProfilerActivity.CUDA.",
 )
 def gpu_summary(scope: Scope, by: str = "name") -> pa.Table:
-    """Everything that the devices did, of all asked ranks together, the largest summed duration
+    """Everything that the devices did, of all requested ranks together, the largest summed duration
     first. It is the part `GPU activities` of nvprof's summary, and `cuda_gpu_sum` of `nsys stats`
-    (`gpusum` until 2022): their `Time (%)` is `share_ratio`, a part of the time of all rows and never of
+    (`gpusum` until 2022): their `Time (%)` is `share_ratio`, a share of the time of all rows and never of
     wall time.
 
-    Kernels are told apart by their names with all parameters, copies by their direction. `kernels` has
+    Kernels are separated by their names with all parameters, copies by their direction. `kernels` has
     more about kernels (operators, launch shapes, occupancy, tensor cores), `copies` about copies (sizes,
-    bandwidth, host memory), and `gpu-trace` each of them on its own. A CUDA graph that was recorded as
+    bandwidth, host memory), and `gpu-trace` each single one. A CUDA graph that was recorded as
     one event is one row here.
     """
     keys = _KEYS[by]

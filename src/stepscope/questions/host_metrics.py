@@ -1,4 +1,4 @@
-"""`host-metrics`: what reports on the host's side state, under the names of their tools."""
+"""`host-metrics`: metrics from reports on the host's side, under the names of their tools."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ if TYPE_CHECKING:
 def host_metrics(scope: Scope, metric: str | None = None, subject: str | None = None) -> pa.Table:
     """Every metric of summaries of Intel's Application Performance Snapshot, of CSV reports of Intel VTune (hot spots,
     microarchitecture, memory access, ...), of `perf stat`, and of what the recorder itself measured of its process, in
-    the order of the files. What VTune states of functions in CPU time, instructions and cycles is in `hotspots`.
+    the order of the files. VTune's CPU time, instructions and cycles of functions are in `hotspots`.
 
-    Nothing is computed and nothing is renamed: what a metric means says its tool, and `advice` has the tool's own
-    words. `snapshot` sorts those of the complete run by what they are about. Reports of VTune other than the function report of
+    Nothing is computed and nothing is renamed: the tool defines what a metric means, and `advice` has the tool's own
+    words. `snapshot` sorts those of the complete run by subject. Reports of VTune other than the function report of
     hotspots were not tried with real files: compare some rows with the report (`confirmed`).
     """
     return scope.sql(

@@ -1,4 +1,4 @@
-"""`hotspots`: in which functions of the host the time goes."""
+"""`hotspots`: the functions of the host in which time is spent."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ LEAST_RATIO = 0.001
 _NS, _SAMPLES, _INSTRUCTIONS, _CYCLES = range(len(FIGURES))
 _TAKEN_FOR_RUNNING = "running: threads that py-spy took for running; sleeps and waits can be among the samples."
 _WAITS = "waiting"
-"""In place of a clock, of threads that only waited."""
+"""Replaces the clock for threads that only waited."""
 _IMPORTS = "{} went to imports of modules, most of it at the start: a longer run has more of its steps in it."
 _MOSTLY = 0.5
-"""From this part on imports are most of what was sampled."""
+"""From this share on, the note says that imports are most of the samples."""
 _FEW = "Of {} samples ({}) no part is sure; record for longer."
 
 
@@ -113,28 +113,30 @@ _THREADS = "SELECT rank, span, thread, pid, tid, process_name, thread_name FROM 
     "stepscope record --stack -- train.py.",
 )  # fmt: skip
 def hotspots(scope: Scope, by: str = "function", least_ratio: float = LEAST_RATIO) -> pa.Table:
-    """What was sampled or traced of functions, of all asked ranks and files together, the heaviest first. Samples are
-    those of py-spy (raw or speedscope), Linux perf (`perf script`), collapsed stacks, Nsight Systems' CPU samples and VTune's
-    reports of functions and of call trees; traced calls are the Python frames of torch.profiler (`with_stack`).
+    """Sampled or traced functions, of all requested ranks and files together, the heaviest first. Samples are
+    those of py-spy (raw or speedscope), Linux perf (`perf script`), collapsed stacks, Nsight Systems' CPU samples and
+    VTune's reports of functions and of call trees; traced calls are the Python frames of torch.profiler (`with_stack`).
 
-    **self** is what was spent in a function less what it called, **total** includes that; a function that
+    **self** is the time in a function without what it called, **total** includes that; a function that
     calls itself adds to its total once. A call tree has both: `--by top-down` starts at the outermost
     functions, and the total of a row is its self and the totals of the rows below it; `--by bottom-up` starts at the
-    functions in which time is spent, and the rows below one share its self by who called it, so that they
-    add up to it. `node` and `parent` are the tree for programs, `depth` sets it in.
+    functions in which time is spent, and the rows below one divide its self by caller, so that they
+    add up to it. `node` and `parent` are the tree for programs, `depth` indents it.
 
-    What the time is depends on who measured, and figures of two clocks are never added: `cpu` are threads on a processor
-    (perf, VTune, Nsight Systems), `running` threads that py-spy took for running, some of which sleep or wait in native
-    code, unless it was run with `--idle` or `--gil`, which its files do not say, `wall` samples by the clock, waiting included (the recorder's own), and `traced` the duration of traced calls. Traced threads that spend 99 % of
-    their time in Python's own waits (locks, queues, sleeps) while another works are left out, and counted; `--by thread` has them. Where a file has no time
-    (raw files of py-spy, Nsight Systems), time is missing, and parts are those of samples; where it has neither, of
-    instructions. A statistical profile is sampled: of a part p out of n samples the standard error is about
-    √(p(1−p)/n). What Python ran to import modules, most of it at the start, is one row, `(import of modules)`.
+    The meaning of time depends on the tool, and values of two clocks are never added: `cpu` are threads on a processor
+    (perf, VTune, Nsight Systems), `running` threads that py-spy considered running, some of which sleep or wait in
+    native code, unless it was run with `--idle` or `--gil`, which its files do not show, `wall` samples by the clock,
+    waiting included (the recorder's own), and `traced` the duration of traced calls. Traced threads that spend 99 % of
+    their time in Python's own waits (locks, queues, sleeps) while another works are left out, and counted;
+    `--by thread` includes them. If a file has no time (raw files of py-spy, Nsight Systems), time is missing, and
+    shares are those of samples; if it has neither, of instructions. A statistical profile is sampled: for a share p of
+    n samples the standard error is about √(p(1−p)/n). Everything that Python ran to import modules, most of it at the
+    start, is one row, `(import of modules)`.
 
-    A function is told by its name, binary and source file; `--by line` by the line that ran, too, where the
-    file has it (py-spy), which of traced calls is the line where a function is defined. `cpi` is cycles divided by instructions where both
-    were counted. Totals are missing where no file tells who called whom, as VTune's report of functions does not. Parts below
-    `--least-ratio` are not shown; totals hold them.
+    A function is identified by its name, binary and source file; with `--by line` also by the line that ran, if the
+    file has it (py-spy); for traced calls that is the line where a function is defined. `cpi` is cycles divided by
+    instructions if both were counted. Totals are missing if no file shows who called whom, as in VTune's report of
+    functions. Shares below `--least-ratio` are not shown; totals include them.
     """
     rows: list[Row] = []
     threads = {
@@ -180,13 +182,13 @@ _OF_FORM = {
 
 
 def _basis(time: HostTime) -> int:
-    """The figure that parts are parts of."""
+    """The value to which shares are relative."""
     known = (place for place, name in enumerate(FIGURES) if name in time.known)
     return next(known, _SAMPLES)
 
 
 def _figures(time: HostTime, own: Array, total: Array | None, everything: Array) -> Row:
-    """The figures of a row as columns."""
+    """The values of a row as columns."""
     basis = _basis(time)
     of_all = int(everything[basis])
 
@@ -223,7 +225,7 @@ def _flat(time: HostTime, group: Callable[[Frame], str], by: str, least_ratio: f
     total = tree.totals * outermost(tree)[:, None]
     own, below = (added(tree.code, values, len(first)) for values in (tree.own, total))
     basis = _basis(time)
-    # Where no stack has two frames, nothing tells what a function called.
+    # If no stack has two frames, nothing shows what a function called.
     called = bool((tree.parent >= 0).any())
     order = np.lexsort((-below[:, basis], -own[:, basis]))
     for key in order.tolist():

@@ -182,18 +182,19 @@ _OVER_RANKS = """
     fills="Record it: `stepscope record --inline -- train.py`",
 )
 def inline(scope: Scope, by: str = "rank") -> pa.Table:
-    """One row is an event (label, occurrence, device, stream) of a rank, in the order of execution,
-    after one row for the complete iteration. With `--by label`, one row is a label over all ranks: the
-    average of their means, and the largest, which is the one that the other ranks wait for.
+    """Each row is an event (label, occurrence, device, stream) of a rank, in the order of execution,
+    after one row for the complete iteration. With `--by label`, a row is a label over all ranks: the
+    average of their means, and the largest, for which the other ranks wait.
 
-    Complete iterations are those in which nothing was measured, where there are such. Their mean is that of all, timed or not: what
-    those between two timed ones took together is known by the clock; with phases beside them, it is the mean step of the phases. The 95 % interval
-    is Student's, of the mean, and takes the measurements for independent; `stable` says that their
-    standard deviation is below 2 % of the mean. Where it is not, take the median, and more
-    repetitions. Shares of events that lie inside one another overlap: `inside` names the event
+    Complete iterations are those in which nothing was measured, if there are any. Their mean is that of all, timed or
+    not: the total of those between two timed ones is known from the clock; if phases were recorded too, it is the mean
+    step of the phases. The 95 % interval
+    is Student's, of the mean, and assumes independent measurements; `stable` means that their
+    standard deviation is below 2 % of the mean. Otherwise take the median, and more
+    repetitions. Shares of nested events overlap: `inside` names the event
     around. Each event was measured in other iterations than its neighbours, so shares of a step do
-    not add up to exactly one even where events follow each other without a gap. One that was measured in one of k
-    iterations counts k times, in means, percentiles and intervals. Where a recorder measured more
+    not add up to exactly one even if events follow each other without a gap. One that was measured in one of k
+    iterations counts k times, in means, percentiles and intervals. If a recorder measured more
     than it keeps, means, deviations and intervals are of all measurements, medians and percentiles of evenly
     spaced ones.
 

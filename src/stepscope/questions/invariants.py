@@ -1,7 +1,7 @@
 """What must hold in every store, and whether it does in this one: the answer of `stepscope check`.
 
-Each invariant is a query that counts the rows that break it. They are about the tables as such and
-hold for every recording, however damaged its files were; what is wrong with a recording itself is
+Each invariant is a query that counts the rows that violate it. They are about the tables as such and
+hold for every recording, however damaged its files were; problems of the recording itself are
 found at import by the data-quality checks, which are listed here first.
 """
 
@@ -25,13 +25,13 @@ host_event AS child JOIN host_event AS parent
 ON child.rank = parent.rank AND child.parent_id = parent.id
 """
 _OF_ALL_KEPT = {"links_lead_somewhere"}
-"""What a row names may be kept for its time alone, and then is of no step (`import --steps`)."""
+"""Rows may refer to rows that are kept only for their time, and then belong to no step (`import --steps`)."""
 _OF_COMPLETE = {"self_times_add_up"}
-"""A window (`import --window`) leaves out children that start behind it, whose parents keep their self times."""
+"""A window (`import --window`) excludes children that start after it, while their parents keep their self times."""
 
 
 def _named_by(column: SchemaColumn) -> str:
-    """SQL: the rows that a column may name, with their number."""
+    """SQL: the rows that a column may refer to, with their number."""
     return " UNION ALL ".join(
         f"SELECT rank{', span' if column.role is Role.ROW else ''}, {TABLES[target].number} AS number FROM {target}"
         for target in column.targets
@@ -66,7 +66,7 @@ INVARIANTS: tuple[tuple[str, str, str], ...] = (
     (
         "children_inside_parents",
         "an event lies inside its parent as far as times are exact, on the same thread",
-        # Whole microseconds cut a parent short, and Kineto moves ranges by 1 or 2 ns.
+        # Microsecond resolution cuts a parent short, and Kineto moves ranges by 1 or 2 ns.
         f"""
         SELECT count(*) FROM {_PARENT}
         JOIN (SELECT rank, greatest(resolution_ns, 2) AS slack_ns FROM rank) AS clock
@@ -88,7 +88,7 @@ INVARIANTS: tuple[tuple[str, str, str], ...] = (
     (
         "self_times_add_up",
         "self time is the duration less what children cover: at least the remainder, at most the full duration",
-        # Children that overlap cover less than their durations add up to.
+        # Overlapping children cover less than the sum of their durations.
         """
         SELECT count(*) FROM host_event AS event LEFT JOIN (
             SELECT rank, parent_id, sum(dur_ns) AS inner_ns FROM host_event GROUP BY ALL
@@ -128,7 +128,7 @@ INVARIANTS: tuple[tuple[str, str, str], ...] = (
     (
         "recursion_is_inside",
         "what is marked as recursive is an operator or range with its like above it",
-        # The one above has the name and is less deep; that it is no stranger, import tests hold.
+        # The one above has the name and is less deep; import tests check that it is the right one.
         """
         SELECT count(*) FROM host_event AS inner_call
         WHERE recursive AND (parent_id IS NULL OR kind NOT IN ('operator', 'annotation')
@@ -229,7 +229,7 @@ INVARIANTS: tuple[tuple[str, str, str], ...] = (
         ).join(("SELECT ", "")),
     ),
 )
-"""Name, what must hold, and a query that counts the rows for which it does not."""
+"""Name, what must hold, and a query that counts the rows that violate it."""
 
 SUMS: tuple[tuple[str, str, str, str, tuple[str, ...]], ...] = (
     (
@@ -271,9 +271,9 @@ _COLUMNS = (
 
 @question("check", "Can the tables be trusted?", _COLUMNS, rests_on=(), about="recording", drawing="text")
 def invariants(scope: Scope) -> pa.Table:
-    """One row is a check: first those of the recording's quality, then the invariants of the tables.
+    """Each row is a check: first those of the recording's quality, then the invariants of the tables.
 
-    An invariant that is violated is an error in StepScope, not in the recording.
+    A violated invariant is an error in StepScope, not in the recording.
     """
     checked = scope.sql(
         """
@@ -299,7 +299,7 @@ def invariants(scope: Scope) -> pa.Table:
 
 
 def _sums_broken(rows: pa.Table, total: str, parts: tuple[str, ...]) -> int:
-    """Rows whose parts do not add up to their total; a part that was not measured counts as 0."""
+    """Counts rows whose parts do not add up to their total; a part that was not measured counts as 0."""
     return sum(
         row[total] != sum(row[part] or 0 for part in parts)
         for row in rows.select([total, *parts]).to_pylist()

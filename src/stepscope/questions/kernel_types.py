@@ -39,9 +39,9 @@ IDLE = "idle"
     fills="Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
 )
 def kernel_types(scope: Scope, by: str = "all") -> pa.Table:
-    """Every moment of the time looked at, by the types of work that ran in it: one of computation,
-    communication and copy alone, some of them at once, or none (idle). The rows of a device add up to its
-    time exactly, which is the one that `device-time` looks at, and rows with computation to its
+    """The examined time by the types of work that ran in each moment: one of computation,
+    communication and copy alone, several of them at once, or none (idle). The rows of a device add up exactly to its
+    time, which is the one that `device-time` examines, and rows with computation to its
     computation. Fills count as computation.
 
     Holistic Trace Analysis has the same table (`get_gpu_kernel_breakdown`), on times rounded to

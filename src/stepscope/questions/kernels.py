@@ -1,4 +1,4 @@
-"""`kernels`: which kernels the device spends its time on."""
+"""`kernels`: the kernels on which the device spends its time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ORIGINS = """
         CASE WHEN count(DISTINCT modules) = 1 THEN any_value(modules) END AS modules
     FROM kernel_origin GROUP BY rank, kernel, {graph} HAVING count(DISTINCT lines) = 1
 """
-"""Where kernels come from: of a graph, or of all. Not where kernels of one name come from several places."""
+"""Where kernels come from, for a graph or for all; empty if kernels of one name come from several places."""
 
 _OUTSIDE = "(outside CUDA graphs)"
 
@@ -120,12 +120,12 @@ _FORMS = {
         """,
     ),
 }
-"""What each form groups by, how it shows that, and the rows that it groups."""
+"""How each form groups rows, how it shows that, and which rows it groups."""
 
 
 def _weighted(column: str) -> str:
-    """Mean of a column weighted by duration; where nothing lasted, the plain mean. A sum of whole numbers is the same in
-    whatever order threads add."""
+    """Mean of a column weighted by duration; the plain mean if all durations are 0. A sum of integers does not depend
+    on the order in which threads add."""
     return (
         f"coalesce(sum(TRY_CAST({column} * dur_ns * 1e6 AS DECIMAL(30, 0)))::DOUBLE / 1e6"
         f" / nullif(sum(dur_ns) FILTER (WHERE {column} IS NOT NULL), 0), avg({column}))"
@@ -195,44 +195,44 @@ def _weighted(column: str) -> str:
     fills="Record with torch.profiler.ProfilerActivity.CUDA (or XPU, ...) on a machine with a device.",
 )
 def kernels(scope: Scope, by: str = "name") -> pa.Table:
-    """Kernels of all asked ranks together, those with the largest summed duration first. Copies
-    and fills are no kernels: see `copies`.
+    """Kernels of all requested ranks together, those with the largest summed duration first. Copies
+    and fills are not kernels: see `copies`.
 
-    `share_ratio` is a part of the time of all kernels listed, as `Time (%)` in `nsys stats` is,
+    `share_ratio` is a share of the time of all listed kernels, like `Time (%)` in `nsys stats`,
     and never of wall time; kernels that run at once both count in full. `std_ns` is the sample
-    standard deviation (divided by n - 1, as pandas and HTA have it) and so not known for a
+    standard deviation (divided by n - 1, as in pandas and HTA) and so unknown for a
     kernel that ran once. `blocks_per_sm` is blocks of the grid divided by multiprocessors:
     below 1 a part of the device is idle. `occupancy_ratio` is Kineto's estimate, from
-    0 to 1: resident threads over the most there could be. Both means are weighted by duration,
+    0 to 1: resident threads over the maximum. Both means are weighted by duration,
     as in the TensorBoard plugin, over the kernels that have a value.
 
     `fused_operators` are read from the names that Inductor gives to kernels it generates
     (`triton_poi_fused_add_cos_0`): each operator once, and at most ten.
 
     A kernel that multiplies matrices and exchanges data with other ranks in one (`fused_communication`)
-    counts as computation in every answer: what of its time is communication, nothing records.
+    counts as computation in every answer: no recording shows how much of its time is communication.
 
-    A kernel's time is *eligible* for tensor cores when the operator that launched it is a product of
-    matrices, a convolution, attention or a recurrent cell, or when it uses them; without an operator its
-    name decides. Whether it uses them is read from its name alone; `tensor-cores` knows the operator's
-    element type too, and says why eligible time is not on them.
+    A kernel's time is *eligible* for tensor cores if the operator that launched it is a product of
+    matrices, a convolution, attention or a recurrent cell, or if it uses them; without an operator its
+    name decides. Whether it uses them is read from its name alone; `tensor-cores` also knows the operator's
+    element type, and says why eligible time is not on them.
 
     With `--by properties` a row is a name with grid, block, registers, shared memory and the
     operator that launched it; with `--by stack` a name with operator and Python call stack, empty
-    where the recording has none (see `operators`). With `--by source` a row is a name with the file
+    if the recording has none (see `operators`). With `--by source` a row is a name with the file
     and the launch options of the generated code, and the compiled graph that called it, as Inductor
-    states them. Where it was told to write down what its kernels compute (`TORCH_COMPILE_DEBUG=1`) and its
-    files lie in the same folder, the lines and modules of the program are there too, unless kernels of
+    states them. If it was told to write down what its kernels compute (`TORCH_COMPILE_DEBUG=1`) and its
+    files lie in the same folder, the lines and modules of the program are shown too, unless kernels of
     one name come from several places. With `--by graph` a row is a node of a CUDA graph over all its
     replays; the rest is one row, so that shares still add up. A replayed kernel has the operator that ran
-    when the graph was captured. Where no capture tells it and its launch is not enclosed by an
-    operator either, it reads `CUDA graph N (unattributed)`, without number where the recorder
+    when the graph was captured. Without a capture, and without an enclosing
+    operator around its launch, it is listed as `CUDA graph N (unattributed)`, without a number if the recorder
     gave none.
     """
     from stepscope.analysis.kernels.traits import kernel_traits
 
     keys, shown, rows = _FORMS[by]
-    # A replayed kernel may well be called like the row of the rest: only that has no kind.
+    # A replayed kernel may have the same name as the row of the rest: only that has no kind.
     last = "kind IS NULL, " if by == "graph" else ""
     return scope.sql(
         f"""

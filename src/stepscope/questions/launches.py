@@ -80,7 +80,7 @@ _QUERY = """
         ON kernels.{key} IS NOT DISTINCT FROM calls.{key}
     ORDER BY total_ns DESC NULLS LAST, kernels.{key} NULLS LAST
 """
-"""One row a kernel, then one a launch: a launch is counted once, however many kernels it has."""
+"""One row for each kernel, then one for each launch: a launch is counted once, however many kernels it has."""
 
 _SLOW_CALL_NS = 50_000
 _LATE_START_NS = 100_000
@@ -102,26 +102,26 @@ def launches(scope: Scope, by: str = "kernel") -> pa.Table:
     """The phases of a kernel's launch, as Nsight Systems defines them (`cuda_kern_exec_sum`):
 
     * **A** (API): the launch call on the host, from its start to its end.
-    * **Q** (queue): from the end of the call to the start of the kernel, where the kernel started after
-      it; launches whose kernel began during the call have no Q and are not in its statistics.
+    * **Q** (queue): from the end of the call to the start of the kernel, if the kernel started after
+      it; launches whose kernel started during the call have no Q and are not in its statistics.
     * **K** (kernel): the kernel on the device.
     * **T** (total): from the call's start to the later of the call's and the kernel's end. It is not
       A + Q + K.
 
     A launch call that starts many kernels (a graph) is one launch: its A, Q and T count once, Q up to
-    its first kernel and T up to the end of its last; by kernel name they stand with the kernel that
-    started first, so that a sum over all names is right. Copies and fills are not in it.
+    its first kernel and T up to the end of its last; by kernel name they are listed with the kernel that
+    started first, so that a sum over all names is right. Copies and fills are not included.
 
-    Time in the queue is nothing bad: it shows that the host is ahead of the device. It is when *no*
-    launch has queued that the device starves for work.
+    Time in the queue is not bad: it shows that the host is ahead of the device. If *no*
+    launch has queued, the device starves for work.
 
     Three counts of launches that stand out, with the thresholds of Holistic Trace Analysis: short
     kernels (the call takes up to 50 µs, and longer than what it launches), slow calls (above 50 µs),
-    late starts (Q above 100 µs). Holistic Trace Analysis reads `cudaLaunchKernel` and its likes
-    only; driver calls (Triton) and graphs count here. Nsight Systems counts a graph's kernels one by
+    late starts (Q above 100 µs). Holistic Trace Analysis reads only `cudaLaunchKernel` and similar calls;
+    driver calls (Triton) and graphs count here. Nsight Systems counts a graph's kernels one by
     one or not at all, as it was recorded.
 
-    Kernels whose launch is not known are counted, and are in no other figure. With `--window` a launch
+    Kernels of unknown launch are counted, and are in no other figure. With `--window` a launch
     counts in full if a kernel of it runs in the window: a queue that is cut has no length.
     """
     key = _KEYS[by]
@@ -141,7 +141,7 @@ def launches(scope: Scope, by: str = "kernel") -> pa.Table:
 
 
 def _source_of(column: str) -> str:
-    """A column in SQL: names and sums of kernels from the one side, launches from the other."""
+    """A column in SQL: names and sums from the rows of kernels, launches from the others."""
     if column in _KEYS.values() or column in _OF_KERNELS:
         return f"kernels.{column}"
     if column in ("launches", "queued", "short_kernels", "slow_calls", "late_starts"):

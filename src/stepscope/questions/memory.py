@@ -1,4 +1,4 @@
-"""`memory`: what was allocated, at the peak or at any moment, and for what."""
+"""`memory`: allocated memory at the peak or at any moment, and its use."""
 
 from __future__ import annotations
 
@@ -121,36 +121,36 @@ _NONE = "Record with --memory or --snapshot, or with profile_memory=True."
     fills=_NONE,
 )
 def memory(scope: Scope, by: str = "device", at_ns: int | None = None) -> pa.Table:
-    """Memory of each device, and of the host where allocations of it were recorded: from a memory snapshot
+    """Memory of each device, and of the host if allocations of it were recorded: from a memory snapshot
     of torch, or from the memory events of a trace. `memory-curve` has all moments, `allocations` each
     allocation.
 
-    The *peak* is the moment at which most was allocated, within the steps or the stretch of time asked for,
-    and the parts of it (`--by category`, `operator`, `module`, `stack`) add up to it; `--at-ns` asks for
-    another moment. What was there before the recording is in a row `(before the recording)`, of category unknown,
+    The *peak* is the moment with the most allocated memory, within the requested steps or stretch of time,
+    and its parts (`--by category`, `operator`, `module`, `stack`) add up to it; `--at-ns` selects
+    another moment. Memory from before the recording is in a row `(before the recording)`, of category unknown,
     unless a snapshot has its call stack.
 
-    What an allocation is *for* follows from what was going on when it was made, and how long it lived:
+    The *category* of an allocation follows from what ran when it was made, and how long it lived:
 
     * **activations**: made in the forward pass and alive when the next backward pass starts;
     * **gradients**: made in the backward pass and alive when the optimizer, or the next forward pass, starts, or
       when the optimizer's step has ended;
     * **optimizer state**: made in the optimizer's step and alive in the next pass, or after the step;
     * **parameters**: made while a module was built or moved, and alive in the next forward pass;
-    * **temporaries**: made in one of these and given back before that (of the backward pass, where no optimizer is
-      recorded, while it goes on);
+    * **temporaries**: made in one of these and freed before that (in the backward pass, if no optimizer is
+      recorded, during the pass);
     * **unknown**: everything else.
 
-    What was going on is known from the operator's direction in a trace, and in a snapshot from the call
-    stack, or from a stack without any frame, which autograd's own threads have. torch's memory timeline
-    (`export_memory_timeline`) follows the data through operators instead, and tells inputs apart; here they
+    In a trace the operator's direction shows which pass ran, in a snapshot the call
+    stack, or a stack without any frame, which autograd's own threads have. torch's memory timeline
+    (`export_memory_timeline`) follows the data through operators instead, and distinguishes inputs; here they
     are unknown.
 
     *Allocated* is what the program uses; *reserved* is what torch's allocator holds of the device, and the rest of
-    that is *free*, which another allocation can use where it fits in one piece. A trace counts blocks as
-    the allocator rounded them, a snapshot what was asked for, as torch's own viewer does; `--by pool` has both for
+    that is *free*, which another allocation can use if it fits in one piece. A trace counts blocks as
+    the allocator rounded them, a snapshot the requested sizes, like torch's own viewer; `--by pool` has both for
     the end of a snapshot. `free_bytes` and `largest_free_bytes` are those of the moment, replayed from the
-    end of the snapshot; of a trace, which does not say where blocks lie, only the difference is known.
+    end of the snapshot; for a trace, which does not show where blocks lie, only the difference is known.
 
     With `--by step` a step's memory is that between its start and end on the host. `growth_bytes` compares the
     ends of steps: a training run that neither leaks nor fills a cache has 0 after its first steps.
@@ -181,14 +181,14 @@ def memory(scope: Scope, by: str = "device", at_ns: int | None = None) -> pa.Tab
 
 
 def _sizes(asked: list[Asked]) -> str:
-    """How sizes are counted, where it is not as the allocator counts."""
+    """Says how sizes are counted, if not as the allocator counts."""
     if all(one.memory.source != "memory-snapshot" for one in asked):
         return ""
     return "Sizes of a snapshot are those asked for, before the allocator rounds them up."
 
 
 def _from_0(asked: list[Asked]) -> str:
-    """Whose totals are counted from the recording's start, because it does not have them."""
+    """Names the memories whose totals are counted from the recording's start, because it does not contain them."""
     from_0 = [one.memory for one in asked if one.memory.counted and not one.memory.allocated[0]]
     of_host = any(memory.kind == "cpu" for memory in from_0)
     of_device = any(memory.kind != "cpu" for memory in from_0)
@@ -202,7 +202,7 @@ def _from_0(asked: list[Asked]) -> str:
 
 
 def _before(asked: list[Asked], at_ns: int | None) -> str:
-    """How much of what is unknown was there before the recording started."""
+    """Says how much of the unknown memory is from before the recording."""
     from stepscope.analysis.memory.categories import CATEGORIES, UNKNOWN
     from stepscope.analysis.memory.replay import BEFORE
 
@@ -233,7 +233,7 @@ def _moment(memory: Memory, state: int, at_ns: int | None = None) -> dict[str, A
 
 
 def _made(asked: Asked) -> Any:
-    """The allocations that were made in the states asked for, but the first of them, which is there before."""
+    """The allocations made in the requested states except the first, which existed before."""
     import numpy as np
 
     memory, states = asked
@@ -278,7 +278,7 @@ def _device_rows(scope: Scope, whole: Scope, asked: list[Asked], at_ns: int | No
 
 
 def _number_made(memory: Memory, made: Any) -> dict[str, int | None]:
-    """How many allocations were made, and their bytes; None where no address tells one from another."""
+    """How many allocations were made, and their bytes; None if they cannot be distinguished without addresses."""
     if not memory.addressed:
         return {"made": None, "made_bytes": None}
     return {"made": len(made), "made_bytes": int(memory.bytes[made].sum())}
@@ -296,7 +296,7 @@ def _part_rows(asked: Asked, by: str, at_ns: int | None) -> Iterator[dict[str, A
     named: Texts = (
         Texts(memory.category.astype(np.int32), list(CATEGORIES)) if by == "category" else getattr(memory, by)
     )
-    # What made an allocation of before is not known, unless a snapshot's block says so.
+    # What made an earlier allocation is unknown, unless a snapshot's block says so.
     numbers = np.where((named.number < 0) & (memory.taken < 0), len(named.words), named.number)
     words = [*named.words, BEFORE]
     total = int(memory.allocated[state])

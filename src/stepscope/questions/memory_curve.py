@@ -1,4 +1,4 @@
-"""`memory-curve`: what was allocated and reserved over time."""
+"""`memory-curve`: allocated and reserved memory over time."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ _COLUMNS = (
     fills="Record with --memory or --snapshot, or with profile_memory=True.",
 )
 def memory_curve(scope: Scope, points: int = 400) -> pa.Table:
-    """One row a moment and device: what was in use from then on, what the allocator held, and what it was
-    for (`memory` says how that is known). The parts add up to `allocated_bytes`.
+    """Each row is a moment of a device: the memory in use from then on, what the allocator held, and the categories
+    (`memory` explains how they are found). The parts add up to `allocated_bytes`.
 
-    Where there are more events than `points`, time is cut into stretches of equal length, and of each the
-    first moment, the lowest, the highest and the last are shown. Every row is a moment that was recorded, and
-    the peak is always among them; `events` counts those that a row stands for, and `--points 0` thins nothing
-    out. `--window` shows a stretch in more detail. TensorBoard's plug-in thins the curve by
+    If there are more events than `points`, time is cut into stretches of equal length, and of each the
+    first moment, the lowest, the highest and the last are shown. Every row is a recorded moment, and
+    the peak is always among them; `events` counts those that a row stands for, and `--points 0` shows
+    all. `--window` shows a stretch in more detail. TensorBoard's plug-in thins the curve by
     largest triangles (LTTB, 10,240 points), which may miss the peak.
 
     For a page: a row holds until the next of the same rank, span, kind and device, so that the curve is a
-    staircase. The first row of a device is what was there before its first event.
+    staircase. The first row of a device is the memory from before its first event.
     """
     from stepscope.analysis.memory.asked import asked_memory
     from stepscope.analysis.recording import every_step
@@ -101,7 +101,7 @@ def _rows(asked: Asked, points: int) -> Iterator[dict[str, Any]]:
 
 
 def thinned(time_ns: Any, values: Any, points: int) -> Any:
-    """Places of the moments that are shown: of each stretch of time the first, lowest, highest and last.
+    """Indices of the moments to show: for each stretch of time the first, lowest, highest and last.
 
     >>> import numpy as np
     >>> thinned(np.arange(8), np.array([1, 2, 9, 3, 4, 5, 0, 6]), 4).tolist()
@@ -120,7 +120,7 @@ def thinned(time_ns: Any, values: Any, points: int) -> Any:
     last = np.append(first[1:], len(values)) - 1
     by_value = np.lexsort((np.arange(len(values)), values, stretch))
     lowest = by_value[first]
-    # The first of those that are highest: later ones of a stretch come behind it in the order.
+    # The first of the highest ones: later ones of a stretch follow it in the order.
     by_height = np.lexsort((np.arange(len(values)), -values, stretch))
     highest = by_height[first]
     return np.unique(np.concatenate([first, lowest, highest, last]))

@@ -1,4 +1,4 @@
-"""`metrics`: what hardware counters say of each kernel, under one name each, and what limits it."""
+"""`metrics`: hardware counters of each kernel under common names, and what limits the kernel."""
 
 from __future__ import annotations
 
@@ -84,24 +84,24 @@ def metrics(scope: Scope, by: str = "kernel") -> pa.Table:
 
     **Joined.** A report beside a trace of the same program (`stepscope metrics trace.json report.ncu-rep`,
     or a folder with both) is joined to the trace's kernels by name, as far as tools agree in its spelling,
-    grid and block, and among launches alike in these by their order, or by their place in the step where each
-    step has as many as were measured; else all have the mean. Times are then those of the trace. The
-    note says how many were joined, and what was measured and did not run in the trace. A rank without kernels, as that of
-    a report alone, is joined to those of the lowest rank that has such kernels.
+    grid and block, and among launches alike in these by their order, or by their place in the step if each
+    step has as many as were measured; otherwise all have the mean. Times are then those of the trace. The
+    note says how many were joined, and what was measured and did not run in the trace. A rank without kernels, such as
+    that of a separate report, is joined to those of the lowest rank that has such kernels.
 
-    **Speed of light** is what Nsight Compute calls its percentages of the peak: the busiest pipe of compute,
+    **Speed of light** is Nsight Compute's name for percentages of the peak: the busiest pipe of compute,
     the busiest level of memory. `verdict` is its rule SOLBottleneck: from 80 % of either on a kernel
-    uses the device well, and work has to go or move elsewhere; below 60 % of both it waits for latency,
-    or its grid is less than a wave; between them the larger one limits it, or both where they are
+    uses the device well, and work must be removed or moved elsewhere; below 60 % of both it waits for latency,
+    or its grid is less than a wave; between them the larger one limits it, or both if they are
     within 10 %. `limiter` is the part of the device with the largest percentage.
 
     With `--by metric` a row is one metric of a kernel, in the unit without prefix, with the name that
     its tool has for it and those of the others: `dram`, `sysmem`, `l2`, `shared`, `gld` and `gst` throughputs and
     transactions, hit rates, occupancy, IPC, the tensor pipe, operations, bytes of L1, L2 and
-    DRAM, stalls. What follows from others (operations, bytes of a level from its sectors, hit rates, `ipc` from that
-    of a scheduler) is computed; a level (0 to 10) or ratio of nvprof becomes a percentage.
+    DRAM, stalls. Values that follow from others (operations, bytes of a level from its sectors, hit rates, `ipc` from
+    that of a scheduler) are computed; a level (0 to 10) or ratio of nvprof becomes a percentage.
 
-    A profiler that counts runs a kernel several times, alone, with fixed clocks and, unless it is told
+    A profiler that counts runs a kernel several times, alone, with fixed clocks and, unless configured
     otherwise, empty caches: hit rates, throughputs and durations are those of that, not of the job.
     """
     from stepscope.analysis.kernels.measured import joined_kernels
@@ -163,7 +163,7 @@ _RATIOS = {
     "load_ratio": "gld_efficiency",
     "store_ratio": "gst_efficiency",
 }
-"""The metric, in per cent, that each ratio is."""
+"""The metric, in per cent, for each ratio."""
 
 
 def _stall(values: dict[str, float]) -> str | None:

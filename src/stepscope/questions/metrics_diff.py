@@ -42,14 +42,14 @@ _COLUMNS = (
     fills=FILLS,
 )
 def metrics_diff(recordings: Sequence[Recording]) -> pa.Table:
-    """What `metrics --by metric` has for each kernel, before and after: for a kernel before and after a change of
+    """The values of `metrics --by metric` for each kernel, before and after: for a kernel before and after a change of
     its code, for one device and another, for Nsight Compute and nvprof. Kernels with the most time come
-    first, and of a kernel the metrics that changed most.
+    first, and within a kernel the metrics that changed most.
 
     A kernel is the same in both if tools agree in its name, grid and block; one without such a partner
-    is compared with those of its name, whatever their shape, where each side has left over such. A kernel that only
-    one of the two has keeps its values, and the other side is NULL. Counters scatter from run to run, by
-    some per cent where caches decide, and one measurement does not tell by how much. A rank that is damaged on one
+    is compared with the remaining ones of its name, whatever their shape, if both sides have some. A kernel that only
+    one of the two has keeps its values, and the other side is NULL. Counters vary from run to run, by
+    some per cent if caches decide, and one measurement does not show by how much. A rank that is damaged on one
     side is left out on both.
     """
     with sound_recordings(recordings, alike=True) as (sound, left_out):
@@ -83,7 +83,7 @@ def _by_key(recording: Recording) -> dict[Any, list[MeasuredKernel]]:
 def _paired(
     before: dict[Any, list[MeasuredKernel]], after: dict[Any, list[MeasuredKernel]]
 ) -> Iterable[tuple[list[MeasuredKernel], list[MeasuredKernel]]]:
-    """Kernels of both sides that are one: by name and shape, what is left by name alone."""
+    """Pairs of kernels that are the same on both sides: by name and shape, the rest by name only."""
     left: dict[Any, tuple[list[MeasuredKernel], list[MeasuredKernel]]] = {}
     for key in dict.fromkeys((*before, *after)):
         if key in before and key in after:

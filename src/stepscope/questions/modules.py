@@ -1,4 +1,4 @@
-"""`modules`: which parts of the model take the time, forward and backward."""
+"""`modules`: the parts of the model by time, forward and backward."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 _IN_FORWARD = "direction IS NULL OR direction NOT IN ('backward', 'optimizer')"
-"""Where nothing is differentiated no direction is known: a module's work is then all forward."""
+"""Without gradients no direction is known: all work of a module is then forward."""
 
 
 def _parts(value: str, name: str) -> str:
@@ -39,7 +39,7 @@ _SUMMED = (
     "backward_device_ns",
     "device_events",
 )
-"""What modules have of their own and hand on to the modules they are part of."""
+"""Modules' own values, which are added to those of their parents."""
 
 _TREE = f"""
     WITH
@@ -78,7 +78,7 @@ _TREE = f"""
     GROUP BY module.path
     ORDER BY min(module.module_id), module.path
 """
-"""One row a path, in order of first appearance, with what is its own."""
+"""One row for each path, in order of first appearance, with its own values."""
 
 
 @question(
@@ -114,19 +114,19 @@ _TREE = f"""
     fills="Record with stepscope record, or with torch.profiler.profile(with_stack=True, with_modules=True).",
 )
 def modules(scope: Scope, depth: int | None = None) -> pa.Table:
-    """The model as a tree, parents before their parts; modules of one path on all asked ranks
-    are one row. `--depth` hides what lies deeper, and its time stays in the totals above it.
+    """The model as a tree, parents before their parts; modules of one path on all requested ranks
+    are one row. `--depth` hides deeper modules, whose time stays in the totals above them.
 
     **Device total** is the summed duration of the kernels, copies and fills that the module and
-    the modules below it launched, in forward and in backward; **device self** is what no module
-    below it accounts for. A last row, `(no module)`, holds the work that belongs to no module
+    the modules below it launched, in forward and in backward; **device self** is the part that no module
+    below it accounts for. A last row, `(no module)`, has the work that belongs to no module
     (the optimizer, the loss, copies of input), so that the self times add up to all device
     work.
 
     Backward work is launched by autograd's threads, outside of any module: it belongs to the
-    module whose forward it undoes, joined by sequence number and forward thread or by the
-    recorder's `fwdbwd` arrows. What activation checkpointing computes again in backward is backward
-    work of the same module, and no further call of it.
+    module of its forward, matched by sequence number and forward thread or by the
+    recorder's `fwdbwd` arrows. What activation checkpointing recomputes in backward is backward
+    work of the same module, and not a further call of it.
 
     Accumulating the gradient of a parameter (`AccumulateGrad`) has no number: autograd does it right
     after the node that computed the gradient, before any other node that is ready, and it belongs
@@ -134,18 +134,18 @@ def modules(scope: Scope, depth: int | None = None) -> pa.Table:
     once, and belongs to the module whose backward comes last.
 
     In recordings of `stepscope record` and `stepscope.trace` the model itself is the row with its
-    class for a path, and its parts have their paths of `named_modules()`, without what DDP, FSDP
-    and torch.compile wrap them in.
+    class for a path, and its parts have their paths of `named_modules()`, without the wrappers of DDP, FSDP
+    and torch.compile.
 
-    What torch.compile made of modules is listed as `(compiled code)` below the module that runs it, one row
-    for all its pieces, and is no layer: of which layers its work is, the frames do not say.
+    Code that torch.compile made of modules is listed as `(compiled code)` below the module that runs it, one row
+    for all its pieces, and is not a layer: the frames do not show to which layers its work belongs.
 
     **Host times** are sums over threads of what ran in the module, each moment of a thread
     counted once, for the innermost module. Host time outside of modules is not given: most of
     it is waiting.
 
     With `--name` the times are those of the matching events, and calls are not counted. With `--under`
-    modules without any of the work that is asked for are left out.
+    modules without any of the requested work are left out.
 
     The TensorBoard plugin's module view has no backward, and its device self time is that of
     the module's direct operators with everything below these.
@@ -177,7 +177,7 @@ def modules(scope: Scope, depth: int | None = None) -> pa.Table:
 
 
 def _parents(tree: pa.Table) -> list[int]:
-    """Row of each row's parent, -1 at a root. Only what stands nearer to the root is a parent, so
+    """Row of each row's parent, -1 at a root. Only a row nearer to the root is a parent, so
     that no row is above itself.
     """
     paths, depths = tree.column("path").to_pylist(), tree.column("depth").to_pylist()
@@ -187,8 +187,8 @@ def _parents(tree: pa.Table) -> list[int]:
 
 
 def _columns(tree: pa.Table, own: Array, total: Array, device_ns: int | None) -> dict[str, list[Any]]:
-    """The answer's columns, one value a row of the tree. Where no device work has a module, none of
-    the modules' device times was measured.
+    """The answer's columns, one value for each row of the tree. If no device work has a module, the
+    modules' device times were not measured.
     """
     at = {name: position for position, name in enumerate(_SUMMED)}
     columns: dict[str, list[Any]] = {

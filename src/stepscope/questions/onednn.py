@@ -1,4 +1,4 @@
-"""`onednn`: which primitives of oneDNN took how long, in which implementation and shape."""
+"""`onednn`: times of oneDNN primitives, by implementation and shape."""
 
 from __future__ import annotations
 
@@ -74,19 +74,20 @@ _ROWS = """
     fills="Record it: stepscope launch --tool onednn -- python train.py (ONEDNN_VERBOSE=1).",
 )  # fmt: skip
 def onednn(scope: Scope, by: str = "primitive", limits: str = "datasheet", processor: str | None = None) -> pa.Table:
-    """What the verbose log of oneDNN, DNNL or MKL-DNN says, of all asked ranks and files together, the longest first. Times
-    are the library's own, of each execution; `total_ns` is their plain sum. With `ONEDNN_VERBOSE=2` the log has
-    creations, too (`creations`, `created_ns`), which are no part of it.
+    """Contents of the verbose log of oneDNN, DNNL or MKL-DNN, of all requested ranks and files together, the longest
+    first. Times are the library's own, of each execution; `total_ns` is their plain sum. With `ONEDNN_VERBOSE=2` the
+    log also has creations (`creations`, `created_ns`), which are not part of it.
 
-    A time is that of the complete primitive on all threads, so a job that runs primitives one after the other, as PyTorch
-    does, spends it on the clock. What runs in no primitive (Python, operators of torch's own) is in no log of oneDNN. Printing a line costs
-    some microseconds, so primitives that are shorter than that look cheaper than the job that was logged. What
-    `graph` partitions print as a whole is left out, because the primitives within them print themselves.
+    A time is that of the complete primitive on all threads, so a job that runs primitives one after the other, as
+    PyTorch does, spends that much elapsed time. Work outside of primitives (Python, torch's own operators) is in no log
+    of oneDNN. Printing a line costs some microseconds, so shorter primitives look cheaper than the logged job was. What
+    `graph` partitions print for themselves is left out, because the primitives within them print, too.
 
     `flops` counts convolutions, deconvolutions, inner products and matmuls, from the problem alone: padding counts, and
-    Winograd runs fewer. `flop_per_s` is of those of a row's executions that are counted. A peak is shown where the processor
-    is known: `--processor NAME` with the name under which `stepscope calibrate --device cpu` or your hardware file
-    has it, or the processor that a recording of StepScope beside the log was made on. Primitives of several types, and those whose arithmetic an attribute changes (`attr-fpmath`), have no peak.
+    Winograd runs fewer. `flop_per_s` covers a row's counted executions. A peak is shown if the processor is known: by
+    `--processor NAME` with its name in `stepscope calibrate --device cpu` or your hardware file, or from a recording of
+    StepScope beside the log. Primitives of several types, and those whose arithmetic an attribute changes
+    (`attr-fpmath`), have no peak.
 
     `ref:` implementations are plain loops, for which oneDNN has nothing faster in this type, shape or layout.
     """
@@ -140,7 +141,7 @@ def _peak(row: Row, peak: dict[str, int]) -> int | None:
 
 
 def _peaks(scope: Scope, limits: str, processor: str | None) -> dict[str, int]:
-    """The processor's peaks by type; none where it is not known which one it was."""
+    """The processor's peaks by type; empty if the processor is unknown."""
     if processor is None:
         named = scope.sql("SELECT DISTINCT text FROM host_metric WHERE kind = 'processor'").to_pylist()
         if len(named) != 1:

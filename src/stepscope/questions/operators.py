@@ -1,4 +1,4 @@
-"""`operators`: which operators take the time, on the host and on the device."""
+"""`operators`: the operators by time, on the host and on the device."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TYPES = {
     "last_ns": "HUGEINT",
     "launching": "BIGINT",
 }
-"""SQL types of what `operator_delays` gives."""
+"""SQL types of the columns of `operator_delays`."""
 _IN_GRAPHS = f"""
     replayed AS ({REPLAYED_CALLS}),
     called_in_graphs AS (
@@ -40,16 +40,16 @@ _IN_GRAPHS = f"""
     ),
 """
 _WITH_GRAPHS = "UNION ALL BY NAME FROM called_in_graphs UNION ALL BY NAME FROM in_graphs"
-"""What CUDA graphs replayed of captured calls, and their rows beside the others'."""
+"""Replays of captured calls by CUDA graphs, and their rows beside the others."""
 _INPUTS = f"SELECT rank, id AS operator_id, input_id, stack_id FROM ({CALLED}) WHERE {_CALLS}"
 
 
 class _Form(NamedTuple):
-    """A form of the question: what it groups by.
+    """A form of the question, by what it groups.
 
-    `raw` is what the events themselves carry, `keys` the columns of the answer that it stands for,
-    and `tables` brings them in. Grouping by numbers first keeps long texts out of the big tables.
-    `calls` brings in what device work has through its operator.
+    `raw` are the columns of the events themselves, `keys` the columns of the answer that they stand for,
+    and `tables` joins those. Grouping by numbers first keeps long texts out of the big tables.
+    `calls` joins the columns that device work has through its operator.
     """
 
     raw: tuple[str, ...]
@@ -77,7 +77,7 @@ _FORMS = {
     ),
     "stack": _Form(
         ("name", "rank", "span", "stack_id"),
-        # Kineto writes an empty text where it took no stack.
+        # Kineto writes an empty text if it took no stack.
         ("nullif(split_part(frames, ';', 1), '')", "nullif(frames, '')"),
         ("frame", "call_stack"),
         "LEFT JOIN call_stack USING (rank, span, stack_id)",
@@ -140,46 +140,47 @@ _FORMS = {
     fills="Record with torch.profiler.ProfilerActivity.CPU (and record_shapes=True, with_stack=True).",
 )
 def operators(scope: Scope, by: str = "name") -> pa.Table:
-    """Operators (`cpu_op` events: `aten::mm`, autograd nodes, custom ops) of all asked ranks
-    together, those with the most device self time first, or the most host self time where no
+    """Operators (`cpu_op` events: `aten::mm`, autograd nodes, custom ops) of all requested ranks
+    together, those with the most device self time first, or the most host self time if no
     device was recorded.
 
     **Device self time** is the summed duration of the kernels, copies and fills whose launch
     the operator encloses with no other operator between, **device total** that of all launched
-    anywhere below it. What a CUDA graph replays counts for the operators that ran when the graph was
-    captured, where a capture tells them (see `graph_replay_unattributed` on the page of checks). They are sums, not unions: two kernels that run at once count twice, as
-    in the profiler's own tables. Work that no operator launched has rows of its own, `(no
+    anywhere below it. Replays of a CUDA graph count for the operators that ran when the graph was
+    captured, if the capture was recorded (see `graph_replay_unattributed` on the page of checks). They are sums, not
+    unions: two kernels that run at once count twice, as
+    in the profiler's own tables. Work that no operator launched has its own rows, `(no
     operator)` or `CUDA graph N (unattributed)`, so that the device self times add up to all
     device work.
 
-    **Host self time** is the duration of a call less everything recorded inside it: the
+    **Host self time** is the duration of a call minus everything recorded inside it: the
     operators it calls, the runtime calls (a launch, a copy, a wait for the device), named
-    ranges and Python frames. The TensorBoard plugin takes off operators and runtime calls too,
+    ranges and Python frames. The TensorBoard plugin subtracts operators and runtime calls too,
     but leaves in the Python frames that an operator calls back into. **Host total** is the
     full duration.
 
     With `--window` device self time is all of the operator's work that ran in the window, whenever it was
-    launched; totals, which are of calls, are then empty.
+    launched; totals, which belong to calls, are then empty.
 
     **Recursion**: a call inside another call of the same row adds to `calls` and to self times
     but not to totals, so that no moment of a thread is counted twice. The plugin merges only
     direct single children of the same name, and counts the rest twice.
 
-    **Delays** are means over the calls in which any device work was launched, by the operators below
-    a call too: to the start of what started first, and to the end of what ended last. Beside the time
+    **Delays** are means over the calls in which any device work was launched, including by operators below
+    a call: to the start of the first work, and to the end of the last. Together with the time
     on the host they show how far the device was behind.
 
-    **Tensor cores**: an operator is *eligible* when it is a product of matrices, a convolution,
-    attention or a recurrent cell; `tensor_core_ratio` is empty where the names of its kernels do not
-    tell. `tensor-cores` says why eligible work is not on them, and knows the operators of plug-ins too.
+    **Tensor cores**: an operator is *eligible* if it is a product of matrices, a convolution,
+    attention or a recurrent cell; `tensor_core_ratio` is empty if the names of its kernels do not
+    show it. `tensor-cores` says why eligible work is not on them, and knows the operators of plug-ins too.
 
-    With `--by shape` a row is a name with the shapes and types of its inputs, with `--by arguments`
-    calls must be alike in strides and values, too. With `--by stack` a row is a name with a Python call stack; NULL where the recording has none. Of recorded Python frames
-    (`with_stack` of torch 2) a stack has those of the program's own code, or, where there are none,
-    those of libraries. torch shortens the names of files by what is on the interpreter's path, so an
-    installed package counts as the program's own where its name does not show that it is installed;
-    torch and the standard library are known by name. The line is the one at which the function
-    starts, as the profiler records it. What runs in backward has the stack of its forward operator.
+    With `--by shape` a row is a name with the shapes and types of its inputs, with `--by arguments` calls must be alike
+    in strides and values, too. With `--by stack` a row is a name with a Python call stack; NULL if the recording has
+    none. Of recorded Python frames (`with_stack` of torch 2) a stack has those of the program's own code, or, if there
+    are none, those of libraries. torch shortens the names of files by what is on the interpreter's path, so an
+    installed package counts as the program's own if its name does not show that it is installed; torch and the standard
+    library are known by name. The line is the one at which the function starts, as the profiler records it. Work in
+    backward has the stack of its forward operator.
 
     `DataParallel.forward` and `DistributedDataParallel.forward`, which the plugin leaves out,
     are operators here like any other. `ProfilerStep#N`, `Optimizer.step#...` and the data
@@ -189,7 +190,7 @@ def operators(scope: Scope, by: str = "name") -> pa.Table:
     from stepscope.analysis.operators.delay import operator_delays
 
     form = _FORMS[by]
-    # Without captures their tables are left out: planning a query for them takes longer than the answer to it.
+    # Without captures their tables are left out: planning a query over them takes longer than the answer.
     captured = not scope.has_none("captured_event")
     calls = f"({CALLED.format(host='host_event')})" if captured else "host_event"
     names = scope.sql(f"SELECT DISTINCT name FROM {calls} WHERE {_CALLS}").column("name")
@@ -213,7 +214,7 @@ def operators(scope: Scope, by: str = "name") -> pa.Table:
     columns = "".join(f", {column}" for column in form.columns)
     own = "".join(f", summed.{column}" for column in form.columns)
     alike = "".join(f" AND summed.{column} IS NOT DISTINCT FROM origin.{column}" for column in form.columns)
-    # Calls that ended before a window have work in it, and no row whose total it would be part of.
+    # Calls that ended before a window have work in it, but no row with a total that includes it.
     uncut = scope.part.window is None
     return scope.sql(
         f"""

@@ -61,20 +61,20 @@ _COLUMNS = (*_OF_TIME, *_OF_KERNELS)
     fills="Record a job of several ranks with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
 )
 def overlap(scope: Scope, by: str = "device") -> pa.Table:
-    """Communication is *hidden* where the device computes at the same time: hidden and exposed time add up
+    """Communication is *hidden* while the device computes: hidden and exposed time add up
     to that of communication, and these are the communication, exposed communication and computation of
     `device-time`. `overlap_ratio` is what Holistic Trace Analysis calls communication-computation overlap;
-    its names of kernels are NCCL's alone, and it has no percentage per step. A device that did not
+    it only knows NCCL's names of kernels, and has no percentage per step. A device that did not
     communicate has none.
 
     **Which kernels it slows** (`--by kernel`). Communication takes multiprocessors and memory bandwidth
-    from what runs beside it. Compared are runs of one kernel on one device that are alike in name,
+    from what runs beside it. The question compares runs of one kernel on one device that are alike in name,
     grid, block, shared memory, operator and shapes of its inputs: those beside which communication ran for
-    at least nine tenths of their time, and those beside which none ran. A kernel is listed where a device
-    has at least five runs of each; steps that means leave out do not count. The interval is Welch's, of
-    the difference of means; with several devices each counts alike, and their errors are not taken to be
-    independent (see `diff`). An interval that holds 0 says that no difference is sure. What differs
-    between the runs need not be communication alone: kernels on other streams run beside both.
+    at least nine tenths of their time, and those beside which none ran. A kernel is listed if a device
+    has at least five runs of each; steps that are left out of means do not count. The interval is Welch's, of
+    the difference of means; several devices have equal weight, and their errors are not assumed to be
+    independent (see `diff`). If an interval contains 0, no difference is certain. The
+    runs may differ by more than communication: kernels on other streams run beside both.
     """
     if by == "kernel":
         return _kernels(scope)

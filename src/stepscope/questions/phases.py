@@ -1,4 +1,4 @@
-"""`phases`: what the host does in a step, over an entire run."""
+"""`phases`: the host's activity in a step, over an entire run."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _COLUMNS = (
     Column("host_to_device_ns", "int", "copying the batch to the device"),
     Column("peak_of", "text", "whose memory that is", shown=False),
     Column("first_batch_ns", "float", "mean wait for an epoch's first batch, which is in no step", shown=False),
-    # The answer's note says it too.
+    # The answer's note contains it, too.
     Column("verdict", "text", "what holds the run back, with its evidence", shown=False),
     Column("evidence", "text", "what was measured"),
     Column("next_step", "text", "what to try next", shown=False, advises=True),
@@ -52,7 +52,7 @@ _COLUMNS = (
 )
 _WINDOWS = {"step": EACH_STEP, "window": IN_WINDOWS}
 _MUCH_OF_A_STEP = 0.05
-"""Where timing may take more than that of the step that is timed, it is said."""
+"""If timing may take more than this share of the timed step, the note says so."""
 
 
 @question(
@@ -74,24 +74,24 @@ _MUCH_OF_A_STEP = 0.05
     fills="Record with `stepscope record --phases -- train.py`, or stepscope.inline.start() in the script.",
 )
 def phases(scope: Scope, by: str = "phase") -> pa.Table:
-    """One row is a phase on a rank, after one row for the complete step with its peak memory and the
+    """Each row is a phase on a rank, after one row for the complete step with its peak memory and the
     verdict on the run. Each moment of the host belongs to one phase, the innermost
-    that is open, or to the residual, so that their means add up to that of the step. Below stands
+    that is open, or to the residual, so that their means add up to that of the step. Below them the answer says
     what holds the run back, over all ranks.
 
-    The mean step is that of all counted steps, by the clock, timed or not. Medians, percentiles and the longest are of the
-    steps that were timed, and so are the means of phases: `other steps` is by how much the mean of all is above that of the
-    timed ones, which are then without long steps that are seldom. Where the timed ones are longer, because timing takes
-    time or a seldom long one is among them, each phase is less by as much as it changes with its step. A phase that could not be observed has no row: it is not 0. With a
-    device, the host's time is that of handing work out; `device_mean_ns` is what the device took.
-    With `--step`, everything is over those of the kept steps.
+    The mean step is that of all counted steps, by the clock, timed or not. Medians, percentiles and the longest are of
+    the steps that were timed, and so are the means of phases: `other steps` is by how much the mean of all exceeds that
+    of the timed ones, if these lack rare long steps. If the timed ones are longer, because timing takes time or a rare
+    long one is among them, each phase is reduced by as much as it changes with its step. A phase that could not be
+    observed has no row: it is not 0. With a device, the host's time is that of launching work; `device_mean_ns` is the
+    device's. With `--step`, everything is over those of the kept steps.
 
     `--by step` has a row for each kept step, with its phases side by side, to see when a run became
     slow or its memory grew; `--by window` the same in 20 windows of the run, as means. Memory is
     read about every tenth step.
 
-    `--by verdict` has a row for each thing that holds the run back: what `findings` says, with the
-    same verdict first, so far as step times, phases and checks suffice for it. [The
+    `--by verdict` has a row for each thing that holds the run back: the results of `findings`, with the
+    same verdict first, as far as step times, phases and checks suffice for them. [The
     rules](../findings.md) have the thresholds.
 
     Phases that ranges mark (`stepscope record --nvtx` under another profiler) are those of the captured
@@ -99,11 +99,11 @@ def phases(scope: Scope, by: str = "phase") -> pa.Table:
     events of such a recording.
 
     **The rank that the others wait for.** `over_fastest_ratio` compares ranks phase by phase, but an
-    all-reduce inside backward makes all backwards equally long, whichever rank is late, even when it
-    is late within its own. So a rank is named only where something tells: DDP's own timings of the
-    all-reduce, in which the last to come waits least; input wait, which is never a wait for a rank;
-    or, with four ranks or more, that few do more than all others before they meet. It is named from
-    5 % of the step on. Where phases alone cannot tell, nothing is said.
+    all-reduce inside backward makes all backwards equally long, whichever rank is late, even if it
+    is late within its own. So a rank is named only if there is evidence: DDP's own timings of the
+    all-reduce, in which the last to arrive waits least; input wait, which is never a wait for a rank;
+    or, with four ranks or more, that a few do more than all others before they meet. It is named from
+    5 % of the step on. If phases alone are no evidence, nothing is said.
     """
     if by in _WINDOWS:
         return scope.sql(by_steps(_WINDOWS[by]))
@@ -114,7 +114,7 @@ def phases(scope: Scope, by: str = "phase") -> pa.Table:
 
 
 def _found(scope: Scope) -> list[Found]:
-    """What holds the run back, the verdict first; nothing where no phase says what limits it."""
+    """What holds the run back, the verdict first; empty if no phase says what limits it."""
     from stepscope.judge.engine import judge
     from stepscope.judge.facts import Facts
     from stepscope.judge.rules import quick
@@ -173,7 +173,7 @@ def _findings(found: list[Found]) -> pa.Table:
 
 
 def _note(scope: Scope, found: list[Found]) -> list[str]:
-    """The verdict in words, the others by name; and what is not in steps."""
+    """The verdict in words, the others by name; and what is not part of steps."""
     lines = [f"Verdict: {_words(found[0])}"] if found else []
     if found[1:]:
         also = ", ".join(_named(one) for one in found[1:])
@@ -198,7 +198,7 @@ def _note(scope: Scope, found: list[Found]) -> list[str]:
 
 
 def _timing(scope: Scope) -> list[str]:
-    """What timing costs, where that is why not every step is timed; and steps that do not count."""
+    """Says what timing costs, if that is why not every step is timed, and which steps do not count."""
     (row,) = scope.sql(
         f"""
         SELECT arg_max(phase.timed_every, phase.timing_ns) AS every, max(phase.timing_ns) AS ns,
@@ -209,7 +209,7 @@ def _timing(scope: Scope) -> list[str]:
         """
     ).to_pylist()
     lines = []
-    # Of a run that ends with the first steps, all are.
+    # In a run that ends with the first steps, all are.
     if (row["every"] or 1) > 1 and row["ns"] is not None and row["left_out"]:
         step_ns = row["step_ns"] or 0
         own = row["ns"] / max(row["ns"] + step_ns, 1)
@@ -230,7 +230,7 @@ def _timing(scope: Scope) -> list[str]:
 
 
 def _other_steps(scope: Scope) -> list[str]:
-    """Where the timed steps are not like all, in the rank where they are least."""
+    """Says how the timed steps differ from all, for the rank where they differ most."""
     found = scope.sql(
         f"""
         SELECT sum({TOGETHER}) / sum(stands_for) AS mean_ns, sum(dur_ns * stands_for) / sum({TOGETHER}) - 1 AS part
@@ -252,12 +252,12 @@ def _other_steps(scope: Scope) -> list[str]:
 
 
 def _missing_ranks(scope: Scope) -> tuple[int, ...]:
-    """Ranks of the job whose phases are not there; none where ranks were chosen, or no rank has any."""
+    """Ranks of the job without phases; empty if ranks were chosen, or no rank has any."""
     if scope.ranks != scope.store.ranks:
         return ()
     size = scope.value("SELECT max(world_size) FROM rank") or 0
     recorded = {row["rank"] for row in scope.sql("SELECT DISTINCT rank FROM phase").to_pylist()}
-    # A file may say anything: a job of more ranks than could be listed says nothing.
+    # Files are untrusted: a job with more ranks than could be listed is ignored.
     told = recorded and size < 1 << 20
     return tuple(rank for rank in range(size) if rank not in recorded) if told else ()
 

@@ -1,4 +1,4 @@
-"""`priorities`: which kernels are most worth making faster."""
+"""`priorities`: the kernels that are most worth making faster."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from stepscope.answers.scope import Scope
 
 UNKNOWN_GAP = 0.3
-"""Part of its time that a kernel is taken to have to gain where nothing is known of it: TraceLens'
+"""Share of its time that a kernel is assumed to gain if nothing is known about it: TraceLens'
 middle estimate for operators without an efficiency."""
 
 _COLUMNS = (
@@ -52,27 +52,27 @@ _COLUMNS = (
 )
 def priorities(scope: Scope, limits: str = "datasheet", causal: str = "masked") -> pa.Table:
     """NVIDIA's Visual Profiler orders kernels by "optimization importance, based on execution time
-    and achieved occupancy", from 100 down. This ranking has the same form and looks at the
+    and achieved occupancy", from 100 down. This ranking has the same form but uses the
     distance from the limit first.
 
-    A kernel's importance is its device time times the part of it that could go:
+    A kernel's importance is its device time multiplied by the share of it that could be saved:
 
-    * where its work is counted and the device's limits are known (`limit`), all above the
+    * if its work is counted and the device's limits are known (`limit`), everything above the
       roofline's attainable time;
-    * else, where hardware counters of it lie beside the recording (`counters`), what is left to the peak of the
+    * else, if its hardware counters lie beside the recording (`counters`), the distance to the peak of the
       part of the device that is closest to its peak, `limiter` (`metrics` has them);
-    * else, where its occupancy is known and is less than seven tenths (`occupancy`), 1 less the
+    * else, if its occupancy is known and is less than seven tenths (`occupancy`), 1 minus the
       occupancy, which ranks and promises nothing;
     * else (`time`), three tenths, TraceLens' estimate for operators of unknown efficiency: a full device
-      may still be slow, as one that moves a tensor from one layout to another is.
+      may still be slow, as a kernel that moves a tensor from one layout to another is.
 
-    A kernel may be at the peak of a memory and still move more than it must: counters do not see that, so a limit
-    comes before them. Occupancy is the measured one where counters have it.
+    A kernel may be at the peak of a memory and still move more than it must: counters do not show that, so a limit
+    comes before them. Occupancy is the measured one if counters have it.
 
-    `priority` is the importance in per cent of the largest. `saving_ns` is given for the first
-    kind alone: the time that would go at 100 % of the limit, which no kernel reaches, so it is an
-    upper bound. It is a sum of kernel durations: where kernels overlap or the host is late, the
-    step gains less. Copies, fills and communication are no kernels to optimise: `copies` and
+    `priority` is the importance in per cent of the largest. `saving_ns` is given only for the first
+    kind: the time saved at 100 % of the limit, which no kernel reaches, so it is an
+    upper bound. It is a sum of kernel durations: if kernels overlap or the host is late, the
+    step gains less. Copies, fills and communication are not kernels to optimise: `copies` and
     `roofline` have them.
     """
     import numpy as np
@@ -147,7 +147,7 @@ def priorities(scope: Scope, limits: str = "datasheet", causal: str = "masked") 
 
 
 def _measured(scope: Scope) -> dict[str, dict[str, float]]:
-    """What counters say of each kernel by name, over its grids and blocks by time."""
+    """Counters of each kernel by name, averaged over its grids and blocks by time."""
     from stepscope.analysis.kernels.counters import weighted_means
     from stepscope.analysis.kernels.measured import joined_kernels
     from stepscope.analysis.recording import every_step

@@ -1,4 +1,4 @@
-"""`prof`: PyProf's table, one row a kernel: what launched it, on what, and what it had to do."""
+"""`prof`: PyProf's table, one row per kernel: what launched it, with which inputs, and its work."""
 
 from __future__ import annotations
 
@@ -83,25 +83,25 @@ _ENDS = re.compile(r"[<(]")
 )
 def prof(scope: Scope) -> pa.Table:
     """The table of NVIDIA's PyProf, from traces of torch.profiler as well as from nvprof databases
-    that PyProf annotated: one row a kernel, in order of start, copies and fills left out. Choose and
+    that PyProf annotated: one row for each kernel, in order of start, without copies and fills. Choose and
     order columns with `-c`, set the width with `-w`; `--csv` and `--spaces` are for other programs.
 
     **op** and **mod** are the outermost function that PyProf wrapped around the launch (`linear` of
     `torch.nn.functional`), else the outermost operator (`linear` of `aten`); a kernel of the
-    backward has those of its forward operator. **params** are what the innermost operator was given.
+    backward has those of its forward operator. **params** are the inputs of the innermost operator.
 
     **flops** and **bytes** are counted by the formulas of StepScope's work models: a multiply-add is
-    2 operations, bytes are the least that must be moved. The work of a call is shared
+    2 operations, bytes are the minimum that must be moved. The work of a call is shared
     by duration among the kernels that did it, as in `roofline`, and is 0 at the call's other kernels
-    (those that only prepare a product), so that the columns add up; it is empty where it cannot be
+    (those that only prepare a product), so that the columns add up; it is empty if it cannot be
     counted. Kernels named dgrad and wgrad have a convolution's gradient of input and weight. Inputs of
     backward calls in nvprof databases, which PyProf could not record, follow from those of the forward
     call.
 
-    **dir** is empty where nothing tells; PyProf called everything `fprop` that it did not find to be
-    backward. **altseq** is the outermost operator's number where an operator within it has its own.
-    **tc** is 1 when the kernel's name says that it uses tensor cores, 0 when it does not and the
-    operation could, `-` when it could not, `na` when the name or the operation is not known.
+    **dir** is empty if unknown; PyProf called everything `fprop` that it did not find to be
+    backward. **altseq** is the outermost operator's number if an operator within it has its own.
+    **tc** is 1 if the kernel's name shows that it uses tensor cores, 0 if it does not and the
+    operation could, `-` if it could not, `na` if the name or the operation is unknown.
     """
     import pyarrow as pa
 
@@ -164,13 +164,13 @@ def _of_rank(scope: Scope, rank: int, kept: KeptWork | None) -> pa.Table:
 
 
 def _cut(amounts: Any, ns: Array, whole_ns: Array) -> list[int | None]:
-    """What was done of each amount in the part of the time, in whole numbers."""
+    """The part of each amount that falls into the part of the time, as integers."""
     listed = zip(amounts.to_pylist(), ns.tolist(), whole_ns.tolist(), strict=True)
     return [one if one is None or part == whole else one * part // whole for one, part, whole in listed]
 
 
 def _flags(work: Charges, chosen: Array) -> pa.Array:
-    """PyProf's flag for each kernel: 1 used tensor cores, 0 could have, - could not, na not known."""
+    """PyProf's flag for each kernel: 1 used tensor cores, 0 could have, - could not, na unknown."""
     from stepscope.analysis.operators.calls import distinct_rows
     from stepscope.costs import model_of, tensor_core_use
 
@@ -213,7 +213,7 @@ def _param(shape: Any, kind: Any, value: Any) -> str:
 
 
 def short_name(kernel: str) -> str:
-    """A kernel's name as PyProf has it: without result, namespaces of torch, and parameters.
+    """A kernel's name as in PyProf: without result type, namespaces of torch, and parameters.
 
     >>> short_name("void at::native::(anonymous namespace)::softmax<float>(float*, int)")
     'softmax'
@@ -223,14 +223,14 @@ def short_name(kernel: str) -> str:
 
 
 def _numbers(values: Array) -> pa.Array:
-    """Integers, with NULL for what is below 0."""
+    """Integers, with NULL for negative values."""
     import pyarrow as pa
 
     return pa.array(values, pa.int64(), mask=values < 0)
 
 
 def _taken(texts: Sequence[str | None], place: Array) -> pa.Array:
-    """A text for each place, NULL for -1."""
+    """A text for each index, NULL for -1."""
     import pyarrow as pa
 
     return pa.array(texts, pa.string()).take(pa.array(place, pa.int64(), mask=place < 0))
@@ -247,7 +247,7 @@ def _operations(found: Origins) -> tuple[pa.Array, pa.Array]:
 
 
 def _split(name: str) -> tuple[str | None, str]:
-    """`aten::linear` and `torch.nn.functional.linear` as where they come from and what they are."""
+    """Splits `aten::linear` or `torch.nn.functional.linear` into namespace and name."""
     for separator in ("::", "."):
         module, found, operation = name.rpartition(separator)
         if found and module and operation:

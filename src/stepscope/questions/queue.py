@@ -1,4 +1,4 @@
-"""How far the host is ahead: the work that was launched and has not started."""
+"""How far the host is ahead: work that was launched but has not started."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ _COLUMNS = (
     Column("empty_ratio", "float", "the part of the window in which the queue was empty", sums=True),
 )
 _OF_WINDOWS = {"stream": (), "step": ("step", "start_ns"), "time": ("start_ns",)}
-"""What each form says of a window beside its length."""
+"""The columns that each form has for a window besides its length."""
 _OF_THE_QUEUE = (
     "mean_queued", "max_queued", "max_launches", "blocked_ns", "queued_ns", "running_ns", "starved_ns",
     "empty_ratio",
 )  # fmt: skip
-"""What is not known where no launch is."""
+"""The columns that are unknown without launches."""
 
 
 @question(
@@ -68,38 +68,37 @@ _OF_THE_QUEUE = (
     fills="Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
 )
 def queue(scope: Scope, by: str = "stream", limit: int = 1_024) -> pa.Table:
-    """How far the host is ahead of the device. A kernel, copy or fill is in its stream's queue from the
-    end of the call that launched it until it starts itself; a copy from the start of its call, which may
-    wait for the copy. It counts as queued also while it waits for another stream or for an event. Time in
-    the launch call is not queueing: a first launch that loads its module takes seconds, and the device starves
-    meanwhile. What starts before its call has returned was never in the queue. A graph's kernels are in the queue from the
-    end of the graph's launch.
+    """How far the host is ahead of the device. A kernel, copy or fill is in its stream's queue from the end of the call
+    that launched it until it starts; a copy from the start of its call, which may wait for the copy. It also counts as
+    queued while it waits for another stream or for an event. Time in the launch call is not queueing: a first launch
+    that loads its module takes seconds, and the device starves meanwhile. Work that starts before its call has returned
+    was never in the queue. A graph's kernels are in the queue from the end of the graph's launch.
 
-    `blocked_ns` is the time in which `--limit` launches or more were outstanding on a stream (of a device, on
-    any of its streams), calls under way among them: CUDA keeps about 1024 launches, and a further call waits
-    until one starts. A graph is one launch. The host is then as far ahead as it can be.
+    `blocked_ns` is the time in which `--limit` launches or more were outstanding on a stream (for a device, on
+    any of its streams), including calls under way: CUDA keeps about 1024 launches, and a further call waits
+    until one starts. A graph is one launch. The host is then as far ahead as possible.
 
     A device's queue, in the rows without a stream, is that of all its streams together: `mean_queued`
     and `started` are the sums of its streams', and it is empty when all of them are.
 
-    The window is divided without a rest: at least one piece of work was queued (`queued_ns`); none was,
-    but work was still running (`running_ns`); neither (`starved_ns`), which is time in which the device,
+    The window is divided completely: at least one piece of work was queued (`queued_ns`); none was,
+    but work was still running (`running_ns`); neither (`starved_ns`), in which the device,
     or the stream, had been given nothing to do. A queue that is often empty and a device that starves
-    say that the host is too slow. A stream that is used now and then starves too, which costs nothing
+    show that the host is too slow. A stream that is used now and then starves too, which costs nothing
     while others run: read the device's rows first.
 
-    `mean_queued` times `window_ns` is the time that all pieces of work spent in the queue (Little's
-    law), so that a mean of 100 is not 100 pieces at all times: `--by time` shows how it rises and falls.
+    `mean_queued` times `window_ns` is the total time of all pieces of work in the queue (Little's
+    law), so a mean of 100 does not mean 100 pieces at all times: `--by time` shows how it rises and falls.
 
-    The window is all steps that count in means, as the question `steps` bounds them, without what lies between two of
+    The window is all steps that count in means, as the question `steps` bounds them, without the time between two of
     them; with `--step` it is the chosen steps. With `by="step"` every step is a
     window, and with `by="time"` pieces of time as in `utilization`.
 
-    Work whose launch is not known is never in the queue, but counts as running. Where no launch on a
-    stream is known, nothing is said of its queue.
+    Work of unknown launch is never in the queue, but counts as running. If no launch on a
+    stream is known, its queue is empty in the answer.
 
     Holistic Trace Analysis counts pieces from the start of the launch call, so that the calls' own time looks like
-    queueing, and only those launched by runtime calls, one a call; the statistics of its summary are over
+    queueing, and only those launched by runtime calls, one per call; the statistics of its summary are over
     the changes of the queue's length, ours over time.
     """
     from stepscope.analysis.counted import left_out_of_means
@@ -133,7 +132,7 @@ def _figures(work: Columns, windows: DeviceWindows, limit: int, *, together: boo
     numbers, start, end = windows.numbers, windows.start, windows.end
     known = work["launch_ns"] != NEVER
     handed = np.where(work["launch_end_ns"] == NEVER, work["launch_ns"], work["launch_end_ns"])
-    # Where clocks disagree, work starts before it was launched: it was never in the queue.
+    # If clocks disagree, work starts before it was launched: it was never in the queue.
     waits = known & (handed < work["start_ns"])
     launch, begin = handed[waits], work["start_ns"][waits]
     length = concurrency(launch, begin)
@@ -176,8 +175,8 @@ def _figures(work: Columns, windows: DeviceWindows, limit: int, *, together: boo
 
 
 def _outstanding(work: Columns) -> Levels:
-    """How many launches of a stream are outstanding over time: from the start of the call until the first
-    work of it starts. Work launched by one call has that call's times."""
+    """How many launches of a stream are outstanding over time: from the start of the call until its first
+    work starts. Work launched by one call has that call's times."""
     import numpy as np
 
     from stepscope.formats.consecutive import run_starts
@@ -190,7 +189,7 @@ def _outstanding(work: Columns) -> Levels:
 
 
 def _reached(levels: Levels, limit: int) -> Intervals:
-    """When a step function is at a limit or above."""
+    """When a step function is at or above a limit."""
     import numpy as np
 
     from stepscope.link.intervals import union
@@ -213,7 +212,7 @@ def _highest(functions: Sequence[Levels], start: Array, end: Array) -> Array:
 
 
 def _starts(times: Array, start: Array, end: Array) -> Array:
-    """How many of some times lie in each window."""
+    """How many of some times are in each window."""
     import numpy as np
 
     ordered = np.sort(times)

@@ -37,7 +37,7 @@ _MEASURES = {
 _OF_DEVICES: tuple[Evidence, ...] = ("devices", "device-work", "device-times", "kernel-names", "steps")
 _OF_WAITING: tuple[Evidence, ...] = ("clocks", "across-ranks")
 _OF_THE_RANK = ("step", "waiting", "bubble")
-"""Measures of the rank itself, which several devices have together."""
+"""Measures of the rank itself, which its devices share."""
 _NO_PIPELINE = (
     "No pipeline is recognised: of the process groups in which ranks send and receive none is described as one, and "
     "in none do they send to those that they receive from, as its stages do."
@@ -66,15 +66,15 @@ _NO_PIPELINE = (
     fills="Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] on every rank.",
 )
 def rank_map(scope: Scope, measure: str = "step") -> pa.Table:
-    """One row is a step of a rank, with one of the measures of `rank-overview`; a rank without a device has
-    its steps' lengths alone.
+    """Each row is a step of a rank, with one of the measures of `rank-overview`; a rank without a device has
+    only its steps' lengths.
 
-    A terminal draws it as a map: a line a rank, a column a step, the darker the higher. The scale
-    reaches from the lowest value to the highest, but at least over 10 % of the median, so that mere noise
-    does not look like a pattern. What does not fit is folded, ranks to lines and steps to columns, and
-    the map says so: each cell then has the value farthest from the median of all, so that no odd rank or
-    step is lost. Steps that a rank does not have are blank; those that means leave out, as all of a rank whose
-    recording is damaged, are drawn and do not stretch the scale. `--plot` draws it all into a file.
+    A terminal draws it as a map: a line for each rank, a column for each step, the darker the higher. The scale
+    extends from the lowest value to the highest, but at least over 10 % of the median, so that noise
+    does not look like a pattern. If it does not fit, ranks are merged to lines and steps to columns, and
+    the map says so: each cell then has the value farthest from the median of all, so that no unusual rank or
+    step is lost. Steps that a rank does not have are blank; those left out of means, including all of a rank whose
+    recording is damaged, are drawn but do not extend the scale. `--plot` draws it all into a file.
     """
     import numpy as np
 

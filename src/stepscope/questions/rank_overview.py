@@ -1,4 +1,4 @@
-"""The ranks of a job side by side, and which of them differ from the others."""
+"""Compares the ranks of a job, and finds those that differ from the others."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _WORDS = {
     "exposed_copy": "exposed copies",
     "idle": "idle",
 }
-"""The measures by which ranks are compared, as people read them."""
+"""The measures by which ranks are compared, in words."""
 _MOST_NAMED = 4
 
 
@@ -69,16 +69,16 @@ _MOST_NAMED = 4
     fills="Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] on every rank.",
 )
 def rank_overview(scope: Scope) -> pa.Table:
-    """One row is a rank, over its steps that count in means (see `steps`), or over those chosen with
-    `--step`. Where no steps are marked, the recording is one step, and its parts are over the time from the first device
+    """Each row is a rank, over its steps that count in means (see `steps`), or over those chosen with
+    `--step`. Without marked steps, the recording is one step, and its parts are over the time from the first device
     work to the last (`span_ns`).
 
-    The span is divided without a rest, as `device-time` divides it: computation, exposed communication,
-    exposed copies, idle. A rank that has several devices has their spans and parts added up. Ranks
-    without a device have no parts. Waiting for other ranks is known where collectives were matched over
-    ranks; it is none of the parts, since computation may hide it.
+    The span is divided completely, as in `device-time`: computation, exposed communication,
+    exposed copies, idle. For a rank with several devices, their spans and parts are added up. Ranks
+    without a device have no parts. Waiting for other ranks is known if collectives were matched over
+    ranks; it is not one of the parts, because computation may hide it.
 
-    **Which ranks differ.** A rank is marked in a measure when the distance of its mean from the median
+    **Which ranks differ.** A rank is marked in a measure if the distance of its mean from the median
     of the other ranks is above each of
 
     * 3.5 robust standard deviations of the other ranks (1.4826 times their median absolute deviation
@@ -87,14 +87,15 @@ def rank_overview(scope: Scope) -> pa.Table:
     * 2 % of the mean step of all ranks, and the resolution of the recorded times.
 
     **Pipelines.** Stages of a pipeline wait for activations and gradients, and in groups that span the stages. The
-    *bubble* of a rank is the time that it waits there and its devices neither compute nor copy: of what is not measured
-    as waiting (see `communication`) the time of the transfer, too. It is a part of exposed communication. With m micro-batches in
-    p even stages and transfers that take no time, schedules such as GPipe and 1F1B leave (p - 1)/(m + p - 1) of a step as
-    bubble (Huang et al., GPipe, 2019; Narayanan et al., PipeDream-Flush, 2021). `rank-map --measure bubble` has it by step.
+    *bubble* of a rank is the time that it waits there while its devices neither compute nor copy; if the wait is not
+    measured separately (see `communication`), it includes the time of the transfer. It is a part of exposed
+    communication. With m micro-batches in p even stages and transfers that take no time, schedules such as GPipe and
+    1F1B leave (p - 1)/(m + p - 1) of a step as bubble (Huang et al., GPipe, 2019; Narayanan et al., PipeDream-Flush,
+    2021). `rank-map --measure bubble` has it by step.
 
-    All of these are lengths of time on one rank, which need no common clock. Below 3 ranks none is
-    marked, nor of a single step, whose noise is not known. Measures hang together: the rank that the others wait for often has the *least* exposed
-    communication, because it waits for nobody. `stragglers` follows that through collectives.
+    All of these are lengths of time on one rank, which need no common clock. With fewer than 3 ranks none is marked,
+    nor with a single step, whose noise is unknown. Measures are related: the rank that the others wait for often has
+    the *least* exposed communication, because it waits for nobody. `stragglers` follows that through collectives.
     """
     import numpy as np
 
@@ -135,7 +136,7 @@ def rank_overview(scope: Scope) -> pa.Table:
 
 
 def _named(rows: list[Row]) -> str:
-    """The ranks that differ, in a sentence: among many rows they would not be seen."""
+    """Names the ranks that differ, in a sentence: among many rows they would be missed."""
     from stepscope.floor.chosen_numbers import numbers_text
 
     found = [(row["rank"], row["differs"]) for row in rows if row["differs"]]
@@ -148,7 +149,7 @@ def _named(rows: list[Row]) -> str:
 
 
 def _bubbles(found: Pipelines | None, rows: list[Row]) -> str:
-    """How large the bubbles of pipelines are, and how much of that was not measured as waiting."""
+    """Says how large the bubbles of pipelines are, and how much of that was not measured as waiting."""
     from stepscope.floor.units import ratio_text
 
     known = [(row["bubble_ratio"], row["rank"]) for row in rows if row.get("bubble_ratio") is not None]
@@ -191,7 +192,7 @@ def _row(
 
 
 def _distance(differs: Differs) -> str:
-    """How far from the others: in per cent where that says something, else in time."""
+    """The distance from the others: in per cent if that is meaningful, else in time."""
     from stepscope.floor.units import ratio_text, time_text
 
     sign = "+" if differs.ns > 0 else "-"
@@ -201,7 +202,7 @@ def _distance(differs: Differs) -> str:
 
 
 def _compared(means: dict[str, dict[int, float]]) -> list[str]:
-    """The median and the largest mean of each measure that matters, and whose the largest is."""
+    """The median and the largest mean of each relevant measure, and the rank of the largest."""
     from stepscope.analysis.ranks.rank_times import OF_STEP
     from stepscope.floor.statistics import quantile
     from stepscope.floor.units import time_text

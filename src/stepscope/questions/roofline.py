@@ -1,4 +1,4 @@
-"""`roofline`: how close operators, kernels and modules ran to what the device can do."""
+"""`roofline`: how close operators, kernels and modules came to the device's limits."""
 
 from __future__ import annotations
 
@@ -57,18 +57,18 @@ _MEASURED = (
     "counted_flops", "counted_dram_bytes", "counted_l2_bytes", "counted_l1_bytes", "measured_ratio",
     "flops_of_model", "bytes_of_model",
 )  # fmt: skip
-"""Columns of what counters counted, in the order of `Counted`."""
+"""Columns of hardware counters, in the order of `Counted`."""
 _OF_KERNELS = "A row is a kernel: counters know of no operators and modules."
 _COUNTED_ALONE = (
     "No recording lies beside the counters: operations and bytes of device memory are those that they counted, times "
     "those of the measurement, peaks those of its clocks."
 )
 _ALL = 0.99
-"""Part of a row's time from which on counters are compared with its formula."""
+"""Counters must cover this share of a row's time to be compared with its formula."""
 MORE_FLOPS, FEWER_FLOPS = 1.25, 0.8
-"""Counted operations over the formula's beyond which the difference is explained."""
+"""Ratios of counted operations to the formula's beyond which the difference is explained."""
 MORE_BYTES, FEWER_BYTES = 1.5, 0.67
-"""Likewise of device memory."""
+"""The same for device memory."""
 
 
 @question(
@@ -98,37 +98,37 @@ def roofline(
     scope: Scope, by: str = "operator", limits: str = "datasheet", causal: str = "masked", measured: bool = False
 ) -> pa.Table:
     """Operations and bytes of each call come from its name and its recorded inputs, by the formulas
-    of `stepscope.costs`; nothing is guessed, and counters are asked with `--measured` alone. Conventions: a
+    of `stepscope.costs`; nothing is guessed, and counters are used only with `--measured`. Conventions: a
     multiply-add is 2 operations; causal attention counts the pairs that the mask allows
-    (`--causal full` counts all, as torch's FlopCounterMode does); bytes are the least that must
+    (`--causal full` counts all, as torch's FlopCounterMode does); bytes are the minimum that must
     move, every input read once and every result written once.
 
     **Attainable time** is the roofline's: operations over the device's peak for their type, or
     bytes over the memory's bandwidth, whichever is longer; that also names the **bound**. Products
-    compare with the tensor cores' peak of their type, float32 with TF32's where the kernel's name
-    shows that it ran there. A collective compares with the link between devices, a copy from or
+    are compared with the tensor cores' peak of their type, float32 with TF32's if the kernel's name
+    shows that it ran there. A collective is compared with the link between devices, a copy from or
     to the host with the host's link. `attainable_ratio` is attainable time over device time, of
-    the calls that have both: 100 % is as fast as the device can. A row bound by compute never
-    reaches more, nor one bound by a link: such a ratio is not shown and the note says so. A row bound by memory can, where
-    its data lay in a cache; where not even a full cache explains it, the formula counts bytes that were not
+    the calls that have both: 100 % is as fast as the device can be. A row bound by compute never
+    reaches more, nor one bound by a link: such a ratio is not shown and the note says so. A row bound by memory can, if
+    its data lay in a cache; if not even a full cache explains it, the formula counts bytes that were not
     moved, and the ratio is not shown. A device that is in no table has no known peak: nothing is compared.
 
     Each kernel is charged to the innermost operator with a formula that encloses its launch, so
     that no work counts twice, and device times add up to all device work. A row without a formula
-    or recorded inputs says so and keeps its time: `counted_ratio` is the part that is counted.
+    or recorded inputs says so and keeps its time: `counted_ratio` is the share that is counted.
     With `--by kernel` a call's work goes to its kernels of the right kind, shared by duration
-    where there are several; a kernel that only helps (a change of layout) has none. With `--by
+    if there are several; a kernel that only helps (a change of layout) has none. With `--by
     module` a row is a module without the modules below it.
 
-    **Measured.** Where a report of Nsight Compute or nvprof lies beside the trace, `--measured` adds what counters
-    counted in the same kernels (`metrics` says how they are joined): operations of float16, float32 and
-    float64, a multiply-add as 2, and bytes that device memory, L2 and L1 moved. What tensor cores did is counted by
-    metrics of their own (`sm__ops_path_tensor_src_fp16_dst_fp32.sum` and its like, of newer versions of Nsight Compute): a
-    kernel that used them has operations where these were measured, and else bytes alone. `flops_of_model` and
-    `bytes_of_model` set them beside the formula; the note explains them where they are far apart: more bytes
-    are read again or left unused in their sectors, fewer stayed in a cache. The picture draws a kernel's intensities at the three memories.
-    A kernel was measured alone, with empty caches unless the profiler was told otherwise. Of such a report without a
-    trace beside it, the rows are kernels, with what was counted alone, under the peaks of the clocks at which it was measured.
+    **Measured.** If a report of Nsight Compute or nvprof lies beside the trace, `--measured` adds what counters counted
+    in the same kernels (`metrics` explains how they are joined): operations of float16, float32 and float64, a
+    multiply-add as 2, and bytes that device memory, L2 and L1 moved. Operations on tensor cores are counted by separate
+    metrics (`sm__ops_path_tensor_src_fp16_dst_fp32.sum` and similar, of newer versions of Nsight Compute): a kernel
+    that used them has operations if these were measured, else only bytes. `flops_of_model` and `bytes_of_model` are the
+    formula's values beside them; the note explains large differences: more bytes are read again or left unused in their
+    sectors, fewer stayed in a cache. The picture draws a kernel's intensities at the three memories. A kernel was
+    measured alone, with empty caches unless the profiler was configured otherwise. Without a trace beside such a
+    report, the rows are kernels, with only counted values, under the peaks of the clocks at which it was measured.
 
     TraceLens, for the same trace, adds one operation for each element of a biased product, leaves
     out the logarithms that attention stores for backward, counts 8 operations for each element of
@@ -171,7 +171,7 @@ def _has_counters_alone(scope: Scope) -> bool:
 
 
 def _rows_of_counters(scope: Scope) -> list[dict[str, Any]]:
-    """What was counted of each kernel, where nothing else is known of any."""
+    """The counters of each kernel, if nothing else is recorded."""
     from stepscope.analysis.kernels.roofline import counted_kernels
 
     kernels = counted_kernels(scope)
@@ -221,7 +221,7 @@ class _Group(NamedTuple):
 
 
 def _groups(found: DeviceWork, roofs: Roofs, by: str) -> dict[_Group, list[Part]]:
-    """What each row of the answer is made of."""
+    """The parts behind each row of the answer."""
     from stepscope.analysis.operators.calls import Codes, distinct_rows
 
     column = {"operator": "variant", "kernel": "kernel", "module": "module"}[by]
@@ -242,7 +242,7 @@ def _groups(found: DeviceWork, roofs: Roofs, by: str) -> dict[_Group, list[Part]
 
 
 class Totals(NamedTuple):
-    """Sums over parts; None where nothing is known."""
+    """Sums over parts; None if unknown."""
 
     flops: float | None
     counted_ns: int
@@ -255,12 +255,12 @@ class Totals(NamedTuple):
 
     @property
     def attained(self) -> float | None:
-        """Attainable time as a part of the time of the parts for which it is known."""
+        """Attainable time over the time of the parts for which it is known."""
         return _over(self.attainable_ns, self.bounded_ns)
 
 
 def totals(parts: list[Part], roofs: Roofs) -> Totals:
-    """Sums of the work of parts, each with the device time of the parts that it is known for."""
+    """Sums of the work of parts, each with the device time of the parts for which it is known."""
 
     def known(column: Any) -> tuple[float | None, int]:
         chosen = [p for p in parts if column[p.variant] == column[p.variant]]  # not NaN
@@ -279,9 +279,9 @@ def totals(parts: list[Part], roofs: Roofs) -> Totals:
 
 
 class Counted(NamedTuple):
-    """What hardware counters counted of parts; None where they did not.
+    """What hardware counters counted of parts; None if they did not.
 
-    `part` is the part of the parts' time whose kernels were measured, by the figure of which most is known.
+    `part` is the share of the parts' time in measured kernels, by the best-known value.
     """
 
     flops: float | None
@@ -295,7 +295,7 @@ class Counted(NamedTuple):
 
 
 def counted(parts: list[Part], total: Totals) -> Counted:
-    """What counters counted of parts, beside what the formulas say of them."""
+    """What counters counted of parts, beside the formulas' values."""
     device_ns = sum(part.device_ns for part in parts)
     sums: list[float | None] = []
     covered: list[float] = []
@@ -349,7 +349,7 @@ def _row(
     bound = max(weights, key=lambda name: weights[name]) if weights else None
     if ratio is not None and ratio > 1:
         why = _why_above(bound, total)
-        # What comes from a cache may truly be faster than the memory. Anything else is no measure of how close it is.
+        # Data from a cache may really be faster than the memory. Any other ratio does not measure how close it is.
         ratio = ratio if why in (CACHED, CACHED_OR_NOT_MOVED) else None
         notes = notes if bound == "compute" and total.inexact else [why, *notes]
     helps = total.flops is None and any(roofs.counted[part.variant] for part in parts)
@@ -388,7 +388,7 @@ def _row(
 
 
 def _why_above(bound: str | None, total: Totals) -> str:
-    """What a ratio above 1 is."""
+    """Explains a ratio above 1."""
     if bound != "memory":
         return ABOVE if bound == "compute" else ABOVE_LINK
     if total.uncached_ns is None:

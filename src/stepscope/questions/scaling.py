@@ -1,4 +1,4 @@
-"""`scaling`: whether what runs on more processes really scales, part by part."""
+"""`scaling`: whether the parts of a job scale with the number of processes."""
 
 from __future__ import annotations
 
@@ -103,20 +103,20 @@ _WORDS = {"label": "inline measurements", "phase": "phases", "class": "traced st
 def scaling(
     runs: Sequence[Recording], mode: str | None = None, below: float = BELOW, by: str | None = None
 ) -> pa.Table:
-    """Sets runs of a job on different numbers of processes beside each other: one recording per size.
+    """Compares runs of a job on different numbers of processes: one recording per size.
 
-    For each label: the average and the largest of the ranks' means, weak- and strong-scaling
-    efficiency against the run with the fewest ranks, and whether it stops scaling. A label stops
-    where the 95 % interval of its efficiency (that of the change, as `diff` has it) lies below the limit; one whose interval
-    reaches over the limit is undecided. What is never a hundredth of the iteration stops nowhere. What did not run
-    in the smallest run has no efficiency: it comes with more ranks.
+    For each label: the average and the largest of the ranks' means, weak- and strong-scaling efficiency against the run
+    with the fewest ranks, and whether it stops scaling. A label stops if the 95 % interval of its efficiency (that of
+    the change, as in `diff`) lies below the limit; if the interval contains the limit it is undecided. Labels that are
+    always below a hundredth of the iteration stop nowhere. A label that did not run in the smallest run has no
+    efficiency: it comes with more ranks.
 
     **By class**, runs are traces or exports of Nsight Systems, and a step consists of computation, exposed
-    communication and exposed copies, as `device-time` has them, and the device's idle time: `input` while
-    the host waited for a batch, `host` while it was busy, else `other`, as in `steps`. Where all ranks of every run
-    were recorded and ranges mark their steps, exposed communication is divided: *imbalance* is what a rank's has beyond the least of any rank in that
-    step, because the rank that comes last waits for nobody; the rest is *exposed transfer*. These parts add up to the iteration, and so does
-    what each takes beyond ideal scaling (`over_ideal_ns`).
+    communication and exposed copies, as in `device-time`, and the device's idle time: `input` while
+    the host waited for a batch, `host` while it was busy, else `other`, as in `steps`. If all ranks of every run
+    were recorded and ranges mark their steps, exposed communication is divided: *imbalance* is a rank's time beyond the
+    least of any rank in that step, because the rank that arrives last waits for nobody; the rest is *exposed transfer*.
+    These parts add up to the iteration, and so do their times beyond ideal scaling (`over_ideal_ns`).
 
     **The serial part** is what would explain the efficiency: for strong scaling the experimentally determined
     serial fraction of A. H. Karp and H. P. Flatt, CACM 33 (1990), for weak scaling that of J. L. Gustafson's
@@ -124,10 +124,10 @@ def scaling(
     grows with them.
 
     **The next doubling** is least squares through all sizes, from three on: for strong scaling of t = a + b /
-    ranks (Amdahl's law, and what a ring takes), for weak scaling of t = a + b log2(ranks), as trees take it,
-    or t = a + b (1 - 1/ranks), as rings do, whichever is closer. Its 95 % interval is that of a
-    new measurement; it knows how far the model is off within the measured sizes, and not what another
-    switch or a slower link brings beyond them.
+    ranks (Amdahl's law, which also fits a ring), for weak scaling of t = a + b log2(ranks), as for trees,
+    or t = a + b (1 - 1/ranks), as for rings, whichever fits better. Its 95 % interval is that of a
+    new measurement; it includes the model's error within the measured sizes, but not the effect of another
+    switch or a slower link beyond them.
 
     A damaged rank is left out of the run's means; the run counts with all ranks of its job.
 
@@ -168,7 +168,7 @@ def _compared(
 
 
 def _base(runs: Sequence[Run]) -> str:
-    """What the runs are compared with, or that there is nothing to compare."""
+    """Names the run with which the others are compared, or says that there is nothing to compare."""
     sizes = sorted({run.ranks for run in runs})
     of = f"{sizes[0]} {plural(sizes[0], 'rank')}"
     if len(runs) == 1:
@@ -180,14 +180,14 @@ def _base(runs: Sequence[Run]) -> str:
 
 
 def _of_fewer(runs: Sequence[Run]) -> str:
-    """Of which runs not all ranks are in the figures; empty where all are."""
+    """Names the runs of which not all ranks are included; empty if all are."""
     there = [(run, len({rank for label in run.labels.values() for rank in label.ranks})) for run in runs]
     told = [f"{own} of the {run.ranks} ranks of {run.name}" for run, own in there if own < run.ranks]
     return f"Figures are over {', '.join(told)}." if told else ""
 
 
 def _devices(runs: Sequence[Recording]) -> str:
-    """That the runs are of different devices, which efficiencies then compare, too."""
+    """Says if the runs are on different devices, which efficiencies then compare, too."""
     models = dict.fromkeys(
         name
         for run in runs
@@ -231,7 +231,7 @@ _OFFERED = """
 
 
 def _offered(scope: Scope) -> list[str]:
-    """What a run can be compared by. Iterations alone are inline measurements where there is nothing else."""
+    """The forms in which a run can be compared; iterations alone only if there is nothing else."""
     (there,) = scope.sql(_OFFERED).to_pylist()
     kinds = [kind for kind in _KINDS if there[kind]]
     return kinds or (["label"] if there["iterations"] else [])
@@ -252,7 +252,7 @@ def _rows(runs: Sequence[Recording], kind: str) -> list[list[dict[str, Any]]]:
 
 
 def _phases(scope: Scope) -> list[dict[str, Any]]:
-    """The phases of each rank, as sure as `diff` takes them for."""
+    """The phases of each rank, with the uncertainty that `diff` assumes."""
     from stepscope.questions import find
 
     whole, parts = phase_means(scope)
@@ -273,7 +273,7 @@ _ALIKE = 1e-3
 
 
 def _mode(mode: str | None, batches: dict[tuple[int, int], Rate], runs: int) -> tuple[str, str]:
-    """Weak or strong, and why; what was asked for stands, with a word where the batches contradict it."""
+    """Weak or strong, and why; a requested mode stands, with a remark if the batches contradict it."""
     known = [batches[key] for key in sorted(batches)]
     if runs < 2:
         return mode or "weak", ""
@@ -309,13 +309,13 @@ def _all_alike(values: Sequence[float]) -> bool:
 
 
 def _linear(batches: dict[tuple[int, int], Rate]) -> str:
-    """Samples per second of each run, and which part of linear scaling that is."""
+    """Samples per second of each run, as a share of linear scaling."""
     if len(batches) < 2:
         return ""
     told = []
     first: float | None = None
     for (ranks, _), rate in sorted(batches.items()):
-        # Of ranks that were not recorded nothing is known.
+        # Nothing is known about ranks that were not recorded.
         if len(rate.ranks) < ranks:
             return ""
         each = rate.per_second / ranks

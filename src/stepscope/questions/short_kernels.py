@@ -1,4 +1,4 @@
-"""`short-kernels`: the kernels that run for a few microseconds only, and how long they take."""
+"""`short-kernels`: kernels that run for only a few microseconds, and how long they take."""
 
 from __future__ import annotations
 
@@ -73,14 +73,14 @@ _FORMS = {"kernel": _BY_NAME, "histogram": _HISTOGRAM}
     fills="Record with torch.profiler.ProfilerActivity.CPU and CUDA (or XPU, ...).",
 )
 def short_kernels(scope: Scope, by: str = "kernel", below_ns: int = BELOW_NS, bins: int = BINS) -> pa.Table:
-    """Kernels shorter than `below_ns`, of all asked ranks together, the most frequent first: what a
-    fused kernel, `torch.compile` or a CUDA graph could merge or launch at once. Copies and fills are
-    no kernels.
+    """Kernels shorter than `below_ns`, of all requested ranks together, the most frequent first: candidates for
+    a fused kernel, `torch.compile` or a CUDA graph. Copies and fills are
+    not kernels.
 
-    The 10 µs are those of TraceLens' short-kernel study: about what a launch takes on the host.
-    Both shares are of all kernels, long ones too. `--by histogram` counts the durations of the short
-    kernels in bins of equal width, empty ones included. With `--window` a kernel that reaches out of it
-    counts in full: to be cut does not make it short.
+    The 10 µs are those of TraceLens' short-kernel study: about the host time of a launch.
+    Both shares are relative to all kernels, including long ones. `--by histogram` counts the durations of the short
+    kernels in bins of equal width, including empty ones. With `--window` a kernel that extends beyond it
+    counts in full: a cut does not make it short.
     """
     duration, recorded = "dur_ns", ""
     if scope.part.window is not None:

@@ -1,4 +1,4 @@
-"""`snapshot`: one page on what a run did with the host: processors, threads, memory, files, vectors, MPI."""
+"""`snapshot`: one page on a run's use of the host: processors, threads, memory, files, vectors, MPI."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ LOOK_NEXT = {
     "fpu_utilization": _PLAIN_LOOPS,
     "gpu_utilization": "device-time of a trace",
 }
-"""What to look at where a metric misses its threshold or is flagged."""
+"""What to look at if a metric misses its threshold or is flagged."""
 
 _METRICS = """
     SELECT kind, report, any_value(unit) AS unit, avg(value) AS value, min(value) AS least, max(value) AS most,
@@ -96,21 +96,21 @@ _METRICS = """
     "stat wrote.",
 )  # fmt: skip
 def snapshot(scope: Scope) -> pa.Table:
-    """The picture that Intel's Application Performance Snapshot draws, from its text summary, from `perf stat`, and from what
-    the recorder measured of its process and those below it: elapsed time, processor time and how much of the processors it
-    is, balance of threads, memory, files, and, where counters were read, instructions a cycle, vectorization and stalls.
-    What no report states has no row.
+    """The overview of Intel's Application Performance Snapshot, from its text summary, from `perf stat`, and from what
+    the recorder measured of its process and those below it: elapsed time, processor time and its share of the
+    processors, balance of threads, memory, files, and, if counters were read, instructions per cycle, vectorization and
+    stalls. What no report states has no row.
 
-    Of the recorder: **cpu utilization** is the processor time of the process and all below it, over elapsed time and the
-    processors that the process may use (its affinity, or the quota of its control group). **thread imbalance** is one less the
-    mean over the largest processor time of the threads that ran for at least 5 % of the time, of the recorded process
-    alone: threads with different work differ, too. **run queue wait** is the part of the time in which living threads could run, and
-    no processor was free. Memory is the peak of the process, and of its largest child that ended; read and
-    written is what went to storage and not only to the page cache.
+    From the recorder: **cpu utilization** is the processor time of the process and all below it, over elapsed time and
+    the processors that the process may use (its affinity, or the quota of its control group). **thread imbalance** is 1
+    minus the mean over the largest processor time of the threads that ran for at least 5 % of the time, only of the
+    recorded process: threads with different work differ, too. **run queue wait** is the share of the time in which
+    living threads could run, but no processor was free. Memory is the peak of the process, and of its largest child
+    that ended; read and written is what went to storage and not only to the page cache.
 
-    `judged` compares with a threshold, whose `source` says whose it is, or has `flagged` where the tool itself advises
-    on the metric: `advice` has its words. Utilization of processors is not judged where a device was timed: there the host
-    need not be busy. `host-metrics` has every metric, also of single functions and threads.
+    `judged` is the comparison with a threshold, whose `source` is given, or `flagged` if the tool itself advises
+    on the metric: `advice` has its words. Utilization of processors is not judged if a device was timed: then the host
+    need not be busy. `host-metrics` has every metric, including those of single functions and threads.
     """
     by_kind = grouped(scope.sql(_METRICS).to_pylist(), itemgetter("kind"))
     on_device = bool(scope.value(DEVICE_TIMED)) if by_kind else False

@@ -1,6 +1,6 @@
-"""Which files a recording was read from, and how many of their events were kept, repaired or dropped.
+"""The files from which a recording was read, and how many of their events were kept, repaired or dropped.
 
-One row is a file. Summing `kernels` over a store tells nothing about what was lost on the way in:
+Each row is a file. A sum over `kernels` does not show what was lost during import:
 this does.
 """
 
@@ -67,19 +67,20 @@ ORDER BY source.rank, source.span, source.path
     steps="all",
 )
 def sources(scope: Scope) -> pa.Table:
-    """One row is a file; a member of an archive counts as a file. Those that were left out come last, with why: what is no
-    recording, is empty, cannot be read, or is a copy of another one. They are of no rank, and where ranks are chosen they
-    are not listed.
+    """Each row is a file; a member of an archive counts as a file. Files that were left out come last, with the reason:
+    a file that is not a recording, is empty, unreadable, or a copy of another one. They belong to no rank, and are not
+    listed if ranks are chosen.
 
-    An event that is dropped is lost to every answer; one that is repaired is not, and the classes of
-    damage say what was repaired. `--strict` takes either as an error.
+    A dropped event is missing from every answer; a repaired one is not, and the classes of
+    damage say what was repaired. `--strict` treats either as an error.
 
-    Ranks are set on one time line. Those of one host share its clock. Clocks of different hosts are aligned by
-    collectives that all ranks leave together (all-reduce, all-gather, reduce-scatter, all-to-all, barrier): how
-    much a clock is ahead, and how that changes, is what the ends of half of them differ by; the other half is held
-    back, and `clock_uncertainty_ns` covers 95 of 100 of what these still differ by, and how far the clock drifts from
-    the middle of the recording to its end. A difference that lies below what is left is not applied; the epochs of the files then
-    hold (`epoch`). `collective` has which collectives are one, who arrived last, and how long the others waited.
+    Ranks are put on one time line. Those of one host share its clock. Clocks of different hosts are aligned by
+    collectives that all ranks leave together (all-reduce, all-gather, reduce-scatter, all-to-all, barrier): a clock's
+    offset and drift are fitted to the ends of half of them; the other half is held out for validation, and
+    `clock_uncertainty_ns` covers 95 of 100 of the remaining differences, and how far the clock drifts from the middle
+    of the recording to its end. An offset smaller than the remaining difference is not applied; the epochs of the files
+    are used then (`epoch`). `collective` shows which collectives were matched, who arrived last, and how long the
+    others waited.
     """
     import pyarrow as pa
 

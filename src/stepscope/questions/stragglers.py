@@ -1,4 +1,4 @@
-"""Which ranks the others wait for in collectives, and what these did meanwhile."""
+"""The ranks that the others wait for in collectives, and what these did meanwhile."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ _FORMS = {
     ),
 }  # fmt: skip
 _LITTLE = 0.01
-"""By cause, ranks charged with less than this part of all waits have no row, nor causes below this part of
-what is charged to their rank."""
+"""By cause, ranks charged with less than this share of all waits have no row, nor causes below this share of
+their rank's charge."""
 
 
 @question(
@@ -86,39 +86,40 @@ what is charged to their rank."""
     fills="Record every rank of the job: `stepscope record --trace -- train.py`.",
 )  # fmt: skip
 def stragglers(scope: Scope, by: str = "rank") -> pa.Table:
-    """One row is a rank, the one first that costs the others most. It is about collectives that were matched over
-    ranks, and of these about such whose last rank the clocks tell (`collective.last_rank`): a difference
-    below their uncertainty counts for nobody. Steps that means leave out are left out.
+    """Each row is a rank; the one that costs the others most comes first. The question uses collectives that were
+    matched over ranks and whose last rank is known (`collective.last_rank`): a difference below the uncertainty of the
+    clocks counts for nobody. Steps that are left out of means are left out.
 
-    `waited_by_others_ns` adds up how long each of the others waited in collectives at which the rank arrived
-    last. `charged_ns` is what of it cost them time: a collective runs beside computation, and a wait costs nothing until
-    the rank stands still for it. Of the buckets of a gradient each waits for a late rank, and what that costs counts once.
-    Without its waits, a rank's collectives follow one another as it asks for them; it loses how much sooner it would have
-    gone on, no more than it stood still, and together with earlier waits no more than its host was ahead. Waits are followed to their origin: where rank B is late because it had
-    waited for rank A in another group, what that costs is charged to A. Over all ranks, charges add up to what waits
-    cost. Where too few of the waits that others hang on are known, nothing is followed; a
-    note says so. `late_ns` is what one of the others loses by it in a mean step.
+    `waited_by_others_ns` adds up how long each of the others waited in collectives at which the rank arrived last.
+    `charged_ns` is the part of it that cost them time: a collective runs beside computation, and a wait costs nothing
+    until the rank stands still for it. Each bucket of a gradient waits for a late rank, but the cost counts once.
+    Without its waits, a rank's collectives would follow one another as it launches them; it loses how much sooner it
+    would have continued, no more than it stood still, and together with earlier waits no more than its host was ahead.
+    Waits are followed to their origin: if rank B is late because it had waited for rank A in another group, that cost
+    is charged to A. Over all ranks, charges add up to the cost of waits. If too few of the waits that others depend on
+    are known, nothing is followed; a note says so. `late_ns` is what one of the others loses by it in a mean step.
 
-    A rank is **late**, a straggler, where without what lies before its recording that is 5 % of the step or more, and no
-    less than three quarters of what the latest rank costs, as long as this is so of no more than half of the ranks;
+    A rank is **late**, a straggler, if its cost, without time before its recording, is 5 % of the step or more, and at
+    least three quarters of what the latest rank costs, as long as this is true for at most half of the ranks;
     `findings` and `what-if` name the same ranks.
 
     **Why.** The late rank is compared with each rank that waited, from the end of the previous collective
     that both left together (all-reduce, all-gather, reduce-scatter, all-to-all, barrier, a send whose receiver was
-    there) and the other stood still for, to its arrival, each by its own clock. The two stretches of time differ by the wait. Each is divided without a rest, a
+    there) and the other stood still for, to its arrival, each by its own clock. The two stretches of time differ by the
+    wait. Each is divided completely, a
     moment going to the first that applies: computation, copies, communication, waiting for the DataLoader,
     garbage collection (recorded by torch's `record_python_gc_info`), compilation (Dynamo's timed
     phases), the profiler's own work, other work of the host, nothing recorded. So the columns of causes
-    add up to `charged_ns`; one is negative where the late rank took less time for it. Shares are those of what it
-    did longer. `why` names the causes that make most of that, and the kernels or operators that took longer.
+    add up to `charged_ns`; one is negative if the late rank took less time for it. Shares are relative to what it
+    did longer. `why` names the causes that make up most of that, and the kernels or operators that took longer.
 
-    Two causes are not told by the recording: what lies before it starts (ranks do not start recording at the
+    The recording does not explain two causes: the time before it starts (ranks do not start recording at the
     same time, so a first collective often waits), and time in which nothing was recorded. A host that
     fell behind stays behind for a while, because the others' went on while they waited: its operators
     then count as the cause although it runs them no slower.
 
     Holistic Trace Analysis takes the start of one kind of kernel, by its name; TraceLens adds up waits by the
-    order of collectives, without clocks, and says neither where they come from nor why.
+    order of collectives, without clocks, and shows neither their origin nor their cause.
     """
     from stepscope.analysis.ranks.lateness import find_lateness
 
@@ -157,7 +158,7 @@ def _by_rank(scope: Scope, lateness: Lateness) -> Iterator[dict[str, Any]]:
 
 
 def _charged(lateness: Lateness, causes: list[float]) -> dict[str, Any]:
-    """Whole ns that add up."""
+    """Integer ns that add up."""
     whole = [round(ns) for ns in causes]
     late_ns = lateness.per_step(sum(whole))
     step_ns = lateness.step_ns
@@ -243,7 +244,7 @@ def _by_collective(scope: Scope, lateness: Lateness) -> Iterator[dict[str, Any]]
 
 
 def _nothing(scope: Scope) -> str:
-    """Why nothing is known of waits, and what would tell."""
+    """Says why nothing is known about waits, and what would show them."""
     ranks, size = scope.store.ranks, scope.value("SELECT max(world_size) FROM rank")
     if len(ranks) > 1:
         return (
@@ -286,7 +287,7 @@ def _note(scope: Scope, lateness: Lateness) -> str:
 
 
 def _named(lateness: Lateness, none: str) -> str:
-    """Which rank is a straggler, or how far the latest is from that; nothing where no step is marked."""
+    """Names the straggler, or says how far the latest rank is from being one; empty if no step is marked."""
     from stepscope.analysis.ranks.lateness import CAUSES
     from stepscope.analysis.ranks.straggler import LATE_ABOVE, late_in_collectives, recorded_lateness
     from stepscope.answers.sound import ranks_text

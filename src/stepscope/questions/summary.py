@@ -1,4 +1,4 @@
-"""`summary`: one sentence on what limits a step, and the figures that it rests on."""
+"""`summary`: one sentence on what limits a step, and the numbers behind it."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 TOP = 10
-"""Operators, kernels and modules that are listed."""
+"""How many operators, kernels and modules are listed."""
 TOP_FINDINGS = 5
 ALL_RULES_UP_TO = 500_000
-"""Events up to which all rules are run; above, the quick ones alone, to answer within a second."""
+"""Up to this many events all rules run; above, only the quick ones, to answer within a second."""
 
 _COLUMNS = (
     Column(
@@ -62,43 +62,42 @@ def summary(scope: Scope) -> pa.Table:
 
     The **verdict** is the first of `findings`, in the same words, with what to look at next; other
     findings that say what limits the step follow it. It rests on the mean breakdown of the steps that
-    count, in which a moment belongs to the first activity that goes on (see `steps`), so that every
-    part is time that nothing else hides; of a job's own phases, on their means. Each loss has one
-    name and one threshold, and [the rules](../findings.md) say where it comes from. The largest loss
-    leads where it is above 15 % of the step, or where kernels (operators on the host, or forward,
-    backward and optimizer, without a device) fill less than half of it; otherwise it is said what
+    count, in which a moment belongs to the first activity in the list (see `steps`), so that every
+    part is time that nothing else hides; for a job's own phases, on their means. Each loss has one
+    name and one threshold, and [the rules](../findings.md) name its source. The largest loss
+    leads if it is above 15 % of the step, or if kernels (operators on the host, or forward,
+    backward and optimizer, without a device) fill less than half of it; otherwise the verdict says what
     fills the step. What prevents judging comes before both: nothing recorded, no host side, or checks
-    that spoil the times of steps. Failing checks that bear on these stand beside any other verdict.
+    that invalidate the times of steps. Failing checks that concern these are shown beside any other verdict.
 
-    **Phases** are those that the job itself measured of every step (see `phases`), on the host, as
-    means over ranks. Steps that a trace was recorded in are not among them.
+    **Phases** are those that the job itself measured in every step (see `phases`), on the host, as
+    means over ranks. Steps in which a trace was recorded are not among them.
 
-    Where no steps are found, the verdict is on the time from the device's first work to its last,
-    since the device waits for nobody before a program starts or after it is done.
+    If no steps are found, the verdict covers the time from the device's first work to its last,
+    because the device waits for nobody before a program starts or after it is done.
 
-    **Findings** are the first five others of `findings`, with the most that each could save. In a recording of more than
-    half a million events only rules that the step times suffice for are run; `findings` runs them
-    all.
+    **Findings** are the first five others of `findings`, with the most that each could save. In a recording of more
+    than half a million events only rules that need just the step times are run; `findings` runs them all.
 
-    A rank whose recording is damaged is in none of these figures where another is not; the row
-    `ranks` names it, and `--ranks` asks for it alone.
+    A rank whose recording is damaged is in none of these numbers if another is not damaged; the row
+    `ranks` names it, and `--ranks` selects it alone.
 
-    **Step times** are of the steps that count of all other ranks and recordings asked about (see `steps`; the
-    row `left out` names the others); percentiles are interpolated linearly. Where no steps are found there are
+    **Step times** are of the steps that count of all other requested ranks and recordings (see `steps`; the
+    row `left out` names the others); percentiles are interpolated linearly. If no steps are found there are
     none, and the breakdown is of the entire recording.
 
-    Where phases tell of steps that were not traced, the mean of these is the row `not traced`, with how many times as long
-    traced steps take; the other step times are then those of traced steps, and the throughput names whose it is.
+    If phases cover steps that were not traced, the mean of these is the row `not traced`, with the ratio of traced
+    steps to it; the other step times are then those of traced steps, and the throughput says which steps it is of.
 
-    **Device** figures are those of `utilization` and `device-time` over all devices together. The
+    **Device** numbers are those of `utilization` and `device-time` over all devices together. The
     ratio of computation, exposed communication, exposed copies and idle is to the devices' spans.
-    Operators and modules are ranked by device self time; where no device work could be linked to
+    Operators and modules are ranked by device self time; if no device work could be linked to
     them, by self time on the host.
     """
     events = scope.value("SELECT sum(events_kept) FROM source") or 0
     if events <= ALL_RULES_UP_TO:
         scope.hold()
-    else:  # to read all events of a long recording takes longer than the quick rules' few queries
+    else:  # reading all events of a long recording takes longer than the quick rules' few queries
         scope.hold(())
     from stepscope.analysis.overview import top_kernels, top_modules, top_operators
     from stepscope.judge.engine import judge, sound
@@ -198,13 +197,13 @@ def _recorded(scope: Scope, facts: Facts) -> Iterator[Row]:
     if left_out := left_out_of_means(facts.scope):
         count = times.steps - len(times.step_ns)
         yield {"item": "left out", "count": count, "text": left_out}
-    # Of chosen steps their own time tells more, and a store may hold no more than these.
+    # For chosen steps their own time is more informative, and a store may have only these.
     longest = max(times.recorded_ns.values(), default=None) if scope.steps is None else None
     yield {"item": "duration", "time_ns": longest, "text": "of the rank recorded longest"}
 
 
 def _sources(scope: Scope) -> list[Row]:
-    """The files of the recordings asked about: where steps were chosen, of those that have them."""
+    """The files of the requested recordings: if steps were chosen, of those that have them."""
     sources: list[Row] = scope.sql("SELECT * FROM source ORDER BY rank, span, path").to_pylist()
     if scope.steps is None:
         return sources
@@ -214,7 +213,7 @@ def _sources(scope: Scope) -> list[Row]:
 
 
 def _chosen_events(scope: Scope) -> str | None:
-    """How many events of the host and the device belong to the chosen steps; None where none were chosen."""
+    """How many events of the host and the device belong to the chosen steps; None if none were chosen."""
     if scope.steps is None:
         return None
     count = scope.value("SELECT (SELECT count(*) FROM host_event) + (SELECT count(*) FROM device_event)")
@@ -222,7 +221,7 @@ def _chosen_events(scope: Scope) -> str | None:
 
 
 def _capabilities(device: Row) -> Iterator[str]:
-    """What a recording says of a device: its memory, and its compute capability where it is CUDA's."""
+    """A device's memory and, for CUDA, its compute capability, as recorded."""
     if device["memory_bytes"] is not None:
         yield f"{bytes_text(device['memory_bytes'])} memory"
     if device["kind"] == "cuda" and device["compute_major"] is not None:
@@ -242,7 +241,7 @@ def _ranks(scope: Scope, facts: Facts) -> Row:
 
 
 def _clocks(scope: Scope) -> Iterator[Row]:
-    """How well the clocks of several ranks agree, where events were recorded."""
+    """How well the clocks of several ranks agree, if events were recorded."""
     rows = scope.sql("SELECT * FROM rank WHERE clock_rule IN ('same host', 'epoch', 'collectives')").to_pylist()
     known = [row for row in rows if row["clock_uncertainty_ns"] is not None]
     shared = not known and all(row["clock_rule"] == "same host" for row in rows)
@@ -262,7 +261,7 @@ def _clocks(scope: Scope) -> Iterator[Row]:
 
 
 def _damage(sources: list[Row]) -> str:
-    """What was lost or repaired on the way in; empty when nothing was."""
+    """Says what was lost or repaired during import; empty if nothing was."""
     repaired = sum(row["events_repaired"] for row in sources)
     dropped = sum(row["events_dropped"] for row in sources)
     cut = sum(row["truncated"] for row in sources)
@@ -309,7 +308,7 @@ def _step_time(facts: Facts) -> Iterator[Row]:
 
 
 def _phases(facts: Facts) -> Iterator[Row]:
-    """What the job itself measured of each counted step, over the entire run."""
+    """The phases that the job itself measured in each counted step, over the entire run."""
     from stepscope.analysis.job.phase_times import OTHER_STEPS, PHASES
 
     means = facts.phases
@@ -351,7 +350,7 @@ def _device(times: Times) -> Iterator[Row]:
         for item, (rank, use) in (("lowest utilisation", by_use[0]), ("highest utilisation", by_use[-1])):
             yield {"item": item, "rank": rank, "share_ratio": use}
     if times.whole_use()[0] is None:
-        return  # for how long kernels ran was not recorded, and so was no part of this split
+        return  # the durations of kernels were not recorded, nor was any part of this split
     span = times.device["span_ns"]
     for item in ("computation", "exposed_communication", "exposed_copy", "idle"):
         time_ns = times.device[f"{item}_ns"]
@@ -370,7 +369,7 @@ def _savings(found: list[Found]) -> list[Found]:
 
 
 def _worth_changing(found: list[Found]) -> Iterator[Row]:
-    """What is lost most by beside what the verdict names, with what a cure could save at most."""
+    """The largest losses besides what the verdict names, with what a cure could save at most."""
     for one in _savings(found):
         high = one.finding.saving_ns or 0.0
         yield {
@@ -384,7 +383,7 @@ def _worth_changing(found: list[Found]) -> Iterator[Row]:
 
 
 def _bounds(found: list[Found]) -> Iterator[Row]:
-    """What is to be known of the savings that are listed."""
+    """What readers should know about the listed savings."""
     from stepscope.judge.declare import beyond
 
     listed = _savings(found)
@@ -397,7 +396,7 @@ def _bounds(found: list[Found]) -> Iterator[Row]:
 
 
 def _check(check: Row, scope: Scope) -> Row:
-    """A check of all recordings in one row: the words are of the one where it found most, the rank is that of several."""
+    """Merges a check of all recordings into one row: the text is that of the worst one, the rank is that of several."""
     text = f"{check['severity']}: {check['explanation']}"
     if check["recordings"] > 1:
         text += f" Found in {check['recordings']} recordings; the figures are of the worst."

@@ -1,4 +1,4 @@
-"""`synchronizations`: the waits that the recorder draws on the device, and who waited for whom."""
+"""`synchronizations`: waits that the recorder shows on the device, and who waited for whom."""
 
 from __future__ import annotations
 
@@ -41,15 +41,16 @@ if TYPE_CHECKING:
 def synchronizations(scope: Scope) -> pa.Table:
     """Synchronisations as CUPTI records them, those with the largest summed duration of a rank first.
 
-    * **Stream Wait Event** (stream for event): work on `stream` waits until the event is reached that was recorded on
+    * **Stream Wait Event** (stream for event): work on `stream` waits for the event that was recorded on
       `on_stream`. The device waits, not the host; the duration is that of the request.
     * **Event Sync** (host for event): the host waits for an event recorded on `on_stream`.
     * **Stream Sync** (host for stream): the host waits for all work on `stream`.
     * **Context Sync** (host for device): the host waits for all work of the device, on all streams.
-    * What other devices queue to order streams (`event_wait` of MTIA, `NOTIFY_WAIT` of Ascend, barriers and markers of HIP and
-      Level Zero) under its own name: its time is that in which the stream waited. What only marks a moment has no `waits`.
+    * What other devices queue to order streams (`event_wait` of MTIA, `NOTIFY_WAIT` of Ascend, barriers and markers of
+      HIP and Level Zero) under its own name: its time is that in which the stream waited. Events that only mark a
+      moment have no `waits`.
 
-    Waits are no work: no other answer counts them as such. `findings` judges the time that the host
+    Waits are not work: no other answer counts them as such. `findings` judges the time that the host
     waits by the calls themselves (`cudaStreamSynchronize`, ...).
     """
     return scope.sql(

@@ -64,27 +64,27 @@ _FORMS = {
     fills="Record with torch.profiler.ProfilerActivity.CPU and CUDA, and record_shapes=True.",
 )
 def tensor_cores(scope: Scope, by: str = "device") -> pa.Table:
-    """A kernel is *eligible* when it was launched by an operator whose work tensor cores could do
+    """A kernel is *eligible* if it was launched by an operator whose work tensor cores could do
     (products of matrices, convolutions, attention, recurrent cells), or uses them. It *uses* them
-    when its name says so, by the conventions of its library, from Volta to Blackwell, and AMD's
-    matrix cores likewise; where there is no operator, as in the replay of a CUDA graph, or none of which
-    anything is known, as in what torch.compile made, a kernel whose name says that it multiplies matrices is
-    eligible. Shares are of the time of all kernels, copies left out.
+    if its name shows it, by the conventions of its library, from Volta to Blackwell, and AMD's
+    matrix cores likewise; without an operator, as in the replay of a CUDA graph, or with an unknown one,
+    as in code of torch.compile, a kernel whose name shows that it multiplies matrices is
+    eligible. Shares are of the time of all kernels, without copies.
 
     The TensorBoard plugin has the same two shares; its list of operators lacks attention and its
     list of kernels flash attention, cuBLASLt's `nvjet` and everything from Hopper on.
 
-    **why_not** says for eligible time that is not on tensor cores what keeps it from them:
+    **why_not** says for eligible time that is not on tensor cores what prevents it:
 
-    * the element type: float32 without TF32 (where the device has it) or mixed precision, float64;
+    * the element type: float32 without TF32 (if the device has it) or mixed precision, float64;
     * sizes that are not a multiple of 16 bytes in memory: 8 elements of 16 bits, 4 of float32;
-    * a kernel without tensor cores for what could have had one: a product with a vector or a very
+    * a kernel without tensor cores although one with them exists: a product with a vector or a very
       small one, or a library's choice;
     * helper kernels of an eligible operator, which multiply nothing: layouts, the sum of a product's parts (split-K);
-    * a device without tensor cores: all before Volta, GeForce GTX 16 and its like.
+    * a device without tensor cores: all before Volta, GeForce GTX 16 and similar.
 
-    **slowed_by** names what is on tensor cores and below their speed: kernels whose operands are
-    aligned to a single element, as odd sizes force (an odd sequence length in attention written as
+    **slowed_by** names what is on tensor cores but below their speed: kernels whose operands are
+    aligned to a single element, as odd sizes require (an odd sequence length in attention written as
     `bmm`), and kernels of an older generation than the device.
     """
     from stepscope.analysis.operators.work import device_work_of
@@ -113,7 +113,7 @@ def tensor_cores(scope: Scope, by: str = "device") -> pa.Table:
 
 
 def _reasons(sums: Iterable[_Sum]) -> str:
-    """Why eligible time is not on tensor cores, and why some of what is there is slow, of all devices."""
+    """Says why eligible time is not on tensor cores, and why some of what is there is slow, for all devices."""
     whole = _Sum()
     for one in sums:
         whole.eligible += one.eligible
@@ -160,7 +160,7 @@ class _Sum:
 
 
 def _pieces(found: DeviceWork, by: str) -> list[tuple[tuple[Any, ...], _Piece, int]]:
-    """Kernel time with what is known of it, by the key of its row."""
+    """Kernel time with its traits, by the key of its row."""
     import numpy as np
 
     from stepscope.analysis.operators.calls import distinct_rows
@@ -189,7 +189,7 @@ def _pieces(found: DeviceWork, by: str) -> list[tuple[tuple[Any, ...], _Piece, i
 
 
 def _judge(variant: Variant, kernel: str, use: TensorCoreUse, hardware: Hardware) -> _Piece:
-    """What is known of a kernel of a call."""
+    """Judges a kernel of a call."""
     from stepscope.costs import PRODUCTS, kernel_class, lacks_tensor_cores, misaligned, model_of, product_type
 
     work, model = variant.work, model_of(variant.name)
@@ -207,7 +207,7 @@ def _judge(variant: Variant, kernel: str, use: TensorCoreUse, hardware: Hardware
     if dtype in ("float32", "complex64"):
         limits = hardware.find(variant.device.name, variant.device.sm_count)
         has = limits is not None and "tf32" in limits.matrix
-        if has and use.used is None:  # TF32 is a switch, which inputs do not tell
+        if has and use.used is None:  # TF32 is a switch, which inputs do not show
             return _Piece(True, None, UNTOLD, "")
         cure = "neither TF32 nor mixed precision" if has else "mixed precision is off"
         return _Piece(True, use.used, f"{dtype}: {cure}", "")

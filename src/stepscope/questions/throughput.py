@@ -1,4 +1,4 @@
-"""`throughput`: samples, tokens, or what else a job counted, per second."""
+"""`throughput`: samples, tokens, or other numbers that a job counted, per second."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ _COLUMNS = (
     'calls stepscope.value("tokens", n) in each iteration.',
 )
 def throughput(scope: Scope, by: str = "run") -> pa.Table:
-    """One row is a number that the job gave for its iterations, over all ranks; with `--by rank`, on each.
+    """Each row is a number that the job reported for its iterations, over all ranks; with `--by rank`, on each.
 
-    `samples` are counted by the recorder: the first dimension that all tensors of the DataLoader's batch
-    share or, where they differ, the loader's `batch_size` if one of them has it. Nothing is known of a
-    batch without tensors. Other names are those that the script gives to `stepscope.value`, and those of
+    The recorder counts `samples`: the first dimension that all tensors of the DataLoader's batch
+    share or, if they differ, the loader's `batch_size` if one of them has it. A batch without tensors has
+    no count. Other names are those that the script gives to `stepscope.value`, and those of
     HugeCTR's `record_data`. Several numbers of one name in an iteration add up.
 
-    **Per second** is the sum of the numbers by the sum of the times of the steps that have one: of phases the
-    kept steps, of inline measurements the iterations in which nothing was measured, of a trace the steps
-    that means are made of. The interval is that of a ratio of sums, with steps as samples (W. G. Cochran,
-    "Sampling Techniques", chapter 6). HugeCTR does not say in which iteration it took a value, so that its
+    **Per second** is the sum of the numbers over the sum of the times of the steps that have one: for phases the
+    kept steps, for inline measurements the iterations in which nothing was measured, for a trace the steps
+    that count in means. The interval is that of a ratio of sums, with steps as samples (W. G. Cochran,
+    "Sampling Techniques", chapter 6). HugeCTR does not say in which iteration it took a value, so its
     rates are means divided by the mean iteration.
 
     Over ranks, rates are added up, and so are their intervals, because ranks wait for one another. Ranks that
@@ -84,5 +84,5 @@ def throughput(scope: Scope, by: str = "run") -> pa.Table:
 
 
 def _low(rate: float, half: float) -> float:
-    """The low end of an interval: only what has a rate below nothing has one there."""
+    """The low end of an interval: negative only for a negative rate."""
     return max(rate - half, min(rate, 0.0))

@@ -1,4 +1,4 @@
-"""What a change would win: the steps as they would have been, with bounds."""
+"""What a change would save: the steps as they would have been, with bounds."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _HOW = f"write a class or a pattern of names and a factor from {_LEAST:g} to {_M
 _RECORDED = "as recorded"
 _TOGETHER = "all of these"
 _WORTH_RATIO = 0.01
-"""A class of kernels with less of the path is not tried unless it is asked for."""
+"""A class of kernels with a smaller share of the path is tried only on request."""
 _WORDS = {
     "communication": "without transfers between ranks",
     "input": "without input wait",
@@ -70,34 +70,34 @@ ERRORS = {
     fills=FILLS,
 )  # fmt: skip
 def what_if(scope: Scope, faster: str = "", without: str = "") -> pa.Table:
-    """The recorded steps are run again with other durations: what waited for what stays (see `critical-path`), and each
-    moment comes as early as all that it waits for lets it. Without any change that gives the recorded times exactly. A
-    gain is not the changed part's share of the step: what it hid comes to light, and changes do not add up, so that the
-    last row asks for all at once.
+    """The recorded steps are run again with other durations: the dependencies stay (see `critical-path`), and each
+    moment comes as early as its dependencies allow. Without any change that gives the recorded times exactly. A
+    gain is not the changed part's share of the step: what it hid becomes visible, and changes do not add up, so the
+    last row combines all of them.
 
-    * **Faster kernels**: of a class (`--faster GEMM=2`), or by name (`--faster '*softmax*=1.5'`). Of a collective it is
-      the transfer that is faster; the wait for the last rank is not.
-    * **communication**: transfers take no time. Ranks still wait for one another, which exposed communication in
-      `summary` and `findings` holds, too.
-    * **input**: batches are there when the loop asks for them.
-    * **launch**: calls that launch take no time and kernels start when they are launched, as nearly so in a CUDA graph.
+    * **Faster kernels**: of a class (`--faster GEMM=2`), or by name (`--faster '*softmax*=1.5'`). For a collective
+      the transfer is faster; the wait for the last rank is not.
+    * **communication**: transfers take no time. Ranks still wait for one another, which is also part of the exposed
+      communication in `summary` and `findings`.
+    * **input**: batches are ready when the loop asks for them.
+    * **launch**: calls that launch take no time and kernels start when they are launched, almost as in a CUDA graph.
     * **straggler**: nobody waits for the rank that `stragglers` names, and the job is done without it.
 
     Without `--faster` and `--without`, each of these is tried, and each class with a hundredth of the critical path or
     more as twice as fast.
 
-    A stream still takes one piece of work after the other, a full queue still holds the host, a loader that was waited
-    for in every step still sets the pace, and the host still waits where it waited. What is not in a recording cannot be
-    kept: the machine's limits (kernels that no longer share the device or its memory would run faster, those that newly
-    do, slower), and waits that nothing tells. A wait of 30 µs or more without a recorded reason moves along with what was
-    before it; for `at_least` it ends when it did. Of communication that was not matched over all ranks of its group it is
-    not known how much was waiting: what depends on it has no estimate, and for `at_least` no more vanishes than the fastest
-    kernel of its name took, or nothing where a rank of those that were matched is missing. `at_most`
-    is what becomes shorter on the rank and in the step where that is most, as long as one thread or stream still has the
-    time for all that it does: no order of work can save more. It is left out where nothing of the step remains.
+    A stream still runs one piece of work after the other, a full queue still delays the host, a loader that was waited
+    for in every step still sets the pace, and the host still waits where it waited. What is not in a recording cannot
+    be kept: the machine's limits (kernels that no longer share the device or its memory would run faster, those that
+    newly do, slower), and unrecorded waits. A wait of 30 µs or more without a recorded reason moves along with what was
+    before it; for `at_least` it ends when it did. For communication that was not matched over all ranks of its group it
+    is unknown how much was waiting: what depends on it has no estimate, and for `at_least` only as much is removed as
+    the fastest kernel of its name took, or nothing if a rank of the matched ones is missing. `at_most` is everything
+    that becomes shorter on the rank and in the step where that is most, as long as one thread or stream still has the
+    time for all that it does: no order of work can save more. It is left out if nothing of the step remains.
 
-    A step's time is the mean over ranks: from when a rank had done the step before those that count (where there is none,
-    from when it started) until it had done the last, by their number.
+    A step's time is the mean over ranks: from when a rank had done the step before those that count (without one,
+    from when it started) until it had done the last, over their number.
     """
     from stepscope.analysis.dependencies.change import WhatIf
     from stepscope.analysis.dependencies.followed import graphs_of, lacks
@@ -115,7 +115,7 @@ def what_if(scope: Scope, faster: str = "", without: str = "") -> pa.Table:
             steps = len(stretch.steps)
             recorded = model.recorded / steps
             named = model.straggler() is not None
-            # Where no rank is named it is not that there is nothing to win.
+            # If no rank is named, that does not mean that there is nothing to gain.
             changes = (
                 [_known(model, one) for one in asked if named or "straggler" not in one.without]
                 if asked
@@ -180,7 +180,7 @@ def _faster(text: str) -> list[Change]:
 
 
 def _factor(text: str) -> float:
-    """NaN, which is in no range, for what is no number."""
+    """Parses a factor; NaN, which is in no range, if it is not a number."""
     try:
         return float(text)
     except ValueError:
@@ -188,7 +188,7 @@ def _factor(text: str) -> float:
 
 
 def _as_named(which: str) -> str:
-    """A class by its own spelling; else a pattern of names as it is."""
+    """A class in its own spelling; else a pattern of names unchanged."""
     from stepscope.costs import CLASSES
 
     return {name.casefold(): name for name in CLASSES}.get(which.casefold(), which)
@@ -203,7 +203,7 @@ def _without(text: str) -> list[Change]:
 
 
 def _known(model: WhatIf, change: Change) -> Change:
-    """The change, where the recording has what it is about."""
+    """Checks that the recording has what the change is about."""
     for which, _ in change.faster:
         if not model.has(which):
             raise UsageError(
@@ -222,7 +222,7 @@ def _label(model: WhatIf, change: Change) -> str:
 
 
 def _usual(scope: Scope, number: int, model: WhatIf) -> list[Change]:
-    """Each change that the recording gives reason to try; `number` is the graph's."""
+    """The changes that the recording gives reason to try; `number` is the graph's."""
     from stepscope.analysis.dependencies.change import Change
     from stepscope.analysis.dependencies.followed import paths_of
 

@@ -42,6 +42,8 @@ _MOST_CHARACTERS = 1000
 _MOST_NUMBER = 1e100
 """Largest number of an iteration: numbers are summed and squared, and must stay finite."""
 _MOST_WARNINGS = 20
+_MOST_NAMES = 256
+"""Of numbers: those of thousands of iterations are kept, each with its name."""
 
 
 class _Region:
@@ -74,6 +76,8 @@ Taker = Callable[[str, float], object]
 
 _openers: tuple[Opener, ...] = ()
 _takers: tuple[Taker, ...] = ()
+_names: set[str] = set()
+"""Of numbers that were taken."""
 _warned: set[str] = set()
 """Regions, and names of dropped values, that were warned of: each once, and only the first of many."""
 _is_compiling = never
@@ -145,11 +149,22 @@ def value(name: str, number: Any) -> None:
     try:
         text = _text(name)
         known = _known(text, number)
-        if known is not None:
+        if known is not None and _is_one_of_few(text):
             for taker in _takers:
                 taker(text, known)
     except Exception as error:
         _warn_of(text, described(error))
+
+
+def _is_one_of_few(name: str) -> bool:
+    if name not in _names:
+        if len(_names) == _MOST_NAMES:
+            if "names" not in _warned:
+                many = f"as are all after it: there are {_MOST_NAMES} names already"
+                _warn("names", f"value({name[:100]!r}, ...) is left out, {many}")
+            return False
+        _names.add(name)
+    return True
 
 
 def _text(name: Any) -> str:
@@ -200,6 +215,8 @@ def stop_taking(taker: Taker) -> None:
     """Stops calling `taker`."""
     global _takers
     _takers = tuple(other for other in _takers if other != taker)
+    if not _takers:
+        _names.clear()
 
 
 def listen(opener: Opener) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 
@@ -26,6 +27,43 @@ def compiling_check() -> Callable[[], bool]:
         if check is not None:
             return check
     return never
+
+
+def run_as_it_is(function: Any) -> None:
+    """Has torch compile nothing of a function of ours that is called where compiled code breaks off, as at a backward:
+    compiled, it would observe nothing. What it calls is still compiled, ours too unless it is `apart`.
+    """
+    # As torch does it, without importing its compiler; what a version lacks costs what is not observed then.
+    with suppress(AttributeError, TypeError):
+        frames = _frames()
+        if hasattr(frames, "skip_code"):
+            frames.skip_code(function.__code__)
+        else:
+            action = frames._FrameAction
+            skipped = frames._FrameExecStrategy(action.SKIP, action.DEFAULT)
+            frames.set_code_exec_strategy(function.__code__, skipped)
+
+
+def apart(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same, of which torch compiles nothing wherever it is called."""
+    try:
+        set_callback = _frames().set_eval_frame
+    except AttributeError:
+        return function
+
+    def run(*args: Any) -> Any:
+        before = set_callback(None)
+        try:
+            return function(*args)
+        finally:
+            set_callback(before)
+
+    run_as_it_is(run)
+    return run
+
+
+def _frames() -> Any:
+    return sys.modules["torch"]._C._dynamo.eval_frame
 
 
 def has_compiled() -> bool:

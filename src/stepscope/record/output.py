@@ -37,11 +37,10 @@ def write_complete(path: Path, write: Callable[[BinaryIO], object], *, since_epo
 
 @cache
 def warn_unusable(directory: Path) -> None:
-    """Warns, before a job runs for hours, if its files cannot be written into `directory`."""
-    # os.path treats what cannot be examined as absent, where a Path raises.
-    place = next((place for place in (directory, *directory.parents) if os.path.exists(place)), directory)  # noqa: PTH110
-    is_directory = os.path.isdir(place)  # noqa: PTH112
-    if is_directory and os.access(place, os.W_OK | os.X_OK):
+    """Warns, before a job runs for hours, where its files cannot go into `directory`."""
+    # Not `exists`, which raises in a folder that may not be looked into.
+    place = next((place for place in (directory, *directory.parents) if os.access(place, os.F_OK)), directory)
+    if place.is_dir() and os.access(place, os.W_OK | os.X_OK):
         return
     why = "cannot be written to" if is_directory else "is not a directory"
     try:
@@ -67,12 +66,16 @@ def keep(
         name: the file's name.
         write: fills the open file; may be called twice.
         what: what it is, for the warning.
-        since_epoch_s: a file of this name that is younger belongs to another process.
-        other_name: the file's name in that case.
+        since_epoch_s: a file of this name that was made since then, and not by this process, is another one's.
+        other_name: the file's name in that case, and from then on.
 
     Returns:
         Its path; None if it could not be written anywhere.
     """
+    if other_name is not None and _is_ours(directory / other_name):
+        name = other_name
+    if _is_ours(directory / name):
+        since_epoch_s = None
     try:
         try:
             write_complete(directory / name, write, since_epoch_s=since_epoch_s)
@@ -82,6 +85,7 @@ def keep(
             warn_once(f"another process has written {directory / name}; {what} is {other_name}")
             name = other_name
             write_complete(directory / name, write)
+        _OURS[directory / name] = _there(directory / name)
         return directory / name
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
@@ -95,16 +99,32 @@ def keep(
     return spare / name
 
 
+_OURS: dict[Path, tuple[int, int] | None] = {}
+"""What this process has written last at a place, as `_there` tells it."""
+
+
+def _there(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
+
+
+def _is_ours(path: Path) -> bool:
+    return path in _OURS and _OURS[path] == _there(path) is not None
+
+
 @cache
 def _spare() -> Path:
     """The fallback folder for this process's files, with an unpredictable name, so that nobody can put a link there."""
     return Path(tempfile.mkdtemp(prefix="stepscope-"))
 
 
-def keep_json(directory: Path, name: str, payload: Mapping[str, Any], *, what: str) -> Path | None:
+def keep_json(directory: Path, name: str, payload: Mapping[str, Any], *, what: str, **others: Any) -> Path | None:
     """Like `keep`, for a JSON object."""
     data = json.dumps(payload, indent=1, allow_nan=False).encode()
-    return keep(directory, name, lambda file: file.write(data), what=what)
+    return keep(directory, name, lambda file: file.write(data), what=what, **others)
 
 
 class Background:
@@ -138,8 +158,12 @@ class Background:
                 self._guard.trip(error)
 
         thread = threading.Thread(target=work, name=self._name, daemon=True)
-        thread.start()
-        self._last = thread  # set only now, because another thread may wait for it, which requires that it runs
+        try:
+            thread.start()
+        except RuntimeError:  # there are too many, or Python ends: what is to be kept is kept all the same
+            work()
+        else:
+            self._last = thread  # another thread may wait for it: not before it runs
 
     def wait(self, seconds: float) -> bool:
         """Waits until all work is done; False if that takes longer than `seconds`."""

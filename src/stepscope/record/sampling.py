@@ -18,11 +18,11 @@ import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, BinaryIO
 
 from stepscope.record.hardware.sampler import HardwareSampler
 from stepscope.record.inline.documents import file_name, host_document
-from stepscope.record.output import keep_json
+from stepscope.record.output import keep, keep_json
 from stepscope.record.trouble import warn_once
 from stepscope.record.who import Who
 
@@ -85,8 +85,14 @@ class Sampling:
         if figures is not None:
             process = self._who.named()
             document = host_document(figures, process, self._began_epoch_ns)
-            name = file_name(process, "host")
-            kept = keep_json(self._out, name, document, what="what the process took of the host")
+            kept = keep_json(
+                self._out,
+                file_name(process, "host"),
+                document,
+                what="what the process took of the host",
+                since_epoch_s=self._began_epoch_ns / 1e9,
+                other_name=file_name(process, "host", by_pid=True),
+            )
             written += [] if kept is None else [kept]
         return written
 
@@ -98,10 +104,9 @@ class Sampling:
             return
         self._out.mkdir(parents=True, exist_ok=True)
         process = self._who.process()
-        self._file = self._out / f"{process.host}.rank{process.rank}.speedscope.json"
-        # From an earlier run; py-spy writes its file at the end.
-        self._file.unlink(missing_ok=True)
-        # Includes subprocesses, and native code if it can be unwound.
+        # py-spy writes it at the end, also of a process that was killed, and another job may use the same folder.
+        self._file = self._out / f"{process.host}.pid{self._pid}.rank{process.rank}.speedscope.json"
+        # Also of subprocesses, and of native code where it unwinds that.
         words = [py_spy, "record", "-p", str(self._pid), "-r", str(RATE)]
         words += ["-s", "-f", "speedscope", "-o", str(self._file)]
         if platform.machine() in ("x86_64", "AMD64"):
@@ -136,6 +141,8 @@ class Sampling:
         if process.poll() is not None:
             self._ended_early()
         else:
+            with suppress(OSError):  # the script may have removed it
+                self._out.mkdir(parents=True, exist_ok=True)
             with suppress(OSError):
                 os.killpg(process.pid, signal.SIGINT)
             try:
@@ -147,11 +154,25 @@ class Sampling:
                 warn_once(f"{self.why_not}; its samples are lost")
                 return []
         if self._file is not None and self._file.exists():
-            return [self._file]
+            return self._kept(self._file)
         if self._process is not None:
             self.why_not = f"py-spy wrote no samples: {self._last_words()}"
             warn_once(self.why_not)
         return []
+
+    def _kept(self, file: Path) -> list[Path]:
+        """The samples under the name that those of an earlier run had, where no other job has it."""
+
+        def copy(named: BinaryIO) -> None:
+            with file.open("rb") as samples:
+                shutil.copyfileobj(samples, named)
+
+        name = file.name.replace(f".pid{self._pid}.rank", ".rank")
+        since_epoch_s = self._began_epoch_ns / 1e9
+        kept = keep(self._out, name, copy, what="the samples", since_epoch_s=since_epoch_s, other_name=file.name)
+        if kept not in (None, file):
+            file.unlink()
+        return [file] if kept is None else [kept]
 
     def _last_words(self) -> str:
         if self._said is None:

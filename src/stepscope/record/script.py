@@ -80,7 +80,7 @@ def run(
     target, *arguments = command
     if not module:
         _check_python(target, arguments)
-    if not module and not Path(target).exists():
+    if not module and not os.access(target, os.F_OK):
         raise UsageError(
             f"there is no script {target}", hint="give a Python file, or -m and a module's name", slug="no-script"
         )

@@ -1,1 +1,1 @@
-"""The tables: what each column holds, and what follows from that for whoever reads or writes them."""
+"""The tables: the meaning of each column, and what follows from it for readers and writers of tables."""

@@ -1,4 +1,4 @@
-"""The arrays that columns of tables are worked on as."""
+"""The types of arrays that columns of tables become for computations."""
 
 from __future__ import annotations
 

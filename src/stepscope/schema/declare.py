@@ -1,7 +1,7 @@
-"""What a table is declared with: its columns, the role of each, and who fills it.
+"""How a table is declared: its columns, the role of each, and who fills it.
 
-A role says what a value is, whatever its column is called. What must be done to the values follows
-from it: event ids and moments are shifted, numbers of rows are not, and each is encoded as suits it.
+A role says what a value is, whatever its column is called. The handling of the values follows from it: event ids and
+moments are shifted, numbers of rows are not, and each role has its encoding.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Role(Enum):
 
     EVENT = "number of an event, unique within its rank over all spans and both event tables"
     ROW = "number of a row of a table, unique within its rank and span"
-    KEY = "number with few distinct values, by which rows are told apart or grouped"
+    KEY = "number with few distinct values, by which rows are distinguished or grouped"
     STEP = "number of a training step"
     NUMBER = "number that only names something"
     MOMENT = "point in time (ns since the start of the run); it moves with the clock of its rank"
@@ -33,7 +33,7 @@ class Role(Enum):
     COUNT = "how many"
     VALUE = "measured or computed number of any other kind"
     FLAG = "true or false"
-    WORD = "text that many rows of a long table share: readers hand it over as a dictionary"
+    WORD = "text that many rows of a long table share: readers return it as a dictionary"
     TEXT = "any other text"
 
 
@@ -71,13 +71,13 @@ class SchemaColumn(NamedTuple):
 
     Args:
         name: its name.
-        role: what its values are; the SQL type follows where `type` does not say otherwise.
+        role: what its values are; the SQL type follows if `type` does not say otherwise.
         meaning: what it means, in one line.
         nullable: whether it may be NULL.
-        type: its SQL type where it is not the role's usual one.
-        of: the table whose event or row it names, where that is another row than its own.
-        or_of: another table of events that may have it instead.
-        along: the column that names the event which this one repeats something of.
+        type: its SQL type if it is not the role's usual one.
+        of: the table whose event or row it refers to, if that is another row than its own.
+        or_of: another table of events that it may refer to instead.
+        along: the column with the event from which this one copies a value.
         check: a condition in SQL that every row fulfils.
         by: who fills it.
     """
@@ -95,7 +95,7 @@ class SchemaColumn(NamedTuple):
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """The tables that may have what it names; none where it names no row of another table."""
+        """The tables that it may refer to; none if it refers to no row of another table."""
         return tuple(one for one in (self.of, self.or_of) if one is not None)
 
     @property
@@ -105,7 +105,7 @@ class SchemaColumn(NamedTuple):
 
     @property
     def quoted(self) -> str:
-        """Its name as SQL text can always use it, reserved words included."""
+        """Its name quoted for SQL, which allows reserved words."""
         return sql_name(self.name)
 
     def arrow_type(self) -> pa.DataType:
@@ -117,7 +117,7 @@ class SchemaColumn(NamedTuple):
 
 @dataclass(frozen=True)
 class SchemaTable:
-    """A table: what one row is, and every column that someone fills, in order."""
+    """A table: what one row is, and all its columns, in order."""
 
     name: str
     meaning: str
@@ -135,7 +135,7 @@ class SchemaTable:
 
     @property
     def linked_names(self) -> tuple[str, ...]:
-        """Names of the columns that link hands to the store."""
+        """Names of the columns that link passes to the store."""
         return tuple(column.name for column in self.columns if column.by is not By.STORE)
 
     @property
@@ -145,14 +145,14 @@ class SchemaTable:
 
     @property
     def number(self) -> str | None:
-        """The column under whose number other rows name one of this table."""
+        """The column with the number by which other rows refer to one of this table."""
         own = (c.name for c in self.columns if c.role in (Role.EVENT, Role.ROW) and c.of is None)
         return next(own, None)
 
     @property
     def describes(self) -> dict[str, str]:
-        """Where each row describes an event: the column that names it, and the table that it is of. Where
-        that column may be NULL, the further ones that name it instead, in order.
+        """For tables whose rows describe an event: the column that refers to it, and its table. If that
+        column may be NULL, also the further ones that refer to it instead, in order.
         """
         found: dict[str, str] = {}
         for column in self.columns:
@@ -163,7 +163,7 @@ class SchemaTable:
         return found
 
     def describing(self, events: str) -> str:
-        """The condition in SQL that keeps what describes an event of those that a query finds.
+        """The condition in SQL that keeps descriptions of the events that a query finds.
 
         Args:
             events: the query for their `rank` and `id`, with `{events}` for the name of their table.
@@ -176,7 +176,7 @@ class SchemaTable:
         return f"CASE {' '.join(f'WHEN {name} IS NOT NULL THEN {among}' for name, among in kept)} END"
 
     def arrow(self, names: Collection[str] | None = None) -> pa.Schema:
-        """The columns of a store, or some of them; those that cannot be NULL are marked so."""
+        """The columns of a store, or some of them; those that cannot be NULL are marked."""
         import pyarrow as pa
 
         return pa.schema(
@@ -188,7 +188,7 @@ class SchemaTable:
         )
 
     def read_schema(self) -> pa.Schema | None:
-        """The columns that a reader hands over, any of which may be NULL; None where it has none."""
+        """The columns that a reader returns, any of which may be NULL; None if it has none."""
         import pyarrow as pa
 
         word = pa.dictionary(pa.int32(), pa.string())
@@ -209,7 +209,7 @@ class SchemaTable:
 
 
 def table(name: str, meaning: str, *columns: SchemaColumn, by: By = By.READER) -> SchemaTable:
-    """A table whose columns are filled by `by` where they do not say otherwise."""
+    """A table whose columns are filled by `by` unless they say otherwise."""
     return SchemaTable(name, meaning, tuple(c if c.by else c._replace(by=by) for c in columns))
 
 

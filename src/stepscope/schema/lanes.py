@@ -1,4 +1,4 @@
-"""The tables that the timeline is drawn from where there are too many events to lay them out when it is opened."""
+"""The tables that the timeline is drawn from if there are too many events to lay them out when it is opened."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from stepscope.schema.declare import span_column as _span
 
 # fmt: off
 _BLOCK = (
-    Column("lane", Role.KEY, "which of the lanes that they need where they overlap, from 0", type=SMALLINT),
+    Column("lane", Role.KEY, "lane among those for overlapping events, from 0", type=SMALLINT),
     Column("start_ns", Role.MOMENT, "when the first of them starts (ns)"),
     Column("end_ns", Role.MOMENT, "when the last of them ends (ns)"),
-    Column("events", Role.COUNT, "how many events it is", check="events > 0"),
+    Column("events", Role.COUNT, "number of events in it", check="events > 0"),
     Column("busy_ns", Role.DURATION, "their summed durations (ns)", check="busy_ns >= 0"),
     Column("bin_ns", Role.DURATION, "stretch of time within which shorter events were merged (ns)", check="bin_ns > 0"),
     Column("longest_ns", Role.DURATION, "duration of the longest of them (ns)"),
@@ -42,7 +42,7 @@ LANE_TABLES = (
         by=By.STORE,
     ),
     table(
-        "event_lane", "One row is an event that overlaps others of its depth on its thread, or of its stream, so that the timeline draws it on a further lane. Only what host_block or device_block has rows of.",
+        "event_lane", "One row is an event that overlaps others of its depth on its thread, or of its stream, so that the timeline draws it on a further lane. Only recordings with rows in host_block or device_block have rows.",
         _rank("rank of the event"),
         _span("recording of the event"),
         Column("event_id", Role.EVENT, "the event", of="host_event", or_of="device_event"),

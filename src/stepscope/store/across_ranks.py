@@ -1,6 +1,6 @@
-"""Adds to the files of a store what only all its ranks together tell: matched collectives and aligned clocks.
+"""Adds to the files of a store what only all its ranks together show: matched collectives and aligned clocks.
 
-Of each recording the few columns that this needs are read, and its file of collectives is written again.
+The few columns that this needs are read from each recording, and its file of collectives is written again.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _known(directory: Path, row: Mapping[str, Any]) -> Known:
 
 
 def _extents(file: Path, name: str) -> Iterator[tuple[int, int]]:
-    """The smallest and the largest value of a column, of one part of a file after the other."""
+    """The smallest and the largest value of a column, for each part of a file."""
     if file.suffix == ARROW:
         found = pc.min_max(read_stored(file, [name]).column(0)).as_py()
         if found["min"] is not None:
@@ -124,7 +124,7 @@ def _extents(file: Path, name: str) -> Iterator[tuple[int, int]]:
 
 
 def _of_one_time(known: list[Known]) -> list[Known]:
-    """The ranks, of which those of an impossible time are taken for guessed, and nothing is told by their clock."""
+    """The ranks; one with an impossible time counts as guessed, and its clock is not used."""
     epochs = sorted(one.epoch_ns for one in known if one.epoch_ns is not None)
     middle = epochs[len(epochs) // 2] if epochs else 0
     return [
@@ -138,7 +138,7 @@ def _of_one_time(known: list[Known]) -> list[Known]:
 def _write_matches(
     files: Sequence[Path], found: Collectives, aligned: Aligned, reach: Reach, ranks: Sequence[int]
 ) -> None:
-    """Fills in the files of collectives; `found` has the rows of each file together."""
+    """Fills in the files of collectives; `found` has the rows of all files in order."""
     matches = aligned.matches
     wait = np.full(len(found), -1, np.int64)
     wait[matches.rows] = aligned.waits.wait
@@ -179,7 +179,7 @@ def _write_matches(
 
 
 def _replace(file: Path, values: Mapping[str, pa.Array]) -> None:
-    """Writes a file of collectives again, with other values in some columns."""
+    """Writes a file of collectives again with other values in some columns."""
     declared = TABLES["collective"]
     table = read_stored(file)
     for name, column in values.items():
@@ -198,8 +198,8 @@ def _set(file: Path, values: Mapping[str, Any]) -> None:
 def _write_clocks(directory: Path, found: Collectives, aligned: Aligned, known: Sequence[Known]) -> None:
     """Writes the clocks of ranks, and what their drift adds to the times of each recording.
 
-    A recording moves as a piece, by what its clock is ahead in its middle: durations stay, and what lies inside
-    another event stays inside.
+    A recording moves as one piece, by its clock's lead in its middle: durations stay, and an event within another one
+    stays within it.
     """
     epochs = [0 if one.epoch_ns is None else one.epoch_ns - found.origin_ns for one in known]
     middles = [

@@ -1,6 +1,4 @@
-"""Makes stores: imports a source's recordings, rank by rank, into a directory of Parquet files for each
-job that they are of.
-"""
+"""Makes stores: imports a source's recordings, rank by rank, into a directory of Parquet files for each job."""
 
 from __future__ import annotations
 
@@ -87,29 +85,29 @@ def import_source(
 
     Args:
         source: the file, the folder or the URL, or several of them; `-` for standard input.
-        output: the store's directory; a store that is there is replaced, anything else is refused.
+        output: the store's directory; an existing store is replaced, anything else is refused.
         ranks: ranks to import; all by default.
         steps: steps to keep; all by default.
         window: stretch of each recording to keep (ns from its start); all by default.
         python_stack: whether Python frames are kept.
         strict: whether damage is an error.
-        rank: the rank of a single recording, when the caller knows better than the file.
+        rank: the rank of a single recording, if the caller knows better than the file.
         job: the job to import; all by default.
-        captures: recordings in which the job's CUDA graphs were captured; they are no part of the job.
-        dask: a Dask cluster whose workers read the ranks, each where it runs: the address of its scheduler, or
-            the file that this wrote. They see the files under the same paths.
+        captures: recordings in which the job's CUDA graphs were captured; they are not part of the job.
+        dask: a Dask cluster whose workers read the ranks: the address of its scheduler, or the file that this
+            wrote. The workers must see the files under the same paths.
         memory: bytes that all processes together should take; by default a quarter of what the machine or the
             job's control group has, and 1 GiB for one rank, 512 MiB for each of several.
-        progress: told how far it is.
+        progress: reports how far it is.
 
     Returns:
         The store's directory, or the one that holds those of several jobs.
 
     Raises:
-        SourceError: the source holds no recording, or cannot be read.
+        SourceError: the source has no recording, or cannot be read.
         DamagedSourceError: it is damaged and `strict` is set.
         StoreError: the store cannot be written, or the cluster cannot be used.
-        UsageError: a rank, step or job that the source does not have, or Dask is not installed.
+        UsageError: the source lacks a chosen rank, step or job, or Dask is not installed.
     """
     sources = _paths(source)
     for path in sources:
@@ -148,18 +146,18 @@ def open_source(
     cache: bool = True,
     progress: Progress = SILENT,
 ) -> Path:
-    """The store of a source: the cached one when the source is as it was, else one made now. Of
+    """The store of a source: the cached one if the source has not changed, else a new one. For
     recordings of several jobs, the directory with a store for each (`jobs.kept_jobs`).
 
-    It has all steps: narrowing to some is quick on a complete store, which then serves every other.
+    It has all steps: narrowing to some is quick on a complete store, which then serves every other choice.
 
     Args:
-        source: a file, folder or URL with recordings, or several of them. Of `-`, standard input, and of
-            what a server does not tell the time or a tag of, nothing is cached.
+        source: a file, folder or URL with recordings, or several of them. Standard input (`-`), and files for which
+            a server states no time or tag, are not cached.
         options: the ranks, the stretch of time and the Python frames that are needed, the captures of graphs, and
-            whether damage is an error; by default all, and it is none.
+            whether damage is an error; by default all, and it is not.
         cache: False makes a store in a temporary directory, which the caller deletes (`is_kept`).
-        progress: told how far it is.
+        progress: reports how far it is.
 
     Raises:
         SourceError, DamagedSourceError, StoreError: as for `import_source`.
@@ -190,7 +188,7 @@ def open_source(
 
 
 def is_kept(store: Path) -> bool:
-    """Whether a store that `open_source` gave is in the cache; who asked for another one deletes it."""
+    """Whether a store from `open_source` is in the cache; the caller deletes any other."""
     return store.parent == cache_directory()
 
 
@@ -199,7 +197,7 @@ def renew_source(
     options: ImportOptions,
     progress: Progress = SILENT,
 ) -> None:
-    """Makes the cached store of a source again, whose files are not as they were written.
+    """Makes the cached store of a source again after its files were damaged.
 
     Raises:
         SourceError, StoreError: as for `import_source`.
@@ -209,15 +207,15 @@ def renew_source(
 
     paths = _paths(source)
     store = _place_in_cache(paths, options)
-    if store is None:  # nothing of it was kept
+    if store is None:  # the source is not cached
         return
     with _cache_locked(store) as held:
-        if _is_intact(store):  # another process was first
+        if _is_intact(store):  # another process made it first
             return
         getLogger("stepscope").warning(
             printable(f"stepscope: what was kept of {_named(paths)} is damaged, and is made again")
         )
-        # Damage of the source is refused, where it is, when the store is opened.
+        # Damage of the source is refused, if it is, when the store is opened.
         make(store, partial(_build, paths, replace(options, strict=False), progress), held=held)
 
 
@@ -233,7 +231,7 @@ def _is_intact(store: Path) -> bool:
 
 
 def _place_in_cache(paths: list[Path], options: ImportOptions) -> Path | None:
-    """Where the store of sources as they are now is kept; None where nobody can say how they are.
+    """Where the store of these sources in their present state is kept; None if their state is unknown.
 
     Raises:
         SourceError: there is no such file or URL.
@@ -280,9 +278,9 @@ def _cache_locked(store: Path) -> Iterator[bool]:
 
 
 def _same_plug_ins(store: Path) -> bool:
-    """Whether a source with files that are of no format of ours would be read as it was then.
+    """Whether a source with files that are of no format of ours would be read as before.
 
-    One whose files are all ours, or that was never read, needs no plug-ins and looks for none.
+    A source with only our formats, or one that was never read, needs no plug-ins and looks for none.
     """
     try:
         facts = stated_in(store)
@@ -367,10 +365,10 @@ def _build_of(sources: list[Path], options: ImportOptions, progress: Progress, d
 
 
 def _read(jobs: list[Job], outcomes: list[Outcome], run: runs.Run) -> list[Done | None]:
-    """What became of the jobs; None where the recordings cannot be read, which the run is told.
+    """The outcomes of the jobs; None for recordings that cannot be read, which are recorded in `run`.
 
     Raises:
-        SourceError: none can.
+        SourceError: none can be read.
     """
     unread = [one for one in outcomes if isinstance(one, SourceError)]
     if len(unread) == len(outcomes):
@@ -390,8 +388,8 @@ def _named(sources: list[Path]) -> str:
 def _finish(
     directory: Path, job: runs.Job, run: runs.Run, done: list[Done], options: ImportOptions, facts: dict[str, Any]
 ) -> bool:
-    """Makes a store of what was written of the ranks of a job; none of a job of which none could be read,
-    or without the steps that were asked for, which then is deleted.
+    """Makes a store of the ranks of a job that were written. If none could be read, or none has the
+    chosen steps, there is no store, and the directory is deleted.
     """
     from stepscope.link.folder_checks import identical_files, left_out, ranks_guessed
     from stepscope.store.joined import join_small_ranks
@@ -431,7 +429,7 @@ def _finish(
 
 
 def refuse_damage(store: Store) -> None:
-    """`strict` for files that were read before: their damage is on record.
+    """Applies `strict` to files that were read before: their damage is recorded.
 
     Raises:
         DamagedSourceError: something of one of them was lost or guessed.

@@ -1,11 +1,10 @@
-"""Where imported recordings are kept, so that the second question is answered at once.
+"""Keeps imported recordings, so that further questions are answered at once.
 
 `STEPSCOPE_CACHE` names the folder (else `$XDG_CACHE_HOME/stepscope`, else `~/.cache/stepscope`), and
-`STEPSCOPE_CACHE_SIZE` its size in bytes (20 GiB). A store is kept under a name made from its source's
-path, size, times and inode, from how it was read, and from the code that made it: a file that changed is
-read again, and so is every file when a reader or a link changed. Where a file was of no format of ours,
-the versions of the plug-ins that add formats count too (`build`). When the folder grows too large, the
-stores that were used longest ago go first.
+`STEPSCOPE_CACHE_SIZE` its size in bytes (20 GiB). A store is kept under a name made from its source's path, size, times
+and inode, from how it was read, and from the code that made it: a changed file is read again, and so is every file when
+a reader or a link changed. If a file was of no format of ours, the versions of the plug-ins that add formats count too
+(`build`). When the folder grows too large, the stores that were used longest ago are deleted first.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from stepscope.store.manifest import KEPT, STORE_FILE, UNFINISHED, holds_only_a_
 
 DEFAULT_BYTES = 20 << 30
 ROOMS = ("floor", "schema", "formats", "link", "store")
-"""The packages whose code decides what a store holds."""
+"""The packages whose code decides the content of a store."""
 
 _KEY = re.compile(r".+-[0-9a-f]{24}")
 _LEFTOVER = re.compile(r"\.(.+-[0-9a-f]{24})\.partial-.+")
@@ -43,7 +42,7 @@ def cache_directory() -> Path:
     """The cache's folder."""
     named = os.environ.get("STEPSCOPE_CACHE")
     if named:
-        return Path(os.path.expanduser(named))  # noqa: PTH111 - Path's raises where no home is known
+        return Path(os.path.expanduser(named))  # noqa: PTH111 - Path's raises if no home is known
     return user_folder("XDG_CACHE_HOME", ".cache")
 
 
@@ -55,7 +54,7 @@ def cache_bytes() -> int:
 
 
 def cache_key(path: Path, options: dict[str, Any], *, beside: Sequence[Path] = ()) -> str:
-    """A name for the store of a source as it is now, read in a certain way.
+    """A name for the store of a source in its present state, read in a certain way.
 
     Args:
         path: a file, or a folder all of whose files count.
@@ -68,7 +67,7 @@ def cache_key(path: Path, options: dict[str, Any], *, beside: Sequence[Path] = (
     for source in sources:
         if source.is_dir():
             for folder, names in walked(source):
-                if STORE_FILE in names:  # what is worked out of a store is written into it, and is no part of it
+                if STORE_FILE in names:  # results are later written into a store, and are no part of it
                     names = [name for name in names if not KEPT.fullmatch(name)]
                 files += [_state(folder / name) for name in sorted(names)]
         else:
@@ -81,9 +80,9 @@ def cache_key(path: Path, options: dict[str, Any], *, beside: Sequence[Path] = (
 
 
 def digest_of(rooms: Sequence[str]) -> str:
-    """A digest of the source of some packages of ours; takes some milliseconds.
+    """A digest of the source of some of our packages; takes some milliseconds.
 
-    The text is read and not the files' times: two installations of one version share their stores.
+    It uses the text, not the files' times: two installations of one version share their stores.
     """
     return hashlib.sha256("".join(map(_digest_of, rooms)).encode()).hexdigest()
 
@@ -105,7 +104,7 @@ def _digest_of(room: str) -> str:
 def _state(path: Path) -> tuple[str, tuple[int, ...]]:
     try:
         file = path.stat()
-        # What changes with a file's content: a time of modification can be set, and one of a change cannot.
+        # Whatever changes with a file's content: a modification time can be set, a change time cannot.
         return os.fspath(path), (file.st_size, file.st_mtime_ns, file.st_ctime_ns, file.st_ino)
     except OSError:
         return os.fspath(path), ()
@@ -116,8 +115,8 @@ def locked(target: Path, *, waiting: bool = True) -> Iterator[bool]:
     """Holds the lock of a store that is to be made: of two commands that import the same file, the
     second waits.
 
-    Gives whether it is held. It is not where the file system knows no locks: both import then, and the
-    one that is done first is kept. Nor where another process holds it and `waiting` is off.
+    Yields whether it is held. It is not if the file system has no locks: both import then, and the first
+    to finish is kept. Nor is it if another process holds it and `waiting` is off.
 
     Raises:
         OSError: the folder of the store cannot be written.
@@ -131,7 +130,7 @@ def locked(target: Path, *, waiting: bool = True) -> Iterator[bool]:
             except OSError as error:
                 held, theirs = False, isinstance(error, BlockingIOError)
             if held and not _is_at(lock.fileno(), path):
-                continue  # who held it has taken it away
+                continue  # its holder has removed it
             try:
                 yield held
             finally:
@@ -156,9 +155,9 @@ def unfinished_beside(target: Path, new: str = "") -> Path:
 
 
 def remove_leftovers(target: Path) -> None:
-    """Removes what imports of a store that were killed left beside it; to be called with its lock.
+    """Removes what killed imports of a store left beside it; the caller holds its lock.
 
-    One that was killed while it took the place of another store gives that one back.
+    If one was killed while it replaced another store, that store is restored.
     """
     for entry in _entries(target.parent):
         if entry.name.startswith(f".{target.name}{UNFINISHED}") and _is_ours(entry):
@@ -187,14 +186,14 @@ def _is_ours(entry: os.DirEntry[str]) -> bool:
 
 
 def mark_used(store: Path) -> None:
-    """Notes that a store was used now."""
+    """Records that a store is used now."""
     with contextlib.suppress(OSError):
         os.utime(store)
 
 
 @contextlib.contextmanager
 def kept_used(stores: Sequence[Path]) -> Iterator[None]:
-    """Keeps those of the stores that are in the cache from being deleted meanwhile, however long that is."""
+    """Keeps the cache from deleting these stores meanwhile, however long that is."""
     cached = cache_directory().resolve()
     inside = [store.resolve() for store in stores]
     kept = [
@@ -231,7 +230,7 @@ def trim(directory: Path, keep: Path) -> None:
     """
     stores: list[tuple[float, int, Path]] = []
     for entry in _entries(directory):
-        # The folder may have been one of the user's, with other things in it.
+        # The folder may have been the user's, with other things in it.
         if _KEY.fullmatch(entry.name) and _is_ours(entry):
             with contextlib.suppress(OSError):
                 size = _size(Path(entry.path))

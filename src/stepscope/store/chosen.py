@@ -1,4 +1,4 @@
-"""What of a source is imported: the recordings of the chosen job and ranks, as the jobs of processes."""
+"""Chooses what to import: the recordings of the chosen job and ranks, as jobs of processes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ImportOptions:
-    """What of a source is imported, and how; see `import_source`."""
+    """What to import, and how; see `import_source`."""
 
     ranks: tuple[int, ...] | None = None
     steps: tuple[int, ...] | None = None
@@ -33,7 +33,7 @@ class ImportOptions:
 
 
 def chosen_jobs(run: runs.Run, options: ImportOptions, source: str) -> list[runs.Job]:
-    """The jobs that are imported, with the recordings of the ranks that are.
+    """The jobs to import, with the recordings of the chosen ranks.
 
     Raises:
         UsageError: there is no such job or rank.
@@ -52,13 +52,13 @@ def chosen_jobs(run: runs.Run, options: ImportOptions, source: str) -> list[runs
 
 
 def check_steps(wanted: Collection[int], there: set[int]) -> None:
-    """Refuses steps of which no rank has one."""
+    """Refuses steps that no rank has."""
     if there.isdisjoint(wanted):
         check_known(wanted, sorted(there), "step")
 
 
 def found_captures(paths: tuple[str, ...]) -> list[runs.Recording]:
-    """The recordings of captures that were given; one of several ranks is taken for its own rank alone."""
+    """The recordings of captures that were given; if there are several ranks, each applies only to its own."""
     from stepscope.formats.runs import find_run
 
     found = [] if not paths else find_run(*map(Path, paths)).recordings
@@ -66,7 +66,7 @@ def found_captures(paths: tuple[str, ...]) -> list[runs.Recording]:
 
 
 _GUESSED = ("order", "single")
-"""Rules of ranks that a file does not state."""
+"""Rules for ranks that a file does not state."""
 
 
 def jobs_of_processes(
@@ -76,14 +76,14 @@ def jobs_of_processes(
     captures: list[runs.Recording],
     provenance: list[Path],
 ) -> list[Job]:
-    """What processes do to import a job: its ranks, each with the captures that it may have replayed.
+    """The jobs for processes that import a job: its ranks, each with the captures that it may have replayed.
 
     Args:
-        recordings: those of the job that are imported.
+        recordings: those of the job to import.
         directory: where its store is made.
         options: how they are imported.
-        captures: as `found_captures` gives them.
-        provenance: files of Inductor's that say where its kernels come from.
+        captures: from `found_captures`.
+        provenance: Inductor's files that say where its kernels come from.
     """
     from stepscope.store import joined
     from stepscope.store.job import Job

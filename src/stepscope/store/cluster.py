@@ -1,10 +1,9 @@
 """Imports ranks on the workers of a Dask cluster: recordings are read where a worker runs, and only their
-tables travel.
+tables are sent.
 
-The workers see the files under the same paths, as on the file system that the nodes of a computing centre
-share. A worker reads one rank at a time, with all its threads, so that what it needs of memory is that of
-one rank. One that ends is replaced by another: Dask gives the rank to it. Where that fails again and
-again, the rank is left out.
+The workers see the files under the same paths, as on the shared file system of a computing centre. A worker reads one
+rank at a time, with all its threads, so that it needs the memory of one rank. Dask gives the rank of a worker that ends
+to another one. If that fails again and again, the rank is left out.
 """
 
 from __future__ import annotations
@@ -48,26 +47,26 @@ ERRORS = {
 }
 
 _ADDRESS = re.compile(r"(\w+://)?[^/\s]+:\d+")
-"""A scheduler's address as Dask has it: `tcp://node01:8786`, `node01:8786`."""
+"""A scheduler's address in Dask's form: `tcp://node01:8786`, `node01:8786`."""
 
 _reading = threading.Lock()
-"""Held by the thread of a worker that reads a rank."""
+"""Held by the worker's thread that reads a rank."""
 
 
 class _Read(NamedTuple):
-    """A rank that a worker has read: the files of its tables, by their place in the store."""
+    """A rank that a worker has read: the files of its tables, by their path in the store."""
 
     outcome: Outcome
     files: list[tuple[str, bytes]]
 
 
 def run_jobs_on_cluster(jobs: list[Job], cluster: str, progress: Progress) -> list[Outcome]:
-    """Runs jobs on the workers of a Dask cluster; their outcomes in their order.
+    """Runs jobs on the workers of a Dask cluster; returns their outcomes in order.
 
     Args:
-        jobs: one a rank; each writes in its own directory here.
+        jobs: one a rank; each writes into its own directory here.
         cluster: the address of the scheduler, or the file that it wrote.
-        progress: told the bytes of the recordings that were read.
+        progress: gets the bytes of the recordings that were read.
 
     Raises:
         UsageError: Dask is not installed.
@@ -85,7 +84,7 @@ def run_jobs_on_cluster(jobs: list[Job], cluster: str, progress: Progress) -> li
 
 
 def _run(client: Client, jobs: list[Job], progress: Progress) -> list[Outcome | None]:
-    """The outcomes of jobs in their order; None where workers ended again and again."""
+    """The outcomes of jobs in order; None if workers ended again and again."""
     from distributed import as_completed
 
     outcomes: dict[int, Outcome | None] = {}
@@ -128,7 +127,7 @@ def _address(cluster: str) -> str:
     """The address of a scheduler, or the one in its file.
 
     Raises:
-        OSError, ValueError: the file is none.
+        OSError, ValueError: the file has none.
     """
     if not Path(cluster).is_file():
         if _ADDRESS.fullmatch(cluster) is None:
@@ -142,7 +141,7 @@ def _address(cluster: str) -> str:
 
 
 def _everywhere(job: Job) -> Job:
-    """The job with paths that mean the same in another working directory."""
+    """The job with paths that are valid in another working directory."""
     return replace(
         job,
         sources=[(str(Path(one[0]).absolute()), *one[1:]) for one in job.sources],
@@ -166,8 +165,8 @@ def _ended(job: Job) -> SourceError:
 
 
 def _taken(future: Future, job: Job) -> Outcome | None:
-    """Writes the tables that a worker made of a rank where they belong; None where there are none, because
-    the workers ended.
+    """Writes the tables that a worker made of a rank to their place; None if there are none, because the
+    workers ended.
     """
     from distributed.scheduler import KilledWorker
 
@@ -205,7 +204,7 @@ def _on_worker(job: Job, code: str) -> _Read:
 
 @contextmanager
 def _with_copies(job: Job) -> Iterator[Job]:
-    """The job with copies of what URLs lead to: those of the command are on its machine."""
+    """The job with copies of the files behind URLs: the command's own copies are on its machine."""
     sources, captures = ([(Path(one[0]), one[1:]) for one in some] for some in (job.sources, job.captures))
     named = [(path, called(path)) for path, _ in (*sources, *captures)]
     with as_files([Path(url) if is_remote(url) else path for path, url in named], SILENT) as files:

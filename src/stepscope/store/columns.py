@@ -1,4 +1,4 @@
-"""Columns of one rank's rows, read past DuckDB: texts stay dictionaries, which it would spell out."""
+"""Reads columns of one rank's rows without DuckDB, which would expand the dictionaries of texts."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _AT_ONCE = 1 << 16
-"""Rows that are decoded before they are copied to their place: a large column is never in memory twice."""
+"""Rows that are decoded at a time before they are copied: a large column is never in memory twice."""
 
 
 def read_columns(
     store: Store, table: str, rank: int, names: Sequence[str], *, without_spans: Collection[int] = ()
 ) -> pa.Table:
-    """Some columns of all rows that a store has of a rank, times moved as an open store has them.
+    """Some columns of all rows of a rank, with times as in an open store.
 
     Args:
         store: the store.
@@ -31,11 +31,11 @@ def read_columns(
         without_spans: recordings whose rows are left out; each has files of its own.
 
     Returns:
-        The columns; each column of role `WORD` or `TEXT` is a dictionary, the same in all chunks. Numbers lie in
+        The columns; each column of role `WORD` or `TEXT` is a dictionary, the same in all chunks. Numbers are in
         one chunk.
 
     Raises:
-        StoreError: a file is missing or is not as it was written.
+        StoreError: a file is missing or damaged.
     """
     import numpy as np
     import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Sources that are no files here, as files: standard input, and what URLs lead to."""
+"""Makes files of sources that are none: copies of standard input and of what is behind URLs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stepscope.store.progress import Progress
 
 @contextmanager
 def as_files(paths: Sequence[Path], progress: Progress) -> Iterator[list[Path]]:
-    """The paths with copies in the place of what is no file here, for as long as these are needed.
+    """The paths, with temporary copies in place of sources that are no files here.
 
     Raises:
         SourceError: standard input or a URL cannot be read, or there is no such file.

@@ -1,7 +1,7 @@
-"""What the timeline draws of recordings with very many events, made once, as they are stored.
+"""What the timeline draws for recordings with very many events, computed once, when they are stored.
 
-Laying out the lanes of 20 million events takes seconds and gigabytes. A view of a long time is drawn from blocks
-instead, some hundred thousand rows, and a closer one from the events of that time alone.
+Laying out the lanes of 20 million events takes seconds and gigabytes. So a view of a long time is drawn from blocks,
+some hundred thousand rows, and a closer view from only the events of its time.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from stepscope.link.lanes import blocks, in_lanes
 from stepscope.schema.tables import TABLES
 
 LARGE = 1 << 20
-"""Host events, or device events, of a recording from which on they have blocks."""
+"""Host events, or device events, from which on a recording has blocks."""
 
 EVENTS_OF_A_BIN = 256
-"""Events of all lanes together in the time of a bin, on average: a tile of 512 bins that is drawn from events then
+"""Average number of events on all lanes in the time of a bin: a tile of 512 bins that is drawn from events then
 reads some hundred thousand of them."""
 
 
 def drawn_tables(tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
-    """The tables `host_block`, `device_block` and `event_lane` of a recording, without rows for what is not large.
+    """The tables `host_block`, `device_block` and `event_lane` of a recording; without rows for small tables.
 
     Args:
         tables: a linked recording, by name of the table.
@@ -53,7 +53,7 @@ Place = Callable[[int], dict[str, int]]
 
 
 def _host_keys(table: pa.Table) -> tuple[Key, Place]:
-    """What shares lanes, by row, and where events of such a key are drawn."""
+    """A key for each row, equal for events that share lanes, and where the events of a key are drawn."""
     depth = small_numbers(table, "depth")
     depths = int(depth.max(initial=0)) + 1
     key = numbers(table, "thread") * depths + depth
@@ -63,7 +63,7 @@ def _host_keys(table: pa.Table) -> tuple[Key, Place]:
 def _device_keys(table: pa.Table) -> tuple[Key, Place]:
     known = np.sort(pc.unique(table["stream"]).to_numpy())
     stream = np.searchsorted(known, numbers(table, "stream"))
-    # What is no work is drawn on a track of its own beside the stream.
+    # Events that are no work are drawn on a track of their own beside the stream.
     rests = codes(table, "kind", KINDS, missing=NO_WORK) == NO_WORK
     key = (numbers(table, "device") * len(known) + stream) * 2 + rests
 

@@ -1,4 +1,4 @@
-"""Runs queries so that Ctrl-C ends them, and so that another thread can."""
+"""Runs queries so that Ctrl-C or another thread can stop them."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ ERRORS = {"question-stopped": "Whoever asked went away, or the server is ending,
 
 
 class StoppedError(StepScopeError):
-    """What was asked was stopped from outside."""
+    """The request was stopped from outside."""
 
     def __init__(self) -> None:
         super().__init__("the question was stopped", hint="ask it again", slug="question-stopped")
 
 
 class Stop:
-    """Lets another thread end what one thread asks: the query that runs, and all that would follow."""
+    """Lets another thread stop everything that one thread asks: the running query and all later ones."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -37,7 +37,7 @@ class Stop:
         self._running: duckdb.DuckDBPyConnection | None = None
 
     def now(self) -> None:
-        """Ends it. DuckDB forgets a call that comes just before a query starts, so that whoever wants
+        """Stops it. DuckDB ignores a call that comes just before a query starts, so a caller that wants
         to be sure calls again until the thread is done.
         """
         with self._lock:
@@ -47,7 +47,7 @@ class Stop:
 
     @contextmanager
     def ending(self) -> Iterator[None]:
-        """What this thread asks within it, `now` ends."""
+        """Within it, `now` stops whatever this thread asks."""
         reset = _STOP.set(self)
         try:
             yield
@@ -85,8 +85,8 @@ def _work(tasks: SimpleQueue[Callable[[], None]]) -> None:
 
 @cache
 def _worker() -> SimpleQueue[Callable[[], None]]:
-    """What a thread that lasts as long as the process does, one after the other: an answer asks dozens of queries, and to
-    start a thread for each took a tenth of the time of a report."""
+    """The tasks of one thread that lasts as long as the process: an answer runs dozens of queries, and starting a
+    thread for each took a tenth of the time of a report."""
     tasks: SimpleQueue[Callable[[], None]] = SimpleQueue()
     threading.Thread(target=_work, args=[tasks], name="stepscope-query", daemon=True).start()
     return tasks
@@ -96,12 +96,11 @@ os.register_at_fork(after_in_child=_worker.cache_clear)  # a child has none of i
 
 
 def interruptible(connection: duckdb.DuckDBPyConnection, work: Callable[[], Result]) -> Result:
-    """Does some work on a connection, and stops it when the process is interrupted meanwhile.
+    """Does some work on a connection, and stops it if the process is interrupted meanwhile.
 
-    Python notices Ctrl-C only between its own instructions, so a query that runs for minutes inside
-    DuckDB would go on for minutes. The work is done in another thread while the main one waits,
-    which a signal does end. Outside the main thread, where no signal arrives, it is simply done, or
-    ended by a `Stop`.
+    Python notices Ctrl-C only between its own instructions, so a query that runs for minutes inside DuckDB would go on
+    for minutes. So another thread does the work while the main one waits, which a signal does end. Outside the main
+    thread, where no signal arrives, the work is done directly, or stopped by a `Stop`.
     """
     if (stop := _STOP.get()) is not None:
         return stop.run(connection, work)

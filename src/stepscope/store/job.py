@@ -1,8 +1,7 @@
 """Imports the recordings of one rank: read, link, write.
 
-A job is what one process does. Several ranks are imported by several processes, each started by
-`workers` with its job as JSON on stdin, which works in any program, also one that cannot be imported
-again, as `multiprocessing` would ask of it.
+A job is what one process does. Several ranks are imported by several processes, each started by `workers` with its job
+as JSON on stdin. This works in any program, also in one that cannot be imported again, as `multiprocessing` requires.
 """
 
 from __future__ import annotations
@@ -56,16 +55,16 @@ class Job:
     Args:
         directory: the store that is being made.
         sources: path, member name and process (or None), and format of each recording.
-        offset: where the first of them lies in its archive.
-        rank: -1 when the recording stands alone and may say its rank itself.
+        offset: where the first of them is in its archive.
+        rank: -1 if the recording stands alone and may state its rank itself.
         rule: how the rank was found.
         steps: the steps to keep; None for all.
         window: the stretch to keep (ns from each recording's start); None for all.
         captures: recordings of the captures of CUDA graphs, as `sources`.
-        provenance: files of Inductor's that say where its kernels come from.
+        provenance: Inductor's files that say where its kernels come from.
         memory: bytes that it takes while it runs, roughly.
-        to_be_joined: whether its files are put together with those of other ranks.
-        limit: bytes that it should take: where it needs more, what it keeps of events lies in files.
+        to_be_joined: whether its files are joined with those of other ranks.
+        limit: bytes that it should take: if it needs more, what it keeps of events is in files.
     """
 
     directory: str
@@ -86,15 +85,15 @@ class Job:
 
     @property
     def label(self) -> str:
-        """How its first recording is called in messages."""
+        """The name of its first recording in messages."""
         path, name, process, _ = self.sources[0]
         parts = (called(Path(path)), name, process)
         return "!".join(part for part in parts if part is not None)
 
 
 class Done(NamedTuple):
-    """What became of a job: the rank, the numbers of all steps that its recordings have, and whether anything with a
-    time was kept."""
+    """What became of a job: the rank, the numbers of all steps in its recordings, and whether anything with a time was
+    kept."""
 
     rank: int
     steps: list[int]
@@ -106,12 +105,12 @@ Outcome: TypeAlias = "Done | SourceError"
 
 
 def run_job(job: Job, progress: Callable[[int], None] | None = None, listings: Listings | None = None) -> Outcome:
-    """Imports one rank's recordings. One that cannot be read costs no other rank: it is an outcome, and
-    leaves nothing behind.
+    """Imports one rank's recordings. One that cannot be read does not stop other ranks: the error is the
+    outcome, and nothing is left behind.
 
     Args:
         job: what to import.
-        progress: told the bytes read so far.
+        progress: called with the bytes read so far.
         listings: shared by the jobs of a process.
 
     Raises:
@@ -133,7 +132,7 @@ def _scratch(job: Job) -> AbstractContextManager[object]:
         return nullcontext()
     folder = Path(job.directory)
     folder.mkdir(parents=True, exist_ok=True)
-    # Arrays on the way need room beside what is mapped.
+    # Intermediate arrays need memory besides what is mapped.
     return Scratch(folder, job.limit // 2)
 
 
@@ -188,7 +187,7 @@ def _has_times(table: pa.Table) -> bool:
 
 
 def _read(member: Member, known: Format, options: ReadOptions) -> RankTables:
-    """Reads a recording; its progress ends with its last byte, also where the reader tells nothing."""
+    """Reads a recording; its progress ends with its last byte, even if the reader reports none."""
     told, progress = 0, options.progress
     if progress is None:
         return known.read(member, options)
@@ -205,10 +204,10 @@ def _read(member: Member, known: Format, options: ReadOptions) -> RankTables:
 
 
 def _give_back(job: Job) -> None:
-    """Gives memory that was freed back to the system, where the C library can.
+    """Gives freed memory back to the system, if the C library can.
 
-    Reading and linking free many arrays of some MB each, between which others stay: as much again as
-    what is in use would be kept for later. For one short recording after the other that is as well.
+    Reading and linking free many arrays of some MB each, between which others stay: otherwise as much again as is in
+    use would be kept for later. For one short recording after another that is just as well.
     """
     if job.to_be_joined:
         return
@@ -223,15 +222,15 @@ def _capture(
     listings: Listings,
     progress: Callable[[int], None] | None,
 ) -> Captured | None:
-    """The captures in a recording that was made or given for their sake; None where we recorded one and
-    the profiler noticed nothing.
+    """The captures in a recording that was made or given for them; None if we recorded one and the
+    profiler noticed nothing.
 
     Raises:
         SourceError: it cannot be read, or was given and has none.
     """
     path, name, process, format_name = source
     member = listings.member(path, name).of_process(process)
-    # Whatever is kept of the job's own frames, those of a capture name its modules.
+    # Frames are kept whatever is chosen for the job's own: those of a capture name its modules.
     known = format_named(format_name)
     tables = _read(member, known, ReadOptions(threads=job.threads, progress=progress))
     if job.strict:
@@ -248,7 +247,7 @@ def _capture(
 
 
 def _end(tables: RankTables) -> int:
-    """Where the next recording of the rank is put when no epoch tells (ns)."""
+    """Where the next recording of the rank is placed if no epoch is known (ns)."""
     return max(
         (
             pc.max(pc.add(table["start_ns"], table["dur_ns"])).as_py()
@@ -307,7 +306,7 @@ def _one_row(table: str, row: dict[str, Any]) -> pa.Table:
 
 
 def main() -> int:
-    """Runs the jobs on stdin, one a line; tells progress and the outcomes on stdout, a JSON object per line."""
+    """Runs the jobs on stdin, one a line; writes progress and the outcomes to stdout, a JSON object per line."""
     own_process()
     asked, tell = conversation()
     listings = Listings()
@@ -338,5 +337,5 @@ def _told(error: StepScopeError) -> dict[str, str | None]:
 
 
 def described(job: Job) -> str:
-    """A job as `main` reads it."""
+    """A job as JSON for `main`."""
     return json.dumps(asdict(job))

@@ -1,7 +1,7 @@
-"""A directory with the stores of several jobs, and what is kept about them.
+"""A directory with the stores of several jobs, and the list of them.
 
-The recordings of one job make one store. Where files turned out to be of several jobs, each has a store
-in a folder of its own, which can be asked by itself, and a `store.json` beside them lists them.
+The recordings of one job make one store. If files turn out to be of several jobs, each has a store in a folder of its
+own, which can be opened by itself, and a `store.json` beside them lists them.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class KeptJob:
     """A job whose store is kept.
 
     Args:
-        name: what to call it.
-        about: what sets it apart from the others; empty where it is the only one.
-        folder: its store's folder in the directory; empty where the directory is the store.
+        name: of the job.
+        about: what distinguishes it from the others; empty if it is the only one.
+        folder: its store's folder in the directory; empty if the directory is the store.
     """
 
     name: str
@@ -34,14 +34,14 @@ class KeptJob:
 
 
 def kept_jobs(directory: Path, *, renew: Callable[[], None] | None = None) -> list[KeptJob]:
-    """The jobs whose stores a directory holds; a store is one job's.
+    """The jobs whose stores are in a directory; a store is one job's.
 
     Args:
-        directory: the store, or what holds several.
-        renew: makes it again, at its place; without, damage is an error.
+        directory: a store, or a directory of several.
+        renew: makes it again at the same place; without it, damage is an error.
 
     Raises:
-        StoreError: it is no store, cannot be read, or is of another version.
+        StoreError: it is not a store, cannot be read, or is of another version.
     """
     try:
         return _listed(directory)
@@ -67,12 +67,12 @@ def _listed(directory: Path) -> list[KeptJob]:
 
 
 def write_jobs(directory: Path, jobs: Sequence[KeptJob], facts: Mapping[str, Any]) -> None:
-    """Writes what is kept about the stores of several jobs, when they are complete."""
+    """Writes the list of the stores of several jobs, when they are complete."""
     write_store_file(directory, {**facts, "ranks": [], "jobs": [asdict(job) for job in jobs]})
 
 
 def folders_for(names: Sequence[str]) -> list[str]:
-    """A folder's name for each job, no two alike.
+    """A distinct folder name for each job.
 
     >>> folders_for(["a/b", "a b", "c"])
     ['a-b', 'a-b-2', 'c']

@@ -1,8 +1,8 @@
-"""Puts the files of many small ranks together.
+"""Joins the files of many small ranks.
 
-A query opens each file of its tables, which takes as long as reading some thousand rows: of a thousand
-short recordings every question would open ten thousand files. The rows of neighbouring ranks are put into the
-folder of the first of them, one file a table, and `store.json` says whose they are.
+A query opens each file of its tables, which takes as long as reading some thousand rows: with a thousand short
+recordings every question would open ten thousand files. The rows of neighbouring ranks are put into the folder of the
+first of them, one file a table, and `store.json` says whose they are.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from stepscope.store.manifest import StoredFile
 from stepscope.store.write import ARROW, join_stored, placed, rank_folder, read_stored, write_stored
 
 FEW_RANKS = 8
-"""Ranks that are left alone: a folder for each is easier to look at, and to copy a rank from."""
+"""So few ranks are not joined: a folder for each is easier to look at, and to copy a rank from."""
 SMALL_BYTES = 1 << 20
-"""What the files of a rank that is joined take at most."""
+"""Most bytes that the files of a joined rank take."""
 GROUP_BYTES = 8 << 20
 SMALL_TEXT = 16 << 20
-"""What the recordings of a rank take at most, uncompressed, whose files are not made Parquet before they are joined."""
+"""Most uncompressed bytes of a rank's recordings for its files to become Parquet only when they are joined."""
 _PACKED = 4
 """How much smaller Parquet is than Arrow, roughly."""
 _WRITERS = 2
 
 
 def join_small_ranks(directory: Path, ranks: Iterable[int]) -> list[list[int]]:
-    """Puts the files of small ranks that follow one another together.
+    """Joins the files of small neighbouring ranks.
 
     Args:
         directory: the store that is being made.
-        ranks: those that it has.
+        ranks: the ranks in it.
 
     Returns:
         the ranks that are together, for `joined` in `store.json`.
@@ -104,7 +104,7 @@ def _alone(directory: Path, ranks: Iterable[int]) -> None:
 
 @contextmanager
 def separated(files: Sequence[StoredFile], ranks: Iterable[int]) -> Iterator[list[StoredFile]]:
-    """The files of some ranks as they were before they were put together, in a folder that is removed after."""
+    """The files of some ranks as they were before joining, in a folder that is removed afterwards."""
     wanted = set(ranks)
     with tempfile.TemporaryDirectory(prefix="stepscope-") as scratch:
         found = []

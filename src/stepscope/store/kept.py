@@ -1,9 +1,9 @@
-"""What was worked out of everything that a store holds, kept beside it, so that nobody works it out again.
+"""Keeps results computed from an entire store beside it, so that they are not computed again.
 
-Of each thing that is kept, there is one definition: the query, the function or the question (`answers.kept_answers`) whose result it is. It is kept under
-their name in one file of the store, which `store.json` does not list: it is no part of the recording, anyone may delete
-it, and what is damaged, of another store or of other code counts as absent. Of a small store answers alone are kept: queries
-take no longer than to read what is kept of them.
+A result is defined by one query, function or question (`answers.kept_answers`), and kept under its name in one file of
+the store, which `store.json` does not list: it is not part of the recording, anyone may delete it, and it counts as
+absent if it is damaged, or of another store or other code. For a small store only answers are kept: its queries take no
+longer than reading their kept results.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ from stepscope.store.manifest import KEPT_FILE
 from stepscope.store.packed import packed, unpacked
 
 MOST_ROWS: Final = 10_000
-"""Rows of a query's result that is kept; more are no sum but the events themselves."""
+"""Most rows of a query's result that is kept; more are not a sum but the events themselves."""
 MOST_BYTES: Final = 16 << 20
-"""How large the file may grow: what was kept first goes first."""
+"""Largest size of the file: what was kept first is dropped first."""
 _MOST_HEAD_BYTES: Final = 1 << 20
 _MOST_VALUE_BYTES: Final = 256 << 20
-"""How large a value may be that is kept, before it is compressed."""
+"""Largest size of a kept value, before it is compressed."""
 _CODE: Final = (
     "floor", "schema", "formats", "link", "store", "costs", "answers", "analysis", "judge", "compare", "questions",
 )  # fmt: skip
-"""The packages whose code decides what the tables of a store say, and what is worked out of them."""
+"""The packages whose code decides the content of a store's tables, and what is computed from them."""
 
 NOTHING: Final = object()
 
 
 class Kept:
-    """What is kept of one store. Several threads may use it.
+    """The results kept for one store. Several threads may use it.
 
     Args:
         directory: the store.
-        crc32: of its `store.json`, which tells it from any other.
+        crc32: of its `store.json`, which distinguishes it from any other.
     """
 
     def __init__(self, directory: Path, crc32: int) -> None:
-        """Reads what there is."""
+        """Reads the kept results."""
         self._file = directory / KEPT_FILE
         self._changing = threading.Lock()
         self._of = {"store": crc32, "code": digest_of(_CODE)}
@@ -56,7 +56,7 @@ class Kept:
         self._changed = False
 
     def _there(self) -> dict[str, tuple[bytes, int]]:
-        """What the file holds; nothing where that is not this store's, of this code, or damaged."""
+        """The content of the file; empty if it is not this store's, of other code, or damaged."""
         with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return self._read(regular_file_bytes(self._file, _MOST_HEAD_BYTES + MOST_BYTES))
         return {}
@@ -78,10 +78,10 @@ class Kept:
         return known
 
     def get(self, key: str, *records: type) -> Any:
-        """What is kept under a key, `NOTHING` where nothing is.
+        """The value under a key, `NOTHING` if there is none.
 
         Args:
-            key: as `key_of` gives it.
+            key: from `key_of`.
             records: the classes that it may be made of.
         """
         if (found := self._known.get(key)) is None:
@@ -93,7 +93,7 @@ class Kept:
             return NOTHING
 
     def put(self, key: str, value: Any) -> None:
-        """Keeps a value; one that cannot be kept, or for which there is no room, is not."""
+        """Keeps a value, if it can be kept and there is room."""
         with suppress(TypeError, pa.ArrowException):
             data = packed(value)
             small = pa.compress(data, "zstd", asbytes=True)
@@ -109,8 +109,8 @@ class Kept:
                 self._changed = True
 
     def write(self) -> None:
-        """Writes what is new into the store, where that can be written and is not meant to stay as it is, beside what other
-        processes have written meanwhile."""
+        """Writes new values into the store, beside what other processes have written meanwhile; not if the store cannot
+        be written or is meant to stay as it is."""
         if not self._changed or not self._may_change():
             return
         with self._changing:
@@ -128,14 +128,14 @@ class Kept:
             unfinished.write_bytes(json.dumps(head).encode() + b"\n" + body)
 
     def _may_change(self) -> bool:
-        """Whether anyone may write into the store's folder: root could write into any."""
+        """Whether the folder's permissions let anyone write: root could write into any folder."""
         with suppress(OSError):
             return bool(self._file.parent.stat().st_mode & 0o222)
         return False
 
 
 def key_of(*parts: Any) -> str | None:
-    """The key of what parts name; None where they are more than texts and numbers."""
+    """The key for some parts; None if they are not only texts and numbers."""
     try:
         text = json.dumps(parts)
     except (TypeError, ValueError):

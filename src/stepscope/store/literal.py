@@ -1,4 +1,4 @@
-"""Fills in what literal rows leave out, so that a trace of three events needs three short lines."""
+"""Fills in what literal rows omit, so that a trace of three events needs three short lines."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _DEFAULTS: dict[str, Row] = {
     "step": {"rule": "ProfilerStep"},
     "thread": {"kind": "thread"},
 }
-"""What a row has where it says nothing and what its column would have otherwise misleads."""
+"""Values for omitted columns whose usual default would mislead."""
 
 
 def complete_rows(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, pa.Table]:
-    """The tables that have rows, with the given ones completed and what they speak of added.
+    """The tables that have rows, with the given rows completed and the rows that they refer to added.
 
     Raises:
         ValueError: a table or a column that the schema does not have.
@@ -61,7 +61,7 @@ def complete_rows(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, 
 
 
 def _nullable(table: SchemaTable) -> pa.Schema:
-    """NOT NULL is DuckDB's to enforce: its message names the column."""
+    """The columns without NOT NULL, which DuckDB enforces: its message names the column."""
     import pyarrow as pa
 
     return pa.schema([field.with_nullable(True) for field in table.arrow()])
@@ -99,7 +99,7 @@ def _category(table: str, kind: str | None) -> str:
 
 
 def _fill_links(rows: Rows) -> None:
-    """What follows from `parent_id`, `launch_id` and `operator_id` where a row does not state it."""
+    """Fills in what follows from `parent_id`, `launch_id` and `operator_id` if a row does not state it."""
     by_id = {(row["rank"], row["id"]): row for row in rows["host_event"]}
 
     def above(row: Row) -> Iterator[Row]:
@@ -176,7 +176,7 @@ def _fill_plainly(name: str, row: Row) -> None:
 
 
 def _add_surroundings(rows: Rows) -> None:
-    """Adds the ranks, sources, threads, devices and streams that the rows speak of."""
+    """Adds the ranks, sources, threads, devices and streams that the rows refer to."""
     ranks = {row["rank"] for table in rows.values() for row in table} or {0}
     host, device = rows["host_event"], rows["device_event"]
     known = {row["rank"] for row in rows["rank"]}

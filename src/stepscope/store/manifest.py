@@ -1,9 +1,9 @@
-"""What a store's files were when it was made, so that damage is noticed before it is an answer.
+"""Records the files of a store when it is made, so that damage is noticed before it affects an answer.
 
-`store.json` is written last. It lists each file with its size and CRC-32, and has a CRC-32 of itself.
-The folder of a rank may have the rows of several ranks, which `store.json` then names (`joined.py`).
-Sizes are compared when a store is opened. Contents are compared when a process first uses a file, which
-takes 1.5 ms per MiB, so that of large files only `stepscope check` compares them.
+`store.json` is written last. It lists each file with its size and CRC-32, and has a CRC-32 of itself. The folder of a
+rank may have the rows of several ranks, which `store.json` then names (`joined.py`). Sizes are compared when a store is
+opened. Contents are compared when a process first uses a file, which takes 1.5 ms per MiB, so only `stepscope check`
+compares those of large files.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from stepscope.floor.regular_file import regular_file_bytes
 from stepscope.schema.tables import STORE_VERSION
 
 STORE_FILE = "store.json"
-"""A directory without it is no store, or an unfinished one."""
+"""A directory without it is not a store, or an unfinished one."""
 
 KEPT_FILE = "kept.bin"
-"""What was worked out of a store (`store.kept`); no part of it."""
+"""Results that were computed from a store (`store.kept`); not part of it."""
 
 UNFINISHED = ".partial-"
-"""In the name of a directory in which a store is being made, or was when the import was stopped."""
+"""In the name of a directory in which a store is being made, or was until the import was stopped."""
 
 LARGE_BYTES = 64 << 20
-"""A larger file is not compared when it is first used."""
+"""Larger files are not compared when they are first used."""
 
 _FILE = re.compile(r"rank=(\d{1,9})/([a-z_]+)\.(\d{1,9})(?:\.(\d{1,9}))?\.parquet", re.ASCII)
-"""Rank, table, span; a long table goes on in table.span.1.parquet, and so on."""
+"""Rank, table, span; a long table continues in table.span.1.parquet, and so on."""
 _BEING_MADE = re.compile(_FILE.pattern.removesuffix("parquet") + "(parquet|arrow)", re.ASCII)
 """The same while a store is made."""
 KEPT = re.compile(rf"{re.escape(KEPT_FILE)}|\.{re.escape(KEPT_FILE)}\.\d+\.part", re.ASCII)
@@ -45,7 +45,7 @@ KEPT = re.compile(rf"{re.escape(KEPT_FILE)}|\.{re.escape(KEPT_FILE)}\.\d+\.part"
 _RANK_FOLDER = re.compile(r"rank=\d{1,9}", re.ASCII)
 _BLOCK = 1 << 20
 _MOST_BYTES = 256 << 20
-"""Of `store.json`: that of a thousand ranks has some MB."""
+"""Largest `store.json`: that of a thousand ranks has some MB."""
 
 ERRORS = {
     "name-not-utf8": (
@@ -104,7 +104,7 @@ class StoredFile:
     Args:
         path: where it is.
         rank: whose rows it has.
-        table: of which table.
+        table: the name of its table.
         place: the span, and the number of the file among those of the table and span.
         size: bytes.
         crc32: of its bytes, as in zlib.
@@ -121,7 +121,7 @@ class StoredFile:
 
 
 def write_store_file(directory: Path, facts: Mapping[str, Any]) -> None:
-    """Makes a directory of tables a store: writes its `store.json`, with all files that are in it.
+    """Makes a directory of tables a store: writes its `store.json`, with all files in it.
 
     Raises:
         OSError: a file cannot be read, or this one written.
@@ -136,21 +136,21 @@ def write_store_file(directory: Path, facts: Mapping[str, Any]) -> None:
 
 
 def stated_in(directory: Path) -> Any:
-    """What `store.json` says, whatever that is.
+    """The content of `store.json`, whatever it is.
 
     Raises:
         OSError: it cannot be read, or is no regular file.
-        ValueError: it is no JSON.
+        ValueError: it is not JSON.
         RecursionError: it is nested too deep.
     """
     return json.loads(regular_file_bytes(directory / STORE_FILE, _MOST_BYTES))
 
 
 def read_store_file(directory: Path) -> dict[str, Any]:
-    """What `store.json` says.
+    """The checked content of `store.json`.
 
     Raises:
-        StoreError: the directory is no store, a damaged one, or one of another version.
+        StoreError: the directory is not a store, a damaged one, or one of another version.
     """
     try:
         facts = stated_in(directory)
@@ -180,7 +180,7 @@ def read_store_file(directory: Path) -> dict[str, Any]:
 
 
 def listed_files(directory: Path, facts: Mapping[str, Any]) -> list[StoredFile]:
-    """The files of a store, in order of rank and place; their sizes are as they were.
+    """The files of a store, in order of rank and place, after comparing their sizes.
 
     Raises:
         StoreError: one is missing or has another size.
@@ -207,7 +207,7 @@ def listed_files(directory: Path, facts: Mapping[str, Any]) -> list[StoredFile]:
 
 
 def _joined(directory: Path, facts: Mapping[str, Any]) -> dict[int, tuple[int, ...]]:
-    """The ranks whose rows are together in the folder of the first of them."""
+    """For the first rank in each joined folder, all ranks whose rows are there."""
     said = facts.get("joined", [])
     if not isinstance(said, list) or not all(
         isinstance(group, list) and group and {*map(type, group)} == {int} for group in said
@@ -232,10 +232,10 @@ _as_written: set[tuple[StoredFile, int, int, int]] = set()
 
 
 def check_contents(directory: Path, files: Iterable[StoredFile], *, largest: int | None = LARGE_BYTES) -> None:
-    """Compares files with what was written, each once in this process; larger ones are passed over.
+    """Compares files with what was written, each once in this process; skips files larger than `largest`.
 
     Raises:
-        StoreError: one is missing or is not as it was written.
+        StoreError: one is missing or damaged.
     """
     for file in files:
         if largest is not None and file.size > largest:
@@ -264,16 +264,16 @@ def damaged_store(directory: Path | None, reason: str) -> StoreError:
 
 
 def is_store(path: str | os.PathLike[str]) -> bool:
-    """Whether a directory is a store, of any version, also one that has lost its `store.json`."""
+    """Whether a directory is a store, of any version, even if it has lost its `store.json`."""
     directory = Path(path)
-    with contextlib.suppress(PermissionError):  # who reads it next says so
+    with contextlib.suppress(PermissionError):  # reading it later reports this
         return (directory / STORE_FILE).is_file() or _has_rank_folders(directory)
     return False
 
 
 def holds_only_a_store(directory: Path) -> bool:
-    """Whether nothing else is lost when a directory is deleted: it has the files of a store, some or
-    all, or the stores of several jobs, and no other. One without any file has nothing to lose."""
+    """Whether deleting a directory loses nothing else: it has the files of a store, some or all, or the
+    stores of several jobs, and nothing more. One without any file has nothing to lose."""
     of_jobs = _folders_of_jobs(directory)
     with os.scandir(directory) as entries:
         for entry in entries:
@@ -305,7 +305,7 @@ def _folders_of_jobs(directory: Path) -> set[str]:
 
 
 def _is_ours(directory: Path) -> bool:
-    """Whether `store.json` is one of ours, and no other program's file of that name."""
+    """Whether `store.json` is ours, and not another program's file with that name."""
     # It may be damaged.
     if _has_rank_folders(directory) or any(map(_has_rank_folders, directory.glob("*/"))):
         return True
@@ -329,6 +329,6 @@ def _crc32_of(file: Path) -> int:
 
 
 def _crc32_of_facts(facts: Mapping[str, Any]) -> int:
-    """Of all that `store.json` says but this number itself."""
+    """The CRC-32 of everything in `store.json` except this number itself."""
     said = {name: value for name, value in facts.items() if name != "crc32"}
     return zlib.crc32(json.dumps(said, sort_keys=True).encode())

@@ -1,13 +1,12 @@
 """Keeps some steps, or a stretch of time, of a recording that was read and linked.
 
-Narrowing comes after linking, so that what is kept is linked as it is in the complete recording. An event keeps
-its numbers; a parent, launch or forward that is not kept is no longer named, and depth counts those
-that are kept.
+Narrowing comes after linking, so that kept events are linked as in the complete recording. An event keeps its numbers;
+references to a parent, launch or forward that is not kept are removed, and depth counts only kept events.
 
-With its steps a store keeps what else tells where their time went: events of other steps, or of none,
-that run within their windows (the host is already at the next step while the device ends this one),
-and, on each stream, the work before and after a window, which says how the gaps at its edges came about.
-Such events belong to no step of the store, so that a question sees them only as times.
+With its steps a store keeps what else shows where their time went: events of other steps, or of none, that run within
+their windows (the host is already at the next step while the device ends this one), and, on each stream, the work
+before and after a window, which explains the gaps at its edges. Such events belong to no step of the store, so that a
+question sees them only as times.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ def narrowed(tables: Tables, steps: Sequence[int] | None, window: tuple[int, int
         tables: a linked recording, by name of the table.
         steps: numbers of the steps to keep; None for all.
         window: start and end of the stretch to keep (ns from the recording's start); an event is
-            kept when it starts inside. None for all.
+            kept if it starts inside. None for all.
     """
     if steps is None and window is None:
         return tables
@@ -79,7 +78,7 @@ def narrowed(tables: Tables, steps: Sequence[int] | None, window: tuple[int, int
                 pc.if_else(table[column].is_valid(), pc.is_in(table[column], kept[of]["id"]), None)
                 for column, of in described.items()
             ]
-            # What names no event describes the recording.
+            # Rows that refer to no event describe the recording.
             kept[name] = table.filter(pc.coalesce(*there, pa.scalar(True)))
     kept = {name: _without_lost_links(name, kept) for name in kept}
     kept["host_event"] = _nested_anew(kept["host_event"])
@@ -89,8 +88,8 @@ def narrowed(tables: Tables, steps: Sequence[int] | None, window: tuple[int, int
 
 
 def _of_steps(tables: Tables, chosen: pa.Array) -> dict[str, NDArray[np.bool_]]:
-    """Which host and device events are kept with steps: theirs, what runs or waits for the device in
-    their windows, the work beside these, and what launched any of it."""
+    """Which host and device events are kept with steps: those of the steps, what runs or waits for the
+    device in their windows, the work beside these, and what launched any of it."""
     step, host, device = tables["step"], tables["host_event"], tables["device_event"]
     low = np.minimum(numbers(step, "start_ns"), numbers(step, "host_start_ns"))
     high = np.maximum(numbers(step, "end_ns"), numbers(step, "host_end_ns"))
@@ -135,7 +134,7 @@ class _Windows:
 
 
 def _union(low: NDArray[np.int64], high: NDArray[np.int64]) -> _Windows:
-    """The windows that stretches of time make together."""
+    """The windows that stretches of time form together."""
     order = np.argsort(low, kind="stable")
     low, reach = low[order], np.maximum.accumulate(high[order])
     first = np.ones(len(low), dtype=bool)
@@ -146,7 +145,7 @@ def _union(low: NDArray[np.int64], high: NDArray[np.int64]) -> _Windows:
 def _beside(
     windows: _Windows, track: list[NDArray[np.int64]], start: NDArray[np.int64], end: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Of some work what ends last before each window, and what starts first after it, on each track."""
+    """The work that ends last before each window, and the work that starts first after it, on each track."""
     kept = np.zeros(len(start), dtype=bool)
     order = np.lexsort((start, *track))
     firsts = np.flatnonzero(run_starts(*(column[order] for column in track)))
@@ -163,7 +162,7 @@ def _beside(
 
 
 def _without_other_steps(events: pa.Table, chosen: pa.Array) -> pa.Table:
-    """Events of which those of other steps belong to none."""
+    """The events; those of other steps get no step."""
     index = events.schema.get_field_index("step")
     field, step = events.schema.field(index), events.column(index)
     own = pc.if_else(pc.is_in(step, chosen), step, pa.scalar(None, step.type))
@@ -182,7 +181,7 @@ def _inside(times: Any, spans: list[tuple[int, int]]) -> Any:
 
 
 def _nested_anew(host: pa.Table) -> pa.Table:
-    """What was left out encloses nothing any more: depths follow, and what is recursive."""
+    """Updates depths and `recursive` after enclosing events were left out."""
     parent = numbers(host, "parent_id", missing=-1)
     above = np.where(parent >= 0, np.searchsorted(host["id"].to_numpy(), parent), -1)
     name, _ = words(host, "name")
@@ -196,7 +195,7 @@ def _nested_anew(host: pa.Table) -> pa.Table:
 
 
 def _without_lost_links(name: str, tables: Mapping[str, pa.Table]) -> pa.Table:
-    """A table that names no event which was left out, and repeats nothing of one."""
+    """The table without references to events that were left out, and without copies of their values."""
     table, declared = tables[name], TABLES[name].columns
     for link in declared:
         if link.role is not Role.EVENT or link.of is None or not table.num_rows:

@@ -1,7 +1,7 @@
-"""Opens a store: a directory of Parquet files, or literal rows in memory, as the tables of a database.
+"""Opens a store, which is a directory of Parquet files or literal rows in memory, as the tables of a database.
 
-The connection can read the store's directory and nothing else, loads no extension, and its
-configuration is locked, so that a question someone typed can do no harm.
+The connection can only read the store's directory, loads no extension, and its configuration is locked, so that a
+question that someone typed can do no harm.
 """
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ ERRORS = {
 
 _SMALL_BYTES = 2 << 20
 _FEW_RANKS = 8
-"""The events' files, and the ranks, of a store that is worked out as fast as anything kept of it is read."""
+"""Size of the events' files, and number of ranks, up to which computing is as fast as reading a kept result."""
 
 _UNREADABLE = (MemoryError, TypeError, ValueError, OverflowError)
-"""What reading a file raises, beside DuckDB's own errors, in which a column has another name (no text any more)
+"""What reading a file raises, besides DuckDB's own errors, if a column has another name (or one that is not text)
 or another type."""
 _OPENED = itertools.count()
 _TABLE_NAMES = re.compile(rf"\b(?:{'|'.join(TABLES)})\b", re.IGNORECASE)
 
 
 class Store:
-    """An open store. Use as a context manager, or call `close`. DuckDB is started when something is first asked.
+    """An open store. Use as a context manager, or call `close`. DuckDB is started by the first query.
 
-    `directory` is None for rows in memory; `ranks` are the ranks it has, in order; `kept_steps` are the
-    steps that it was narrowed to as it was made, None for all; `facts` is the content of its `store.json`; `threads`,
-    set before anything is asked, are how many threads its queries take, None for one a processor.
+    `directory` is None for rows in memory; `ranks` are its ranks, in order; `kept_steps` are the steps that it was
+    narrowed to when it was made, None for all; `facts` is the content of its `store.json`; `threads`, set before the
+    first query, is how many threads its queries take, None for one a processor.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Store:
         directory: Path | None = None,
         facts: Mapping[str, Any] | None = None,
     ) -> None:
-        """For `open` and `from_rows`, which people call."""
+        """For `open` and `from_rows`, which callers use instead."""
         self.threads: int | None = None
         self._connected = connection
         self._connecting = threading.RLock()
@@ -94,17 +94,16 @@ class Store:
     def open(cls, directory: str | os.PathLike[str], *, renew: Callable[[], None] | None = None) -> Store:
         """Opens a store's directory.
 
-        Times of all ranks are made to count from the start of the run: each rank's own times are
-        moved by how much later it began, plus its clock offset, and those of a further recording of a rank
-        whose clock drifts by what that adds.
+        Times of all ranks are shifted to count from the start of the run: those of each rank by how much later it
+        began plus its clock offset, and those of its further recordings also by their clock's drift.
 
         Args:
             directory: where it is.
-            renew: makes it again, at its place, from the recording. Called when a file turns out to be
-                damaged, now or when a query first uses it; without, that is an error.
+            renew: makes it again, at the same place, from the recording. Called if a file turns out to be
+                damaged, now or when a query first uses it; without it, that is an error.
 
         Raises:
-            StoreError: the directory is no store, a damaged one, or one of another version.
+            StoreError: the directory is not a store, a damaged one, or one of another version.
         """
         path = Path(directory).resolve()
         try:
@@ -131,7 +130,7 @@ class Store:
 
     @property
     def _connection(self) -> duckdb.DuckDBPyConnection:
-        """DuckDB, with what is added to the times of each rank.
+        """DuckDB, with the shifts of each rank's times.
 
         Raises:
             StoreError: the store is closed, or the files of ranks cannot be read.
@@ -167,9 +166,9 @@ class Store:
     def from_rows(cls, rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> Store:
         """Makes a store of literal rows in memory.
 
-        What a row leaves out and the schema requires is filled in: rank and span 0, ids in order,
-        the kind that goes with the category, and the rows of `rank`, `source`, `device`, `stream`
-        and `thread` that the events speak of. The checks of the schema apply.
+        Values that a row omits and the schema requires are filled in: rank and span 0, ids in order, the kind that goes
+        with the category, and the rows of `rank`, `source`, `device`, `stream` and `thread` that the events refer to.
+        The checks of the schema apply.
 
         >>> store = Store.from_rows({"host_event": [{"name": "aten::mm", "start_ns": 0, "dur_ns": 5}]})
         >>> store.sql("SELECT name, self_ns FROM host_event").to_pylist()
@@ -232,20 +231,20 @@ class Store:
                 raise self._unreadable(self.directory, error) from None
 
     def _unreadable(self, path: Path, error: Exception) -> StoreError:
-        """The error for files that are as they were written and that DuckDB cannot read.
+        """The error for files that are undamaged but cannot be read by DuckDB.
 
         Raises:
-            StoreError: one is not as it was written.
+            StoreError: one is damaged after all.
         """
         check_contents(path, _by_path(self._files).values())  # it names the file
         return damaged_store(path, (str(error) or "no memory").splitlines()[0])
 
     def check_files(self, text: str, ranks: Iterable[int] | None = None) -> None:
-        """Makes the tables that a query names ready: views of them, each on its first use, whose files are compared
-        with what was written. Whoever runs a query on a cursor of its own calls it before.
+        """Prepares the tables that a query names: views of them, each on its first use, whose files are compared with
+        what was written. Whoever runs a query on their own cursor calls it before.
 
         Raises:
-            StoreError: a file is missing or is not as it was written.
+            StoreError: a file is missing or damaged.
         """
         named = {name.lower() for name in _TABLE_NAMES.findall(text)}
         self._check(named, ranks)
@@ -264,7 +263,7 @@ class Store:
         """Compares every file of these ranks (all by default) with what was written, however large.
 
         Raises:
-            StoreError: one is missing or is not as it was written.
+            StoreError: one is missing or damaged.
         """
         if self.directory is not None:
             chosen = self.ranks if ranks is None else tuple(ranks)
@@ -272,7 +271,7 @@ class Store:
             self._compare(self.directory, files, None)
 
     def check_rows(self) -> None:
-        """Looks for rows that the schema does not allow; for who has failed on them.
+        """Looks for rows that the schema does not allow; to be called after a query has failed.
 
         Raises:
             StoreError: there are some.
@@ -302,7 +301,7 @@ class Store:
             if renew is None:
                 raise
             renew()
-            # The tables are views of the same names of files, so that nothing else changes.
+            # The tables are views of files with the same names, so nothing else changes.
             self.facts = read_store_file(directory)
             again = _by_table(listed_files(directory, self.facts))
             if _by_path(again).keys() != _by_path(self._files).keys():
@@ -313,10 +312,10 @@ class Store:
 
     @property
     def skipped(self) -> list[tuple[str, str]]:
-        """Files that were found beside those of the store and left out, each with why.
+        """Files that were found beside those of the store and left out, each with the reason.
 
         Raises:
-            StoreError: they are not listed as they were written.
+            StoreError: their list is damaged.
         """
         try:
             return [(one["path"], one["reason"]) for one in self.facts.get("skipped", ())]
@@ -328,7 +327,7 @@ class Store:
         return table in self._filled
 
     def stored_bytes(self, table: str) -> int:
-        """What the files of a table take; 0 for none, and for rows in memory."""
+        """Bytes of a table's files; 0 if there are none, and for rows in memory."""
         by_rank = self._files.get(table, {})
         return sum(file.size for file in {one for some in by_rank.values() for one in some})
 
@@ -338,7 +337,7 @@ class Store:
 
     @cached_property
     def kept(self) -> Kept | None:
-        """What was worked out of it before; None for rows in memory."""
+        """The results kept for it; None for rows in memory."""
         if self.directory is None:
             return None
         from stepscope.store.kept import Kept  # imported here: it loads pyarrow
@@ -347,25 +346,25 @@ class Store:
 
     @cached_property
     def takes_long(self) -> bool:
-        """Whether a query of all of it takes longer than to read what is kept of it: not one of a small store, or
-        of one that was narrowed, of which nobody asks all.
+        """Whether a query of all of it takes longer than reading its kept result: not for a small store, nor for a
+        narrowed one, of which nobody asks everything.
         """
-        # Steps that are all alike take next to no bytes, but the numbers that tie calls to kernels do.
+        # Identical steps take almost no bytes, except for the numbers that tie calls to kernels.
         large = sum(map(self.stored_bytes, ("host_event", "device_event", "flow"))) > _SMALL_BYTES
         return self.kept_steps is None and (large or len(self.ranks) > _FEW_RANKS)
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
         """A further connection to the same tables, which its caller closes. Temporary views made on
-        it shadow the store's tables there and nowhere else.
+        it shadow the store's tables only there.
         """
         return self._connection.cursor()
 
     @contextmanager
     def beside(self, cursor: duckdb.DuckDBPyConnection, schema: str, tables: Mapping[str, pa.Table]) -> Iterator[None]:
-        """Sets tables beside the store's, in a schema of their own, for what one cursor asks meanwhile.
+        """Adds tables in a schema of their own to the store's, temporarily, for one cursor.
 
-        A schema belongs to all cursors (temporary ones DuckDB does not have), so it is made in a
-        transaction that is taken back, and another thread that wants one waits.
+        A schema belongs to all cursors (DuckDB has no temporary ones), so it is made in a transaction that is rolled
+        back, and another thread that wants one waits.
         """
         self.show_tables()  # a transaction sees none that are made after its start
         with self._beside:
@@ -382,7 +381,7 @@ class Store:
                 cursor.rollback()
 
     def select_text(self, table: SchemaTable, ranks: Iterable[int] | None = None) -> str:
-        """The SELECT that reads a table of chosen ranks (all by default) with its times moved."""
+        """The SELECT for a table of chosen ranks (all by default), with its times shifted."""
         chosen = self.ranks if ranks is None else tuple(ranks)
         if self.directory is None and table.name in self._filled:
             listed = ", ".join(map(str, chosen)) or "NULL"
@@ -423,18 +422,18 @@ class Store:
         return f"SELECT {columns} FROM {origin}"
 
     def files(self, table: str, rank: int) -> list[Path]:
-        """The files that have a rank's rows of a table, with those of other ranks perhaps; none for rows in
-        memory. Whoever reads them calls `check_files` before.
+        """The files with a rank's rows of a table, perhaps with rows of other ranks; none for rows in
+        memory. The caller calls `check_files` before reading them.
         """
         return [file.path for file in self._files.get(table, {}).get(rank, ())]
 
     def shift_ns(self, rank: int, span: int) -> int:
-        """What is added to the times of a recording as its files have them (ns)."""
+        """The shift from the times in a recording's files to those of the store (ns)."""
         _ = self._connection
         return self._shifts.get(rank, 0) + self._drifts.get((rank, span), 0)
 
     def comment(self) -> None:
-        """Puts the schema's meanings on the tables and columns, for people who look at them in SQL."""
+        """Adds the schema's meanings to the tables and columns, for people who look at them in SQL."""
         self.show_tables()
         kind = "TABLE" if self.directory is None else "VIEW"
         self._connection.execute(
@@ -448,7 +447,7 @@ class Store:
         )
 
     def _read_shifts(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Reads what is added to the times of each rank, and beside it to those of recordings whose clock drifts."""
+        """Reads the shifts of each rank's times, and those of recordings whose clock drifts."""
         rows = self._read_early(connection, "rank", "rank, start_epoch_ns, clock_offset_ns, clock_drift_ppb")
         if {rank for rank, *_ in rows} != set(self.ranks):
             raise damaged_store(self.directory, "its files of ranks are of others")
@@ -473,12 +472,12 @@ class Store:
 
     @property
     def start_epoch_ns(self) -> int | None:
-        """Where all times count from (Unix time, ns); None where nobody knows."""
+        """The Unix time (ns) that all times count from; None if unknown."""
         _ = self._connection
         return self._start_epoch_ns
 
     def close(self) -> None:
-        """Closes the connection. Harmless when it is closed already."""
+        """Closes the connection. Harmless if it is closed already."""
         with self._connecting:
             self._closed = True
             if self._connected is not None:
@@ -505,8 +504,8 @@ class Store:
 def fetch_arrow(
     connection: duckdb.DuckDBPyConnection, text: str, params: Any = None, *, most: int | None = None
 ) -> pa.Table:
-    """All rows of a query, or the first so many. Goes through a relation: that is the one way to Arrow
-    without a further copy that every supported version of DuckDB has.
+    """All rows of a query, or the first so many. Uses a relation: only that way leads to Arrow without a
+    further copy in every supported version of DuckDB.
     """
 
     def fetch() -> pa.Table:
@@ -517,7 +516,7 @@ def fetch_arrow(
 
 
 def _connect(directory: Path | None, threads: int | None = None) -> duckdb.DuckDBPyConnection:
-    import duckdb  # imported here: an answer that is kept needs none
+    import duckdb  # imported here: a kept answer does not need it
 
     connection = duckdb.connect(
         ":memory:",
@@ -526,10 +525,10 @@ def _connect(directory: Path | None, threads: int | None = None) -> duckdb.DuckD
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
             "allow_community_extensions": "false",
-            # Made only when a query outgrows memory, and deleted by DuckDB; never in the user's folder.
+            # Created only when a query outgrows memory, and deleted by DuckDB; never in the user's folder.
             "temp_directory": f"{tempfile.gettempdir()}/stepscope-{os.getpid()}-{next(_OPENED)}",
-            # DuckDB 2.0.0 takes a sum for as narrow as one of its rows where it joins an empty table, and then
-            # sorts by what is left of it: 600000 becomes -64.
+            # If it joins an empty table, DuckDB 2.0.0 takes a sum to be as narrow as a single row, and then
+            # sorts by the truncated value: 600000 becomes -64.
             "disabled_optimizers": "compressed_materialization",
         },
     )

@@ -1,9 +1,8 @@
-"""What a process that is ours alone does without, for commands: none of them needs it.
+"""Keeps commands from importing what they do not need: pandas and OpenBLAS threads.
 
-Where pandas is installed, Arrow imports it as soon as it makes an array, which takes a quarter of a
-second. (`None` in `sys.modules` in place of it makes Arrow fail; it has to be refused as one that is
-not installed.) NumPy starts a thread of linear algebra for each further processor, and each of them turns in a loop
-for some hundredths of a second before it sleeps.
+If pandas is installed, Arrow imports it as soon as it makes an array, which takes a quarter of a second. (`None` in its
+place in `sys.modules` makes Arrow fail; it must be refused like a package that is not installed.) NumPy starts a thread
+of linear algebra for each further processor, each of which spins for some hundredths of a second before it sleeps.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ if not sys.path[0]:
 sys.path.append(sys.argv[1])
 sys.exit(import_module(sys.argv[2]).main())
 """
-"""Runs a module of ours. With `-m`, Python would look for every module in the working directory first, which may
-hold what others have sent."""
+"""Runs one of our modules. With `-m`, Python would look for every module in the working directory first, which may
+contain what others have sent."""
 
 _SETTINGS = {
-    # glibc keeps freed arrays of up to 32 MB for later, and others between them; these go back at once.
+    # glibc keeps freed arrays of up to 32 MB, and others between them, for later; these are given back at once.
     "MALLOC_MMAP_THRESHOLD_": str(4 << 20),
     "MALLOC_TRIM_THRESHOLD_": str(64 << 20),
     "OPENBLAS_NUM_THREADS": "1",
@@ -38,19 +37,19 @@ _SETTINGS = {
 
 
 def own_process() -> None:
-    """Makes imports of pandas fail in this process from now on, unless it has been imported already, and NumPy start
-    no threads."""
+    """From now on makes imports of pandas fail in this process, unless it was imported already, and keeps NumPy from
+    starting threads."""
     if "pandas" not in sys.modules:
         sys.meta_path.insert(0, _Watches())
 
 
 def started(module: str) -> subprocess.Popen[str]:
-    """A process of ours that runs the `main` of a module: lines on its stdin and stdout.
+    """Starts a process of ours that runs the `main` of a module: lines on its stdin and stdout.
 
     Raises:
         OSError: it cannot be started.
     """
-    import subprocess  # imported here: a question needs none
+    import subprocess  # imported here: a question does not need it
 
     return subprocess.Popen(  # noqa: S603  # our own interpreter and code
         [sys.executable, "-c", _START, str(Path(__file__).parents[2]), module],
@@ -65,9 +64,9 @@ def started(module: str) -> subprocess.Popen[str]:
 
 
 def conversation() -> tuple[TextIO, Callable[..., None]]:
-    """The lines that the process which started this one writes, and what tells it a JSON object, on a line.
+    """The lines from the process that started this one, and a function that sends it a JSON object on a line.
 
-    What plug-ins, C libraries and programs that they start read and print is no part of it from now on.
+    From now on, what plug-ins, C libraries and programs that they start read and print stays out of it.
     """
     asked, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -83,11 +82,11 @@ def conversation() -> tuple[TextIO, Callable[..., None]]:
 
 
 class _Watches:
-    """The first to be asked where a module is: pandas is nowhere."""
+    """The first import finder that Python asks: it finds no pandas."""
 
     def find_spec(self, name: str, _path: object = None, _target: object = None) -> None:
         if name == "pandas":
             raise ModuleNotFoundError("left out: see stepscope.store.own_process", name=name)
         if name == "numpy":
-            # Now and not before: a command that starts the user's job imports no NumPy and hands on its environment.
+            # Only now: a command that starts the user's job imports no NumPy and passes its environment on.
             os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -1,7 +1,7 @@
-"""Values as bytes and back: numbers, texts, tuples, lists, dictionaries, NumPy arrays, Arrow tables, and
+"""Converts values to bytes and back: numbers, texts, tuples, lists, dictionaries, NumPy arrays, Arrow tables, and
 records (dataclasses and named tuples) of these.
 
-The bytes may be a stranger's. They name a record that whoever reads them expects, and nothing else is ever made.
+The bytes may be a stranger's. They name records that the reader expects, and nothing else is ever made.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import pyarrow as pa
 
 _ALIGNED: Final = 8
 _KINDS: Final = "biuf"
-"""Arrays of these kinds: truth values, integers, floating-point numbers."""
+"""Kinds of arrays: booleans, integers, floating-point numbers."""
 
 
 def packed(value: Any) -> bytes:
-    """A value as bytes.
+    """Converts a value to bytes.
 
     Raises:
-        TypeError: it is, or holds, something else.
+        TypeError: it is or contains something else.
     """
     arrays: list[bytes] = []
     at = 0
@@ -67,14 +67,14 @@ def packed(value: Any) -> bytes:
 
 
 def unpacked(data: bytes, *records: type) -> Any:
-    """The value of some bytes.
+    """Converts bytes back to their value.
 
     Args:
-        data: as `packed` gives them.
-        records: the classes of the records that it may hold.
+        data: from `packed`.
+        records: the classes of the records that it may contain.
 
     Raises:
-        ValueError: they are no such value.
+        ValueError: they are not such a value.
     """
     known = {one.__name__: one for one in records}
     size = int.from_bytes(data[:_ALIGNED], "little")
@@ -85,7 +85,7 @@ def unpacked(data: bytes, *records: type) -> Any:
         if dtype.kind not in _KINDS or start < 0:
             raise ValueError("no array of numbers")
         count = math.prod(shape)
-        # A copy: whoever asks may change what it gets.
+        # A copy: the caller may change what it gets.
         return np.frombuffer(data, dtype, count, first + start).reshape(shape).copy()
 
     def table(start: int, length: int) -> pa.Table:
@@ -117,6 +117,6 @@ def unpacked(data: bytes, *records: type) -> Any:
 
     try:
         return made(json.loads(data[_ALIGNED : _ALIGNED + size]))
-    # The type of an array is parsed by NumPy, as an expression.
+    # NumPy parses the type of an array as an expression.
     except (LookupError, TypeError, ArithmeticError, SyntaxError, RecursionError, pa.ArrowException) as error:
         raise ValueError(f"no value that was kept: {error}") from None

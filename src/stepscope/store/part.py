@@ -1,8 +1,8 @@
-"""Makes a store of a part of another one: of some of its ranks or its steps.
+"""Makes a store of some ranks or steps of another store.
 
-The recordings of a store are read back as link handed them over and narrowed as an import narrows them, so
-that the part is what an import of the sources with the same choices makes. What is not narrowed is copied. What
-all ranks told together, which collectives are one and how clocks are aligned, stays: the part alone tells less.
+The recordings of a store are read back as link returned them and narrowed as in an import, so that the part equals an
+import of the sources with the same choices. What is not narrowed is copied. What all ranks together showed, which
+collectives match and how clocks are aligned, stays: the part alone would show less.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from stepscope.store.ranks import add_check
 from stepscope.store.write import SPAN_IDS, rank_folder, write_tables
 
 _OF_FILES = ("files", "crc32", "joined")
-"""What `store.json` says of the files of a store, and so of those of no part of it."""
+"""Entries of `store.json` about the files of a store, which do not apply to a part of it."""
 
 
 def write_part(
@@ -47,10 +47,10 @@ def write_part(
 
     Args:
         store: an open one, of a directory.
-        output: the directory to make; a store that is there is replaced, anything else is refused.
+        output: the directory to make; an existing store is replaced, anything else is refused.
         ranks: ranks to keep; all by default.
-        steps: steps to keep, as an import keeps them; by default those that it has.
-        progress: told how many recordings are written.
+        steps: steps to keep, as an import keeps them; by default all it has.
+        progress: reports how many recordings are written.
 
     Returns:
         The ranks that were written.
@@ -121,7 +121,7 @@ def _narrowed(origin: Path, files: dict[str, list[StoredFile]], span: int, steps
     """The tables of one recording, narrowed; times stay those of the rank.
 
     Raises:
-        StoreError: they are not what link hands over.
+        StoreError: they are not as link returns them.
     """
     linked: Tables = {}
     by_store: Tables = {}
@@ -142,10 +142,10 @@ def _narrowed(origin: Path, files: dict[str, list[StoredFile]], span: int, steps
 
 
 def _read(origin: Path, declared: SchemaTable, files: dict[str, list[StoredFile]]) -> pa.Table:
-    """What a recording has of a table, shared texts as dictionaries.
+    """A recording's rows of a table, shared texts as dictionaries.
 
     Raises:
-        StoreError: a file is no Parquet, or has other columns.
+        StoreError: a file is not Parquet, or has other columns.
     """
     words = [column.name for column in declared.columns if column.role is Role.WORD]
     schema = pa.schema(

@@ -1,7 +1,7 @@
-"""Puts stores where they were asked for: complete, or not at all.
+"""Puts stores into place: complete, or not at all.
 
-A store is made under another name and renamed when it is complete, so that a store that can be seen is
-a store that can be used, whatever stops the import.
+A store is made under another name and renamed when it is complete, so that any visible store can be used, whatever
+stops the import.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ ERRORS = {
 
 
 def place_for(output: str | os.PathLike[str]) -> Path:
-    """Where a store to keep is made: the store that a link leads to is replaced, and not the link.
+    """Where a store to keep is made: through a link, the store that it leads to is replaced, not the link.
 
     Raises:
-        StoreError: the place has something that is no store, or cannot be used.
+        StoreError: the place has something that is not a store, or cannot be used.
     """
     target = Path(os.path.realpath(output))
     check_directory_name(target)
@@ -45,7 +45,7 @@ def place_for(output: str | os.PathLike[str]) -> Path:
 
 
 def make_store(target: Path, build: Callable[[Path], None]) -> None:
-    """Makes a store to keep: `build` writes it in a directory beside its place (`place_for`).
+    """Makes a store to keep: `build` writes it into a directory beside its place (`place_for`).
 
     Raises:
         StoreError: it cannot be written; nothing is left behind.
@@ -60,7 +60,7 @@ def make_store(target: Path, build: Callable[[Path], None]) -> None:
 def _is_working_directory(target: Path) -> bool:
     try:
         return target.samefile(".")
-    except OSError:  # it has been removed
+    except OSError:  # it was removed
         return False
 
 
@@ -68,7 +68,7 @@ def _check_replaceable(target: Path) -> None:
     """Refuses to make a store where something would be lost.
 
     Raises:
-        StoreError: the place has something that is no store.
+        StoreError: the place has something that is not a store.
     """
     if not os.path.lexists(target):
         return
@@ -90,7 +90,7 @@ def make(target: Path, build: Callable[[Path], None], *, held: bool) -> None:
 
     Args:
         target: its place.
-        build: writes it in the directory that it is given.
+        build: writes it into the given directory.
         held: whether the lock of its place is held.
 
     Raises:
@@ -108,7 +108,7 @@ def make(target: Path, build: Callable[[Path], None], *, held: bool) -> None:
 
 
 def _put_in_place(unfinished: Path, target: Path) -> None:
-    """Gives a finished store its name, in place of one that is there, whose permissions it takes."""
+    """Gives a finished store its name, replacing an existing one, whose permissions it takes over."""
     if target.is_dir():
         with contextlib.suppress(OSError):  # a file system may have no permissions
             shutil.copymode(target, unfinished)
@@ -127,20 +127,20 @@ _OF_READING = (errno.EACCES, errno.EPERM, errno.ENOENT, errno.EIO, errno.ESTALE,
 
 
 def _elsewhere(error: OSError, target: Path) -> Path | None:
-    """The file that an error of the system is about, where that is no part of a store, nor above it."""
+    """The file that a system error is about, if that is neither part of a store nor above it."""
     if not isinstance(error.filename, str):
         return None
     file, store = Path(error.filename).absolute(), target.absolute()
     if store.is_relative_to(file):
         return None
-    # While a store is made, what becomes it lies beside its place.
+    # While a store is made, its future content is beside its place.
     first = file.relative_to(store.parent).parts[0] if file.is_relative_to(store.parent) else ""
     return None if first == store.name or first.startswith(f".{store.name}.") else file
 
 
 @contextlib.contextmanager
 def as_store_error(target: Path) -> Iterator[None]:
-    """Errors of the system as errors that name the store and what to do, or what it was to be made of.
+    """Turns system errors into errors that name the store and what to do, or the file it was to be made of.
 
     Raises:
         StoreError: the disk is full, or the place cannot be written.

@@ -9,7 +9,7 @@ Unit = Literal["", "bytes"]
 
 
 class Progress:
-    """Says nothing: what a task reports to when nobody watches, and what others look like.
+    """Base class for reports of progress: this one reports nothing.
 
     A task calls `start`, then `advance` as it goes, from any thread of the process, then `finish`.
     Several tasks follow one another; `start` finishes the one before it. As a context manager it
@@ -21,13 +21,13 @@ class Progress:
     """
 
     def start(self, what: str, total: int | None = None, unit: Unit = "") -> None:
-        """Starts a task of so many steps or bytes; None when nobody knows how many."""
+        """Starts a task of so many steps or bytes; None if unknown."""
 
     def advance(self, amount: int = 1) -> None:
-        """Reports that the task got further by so many steps or bytes."""
+        """Reports that the task has done so many more steps or bytes."""
 
     def finish(self) -> None:
-        """Ends the task and takes its line off the terminal."""
+        """Ends the task and removes its line from the terminal."""
 
     def __enter__(self) -> Progress:
         """Itself."""
@@ -42,7 +42,7 @@ SILENT = Progress()
 
 
 def advancing(progress: Progress) -> Callable[[int], None]:
-    """Turns how much was read in all, which starts anew with each file, into progress."""
+    """Turns totals of what was read, which restart with each file, into progress."""
     seen = 0
 
     def advance(total: int) -> None:

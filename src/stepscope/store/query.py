@@ -1,6 +1,6 @@
 """Decides whether SQL that a person typed only reads.
 
-The connection is fenced in as well (see `store.open`): this is the half that gives a clear answer.
+The connection is restricted as well (see `store.open`); this is the half that gives a clear answer.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def check_read_only(connection: duckdb.DuckDBPyConnection, text: str) -> None:
     EXPLAIN of one.
 
     Raises:
-        UsageError: the text is no SQL, more than one statement, or one that could change something.
+        UsageError: the text is not SQL, has more than one statement, or could change something.
     """
     kinds = _kinds(connection, text)
     explained = _EXPLAIN.match(text)
@@ -47,15 +47,14 @@ def check_read_only(connection: duckdb.DuckDBPyConnection, text: str) -> None:
 
 
 def tables_of_schema(connection: duckdb.DuckDBPyConnection, text: str, schema: str) -> tuple[str, ...]:
-    """Names of a schema's tables that a statement reads, in small letters; they need not be there.
+    """Names of a schema's tables that a statement reads, in lower case; they need not exist.
 
-    DuckDB's parser finds them, so a comment, a text or an alias that looks like one is none. What it
-    cannot take apart (PIVOT) is asked of its binder, which may refuse a query about tables that are
-    not there yet.
+    DuckDB's parser finds them, so comments, texts and aliases that look like tables do not count. What it cannot
+    serialize (PIVOT) is passed to DuckDB's binder, which may refuse a query about tables that do not exist yet.
     """
     explained = _EXPLAIN.match(text)
     statement = text[explained.end() :] if explained else text
-    # All rows, though one is wanted: DuckDB 2 does nothing else until the last one is taken.
+    # Fetches all rows, though one is wanted: DuckDB 2 does nothing else until the last one is taken.
     ((taken_apart,),) = connection.execute("SELECT json_serialize_sql(?)", [statement]).fetchall()
     tree = json.loads(taken_apart)
     if tree["error"]:
@@ -87,7 +86,7 @@ def _tables(tree: Any) -> Iterator[dict[str, str]]:
 
 
 def sql_error(error: duckdb.Error) -> UsageError:
-    """What DuckDB says of a query that does not work, in one line."""
+    """DuckDB's message about a query that fails, in one line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     reason = lines[0] if lines else type(error).__name__
     near = [line for line in lines[1:] if line.startswith(("Candidate", "Did you mean"))]

@@ -1,4 +1,4 @@
-"""What concerns all recordings of a rank: devices and streams are seen in each, and kept once."""
+"""Merges what all recordings of a rank have: each lists devices and streams, which are kept once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KEYS = {
     for table in TABLES.values()
     if table.linked_names and "span" not in table.column_names
 }
-"""What tells rows apart in the tables that every recording of a rank has, and the rank once."""
+"""What distinguishes rows in the tables that every recording of a rank has, but a rank only once."""
 
 
 def merge_spans(directory: Path, rank: int) -> None:

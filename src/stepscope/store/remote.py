@@ -1,7 +1,7 @@
-"""Recordings in object stores and on web servers: `s3://bucket/run/`, `https://host/trace.json.gz`.
+"""Reads recordings in object stores and on web servers: `s3://bucket/run/`, `https://host/trace.json.gz`.
 
-They are copied to a temporary folder through fsspec, read there, and deleted: readers look at a file more
-than once, and a database from its end. A URL travels as a path, whose two slashes pathlib makes one.
+fsspec copies them to a temporary folder, where they are read and deleted: readers look at a file more than once, and at
+a database from its end. A URL is passed as a path, whose two slashes pathlib makes one.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
 PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "az": "adlfs", "abfs": "adlfs", "http": "aiohttp", "https": "aiohttp"}  # fmt: skip
-"""Schemes of URLs that are read, with the package that fsspec needs for each."""
+"""Schemes of URLs that can be read, with the package that fsspec needs for each."""
 
 _URL = re.compile(rf"({'|'.join(PACKAGES)}):/+(.+)", re.DOTALL)
 _VERSION = ("ETag", "etag", "LastModified", "Last-Modified", "last_modified", "updated", "mtime")
-"""What file systems call that which changes when a file does, the best first."""
+"""File systems' names for a value that changes when a file does, the best first."""
 _BLOCK = 4 << 20
 _MOST_FILES = 100_000
 
@@ -45,13 +45,13 @@ ERRORS = {
 
 
 class _Found(NamedTuple):
-    """What a URL leads to.
+    """What is behind a URL.
 
     Attributes:
         system: reads its files.
-        root: what it calls the place.
-        files: their names there, with the size of each (bytes; None where the server does not say).
-        version: what changes when they do; None where the server does not say.
+        root: the system's name of the place.
+        files: their names there, with the size of each (bytes; None if the server does not say).
+        version: what changes when they do; None if the server does not say.
     """
 
     system: AbstractFileSystem
@@ -71,7 +71,7 @@ def is_remote(path: Path | str) -> bool:
 
 
 def missing(path: Path) -> SourceError:
-    """Why a source that is no file, no folder and no URL that is read cannot be read."""
+    """The error for a source that is not a file, a folder or a URL that can be read."""
     scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):/*", os.fspath(path))
     if scheme is None:
         return SourceError(f"{path}: no such file or folder", hint="check the path", slug="no-such-file")
@@ -86,7 +86,7 @@ def missing(path: Path) -> SourceError:
 
 
 def without_credentials(path: Path | str) -> str:
-    """How a URL is called: without what a signed one, or one with a password, carries.
+    """A URL for messages: without the secrets in a signed one, or one with a password.
 
     Example:
         >>> without_credentials(Path("https://me:secret@host/t.json?X-Amz-Signature=1"))
@@ -100,7 +100,7 @@ def without_credentials(path: Path | str) -> str:
 
 
 def remote_version(path: Path) -> list[str] | None:
-    """What tells whether the files of a URL are as they were; None where the server does not say.
+    """What changes when the files behind a URL do; None if the server does not say.
 
     Raises:
         SourceError: it cannot be listed.
@@ -111,15 +111,15 @@ def remote_version(path: Path) -> list[str] | None:
 
 @contextmanager
 def copied(path: Path, progress: Progress) -> Iterator[Path]:
-    """A copy of what a URL leads to, for as long as it is needed. Its place in a temporary folder tells
-    the URL (`formats.container.called`).
+    """A temporary copy of what is behind a URL. Its path in the temporary folder gives the URL
+    (`formats.container.called`).
 
     Raises:
-        SourceError: it cannot be listed or read, or is larger than half of what the disk has free.
+        SourceError: it cannot be listed or read, or is larger than half of the free disk space.
         UsageError: a package is missing.
         OSError: the copy cannot be written.
     """
-    # Imported here: what asks a store must not wait for the readers.
+    # Imported here: queries of a store must not wait for the readers.
     from stepscope.formats.container import COPIED
 
     found = _found(path)
@@ -146,7 +146,7 @@ def copied(path: Path, progress: Progress) -> Iterator[Path]:
 
 
 def _copy(path: Path, stream: Any, size: int | None, copy: BinaryIO, most: int, progress: Progress) -> int:
-    """Copies a file of at most so many bytes; returns how many it has."""
+    """Copies a file of at most `most` bytes; returns its size."""
     written = 0
     while True:
         with _refusing(path):
@@ -170,7 +170,7 @@ def _found(path: Path) -> _Found:
     try:
         with _refusing(path):
             system, root = fsspec.core.url_to_fs(f"{scheme}://{place}")
-            system.invalidate_cache()  # of listings that this process asked for before
+            system.invalidate_cache()  # of earlier listings by this process
             info = system.info(root)
             infos = {root: info}
             if info.get("type") == "directory":
@@ -215,13 +215,13 @@ def _names(place: str, named: str) -> list[str]:
 
 @contextmanager
 def _refusing(path: Path) -> Iterator[None]:
-    """Errors of whatever package reads a URL, in words: they have no class in common."""
+    """Turns the errors of any package that reads a URL into ours: they have no common class."""
     try:
         yield
     except (StepScopeError, ImportError, MemoryError):
         raise
     except Exception as error:
-        # Its text may quote a signed URL. fsspec says of every error of a web server that there is no file.
+        # Its text may quote a signed URL. For every error of a web server, fsspec says that there is no file.
         cause = error.__cause__ or error
         status = getattr(cause, "status", None)
         if status is not None:

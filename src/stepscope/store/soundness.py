@@ -1,7 +1,7 @@
-"""Tells a store whose rows are not what the schema allows from a defect of a question.
+"""Distinguishes a store with rows that the schema does not allow from a defect of a question.
 
-Files that were changed by hand, or written by another program, have the checksums that they were given.
-Comparing every row each time would cost more than the questions do: it is asked when one has failed.
+Files that were changed by hand, or written by another program, have whatever checksums they were given. Comparing every
+row each time would cost more than the questions do, so this runs after one has failed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Rows = Callable[[str], list[tuple[Any, ...]]]
 
 
 def unsound(files: dict[str, Iterable[str]], rows: Rows) -> str | None:
-    """What of a store's tables the schema does not allow, in words; None where all is well.
+    """What the schema does not allow in a store's tables, in words; None if all is well.
 
     Args:
         files: the files of each table that has any.
@@ -51,13 +51,13 @@ def _of_table(table: SchemaTable, paths: Iterable[str], rows: Rows) -> str | Non
 
 
 def _rule(column: SchemaColumn) -> str:
-    """What holds for each value of a column, in SQL."""
+    """The condition in SQL for each value of a column."""
     name = column.quoted
     rules = [] if column.nullable else [f"{name} IS NOT NULL"]
     if column.check:
         rules.append(f"coalesce({column.check}, true)")
     if column.role in _BOUNDED:
-        # Bytes that are given back are below 0.
+        # Released bytes are below 0.
         least = 0 if column.role is Role.DURATION else -_BOUNDED[column.role]
         rules.append(f"coalesce({name} BETWEEN {least} AND {_BOUNDED[column.role]}, true)")
     return " AND ".join(rules)

@@ -1,4 +1,4 @@
-"""`-` as a source: what another program writes is read once, from a copy that is deleted afterwards.
+"""Reads standard input (`-`) as a source, once, from a copy that is deleted afterwards.
 
 Readers need a file: they look at a recording's first bytes, then read it from its start, and a zip archive
 or a database from its end. So standard input is copied to a temporary folder, and nothing of it is cached.
@@ -18,7 +18,7 @@ from stepscope.floor.errors import SourceError
 from stepscope.store.progress import Progress
 
 MOST_BYTES = 16 << 30
-"""Longer input is refused: what does not end must not fill the disk."""
+"""Longer input is refused: endless input must not fill the disk."""
 
 _BLOCK = 1 << 20
 
@@ -32,13 +32,13 @@ ERRORS = {
 
 
 def is_standard_input(source: str | os.PathLike[str]) -> bool:
-    """Whether a source stands for standard input; a file of that name is given with its folder."""
+    """Whether a source means standard input; a file with that name is given with its folder."""
     return os.fspath(source) == "-"
 
 
 @contextmanager
 def copied(progress: Progress) -> Iterator[Path]:
-    """A copy of standard input, for as long as it is needed.
+    """A temporary copy of standard input.
 
     Raises:
         SourceError: standard input is a terminal, empty (or was read before), or too long.
@@ -47,7 +47,7 @@ def copied(progress: Progress) -> Iterator[Path]:
     stream = getattr(sys.stdin, "buffer", None)
     if stream is None or sys.stdin.isatty():
         raise _refused("is a terminal, or closed", "pipe a recording into it, or give a path")
-    # Imported here: what asks a store must not wait for the readers.
+    # Imported here: queries of a store must not wait for the readers.
     from stepscope.formats.container import COPIED
 
     folder = Path(tempfile.mkdtemp(prefix=COPIED))

@@ -1,4 +1,4 @@
-"""Leaves out of the arguments of events what `floor.environment` does not let anyone keep."""
+"""Removes from the arguments of events what `floor.environment` does not allow to be kept."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pyarrow.compute as pc
 from stepscope.floor.environment import SUSPECT, without_secrets
 
 _OF_THE_FILE = ("args", "other_args")
-"""Columns of JSON in which a file's own names and values stand."""
+"""Columns of JSON with a file's own names and values."""
 
 
 def leave_out_secrets(tables: dict[str, pa.Table]) -> None:
-    """Replaces the tables in whose events' own arguments there is an environment or a secret."""
+    """Replaces the tables in which arguments of events contain an environment or a secret."""
     for table, rows in tables.items():
         for position, field in enumerate(rows.schema):
             column = rows.column(position)
@@ -28,7 +28,7 @@ def _cleaned(column: pa.ChunkedArray) -> pa.ChunkedArray:
     is_encoded = pa.types.is_dictionary(column.type)
     encoded = column if is_encoded else column.dictionary_encode()
     pieces = []
-    for piece in encoded.chunks:  # a text that many events share is looked at once
+    for piece in encoded.chunks:  # a text that many events share is checked once
         suspect = pc.match_substring_regex(piece.dictionary, SUSPECT)
         if pc.any(suspect).as_py():
             texts = piece.dictionary.filter(suspect).to_pylist()
@@ -42,6 +42,6 @@ def _cleaned(column: pa.ChunkedArray) -> pa.ChunkedArray:
 def _cleaned_text(text: str) -> str:
     try:
         value: Any = json.loads(text)
-    except (ValueError, RecursionError):  # a text that cannot be taken apart cannot be cleaned
+    except (ValueError, RecursionError):  # a text that cannot be parsed cannot be cleaned
         return "{}"
     return json.dumps(without_secrets(value))

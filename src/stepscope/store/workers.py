@@ -26,17 +26,16 @@ ERRORS = {
 
 
 def run_jobs(jobs: list[Job], workers: int, progress: Progress, memory: int | None = None) -> list[Outcome]:
-    """Runs jobs in processes of their own, at most `workers` at a time; their outcomes in their order.
+    """Runs jobs in processes of their own, at most `workers` at a time; returns their outcomes in order.
 
-    A process runs one job after the other. Jobs start together while what they need fits into the memory, or
-    one alone. Those of an archive are shared out before: each process inflates the archive, and members in
-    the order in which they lie cost one pass together. When a job fails, or the user interrupts, the
-    others are ended.
+    A process runs one job after the other. Jobs start while their memory fits into the limit, or one alone. Those of an
+    archive are divided beforehand: each process inflates the archive, and members in order cost one pass together. If a
+    job fails, or the user interrupts, the others are ended.
 
     Args:
         jobs: what to run.
         workers: how many processes.
-        progress: told how far they are.
+        progress: reports how far they are.
         memory: bytes that all jobs that run at a time may need (`Job.memory`); None for no limit.
 
     Raises:
@@ -87,7 +86,7 @@ def _next(waiting: deque[list[int]]) -> list[int] | None:
 
 
 def _shared_out(jobs: list[Job], workers: int) -> list[list[int]]:
-    """The indices of jobs that one process runs: of an archive in the order in which they lie in it."""
+    """The indices of the jobs that each process runs: those of an archive in the archive's order."""
     of_file: dict[str, list[int]] = {}
     for at, job in enumerate(jobs):
         of_file.setdefault(job.sources[0][0], []).append(at)
@@ -123,7 +122,7 @@ class _Room:
                 self._changed.notify_all()
 
     def close(self) -> None:
-        """Lets everybody in, to find that the import was stopped."""
+        """Lets all waiting jobs in, which then notice that the import was stopped."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

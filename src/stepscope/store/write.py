@@ -1,7 +1,7 @@
 """Writes the tables of one recording as Parquet files.
 
-One file per table, rank and span, in row groups that a question about a stretch of time can pass
-over. Ids are made unique within the rank here: those of span n begin at n × 2⁴⁰.
+One file per table, rank and span, in row groups that a question about a stretch of time can skip. Here ids become
+unique within the rank: those of span n begin at n × 2⁴⁰.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from stepscope.schema.tables import TABLES
 from stepscope.store.drawn import drawn_tables
 
 ARROW = ".arrow"
-"""How the files of ranks end that will be put together (`store.joined`): as Arrow, whose writing and reading takes a
-tenth of the time of Parquet's for a few thousand rows."""
+"""Ending of the files of ranks that will be joined (`store.joined`): Arrow, which is written and read in a tenth of the
+time of Parquet for a few thousand rows."""
 
 ROW_GROUP = 122_880
-"""Rows per row group: DuckDB hands row groups to its threads, and this is the size it likes."""
+"""Rows per row group: DuckDB distributes row groups to its threads, and this is its preferred size."""
 
 LONG_TABLE = 4 * ROW_GROUP
 WRITERS = 2
@@ -37,11 +37,11 @@ _FEW = {Role.KEY, Role.STEP, Role.ROW}
 """Numbers with few distinct values: a dictionary makes them small."""
 
 _RISING = {Role.EVENT, Role.MOMENT, Role.NUMBER}
-"""Numbers that mostly rise from row to row: their differences are small, and quick to read."""
+"""Numbers that mostly rise from row to row: their differences are small and quick to read."""
 
 
 def rank_folder(directory: Path, rank: int) -> Path:
-    """Where the files of a rank lie."""
+    """The folder with the files of a rank."""
     return directory / f"rank={rank:05d}"
 
 
@@ -54,12 +54,11 @@ def placed(file: Path) -> tuple[int, int]:
 def write_tables(
     directory: Path, tables: dict[str, pa.Table], *, rank: int, span: int, shift_ns: int = 0, to_be_joined: bool = False
 ) -> None:
-    """Writes tables of one recording; takes each out of `tables` as it is written, to free memory.
+    """Writes tables of one recording; removes each from `tables` as it is written, to free memory.
 
     Args:
         directory: the store's directory.
-        tables: by name, with the schema's columns except rank and span, or with some left out, which
-            become NULL.
+        tables: by name, with the schema's columns except rank and span; other missing columns become NULL.
         rank: whose recording it is.
         span: which of the rank's recordings it is.
         shift_ns: what is added to every time (ns), so that it counts from the rank's start.
@@ -77,7 +76,7 @@ def write_tables(
             table = tables.pop(name, None)
             if table is None or not table.num_rows:
                 continue
-            # Arrow encodes with one thread per file: a long table is two files, written at a time.
+            # Arrow encodes with one thread per file: a long table becomes two files, written in parallel.
             parts = WRITERS if table.num_rows >= LONG_TABLE else 1
             rows = -(-table.num_rows // parts)
             writing = [
@@ -111,7 +110,7 @@ def _write(path: Path, declared: SchemaTable, table: pa.Table, rank: int, span: 
 
 
 def write_stored(path: Path, declared: SchemaTable, table: pa.Table) -> None:
-    """Writes rows that a store has, with all their columns, as they are.
+    """Writes rows of a store, with all their columns, unchanged.
 
     Raises:
         OSError: the file cannot be written.
@@ -122,7 +121,7 @@ def write_stored(path: Path, declared: SchemaTable, table: pa.Table) -> None:
 
 
 def read_stored(file: Path, columns: Sequence[str] | None = None) -> pa.Table:
-    """The rows of a file of a store, or of one that is being made; some of its columns, or all.
+    """The rows of a file of a store, complete or being made; some of its columns, or all.
 
     Raises:
         OSError: the file cannot be read.
@@ -134,14 +133,14 @@ def read_stored(file: Path, columns: Sequence[str] | None = None) -> pa.Table:
 
 
 def join_stored(path: Path, declared: SchemaTable, files: Iterable[Path]) -> None:
-    """Writes the rows of some files of a table as one file, in their order.
+    """Writes the rows of some files of a table as one file, in order.
 
     Raises:
         OSError: a file cannot be read or written.
     """
     tables = [read_stored(file) for file in files]
     texts = {one.name for table in tables for one in table.schema if pa.types.is_dictionary(one.type)}
-    coded = pa.dictionary(pa.int32(), pa.string())  # decoded, texts would be told apart again
+    coded = pa.dictionary(pa.int32(), pa.string())  # decoding would mean finding the distinct texts again
     schema = pa.schema([one.with_type(coded) if one.name in texts else one for one in _fields(declared.name)])
     rows = pa.concat_tables([table.select(schema.names).cast(schema) for table in tables])
     _write_parts(path, declared, schema, _groups(rows.unify_dictionaries()))
@@ -181,7 +180,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _stored_schema(declared: SchemaTable, table: pa.Table) -> pa.Schema:
-    """The declared schema, with texts left as the dictionaries that they are."""
+    """The declared schema, except that texts stay dictionaries."""
     kinds = dict(zip(table.schema.names, table.schema.types, strict=True))
     coded = {name: kind for name, kind in kinds.items() if pa.types.is_dictionary(kind)}
     fields = _fields(declared.name)
@@ -190,12 +189,12 @@ def _stored_schema(declared: SchemaTable, table: pa.Table) -> pa.Schema:
 
 @cache
 def _fields(table: str) -> list[pa.Field]:
-    """The columns of a table as they are stored when no text is a dictionary."""
+    """The stored columns of a table, with no text as a dictionary."""
     return [pa.field(one.name, one.type) for one in TABLES[table].arrow()]
 
 
 def _stored(declared: SchemaColumn, kind: pa.DataType, part: pa.Table, *, rank: int, span: int, shift_ns: int) -> Any:
-    """A column as it is stored: event ids and moments shifted, so that they are the rank's."""
+    """A column in its stored form: event ids and moments are shifted to those of the rank."""
     rows = part.num_rows
     if declared.name == "rank":
         return pa.array(np.full(rows, rank, dtype=np.int32))

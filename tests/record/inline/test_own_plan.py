@@ -68,6 +68,27 @@ def test_it_ends_when_the_time_that_it_was_given_is_over(tmp_path: Path) -> None
     assert profile["iterations_run"] < 400
 
 
+def test_a_job_with_thousands_of_regions_is_measured_in_those_that_take_longest(tmp_path: Path) -> None:
+    model = make_model()
+
+    def inside(step: int) -> None:
+        for number in range(2000):
+            with region(f"in every step {number}"):
+                pass
+            with region(f"in step {step} {number}"):
+                pass
+
+    inline.start("auto", model=model, out=tmp_path)
+    train(model, inline.iterate(batches(20)), inside=inside)
+    assert inline._session is not None
+    recorder = inline._session._recorder
+    assert recorder is not None
+    labels = [entry.label.text for entry in recorder.plan.entries]
+    inline.stop()
+    assert len(labels) == 256
+    assert {"forward", "backward", "optimizer.step"} <= set(labels)
+
+
 def test_a_plan_of_a_users_own_is_measured_in_rounds_too(tmp_path: Path) -> None:
     model = make_model()
     plan: dict[str, object] = {"mode": "in_rounds", "warmup": 1, "events": ["forward", "backward"]}

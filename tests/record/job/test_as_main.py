@@ -1,11 +1,12 @@
 """A script in this process is what it would be alone."""
 
+import os
 import sys
 import zipfile
 from pathlib import Path
 
 import pytest
-from tests.processes import python
+from tests.processes import python, ran
 
 from stepscope.record.job.as_main import MainProgram
 
@@ -66,6 +67,17 @@ def _said(folder: Path, *arguments: str) -> tuple[int, str]:
 def test_a_program_sees_what_python_would_show_it(command: tuple[str, ...], programs: Path) -> None:
     how = command if command[0] == "-m" else ("script", *command)
     assert _said(programs, "-c", OURS, *how) == _said(programs, *command)
+
+
+def test_a_module_runs_in_a_directory_that_was_removed(programs: Path) -> None:
+    gone = ("sh", "-c", 'mkdir gone; cd gone; rmdir ../gone; exec "$@"', "sh", sys.executable)
+    path = os.pathsep.join([str(programs), *filter(None, [os.environ.get("PYTHONPATH")])])
+    ours, alone = (
+        ran(*gone, *words, "-m", "pkg.relative", cwd=programs, env={**os.environ, "PYTHONPATH": path}).stdout
+        for words in (("-c", OURS), ())
+    )
+    assert ours == alone
+    assert ours.startswith("5\n")
 
 
 def test_future_statements_of_ours_do_not_hold_in_a_script(tmp_path: Path) -> None:

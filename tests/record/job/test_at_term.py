@@ -207,6 +207,19 @@ def test_a_signal_ends_a_job_that_can_start_no_thread(tmp_path: Path) -> None:
     assert _terminated(tmp_path, code + READY + WAIT) == (-signal.SIGTERM, "", False)
 
 
+def test_where_no_thread_can_be_started_nothing_raises_and_who_leaves_has_saved(tmp_path: Path) -> None:
+    """From Python 3.12 on that is so in every exit handler."""
+    code = (
+        'def start(_): raise RuntimeError("can\'t start new thread")\n'
+        "threading.Thread.start = start\n"
+        "at_term.AtTerm(save)\n"
+        "assert signal.set_wakeup_fd(-1) == -1\n"
+        "os._exit(7)\n"
+    )
+    assert _left(tmp_path, code) == (7, "", "")
+    assert (tmp_path / "saved").exists()
+
+
 def test_a_job_that_leaves_past_its_exit_handlers_has_saved_before(tmp_path: Path) -> None:
     """As jobs do whose communication threads would hang; from any thread, and once."""
     code = (

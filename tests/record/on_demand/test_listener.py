@@ -117,7 +117,7 @@ def test_what_is_no_request_is_refused(text: str, tmp_path: Path) -> None:
 
 def test_a_pipe_in_the_place_of_the_request_does_not_block(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / REQUEST)
-    with pytest.raises(ValueError, match="not a file"):
+    with pytest.raises(ValueError, match="no regular file"):
         read_request(tmp_path)
 
 

@@ -19,6 +19,7 @@ from tests.record.small_job import batches, make_model, train, untouched
 from stepscope.floor.ranks import Process
 from stepscope.record import output
 from stepscope.record.annotate import region, traced
+from stepscope.record.on_demand.listener import on_demand
 from stepscope.record.traces.file import AFTER_LAST_STEP
 from stepscope.record.traces.module_ranges import ModuleRanges
 from stepscope.record.traces.tracing import Tracer, trace
@@ -255,6 +256,15 @@ def test_a_job_that_changes_its_directory_does_not_move_its_traces(
         monkeypatch.chdir(tmp_path / "elsewhere")
         train(model, tracer.iterate(batches(5)))
     assert tracer.written == [tmp_path / "traces" / "job-0-of-1.json.gz"]
+
+
+def test_a_job_whose_directory_was_removed_makes_recordings_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert trace("traces").out == on_demand("trigger").out.with_name("traces") == Path("traces")
 
 
 def test_a_snapshot_of_memory_without_cuda_is_told_and_the_trace_is_kept(tmp_path: Path) -> None:

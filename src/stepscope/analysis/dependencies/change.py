@@ -1,4 +1,4 @@
-"""A graph that is run again with other durations: what a change would have won."""
+"""Runs a graph again with other durations: what a change would have saved."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ from stepscope.link.intervals import covered, subtract, union
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is otherwise: by how many times classes or names of kernels are faster, and what there is none of."""
+    """A change: by which factor classes or named kernels become faster, and what is removed."""
 
     faster: tuple[tuple[str, float], ...] = ()
     without: tuple[str, ...] = ()
 
     def __add__(self, other: Change) -> Change:
-        """Both at once."""
+        """Combines two changes."""
         return Change(self.faster + other.faster, self.without + other.without)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a change would have won (ns, of all steps together).
+    """What a change would have saved (ns, of all steps together).
 
     Args:
-        saved: of what the steps took, in the mean over the ranks that stay. The step before changes, too, so that what it
-            hands on is that of a job that always ran so. None where transfers change of which it is not known how much of
-            them was a wait for a rank that was not recorded, or not matched.
-        at_least: as much even where a wait that nothing recorded explains ends when it did, and of a collective that
-            was not matched no more was transfer than the fastest of its name took.
-        at_most: all that becomes shorter, on the rank where that is most, step by step: none of it was hidden. Nor less
-            than leaves what one thread or stream still does, one thing after the other. None where nothing bounds it.
+        saved: of the steps' time, the mean over the remaining ranks. The step before changes too, so that the first one
+            starts as in a job that always ran this way. None if transfers change and it is unknown how much of them was
+            a wait for a rank that was not recorded or not matched.
+        at_least: a lower bound: waits without a recorded reason end when they did, and of an unmatched collective
+            no more was transfer than the fastest one of its name took.
+        at_most: an upper bound: everything that becomes shorter, step by step on the rank with most, as if none of it
+            was hidden; no more than the remaining sequential work of one thread or stream allows. None if unbounded.
     """
 
     saved: int | None
@@ -57,7 +57,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class _Times:
-    """Durations and lags with a change in them; `certain` ones hold what no assumption was made for."""
+    """Durations and lags after a change; the `certain` ones without assumptions."""
 
     duration: Array
     lag: Array
@@ -70,17 +70,17 @@ class _Times:
 
     @property
     def assumes(self) -> bool:
-        """Whether what is certain differs from what is told."""
+        """Whether the certain times differ from the estimated ones."""
         return not (np.array_equal(self.duration, self.certain_duration) and np.array_equal(self.lag, self.certain_lag))
 
 
 class WhatIf:
-    """Answers what a graph's steps would take with changes.
+    """Computes how long a graph's steps would take with changes.
 
     Args:
         scope: the ranks of the graph with all their events.
         graph: the graph.
-        asked: the scope whose stragglers count, if not that.
+        asked: the scope for stragglers, if different.
     """
 
     def __init__(self, scope: Scope, graph: Graph, asked: Scope | None = None) -> None:
@@ -93,7 +93,7 @@ class WhatIf:
         self.held = graph.slack >= KERNEL_WAIT_NS
 
     def outcome(self, change: Change) -> Outcome:
-        """What a change would have won."""
+        """Computes what a change would have saved."""
         graph, times = self.graph, self._times(change)
         stay = np.arange(len(graph.recordings)) != times.away
         before = self._takes(graph.time, graph.duration)[stay]
@@ -114,7 +114,7 @@ class WhatIf:
 
     @property
     def recorded(self) -> int:
-        """What the steps took (ns), in the mean over ranks."""
+        """The recorded time of the steps (ns), mean over ranks."""
         return _mean(self._takes(self.graph.time, self.graph.duration))
 
     def has(self, which: str) -> bool:
@@ -122,7 +122,7 @@ class WhatIf:
         return bool(self._chosen(which).any())
 
     def applies(self, without: str) -> bool:
-        """Whether the recording has what a change would take away."""
+        """Whether the recording has what the change would remove."""
         recordings = self.graph.recordings
         if without == "straggler":
             return self.straggler() is not None
@@ -132,7 +132,7 @@ class WhatIf:
         return any(len(getattr(events, kept)["thread"]) for events in recordings)
 
     def run(self, duration: Array, lag: Array, dropped: Array | None = None, *, external: bool = False) -> Array:
-        """When each moment would be (ns).
+        """Computes when each moment would be (ns).
 
         Args:
             duration: of the work that starts at each moment.
@@ -146,15 +146,15 @@ class WhatIf:
         return self._plans[external].run(duration, lag, dropped)
 
     def straggler(self) -> int | None:
-        """The recording of the rank that is a straggler, as `stragglers` has it; None where none is."""
+        """The recording of the straggling rank, as in `stragglers`; None if there is none."""
         lateness = find_lateness(self.asked)
         late = None if lateness is None else late_in_collectives(lateness)
         of_rank = {events.rank: number for number, events in enumerate(self.graph.recordings)}
         return None if late is None else of_rank.get(late.ranks[0])
 
     def _takes(self, moved: Array, duration: Array) -> Array:
-        """What each rank's steps take: until it has done them, from when it had done the one before or, where they are the
-        first, started."""
+        """The time of each rank's steps: until they are done, since the step before was done or, for the first ones,
+        since their start."""
         graph = self.graph
         began = np.array(graph.stretch.began or [graph.stretch.start] * len(graph.recordings), np.int64)
         done = []
@@ -192,8 +192,8 @@ class WhatIf:
         return times
 
     def _work(self) -> tuple[Array, Array, Array]:
-        """The nodes of device work in the stretch, with the edges of matched collectives that end there, and whether
-        each communicates."""
+        """The nodes of device work in the stretch, the edges of matched collectives that end there, and whether
+        each node communicates."""
         graph = self.graph
         work = self.after[(graph.kind[self.after] == WORK)]
         talks = np.zeros(len(graph.time), bool)
@@ -204,7 +204,7 @@ class WhatIf:
         return work, transfers[graph.time[graph.target[transfers]] >= graph.stretch.since], talks
 
     def _chosen(self, which: str) -> Array:
-        """Which nodes are ends or starts of work of a class, or of kernels whose name matches a pattern."""
+        """Mask of nodes that start or end work of a class, or kernels whose name matches a pattern."""
         graph = self.graph
         chosen = np.zeros(len(graph.time), bool)
         for number, events in enumerate(graph.recordings):
@@ -237,7 +237,7 @@ class WhatIf:
         return self._names[number]
 
     def _faster(self, times: _Times, chosen: Array, factor: float) -> None:
-        """Multiplies what chosen work takes; of matched collectives the transfer."""
+        """Multiplies the duration of chosen work; of matched collectives, that of the transfer."""
         graph = self.graph
         work, transfers, talks = self._work()
         work = work[chosen[work]]
@@ -249,7 +249,7 @@ class WhatIf:
         self._shorten_transfers(times, transfers, factor)
 
     def _shorten_transfers(self, times: _Times, edges: Array, factor: float) -> None:
-        """Of collectives that lack a rank it is not known how much was a wait for it: nothing of them is certain."""
+        """Shortens transfers. If a rank is missing, how much was a wait for it is unknown: nothing is certain then."""
         graph = self.graph
         after_all = graph.why[edges] == TRANSFER
         lacking = np.zeros(len(graph.time), bool)
@@ -267,14 +267,14 @@ class WhatIf:
         lag[edges] -= less[graph.target[edges]]
 
     def _without_communication(self, times: _Times) -> None:
-        """Transfers take no time."""
+        """Removes the time of transfers."""
         work, transfers, talks = self._work()
         self._shorten_transfers(times, transfers, 0.0)
         self._shorten_alone(times, work[talks[work]], 0.0)
 
     def _shorten_alone(self, times: _Times, alone: Array, factor: float) -> None:
-        """Of a collective that was not matched it is not known what was transfer and what a wait for others: at least the
-        fastest of those alike was."""
+        """Shortens unmatched collectives. How much of each was transfer and how much waiting is unknown: at least the
+        duration of the fastest alike one was transfer."""
         graph = self.graph
         alone = alone[graph.duration[alone] > 0]
         times.guessed |= bool(len(alone))
@@ -303,7 +303,7 @@ class WhatIf:
         return calls["thread"][free], calls["start_ns"][free], calls["end_ns"][free]
 
     def _shorten_threads(self, lags: Sequence[Array], taken: Sequence[tuple[Array, Array, Array]]) -> None:
-        """Takes stretches of time out of what threads do."""
+        """Removes stretches of time from the activity of threads."""
         graph = self.graph
         edges = np.flatnonzero(graph.why == THREAD)
         edges = edges[graph.time[graph.source[edges]] >= graph.stretch.since]
@@ -319,7 +319,7 @@ class WhatIf:
                     lag[rows] = np.minimum(lag[rows], passed - less)
 
     def _in_a_row(self, times: _Times) -> Array:
-        """The longest that one thread or stream of each rank still needs for what it does in the steps."""
+        """The longest time that one thread or stream of each rank still needs for its work in the steps."""
         graph = self.graph
         inside = graph.time >= graph.stretch.start
         longest = np.zeros(len(graph.recordings), np.int64)
@@ -328,7 +328,7 @@ class WhatIf:
             work = np.flatnonzero(own & (graph.kind == WORK))
             rows = events.work
             stream = run_starts(rows["device"], rows["stream"]).cumsum()
-            # What runs beside the next work of its stream does not come before it.
+            # Work that overlaps the next on its stream does not precede it.
             alone = np.full(len(stream), np.iinfo(np.int64).max)
             same = stream[1:] == stream[:-1]
             alone[:-1][same] = np.diff(rows["start_ns"])[same]
@@ -343,7 +343,7 @@ class WhatIf:
         return longest
 
     def _most(self, times: _Times) -> int:
-        """All that becomes shorter in each step, of the rank on which it is most."""
+        """Everything that becomes shorter in each step, on the rank with most of it."""
         graph, stretch = self.graph, self.graph.stretch
         ranks = len(graph.recordings)
         steps = len(stretch.ends)
@@ -352,11 +352,11 @@ class WhatIf:
         cell = graph.recording * steps + steps_of
         inside = graph.time >= stretch.start
         np.add.at(less, cell[inside], (graph.duration - times.duration)[inside])
-        # Where the loader sets the pace, the edges of threads do not hold its waits: they are as recorded.
+        # If the loader sets the pace, edges of threads do not contain its waits: they stay as recorded.
         counted = ~times.dropped & (graph.why != OWN) & (graph.why != LAUNCHED)
         counted &= inside[graph.target]
         np.add.at(less, cell[graph.target[counted]], (graph.lag - times.lag)[counted])
-        # A path leaves its thread by a launch once, and once more each time that it came back to wait for the device.
+        # A path leaves its thread by a launch once, and again each time it came back to wait for the device.
         delay, back = np.zeros_like(less), np.ones_like(less)
         launched = (graph.why == LAUNCHED) & inside[graph.target]
         np.maximum.at(delay, cell[graph.target[launched]], (graph.lag - times.lag)[launched])
@@ -378,8 +378,8 @@ class WhatIf:
         return int(less.reshape(ranks, steps).max(axis=0).sum()) if steps and ranks else 0
 
     def _may_wait_for(self, away: int) -> list[tuple[Array, Array]]:
-        """When each recording's rank waited for another, or may have: start and end of each time (ns). Of a collective that
-        was not matched, or whose last rank the clocks do not tell, all of it may be a wait."""
+        """When each recording's rank waited for another, or may have: start and end of each time (ns). An unmatched
+        collective, or one whose last rank is unknown because of the clocks, may have been a wait completely."""
         graph = self.graph
         arrivals = np.flatnonzero(graph.why == ARRIVED)
         late = arrivals[graph.recording[graph.source[arrivals]] == away]
@@ -407,8 +407,8 @@ class WhatIf:
         return found
 
     def _freed(self, times: _Times) -> tuple[Array, Array]:
-        """Durations and lags without what may have been a wait for the rank that is away: pauses of threads, and delays that
-        nothing explains, as far as a collective of the same rank may have waited for it meanwhile."""
+        """Durations and lags without possible waits for the removed rank: pauses of threads and unexplained delays,
+        while a collective of the same rank may have waited for it."""
         graph = self.graph
         duration, lag = times.duration.copy(), times.lag.copy()
         work, _, talks = self._work()
@@ -438,5 +438,5 @@ class WhatIf:
 
 
 def _mean(ns: Array) -> int:
-    """Of ranks; 0 where they lose more than they win."""
+    """The mean over ranks; 0 if they lose more than they save."""
     return max(0, round(float(ns.mean()))) if len(ns) else 0

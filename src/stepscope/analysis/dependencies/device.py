@@ -1,4 +1,4 @@
-"""In which order a device's work ran, and which calls of the host waited for it."""
+"""Finds the order in which a device's work ran, and which calls of the host waited for it."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from stepscope.analysis.steps.gaps import KERNEL_WAIT_NS
 from stepscope.formats.consecutive import run_starts
 
 FULL_QUEUE = 1024
-"""Launches that a stream of CUDA takes before the next one waits, as far as is known; where a recording shows a stream
-that held back its launches at another number, that one."""
+"""Launches that a CUDA stream accepts before the next one waits, as far as is known; if a recording shows that a
+stream delayed its launches at another number, that is used."""
 ENOUGH = 3
-"""launches tell what is usual."""
+"""The fewest launches that show a usual time."""
 AT_MOST_BACK = 4
-"""pieces of work may seem to start after the call that waited for them."""
+"""How many pieces of work may appear to start after the call that waited for them."""
 AT_THE_LIMIT = 8
-"""As many launches with the most outstanding, each slow, show that this is the limit."""
+"""This many launches with the most outstanding, all of them slow, show that this is the limit."""
 SLOW_CALL = 3
-"""times the median call: it waited."""
+"""A call that took this many times the median waited."""
 SOON_NS = 10_000
 """Work that starts so soon after other work ended, and later than its own launch and stream explain, waited for it."""
 UNEXPLAINED_NS = 2_000
-"""A start that is later than explained by less is explained."""
+"""A smaller delay counts as explained."""
 
 Pairs = tuple[Array, Array]
 
@@ -47,11 +47,11 @@ class Waits:
     """What calls and streams waited for.
 
     Args:
-        returned: calls that return when work has ended: call and work.
-        queued: calls that return when work has started: call and work.
-        held: work that starts when other work has ended: work and the other.
-        own: of each call, what it takes where it need not wait (ns); -1 for all of its time.
-        recorded: whether it is recorded which stream waited for what (`cuda_sync`), or none did.
+        returned: pairs of a call and the work whose end let it return.
+        queued: pairs of a call and the work whose start let it return.
+        held: pairs of work and the other work whose end let it start.
+        own: of each call, its duration without waiting (ns); -1 for all of its time.
+        recorded: whether the recording has the streams' waits (`cuda_sync`), or there were none.
     """
 
     returned: Pairs
@@ -62,7 +62,7 @@ class Waits:
 
 
 class _Streams:
-    """The work of each stream in the order in which it was launched."""
+    """The work of each stream in launch order."""
 
     def __init__(self, events: Events) -> None:
         work, call = events.work, events.work["call"]
@@ -80,7 +80,7 @@ class _Streams:
         self.launches = [self.launch[rows] for rows in self.rows]
 
     def numbers(self, device: int, stream: int | None) -> list[int]:
-        """The streams of a device, or the one that is meant."""
+        """The streams of a device, or only the given one."""
         chosen = self.keys[:, 0] == device
         if stream is not None:
             chosen = chosen & (self.keys[:, 1] == stream)
@@ -88,7 +88,7 @@ class _Streams:
         return found
 
     def last(self, stream: int, until: int, back: int = 0) -> int:
-        """The last work of a stream that was launched until then, or the one `back` before it; -1 if none."""
+        """The last work of a stream that was launched by then, or the one `back` before it; -1 if none."""
         at = int(np.searchsorted(self.launches[stream], until, side="right")) - 1 - back
         return int(self.rows[stream][at]) if at >= 0 else -1
 
@@ -99,7 +99,7 @@ class _Streams:
 
 
 def find_waits(events: Events) -> Waits:
-    """What the calls of a recording waited for: by recorded waits, else by what had ended when a call returned."""
+    """Finds what calls waited for: by recorded waits, else by what had ended when a call returned."""
     streams = _Streams(events)
     calls, work = events.calls, events.work
     own = np.full(len(calls["id"]), -1, np.int64)
@@ -119,7 +119,7 @@ def _pairs(found: list[tuple[int, int]]) -> Pairs:
 
 
 def _returns(events: Events, streams: _Streams) -> Pairs:
-    """Calls that wait for the device, and the work whose end let each return."""
+    """Pairs of calls that wait for the device and the work whose end let them return."""
     calls, work, waits = events.calls, events.work, events.waits
     start, end = work["start_ns"], work["end_ns"]
     found: list[tuple[int, int]] = []
@@ -144,7 +144,7 @@ def _returns(events: Events, streams: _Streams) -> Pairs:
         else:
             asked = list(range(len(streams.keys)))
             known = calls["does"][call] == WAIT_DEVICE
-        # What starts after the call by a clock that is a little ahead is passed over.
+        # Skips work that starts after the call because its clock is slightly ahead.
         last = [
             next((one for one in before if one < 0 or start[one] < until), -1)
             for before in (
@@ -152,7 +152,7 @@ def _returns(events: Events, streams: _Streams) -> Pairs:
                 for stream in asked
             )
         ]
-        # A recorded wait is believed where the clocks of host and device are a little apart.
+        # Recorded waits are trusted even if the clocks of host and device differ slightly.
         late = until + (events.resolution if row is None else SOON_NS)
         ended = [one for one in last if one >= 0 and end[one] <= late and start[one] < until]
         if ended and not known:
@@ -166,7 +166,7 @@ def _returns(events: Events, streams: _Streams) -> Pairs:
 
 
 def _within_their_calls(events: Events) -> Array:
-    """Copies of memory that is pageable, or of no known kind, that end before their calls do."""
+    """Copies of memory that is pageable, or of unknown kind, that end before their calls do."""
     calls, work = events.calls, events.work
     rows = np.flatnonzero(work["pageable"] & (work["call"] >= 0))
     call, end = work["call"][rows], work["end_ns"][rows]
@@ -176,21 +176,21 @@ def _within_their_calls(events: Events) -> Array:
 
 
 def waited_copies(events: Events) -> Array:
-    """Copies from the device that their calls waited for, rows of `work`: into pageable memory a call returns when all is
-    copied (CUDA runtime API, API synchronization behavior), which is what the recorded times have to show."""
+    """Rows of `work`: copies from the device that their calls waited for. Into pageable memory, a call returns when
+    all is copied (CUDA runtime API, API synchronization behavior); the recorded times must confirm it."""
     rows = _within_their_calls(events)
     found: Array = rows[events.work["direction"][rows] == FROM_DEVICE]
     return found
 
 
 def _unlinked_end(end: Array, unlinked: Array, since: int, until: int) -> int:
-    """The last work to end within a call whose launch is not known: it may have been launched before. -1 for none."""
+    """The last work of unknown launch that ends within a call: it may have been launched before. -1 for none."""
     at = int(np.searchsorted(end[unlinked], until, side="right")) - 1
     return int(unlinked[at]) if at >= 0 and end[unlinked[at]] > since else -1
 
 
 def _queue(events: Events, streams: _Streams, own: Array) -> Pairs:
-    """Launches that wait until a stream has room; sets `own` of those that did."""
+    """Launches that wait until a stream has room; sets their `own`."""
     calls, work = events.calls, events.work
     launches = calls["does"] <= GRAPH
     long = calls["end_ns"] - calls["start_ns"]
@@ -199,7 +199,7 @@ def _queue(events: Events, streams: _Streams, own: Array) -> Pairs:
     for rows in streams.rows:
         rows = rows[work["call"][rows] >= 0]
         call = work["call"][rows]
-        first = run_starts(call)  # a graph's launch takes one place
+        first = run_starts(call)  # a graph's launch uses one slot
         rows, call = rows[first], call[first]
         if not len(rows):
             continue
@@ -223,8 +223,8 @@ def _queue(events: Events, streams: _Streams, own: Array) -> Pairs:
 
 
 def _held(events: Events, streams: _Streams) -> Pairs:
-    """Work that waits for another stream's: by recorded waits, else by the calls, as torch makes them: the next launch of
-    the thread is on the stream that waits, and the last one before it that was on another is what it waits for."""
+    """Pairs of work and the work of another stream that it waits for: by recorded waits, else by the order of torch's
+    calls: the thread's next launch is on the waiting stream, which waits for its last launch on another stream."""
     calls, work, waits = events.calls, events.work, events.waits
     start, end = work["start_ns"], work["end_ns"]
     found: list[tuple[int, int]] = []
@@ -267,7 +267,7 @@ def _guessed(events: Events, streams: _Streams, guessed: Array) -> list[tuple[in
         mine = guessed[calls["thread"][guessed] == one]
         since = calls["start_ns"][mine]
         following = np.searchsorted(streams.launch[rows], since, side="left")
-        # The last launch on another stream than the one that waits: few steps back, as a rule.
+        # The last launch on a stream other than the waiting one: usually few steps back.
         for then, place in zip(since.tolist(), following.tolist(), strict=True):
             if place == len(rows):
                 continue
@@ -281,14 +281,14 @@ def _guessed(events: Events, streams: _Streams, guessed: Array) -> list[tuple[in
 
 
 def add_streams(net: Net, events: Events, waits: Waits, threads: Threads, work: Array, leaving: Array) -> None:
-    """Adds what device work and the calls that wait for it come after.
+    """Adds the dependencies of device work and of the calls that wait for it.
 
     Args:
         events: the events of a recording.
         threads: the nodes of its threads.
         work: the node at which each piece of work starts.
-        leaving: the node at which each ends where it is a matched collective; -1 for others, which end when they have
-            run for as long as they did.
+        leaving: the node at which it ends if it is a matched collective; -1 for others, which end after their
+            duration.
     """
     rows, calls = events.work, events.calls
     start, end = rows["start_ns"], rows["end_ns"]
@@ -328,7 +328,7 @@ def add_streams(net: Net, events: Events, waits: Waits, threads: Threads, work: 
 
 
 def _likely(events: Events, explained: Array) -> Pairs:
-    """Work that starts just after another stream's has ended, and for no other reason: the other, and it."""
+    """Pairs of work and the work of another stream that started just after its end, for no other reason."""
     rows = events.work
     late = np.flatnonzero(rows["start_ns"] - explained > UNEXPLAINED_NS)
     order = np.argsort(rows["end_ns"], kind="stable")
@@ -339,14 +339,14 @@ def _likely(events: Events, explained: Array) -> Pairs:
     soon = (at >= 0) & (rows["start_ns"][late] - rows["end_ns"][source] <= SOON_NS)
     same = rows["device"][source] == rows["device"][late]
     other = (rows["stream"][source] != rows["stream"][late]) & same
-    # What starts at the same time as its source has waited for something else.
+    # Work that starts at the same time as its source waited for something else.
     real = rows["start_ns"][source] < rows["start_ns"][late]
     chosen = soon & other & real
     return source[chosen], late[chosen]
 
 
 def _busy_until(rows: Columns) -> Array:
-    """The latest end of all that started on a piece of work's device before it did; NEVER for the first."""
+    """The latest end of all work that started earlier on the same device; NEVER for the first."""
     result = np.full(len(rows["start_ns"]), NEVER, np.int64)
     for device in np.unique(rows["device"]).tolist():
         own = np.flatnonzero(rows["device"] == device)
@@ -356,14 +356,14 @@ def _busy_until(rows: Columns) -> Array:
 
 
 def _usual_latency(events: Events, linked: Array, idle: Array) -> Array:
-    """From the start of the launch of each piece of work to its own, where the device had nothing else to do; else as
-    for other launches, and at most what any needed; and, where few tell, no longer than a device takes after the call. Copies and graphs take longer
-    than kernels, and copies to the device longer than those from it.
+    """Time from the start of each launch to the start of its work if the device was idle; otherwise the usual one of
+    such launches, and at most the longest that any needed; with few samples, at most the time after the call that a
+    device needs. Copies and graphs take longer than kernels, and copies to the device longer than those from it.
 
     Args:
         events: the events of a recording.
         linked: the work whose launch is known.
-        idle: whether the device had nothing to do when it was launched.
+        idle: whether the device was idle when it was launched.
     """
     calls, call = events.calls, events.work["call"][linked]
     delay = events.work["start_ns"][linked] - calls["start_ns"][call]
@@ -379,8 +379,8 @@ def _usual_latency(events: Events, linked: Array, idle: Array) -> Array:
             usual = _median(delay[alone]) if alone.any() else max(int(delay[own].min()), 0)
             usual = usual if alone.any() or not idle.any() else min(usual, _median(delay[idle]))
             result[own] = np.minimum(result[own], usual)
-    # A copy that starts within its call was prepared there: pageable memory is copied by the host first. One from the
-    # device has nothing to prepare: the call waits for it, and it for the work before it.
+    # A copy that starts within its call was prepared there: the host copies pageable memory first. A copy from the
+    # device needs no preparation: the call waits for it, and it for the work before it.
     within = (calls["does"][call] == COPY) & (delay <= long)
     waits = np.isin(linked, waited_copies(events))
     result = np.where(waits & ~idle, np.minimum(result, KERNEL_WAIT_NS), result)

@@ -1,4 +1,4 @@
-"""A stretch of a recording as arrays: the device's work, the calls that launch it or wait for it, and their threads."""
+"""Reads a stretch of a recording as arrays: device work, the calls that launch it or wait for it, and their threads."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from stepscope.link import columns
 from stepscope.link.intervals import Intervals
 
 LAUNCH, GRAPH, COPY, RECORD, STREAM_WAIT, WAIT_EVENT, WAIT_STREAM, WAIT_DEVICE = range(8)
-"""What a call does: launches a kernel or fill, or a graph; copies; records an event; makes a stream wait for one; waits itself
-for an event, a stream or the device."""
+"""What a call does: launches a kernel or fill, or a graph; copies; records an event; makes a stream wait for one; waits
+itself for an event, a stream or the device."""
 
 FROM_DEVICE = 2
 """The direction of a copy from the device to the host."""
@@ -43,7 +43,7 @@ _CALLS = f"""
     )
     ORDER BY start_ns, id
 """
-"""Host events that launch device work are calls too where a recording has no calls of a runtime."""
+"""Host events that launch device work count as calls if a recording has no runtime calls."""
 
 _WORK = f"""
     SELECT id, device, stream, start_ns, start_ns + dur_ns AS end_ns, kind = 'communication' AS communicates,
@@ -89,25 +89,25 @@ _STEPS = f"""
     LEFT JOIN done USING (host_end_ns)
     GROUP BY step ORDER BY start_ns, step
 """
-"""A step of the host ends with an event of a thread; where the recording ends it, with the last one recorded."""
+"""A step of the host ends with an event of a thread; at the recording's end, with the last recorded one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """What was recorded of a rank in a stretch of time.
+    """The recorded events of a rank in a stretch of time.
 
     Args:
-        rank, span: whose recording it is.
+        rank, span: the recording.
         work: kernels, copies and fills by stream and start: `id`, `device`, `stream`, `start_ns`, `end_ns`,
             `step`, `communicates`, `moves`, `direction` (of a copy: 1 to the device, FROM_DEVICE, else 0),
-            `pageable`, `launch_id`, and `call`, the place of the call that launched it (-1).
+            `pageable`, `launch_id`, and `call`, the index of the call that launched it (-1).
         calls: `id`, `thread`, `start_ns`, `end_ns`, `correlation`, `does`, `asynchronous`, in order of start.
         waits: recorded waits: `role`, `device`, `stream`, `wait_on_stream`, `wait_on_correlation`, `correlation`.
         exchanges: collectives that run on the host (gloo, MPI): `id`, `thread`, `start_ns`, `end_ns`.
         busy: when each thread was in an operator or a runtime call.
         loader: waits for a batch: `thread`, `start_ns`, `end_ns`, `waits` (nothing else ran in it).
         main: the thread of the training loop; None without host events.
-        resolution: the smallest step of its times (ns).
+        resolution: the resolution of its times (ns).
         steps: `step`, `start_ns`, `end_ns`, `host_start_ns`, `host_end_ns`, and the `thread` on which it ended.
     """
 
@@ -150,7 +150,7 @@ def read_events(scope: Scope, rank: int, span: int, since: int, until: int) -> E
 
 
 def places(ids: Array, wanted: Array) -> Array:
-    """Where each wanted number stands among some, in any order; -1 where it does not."""
+    """The index of each wanted number in an unordered array; -1 if it is missing."""
     order = np.argsort(ids, kind="stable")
     at = columns.places(ids[order], wanted)
     return np.where(at >= 0, order[at], -1) if len(ids) else at

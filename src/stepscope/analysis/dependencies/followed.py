@@ -1,4 +1,4 @@
-"""The graphs of what was asked, and their paths: made once, for all questions that follow them."""
+"""The graphs of the requested steps, and their paths: made once, for all questions that follow them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stepscope.answers.scope import Scope
 
 
 def graphs_of(scope: Scope) -> list[Graph]:
-    """The graph of each stretch of steps that was asked for, or that counts."""
+    """The graph of each stretch of requested steps, or of those that count."""
 
     def made() -> list[Graph]:
         with every_step(scope) as whole:
@@ -36,10 +36,10 @@ def paths_of(scope: Scope) -> list[pa.Table]:
 
 
 def lacks(graphs: Sequence[Graph], unmatched: str) -> str:
-    """What the recordings lack, and what that means.
+    """Says what the recordings lack, and what follows from it.
 
     Args:
-        unmatched: what it means that collectives were not matched across ranks.
+        unmatched: what follows if collectives were not matched across ranks.
     """
     notes = []
     alone = sum(graph.unmatched for graph in graphs)

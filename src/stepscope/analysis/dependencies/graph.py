@@ -1,4 +1,4 @@
-"""The graph of a job, and the path through it that decided when it was done."""
+"""The dependency graph of a job, and its critical path."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ from stepscope.analysis.recording import Array, Columns
 from stepscope.answers.scope import Scope
 
 MOST_ROUNDS = 100
-"""in which moments of one time are put in order"""
+"""Rounds in which simultaneous moments are ordered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """Moments and what each comes after, in an order in which every moment comes after those it depends on.
+    """Moments and their dependencies, ordered so that every moment follows those it depends on.
 
     Args:
-        stretch: the time that is looked at, and its steps.
+        stretch: the examined time, and its steps.
         recordings: the events of each rank.
         time: when each moment was (ns).
-        duration: how long the device work that starts there took (ns).
+        duration: duration of the device work that starts there (ns).
         kind: HOST, ...
-        recording: place in `recordings`.
-        place: thread of a moment of the host; of a meeting, 1 where a rank of it was not recorded and may have come last; else
-            row of the recording's work.
-        first: of each moment, where its edges start in the columns of edges; one more for the end.
+        recording: index in `recordings`.
+        place: thread of a moment of the host; of a meeting, 1 if a rank of it was not recorded and may have come last;
+            else row of the recording's work.
+        first: of each moment, the index of its first edge; one more for the end.
         source: of each edge, the moment before.
         target: and the moment after.
-        lag: and how much later it is at least (ns), beside the duration of the source where `over`.
+        lag: and the minimum delay between them (ns), besides the duration of the source if `over`.
         over: whether the target waits for the end of the work that starts at the source.
         why: THREAD, ...
-        slack: by how much each moment was later than all it depends on explain (ns); NEVER for one without edges.
-        begins: the moments at which the step before was done; none where there is none.
-        ends: the moments at which the asked steps were done on any rank: the ends of their threads and work.
-        waits_recorded: whether it is recorded which stream waited for what, rank by rank.
-        matched, unmatched: collectives that were matched over the ranks of the graph, and that was not.
+        slack: by how much each moment was later than its dependencies explain (ns); NEVER for one without edges.
+        begins: the moments at which the step before was done; none if there is none.
+        ends: the moments at which the requested steps were done on any rank: the ends of their threads and work.
+        waits_recorded: whether the recording has the streams' waits, rank by rank.
+        matched, unmatched: the number of collectives matched over the ranks of the graph, and of the others.
         contradicting: edges against the order of time, which were left out.
     """
 
@@ -70,20 +70,20 @@ class Graph:
 
     @property
     def done(self) -> Array:
-        """When the work that starts at each moment has ended; of other moments, when they were (ns)."""
+        """When the work that starts at each moment has ended; for other moments, their time (ns)."""
         return self.time + self.duration
 
     @property
     def end(self) -> int:
-        """The moment that was the last to be done; -1 where nothing happened."""
+        """The last moment to be done; -1 if nothing happened."""
         return int(self.ends[self.done[self.ends].argmax()]) if len(self.ends) else -1
 
     def path(self) -> Array:
-        """The edges of the path that decided when the stretch was done, the earliest first."""
+        """The edges of the critical path of the stretch, the earliest first."""
         earliest = self.time[self.source] + self.lag + np.where(self.over, self.duration[self.source], 0)
         best = np.full(len(self.time), -1, np.int64)
         if len(earliest):
-            # The last assignment wins: of equal ones the first in the columns, so that a rank stays with itself.
+            # The last assignment wins: of equal ones the first in the columns, so that a rank depends on itself.
             order = np.lexsort((-np.arange(len(earliest)), earliest))
             best[self.target[order]] = order
         chosen, moment, choices = [], self.end, best.tolist()
@@ -105,7 +105,7 @@ _MATCHED = f"""
 
 
 def build(scope: Scope, stretch: Stretch) -> Graph:
-    """The graph of the ranks of a stretch of time, with all their events of that time."""
+    """Builds the graph of the ranks in a stretch of time, with all their events of that time."""
     net = Net()
     asked = {"span": stretch.span, "since": stretch.since, "until": stretch.until}
     matched = scope.numpy(_MATCHED, asked)
@@ -166,8 +166,8 @@ def build(scope: Scope, stretch: Stretch) -> Graph:
 
 
 def _members(matched: Columns, rank: int, rows: Columns, *, on_host: bool) -> Columns:
-    """The matched collectives of a rank that run until the last rank has arrived, with their rows among its own, which are
-    of the device or of the host."""
+    """The matched collectives of a rank, of the device or of the host, that run until the last rank has arrived, with
+    their rows among its own."""
     chosen = (matched["rank"] == rank) & (matched["on_host"] == on_host)
     own = {name: values[chosen] for name, values in matched.items()}
     row = places(rows["id"], own["id"])
@@ -189,8 +189,8 @@ def _add_work(net: Net, number: int, events: Events, member: Columns) -> tuple[A
 
 
 def _add_meetings(net: Net, members: list[Columns]) -> None:
-    """Where the ranks of each collective meet. A rank whose clock is not known well enough to tell that another arrived
-    later stays with itself."""
+    """Adds the meetings of each collective's ranks. If a rank's clock is not precise enough to show that another
+    arrived later, the rank depends only on itself."""
     if not members:
         return
     all_of = {name: np.concatenate([one[name] for one in members]) for name in members[0]}
@@ -216,10 +216,10 @@ def assembled(
     matched: int = 0,
     unmatched: int = 0,
 ) -> Graph:
-    """The graph of nodes and edges. Edges that lead back in time are left out and counted.
+    """Assembles the graph from nodes and edges. Edges that lead back in time are left out and counted.
 
     Args:
-        stretch: the time that is looked at.
+        stretch: the examined time.
         ends: the nodes at which it is done.
         begins: the nodes at which the step before was done.
         recordings, waits_recorded, matched, unmatched: as in `Graph`.
@@ -260,8 +260,8 @@ def assembled(
 
 
 def _order(time: Array, source: Array, target: Array) -> tuple[Array, Array]:
-    """An order in which targets come after their sources, and which edges it keeps to: all but those of a circle of
-    moments of one time."""
+    """An order in which targets follow their sources, and which edges it respects: all except those of a cycle of
+    simultaneous moments."""
     level = np.zeros(len(time), np.int64)
     level_edges = np.flatnonzero(time[source] == time[target])
     a, b = source[level_edges], target[level_edges]

@@ -1,4 +1,4 @@
-"""In which order host threads ran: each goes on where it was, or waits for another."""
+"""Finds the order in which host threads ran: each continues where it was, or waits for another."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from stepscope.formats.consecutive import run_starts
 from stepscope.link.intervals import Intervals, covered, union
 
 HANDED_OVER_NS = 10_000
-"""A thread that pauses for less does not wait for another: to wake a thread takes as long."""
+"""A shorter pause is no wait for another thread: waking a thread takes this long."""
 FETCH_NS = 100_000
-"""To fetch a batch that is ready takes no longer: where the fastest took longer, all were waited for."""
+"""Fetching a ready batch takes no longer: if the fastest took longer, all were waited for."""
 WAITED_NS = 50_000
-"""A batch that takes so much longer was waited for."""
+"""A batch that takes this much longer was waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,8 @@ class Threads:
 
 @dataclass(slots=True)
 class _Points:
-    """Moments of threads. `own` is the time that leads up to one from the moment before it on its thread, where that is
-    not all of it because the thread waited; -1 where it is."""
+    """Moments of threads. `own` is the time that leads to one from the previous moment of its thread, if the thread
+    waited during a part of it; -1 for all of it."""
 
     net: Net
     recording: int
@@ -51,7 +51,7 @@ class _Points:
     nodes: list[Array]
 
     def add(self, threads: Array, times: Array, own: Array | int = -1, *, late: bool = False) -> Array:
-        """Adds moments; of those of one thread at one time, the `late` ones come last."""
+        """Adds moments; among simultaneous ones of a thread, the `late` ones come last."""
         count = len(times)
         self.threads.append(np.broadcast_to(threads, count))
         self.times.append(times)
@@ -62,13 +62,13 @@ class _Points:
 
 
 def add_threads(net: Net, recording: int, events: Events, own: Array, alone: Array, since: int) -> Threads:
-    """Adds the moments at which threads meet others or the device, and the order of each thread's own.
+    """Adds the moments at which threads meet others or the device, and the order within each thread.
 
     Args:
         recording: the number of the recording.
-        own: of each call, what it takes where it need not wait (ns); -1 for all of its time.
+        own: of each call, its duration without waiting (ns); -1 for all of its time.
         alone: the same of each collective of the host.
-        since: when the stretch of time starts that is looked at (ns).
+        since: start of the examined stretch of time (ns).
     """
     points = _Points(net, recording, [], [], [], [], [])
     calls, loader = events.calls, events.loader
@@ -80,7 +80,7 @@ def add_threads(net: Net, recording: int, events: Events, own: Array, alone: Arr
     _add_loader(net, points, loader["thread"], loader["start_ns"], loader["end_ns"], loader["waits"])
     exchanges = events.exchanges
     leaves = points.add(exchanges["thread"], exchanges["end_ns"], alone)
-    # A thread of the library's does nothing until it is asked.
+    # A thread of the library is idle until it is given work.
     asked = np.where(np.isin(exchanges["thread"], list(events.busy)), -1, 0)
     meets = points.add(exchanges["thread"], exchanges["start_ns"], asked, late=True)
     _add_hand_overs(net, points, events.busy)
@@ -99,13 +99,13 @@ def add_threads(net: Net, recording: int, events: Events, own: Array, alone: Arr
 
 
 def fetch_ns(start: Array, end: Array) -> int:
-    """What it takes to fetch a batch that is ready (ns); 0 where nothing tells, because each was waited for."""
+    """The time to fetch a ready batch (ns); 0 if unknown because every batch was waited for."""
     fastest = int((end - start).min(initial=FETCH_NS))
     return fastest if fastest < FETCH_NS else 0
 
 
 def _add_loader(net: Net, points: _Points, thread: Array, start: Array, end: Array, waits: Array) -> None:
-    """Waits for a batch. Where the loop waited for two in a row, the loader worked all the time between them: it sets
+    """Adds waits for a batch. If the loop waited for two in a row, the loader worked all the time between them: it sets
     the pace, and a faster step would wait longer."""
     if not len(start):
         return
@@ -120,8 +120,8 @@ def _add_loader(net: Net, points: _Points, thread: Array, start: Array, end: Arr
 
 
 def _add_hand_overs(net: Net, points: _Points, busy: dict[int, Intervals]) -> None:
-    """A thread that pauses while another works waits for it, and woke it: autograd's threads work while the main one
-    waits. For at least half of the pause the other one has to be in operators or calls that started in the pause."""
+    """Adds hand-overs: a thread that pauses while another works waits for it, and woke it: autograd's threads work
+    while the main one waits. The other one must spend half of the pause in operators or calls that started in it."""
     waiting: dict[tuple[int, int], int] = {}
     handed: set[tuple[int, int, int, int]] = set()
     for thread, own in busy.items():
@@ -150,7 +150,7 @@ def _add_hand_overs(net: Net, points: _Points, busy: dict[int, Intervals]) -> No
             added = points.add(threads, times, 0 if woken else -1, late=woken)
             nodes.update({(*one, woken): node for one, node in zip(known, added.tolist(), strict=True)})
 
-    # A thread that waits goes on for no reason of its own, but the moment at which its pause started is one of its own.
+    # A waiting thread does not continue by itself, but the moment at which its pause started is its own.
     left = {(thread, time) for thread, time, _, _ in handed} | {(thread, time) for (thread, _), time in waiting.items()}
     moments(sorted(left), woken=False)
     moments(sorted(waiting), woken=True)
@@ -167,10 +167,10 @@ def _add_hand_overs(net: Net, points: _Points, busy: dict[int, Intervals]) -> No
 
 
 def _add_waits(net: Net, points: _Points, events: Events, meets: Array, leaves: Array) -> None:
-    """A collective of the host runs on a thread of the library's, while the thread that asked for it goes on until it
-    needs the result: where a thread paused until a collective had ended, and that took half of the pause or more,
-    it waited for the last such one. What asked for a collective is what the training loop's thread did when it started,
-    or had done before it paused: one that comes behind another on its thread may start while the loop waits already.
+    """Adds waits for collectives of the host. These run on a thread of the library, while the calling thread continues
+    until it needs the result: a thread that paused until a collective had ended, for at least half of the pause,
+    waited for the last such one. A collective was launched by what the training loop's thread did when it started, or
+    had done before it paused: one behind another on its thread may start while the loop already waits.
     """
     exchanges = events.exchanges
     if not len(meets):
@@ -204,8 +204,8 @@ def _add_waits(net: Net, points: _Points, events: Events, meets: Array, leaves: 
 
 
 def _start_threads(net: Net, thread: Array, time: Array, node: Array, main: int) -> None:
-    """What starts another thread is not recorded: the last moment of the training loop before its first one stands
-    for it."""
+    """The start of another thread is not recorded: the last moment of the training loop before the thread's first one
+    stands for it."""
     first = np.flatnonzero(run_starts(thread))
     first = first[thread[first] != main]
     mine = np.flatnonzero(thread == main)

@@ -1,4 +1,4 @@
-"""The pieces of critical paths as a table: on which rank, in which step, what it is and of which operator and module."""
+"""The pieces of critical paths as a table: their rank, step, kind, operator and module."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ _OF_WORK = """
 
 
 def named_pieces(scope: Scope, graph: Graph) -> pa.Table:
-    """A row for each piece of the path of a graph, in order of time; where a step ends, a piece is cut.
+    """A row for each piece of a graph's path, in order of time; pieces are cut where a step ends.
 
-    Columns: `span`, `rank` (NULL where none is known), `step` (NULL between steps), `start_ns`, `dur_ns`, `kind`,
+    Columns: `span`, `rank` (NULL if unknown), `step` (NULL between steps), `start_ns`, `dur_ns`, `kind`,
     `class` (of computation), `name`, `operator`, `module`.
     """
     pieces = _cut(pieces_of(scope, graph), graph)
@@ -92,7 +92,7 @@ def named_pieces(scope: Scope, graph: Graph) -> pa.Table:
 
 
 def _cut(pieces: Pieces, graph: Graph) -> Pieces:
-    """Pieces that reach over the start or the end of a step are two."""
+    """Splits pieces that cross the start or the end of a step."""
     edges = np.unique([*graph.stretch.starts, *graph.stretch.ends])
     edges = edges[(edges > graph.stretch.start) & (edges < graph.stretch.end)]
     within = np.searchsorted(pieces.end, edges, side="right")

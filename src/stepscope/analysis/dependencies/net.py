@@ -1,4 +1,4 @@
-"""The graph while it is put together: nodes are moments, edges what had to happen before them."""
+"""The graph under construction: nodes are moments, edges are dependencies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ end of a rank's part in it."""
 (
     THREAD, HANDED, LOADER, QUEUE, LAUNCHED, STREAM, HELD, LIKELY, RETURNED, ARRIVED, TRANSFER, OWN,
 ) = range(12)  # fmt: skip
-"""Why a moment comes after another: the thread went on (THREAD), another thread was waited for (HANDED), the loader
+"""Why a moment follows another: the thread continued (THREAD), another thread was waited for (HANDED), the loader
 prepares one batch after the other, the queue was full, work was launched, follows on its stream, waits for an event, or
 starts where other work has just ended (LIKELY: no wait is recorded), a call returns when the device is done; a rank
 arrives at a collective, the collective runs after the last arrival, or for a rank's own duration."""
@@ -23,7 +23,7 @@ arrives at a collective, the collective runs after the last arrival, or for a ra
 
 @dataclass(slots=True)
 class Net:
-    """Columns of nodes and edges that grow."""
+    """Growing columns of nodes and edges."""
 
     times: list[Array] = field(default_factory=list)
     durations: list[Array] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What lies on a path: every moment of a stretch of time is one piece of work, of a wait, or of nothing that is recorded."""
+"""Names what lies on a path: every moment is one piece of work, of a wait, or unrecorded."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ KINDS = (
 ) = range(len(KINDS))  # fmt: skip
 
 _OF_HOST = (THREAD, HANDED, RETURNED, QUEUE)
-"""Edges whose time is that of a thread: what it was doing says what it is."""
+"""Edges whose time belongs to a thread: what the thread did names it."""
 _OF_STREAM = (STREAM, HELD, LIKELY)
 
 
@@ -61,8 +61,8 @@ class Pieces:
 
     Args:
         start, end: of each (ns).
-        kind: place in `KINDS`.
-        recording: place in the graph's recordings; -1 where no rank is known.
+        kind: index in `KINDS`.
+        recording: index in the graph's recordings; -1 if no rank is known.
         host: id of the host event that was under way; -1 for none.
         work: id of the device event that ran; -1 for none.
         thread: thread of the host; -1 for others.
@@ -83,7 +83,7 @@ class Pieces:
 
 
 def pieces_of(scope: Scope, graph: Graph) -> Pieces:
-    """What lies on the path that decided when a stretch was done.
+    """Finds what lies on the path that decided when a stretch was done.
 
     Args:
         scope: the ranks of the graph with all their events.
@@ -131,9 +131,9 @@ _THREAD, _OF_KERNEL, _ON_HOST = -1, -2, -3
 
 
 def _raw(graph: Graph) -> tuple[Array, Array, Array, Array, Array]:
-    """Start, end, kind, recording and place of the pieces of a path; of those of a thread the kind is -1 and the place
-    the thread, of a collective of the host it is -3 and the id of its event, of others the place is a row of the
-    recording's work."""
+    """Start, end, kind, recording and place of the pieces of a path. For a thread the kind is -1 and the place
+    the thread; for a collective of the host the kind is -3 and the place the id of its event; for others the place is a
+    row of the recording's work."""
     path, stretch = graph.path(), graph.stretch
     source, target, why = graph.source[path], graph.target[path], graph.why[path]
     begin, finish = graph.time[source], graph.time[target]
@@ -180,7 +180,7 @@ def _raw(graph: Graph) -> tuple[Array, Array, Array, Array, Array]:
 
 
 def _thread_of(graph: Graph, source: Array, target: Array) -> Array:
-    """Where one thread waited for another, what it did meanwhile is that of the training loop, if it is one of them."""
+    """If one thread waited for another, the piece belongs to the training loop, if that is one of them."""
     main = np.array([-1 if one.main is None else one.main for one in graph.recordings], np.int64)
     before = graph.place[source]
     host = graph.kind[source] == graph.kind[target]
@@ -189,7 +189,7 @@ def _thread_of(graph: Graph, source: Array, target: Array) -> Array:
 
 
 def _exchange(graph: Graph, node: Array) -> Array:
-    """The id of the collective of the host that runs on the thread of some moments at them; -1 for none."""
+    """The id of the host's collective that runs on each node's thread at that moment; -1 for none."""
     result = np.full(len(node), -1, np.int64)
     for number, events in enumerate(graph.recordings):
         exchanges = events.exchanges
@@ -222,10 +222,10 @@ _WAITED = """
 def _of_work(
     scope: Scope, events: Events, number: int, start: Array, end: Array, kind: Array, place: Array
 ) -> list[Columns]:
-    """Pieces of device work of one rank, and of the delays before some.
+    """Pieces of device work of one rank, and of the delays before them.
 
-    Of a communication kernel that no other rank of the graph tells more about, the time that it waited is taken from
-    the tables, where that is known.
+    If no other rank of the graph shows when a communication kernel waited, the time is taken from
+    the tables, if known.
     """
     work = events.work
     ids = work["id"][place]
@@ -270,8 +270,8 @@ def _on_thread(scope: Scope, graph: Graph, number: int, thread: int, start: Arra
     asked = {"rank": events.rank, "span": events.span, "thread": thread}
     host = scope.numpy(_HOST, asked | {"since": stretch.start, "until": stretch.end})
     count = len(host["id"])
-    # At a start the event itself is innermost, at an end the one around it. Of several changes at one time the last one
-    # counts: ends come before starts, inner ends first and outer starts first.
+    # At a start the event itself is innermost, at an end the one around it. Of several changes at the same time the
+    # last one counts: ends come before starts, inner ends first and outer starts first.
     change = np.concatenate([host["end_ns"], host["start_ns"]])
     now = np.concatenate([places(host["id"], host["parent_id"]), np.arange(count)])
     starts = np.repeat([0, 1], count)

@@ -1,8 +1,8 @@
-"""Runs a graph again: when each moment would be with other durations and lags.
+"""Runs a graph again: computes each moment with other durations and lags.
 
-A moment that waits for one other alone comes as much later as the edge between them says, so only the others are worked
-out one by one. Moments in a row that wait for the one before alone are a *path*: its first one, the *head*, decides, and
-the rest is a running sum. Of each head no more than two edges are looked at at a time.
+A moment with one dependency follows it at the lag of the edge, so only the others are computed one by one.
+Consecutive moments that depend only on the previous one form a *path*: its first moment, the *head*, decides, and the
+rest is a running sum. For each head, at most two edges are compared at a time.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from stepscope.analysis.dependencies.net import ARRIVED, LOADER
 from stepscope.analysis.recording import NEVER, Array
 
 _DROPPABLE = (ARRIVED, LOADER)
-"""Edges that a change may drop: what is behind such a one alone has no running sum."""
+"""Edges that a change may drop: a moment that depends only on such an edge has no running sum."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How a graph is run again, whatever the durations.
+    """The order in which a graph is run again, independent of durations.
 
     Args:
         graph: the graph.
-        fixed: moments that stay where they are: before the stretch, or without edges.
-        edge: of each other moment in a path, the edge that leads to it; -1 of a head.
+        fixed: moments that do not move: before the stretch, or without edges.
+        edge: of each other moment in a path, the edge that leads to it; -1 for a head.
         order: all moments, path by path.
-        start: of each in that order, the place in it of its head.
-        at: of each moment, the place of its head's value among the values; 0 of fixed ones.
-        first, second: the values that each value is made of.
+        start: of each in that order, the position of its head.
+        at: of each moment, the index of its head's value among the values; 0 for fixed ones.
+        first, second: the two values from which each value is computed.
         of_first, of_second: the edges that lead from these; -1 for the value before, -2 for the recorded time.
-        moment: whose value it is.
+        moment: the moment of each value.
         last: whether it is the final one of its moment.
     """
 
@@ -51,7 +51,7 @@ class Plan:
 
     @classmethod
     def of(cls, graph: Graph, held: Array) -> Plan:
-        """The plan of a graph.
+        """Makes the plan of a graph.
 
         Args:
             graph: the graph.
@@ -65,7 +65,7 @@ class Plan:
         leads = graph.first[alone]
         follows = ~fixed[graph.source[leads]] & ~np.isin(graph.why[leads], _DROPPABLE)
         alone, leads = alone[follows], leads[follows]
-        # Of those that wait for the same moment alone, one goes on in its path.
+        # Of the moments that depend only on the same one, one continues in its path.
         one = np.unique(graph.source[leads], return_index=True)[1]
         edge[alone[one]] = leads[one]
         head = np.arange(count)
@@ -76,7 +76,7 @@ class Plan:
         place = np.empty(count, np.int64)
         place[order] = np.arange(count)
         heads = np.flatnonzero(~fixed & (edge < 0))
-        # Each head's edges, and the recorded time where it is held.
+        # Each head's edges, and the recorded time if it is held.
         number = edges[heads] + held[heads]
         values = np.maximum(number - 1, 1)
         moment = np.repeat(heads, values)
@@ -107,7 +107,7 @@ class Plan:
         )  # fmt: skip
 
     def run(self, duration: Array, lag: Array, dropped: Array | None = None) -> Array:
-        """When each moment would be (ns).
+        """Computes when each moment would be (ns).
 
         Args:
             duration: of the work that starts at each moment.

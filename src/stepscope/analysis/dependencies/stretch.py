@@ -1,4 +1,4 @@
-"""The stretch of time that a path is followed through: the steps that count, on all ranks together."""
+"""The stretch of time through which a path is followed: the steps that count, on all ranks together."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from stepscope.analysis.counted import counted_steps
 from stepscope.answers.scope import Scope
 
 MOST_WORK = 2_000_000
-"""Kernels, copies and fills of all ranks that a path is followed through at once. Of more, the last steps are taken."""
+"""Kernels, copies and fills of all ranks that one path may cover. Of more, the last steps are taken."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Steps in a row.
+    """Consecutive steps.
 
     Args:
         span: the recording of the ranks.
-        ranks: whose steps they are.
+        ranks: the ranks.
         steps: their numbers.
         start: when the first of them started on any rank (ns).
         end: when the last one was done on all (ns).
         ends: when each was done on all ranks (ns).
-        since, until: the time whose events bear on them: from the step before on (ns).
-        before: the step before them, whose events are looked at, too; None where they are the first.
-        left_out: steps that count and are left out, because there is too much.
+        since, until: the time whose events affect them: from the step before on (ns).
+        before: the step before them, whose events are examined too; None if they are the first.
+        left_out: steps that count but are left out because there are too many events.
         began: when each rank started the first of them (ns); empty for `start`.
     """
 
@@ -52,8 +52,8 @@ _STEPS = """
 
 
 def stretches(scope: Scope, whole: Scope) -> list[Stretch]:
-    """The steps that were asked for, or those that count, of each recording: where there are any, on all of its ranks, as
-    what is done in them is divided by their number.
+    """The requested steps, or those that count, of each recording that has any; on all of its ranks, because results
+    are divided by the number of steps.
 
     Args:
         whole: its ranks with all steps (`every_step`).

@@ -1,1 +1,1 @@
-"""What the job measured of itself: phases, events, values, and the functions of what is left."""
+"""What the job measured of itself: phases, events, values, and the functions in the residual."""

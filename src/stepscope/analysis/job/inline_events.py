@@ -1,12 +1,12 @@
-"""What measured events amount to, per rank and over ranks: one query for all questions that ask.
+"""Statistics of measured events, per rank and over ranks, in one query for all questions.
 
-A recorder that has measured more than it keeps writes the average of all beside what it kept, of which medians and
-percentiles are then. Complete iterations are those in which nothing was measured, where there are such: measuring costs a
-little, and they are what the job is like without it. The mean iteration is that of all, by what those took together that a
-timed one stands for (`phase_times.TOGETHER`); where phases were recorded beside them, their mean step.
+If a recorder measured more than it kept, it writes the average of all beside what it kept; medians and percentiles
+then describe only what was kept. Complete iterations are those in which nothing was measured, if there are any:
+measuring costs a little, and they show the job without it. The mean iteration covers all iterations, by the total time
+that each timed one stands for (`phase_times.TOGETHER`); if phases were recorded too, it is their mean step.
 
-Neighbouring events are measured in different iterations, and of few the medians of their starts may contradict the order
-in which they run. What draws them puts that right, for itself: a single slow iteration would else move all later events.
+Neighbouring events are measured in different iterations, so with few measurements the medians of their starts may
+contradict their order. Drawings correct that themselves: otherwise a single slow iteration would move all later events.
 """
 
 from __future__ import annotations
@@ -91,5 +91,5 @@ MEASURED = f"""
     )
 """
 """Subqueries, the last of which, `measured`, has a row per rank, span, device, stream, label and
-occurrence, and one per rank and span for complete iterations; `name` is the label, with the occurrence where there
+occurrence, and one per rank and span for complete iterations; `name` is the label, with the occurrence if there
 are several."""

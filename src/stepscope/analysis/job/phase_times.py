@@ -1,4 +1,4 @@
-"""The times of a run's phases as SQL: over all steps, of asked steps, and step by step."""
+"""SQL for the times of a run's phases: over all steps, of chosen steps, and step by step."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ if TYPE_CHECKING:
     from stepscope.answers.scope import Scope
 
 PHASES = ("input_wait", "host_to_device", "forward", "backward", "optimizer", "residual")
-"""The parts of a step, in the order in which it runs them."""
+"""The parts of a step, in the order in which they run."""
 
 WINDOWS = 20
-"""Windows of a run that `--by window` shows of each rank."""
+"""Windows of a run that `--by window` shows for each rank."""
 
 TOGETHER = "coalesce(stands_for_ns, dur_ns * stands_for)"
-"""SQL: what the steps took that a row of `phase_step` stands for. By what these are, the mean step, wherever one is shown:
-of a run, of some of its steps, of a rank, and by seconds."""
+"""SQL: the total time of the steps that a row of `phase_step` stands for. It weights every mean step that is shown:
+of a run, of some of its steps, of a rank, and over seconds."""
 
 OTHER_STEPS = "other steps"
-"""By how much the mean of all steps is above that of those that were timed, whose phases are known: seldom steps that are
-long and were not timed."""
+"""By how much the mean of all steps exceeds that of the timed ones, whose phases are known: rare long steps that
+were not timed."""
 
 _OF_ASKED_STEPS = f"""
     SELECT * FROM phase WHERE false UNION ALL BY NAME
@@ -34,7 +34,7 @@ _OF_ASKED_STEPS = f"""
 """
 
 _ROUNDED = 1e-6
-"""Part of a step by which sums of phases may miss it: means are written with all their digits."""
+"""Share of a step by which the sum of phases may miss it: means are written with all their digits."""
 
 _LONGER = f"""
     longer AS (
@@ -65,14 +65,14 @@ _LONGER = f"""
         WHERE times.phase <> 'step' AND timed_ns > all_ns
     )
 """
-"""SQL: the phases where the timed steps are longer than all on average (a seldom long one stands for others, or timing
-makes them longer): by as much as each changes with its step, from step to step. It is the regression estimator of
-W. G. Cochran, "Sampling Techniques", chapter 7, with what is below nothing left out: they add up to the mean step."""
+"""SQL: corrects phases if the timed steps are longer than all on average (a rare long one stands for others, or timing
+slows them): by as much as each phase changes with the step's length. It is the regression estimator of
+W. G. Cochran, "Sampling Techniques", chapter 7, with negative results set to 0: they add up to the mean step."""
 
 
 def times_of(scope: Scope) -> str:
-    """Rows like those of the table `phase`, of all counted steps or of the kept ones asked for: the one place that computes a
-    run's mean step. The phases of a recording and its `OTHER_STEPS` add up to it, and none is below nothing.
+    """Rows like those of the table `phase`, of all counted steps or of the requested ones among those kept: the only
+    place that computes a run's mean step. A recording's phases and its `OTHER_STEPS` add up to it; none is negative.
     """
     return f"""
         WITH times AS ({"SELECT * FROM phase" if scope.steps is None else _OF_ASKED_STEPS}), {_LONGER}
@@ -86,7 +86,7 @@ def times_of(scope: Scope) -> str:
 
 
 def beside_trace(scope: Scope) -> bool:
-    """Whether there are steps of a trace, and phases of steps that were not traced."""
+    """Whether there are steps with a trace, and phases of steps without one."""
     found = scope.value(
         "SELECT EXISTS (SELECT 1 FROM step WHERE rule <> 'whole recording')"
         " AND EXISTS (SELECT 1 FROM phase ANTI JOIN step USING (rank, span))"
@@ -95,7 +95,7 @@ def beside_trace(scope: Scope) -> bool:
 
 
 def order(column: str) -> str:
-    """SQL: where a phase stands in a step, the complete step first."""
+    """SQL: the position of a phase in a step; the complete step comes first."""
     names = ("step", *PHASES, OTHER_STEPS)
     places = " ".join(f"WHEN '{name}' THEN {place}" for place, name in enumerate(names))
     return f"CASE {column} {places} ELSE {len(names)} END"
@@ -110,11 +110,11 @@ def by_steps(window: str) -> str:
     """SQL: a row for each rank and window of kept steps, a column for each phase.
 
     Args:
-        window: what steps have in common that are shown as one: `step`, or a window's number. The mean step of a window
-            is that of all its steps.
+        window: the expression by which steps are grouped: `step`, or a window's number. The mean step of a window
+            covers all its steps.
     """
     whole = _mean_of("step", *(() if window == EACH_STEP else (TOGETHER,)))
-    # Those of timed steps that are longer than all of the window would be more than it.
+    # Timed steps longer than the window's mean step would make the parts exceed it.
     of_all = f"least(1, {whole} / nullif({_mean_of('step')}, 0))"
     parts = ", ".join(f"round({_mean_of(name)} * {of_all})::BIGINT AS {name}_ns" for name in PHASES)
     return f"""

@@ -1,4 +1,4 @@
-"""Which lines of the program the residual of steps is spent in, as samples of its stack tell."""
+"""Finds the program's lines in which the residual of steps is spent, from samples of its stack."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from stepscope.answers.scope import Scope
 
 FEWEST_SAMPLES = 20
-"""Samples that tell parts: a place with half of 20 has between 30 and 70 % of the time, with 95 % confidence."""
+"""Fewer samples show no shares: a place with half of 20 has between 30 and 70 % of the time, with 95 % confidence."""
 
 _STACKS = """
     SELECT frames, sum(weight)::BIGINT AS samples FROM stack_sample
@@ -21,11 +21,11 @@ _STACKS = """
 
 
 class Place(NamedTuple):
-    """A line of the program, and what of other code it called.
+    """A line of the program, and the other code that it called.
 
     Args:
         text: `get_batch (train.py:6)`, or `main (train.py:17), in clip_grad_norm_`.
-        samples: how many fell there.
+        samples: the number of samples there.
     """
 
     text: str
@@ -33,7 +33,7 @@ class Place(NamedTuple):
 
 
 def residual_places(scope: Scope) -> list[Place]:
-    """The places of all samples in the residual, those with most first; none where no stacks were sampled."""
+    """The places of all samples in the residual, most samples first; empty if no stacks were sampled."""
     places: Counter[str] = Counter()
     for row in scope.sql(_STACKS).to_pylist():
         places[_place(row["frames"].split(";"))] += row["samples"]
@@ -42,7 +42,7 @@ def residual_places(scope: Scope) -> list[Place]:
 
 def _place(frames: list[str]) -> str:
     """The innermost frame of the program's own code, and the function of other code that it called; or the part of a
-    framework's step that runs within it, a hook of a callback say: the line that called the framework says nothing.
+    framework's step that contains it, such as a callback's hook: the line that called the framework is no help.
     """
     own = next((at for at, text in enumerate(frames) if _is_own(text)), None)
     loop = next((at for at, text in enumerate(frames) if runs_steps(text)), None)
@@ -60,14 +60,14 @@ def _is_own(text: str) -> bool:
 
 
 def _step_part(frames: list[str]) -> str:
-    """What a framework's loop called: the function and its file."""
+    """The function that a framework's loop called, and its file."""
     known = [parsed(text) for text in reversed(frames)]
     part = next((one for one in known if "<locals>" not in one.function), known[0])
     return part.function if part.file is None else f"{part.function} ({part.file})"
 
 
 def _called(frames: list[str]) -> str:
-    """What the program called there, past the wrappers that decorators make."""
+    """The function that the program called there, without the wrappers of decorators."""
     names = [parsed(text).function for text in reversed(frames)]
     name = next((name for name in names if "<locals>" not in name), *names[:1] or [""])
     return f", in {name}" if name else ""

@@ -1,4 +1,4 @@
-"""What a job got done per second: samples, tokens, or whatever numbers it gave for its iterations."""
+"""A job's throughput: samples, tokens, or other numbers that it reported for its iterations, per second."""
 
 from __future__ import annotations
 
@@ -52,23 +52,23 @@ _TIMED = f"""
     FROM summed JOIN timed USING (name, rank, span)
     GROUP BY ALL ORDER BY name, rank, of_all DESC, n DESC, span
 """
-"""SQL: what was given for steps whose time is known, by rank and recording. HugeCTR's values have no numbers of iterations:
-each counts for an iteration of the mean time."""
+"""SQL: the numbers reported for steps of known time, by rank and recording. HugeCTR's values have no iteration numbers:
+each counts for an iteration of mean time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """A number that one rank, or several together, gave.
+    """A number that one rank, or several together, reported.
 
     Args:
-        name: of what.
-        ranks: whose numbers they are.
-        steps: how many steps in means they were given for, on all of them.
-        per_step: its mean over steps; over several ranks the sum of their means.
+        name: its name.
+        ranks: the ranks that reported it.
+        steps: the number of counted steps with a number, on all of them.
+        per_step: its mean over steps; for several ranks the sum of their means.
         step_ns: the mean time of these steps.
-        per_second: what was done in these steps by the time that they took; the sum over ranks.
+        per_second: the total over these steps divided by their time; the sum over ranks.
         traced: whether they are steps of a trace.
-        half_per_second: half of the 95 % interval of that; None where there are too few steps.
+        half_per_second: half of its 95 % interval; None if there are too few steps.
     """
 
     name: str
@@ -82,8 +82,8 @@ class Rate:
 
 
 def rates(scope: Scope) -> list[Rate]:
-    """What each rank gave, by name and rank. Of several recordings of a rank the one with most steps counts, and before it
-    that of the phases, whose time is that of all steps."""
+    """Each rank's numbers, by name and rank. Of several recordings of a rank, it prefers the phases, whose time covers
+    all steps, then the recording with most steps."""
     if scope.has_none("step_value"):
         return []
     best: dict[tuple[str, int], dict[str, Any]] = {}
@@ -93,7 +93,7 @@ def rates(scope: Scope) -> list[Rate]:
 
 
 def _rate(row: dict[str, Any]) -> Rate:
-    """The ratio of sums, and its interval by the residuals of each step (W. G. Cochran, "Sampling
+    """The ratio of sums, and its interval from the residuals of each step (W. G. Cochran, "Sampling
     Techniques", chapter 6: the ratio estimator)."""
     n, value, ns = row["n"], row["value"], row["ns"]
     ratio = value / ns
@@ -106,7 +106,7 @@ def _rate(row: dict[str, Any]) -> Rate:
 
 
 def together(of_ranks: Iterable[Rate]) -> list[Rate]:
-    """What all ranks did together, by name. Ranks wait for one another: their intervals add up."""
+    """The sum over ranks, by name. Ranks wait for one another: their intervals add up."""
     found = []
     ordered = sorted(of_ranks, key=lambda rate: rate.name)
     for name, several in groupby(ordered, lambda rate: rate.name):
@@ -128,7 +128,7 @@ def together(of_ranks: Iterable[Rate]) -> list[Rate]:
 
 
 def throughput_words(scope: Scope) -> str:
-    """The throughput of all ranks in scope in a sentence; empty where no numbers were given."""
+    """Describes the throughput of all ranks in scope in a sentence; empty if no numbers were reported."""
     with without_ranks(scope, damaged_ranks(scope)) as own:
         found = together(rates(own))
     if not found:
@@ -159,10 +159,10 @@ def _value_text(rate: Rate) -> str:
 
 
 def _is_unsure(rate: Rate) -> bool:
-    """Whether its steps differ too much for an interval that would say anything."""
+    """Whether its steps differ too much for a meaningful interval."""
     return rate.half_per_second is not None and not bounds(rate.half_per_second, rate.per_second)
 
 
 def _rounded(value: float) -> float:
-    """Four digits, or all of a large number's whole ones."""
+    """Rounds to four digits, or to an integer if it is large."""
     return float(round(value)) if abs(value) >= 1000 else float(f"{value:.4g}")

@@ -1,1 +1,1 @@
-"""Kernels: what their names and launch shapes tell, and what counters measured of them."""
+"""Kernels: what their names and launch shapes show, and what counters measured."""

@@ -1,7 +1,7 @@
-"""What hardware counters say of launches of kernels: figures by kind, whatever tool measured them.
+"""Values of hardware counters for kernel launches, by kind, whatever tool measured them.
 
-A launch that was measured has values by kind (`formats/counters/kinds.py`). Where a tool counted the parts of a
-figure, the figure is computed of them here: bytes from sectors of 32, operations from additions, multiplications and
+A measured launch has values by kind (`formats/counters/kinds.py`). If a tool counted the parts of a
+value, the value is computed here: bytes from sectors of 32, operations from additions, multiplications and
 multiply-adds, which count twice.
 """
 
@@ -17,8 +17,8 @@ SECTOR_BYTES = 32
 _SCHEDULERS = 4
 """Of a multiprocessor, on all devices that Nsight Compute measures."""
 WELL_USED, LATENCY, BALANCED = 80.0, 60.0, 10.0
-"""Nsight Compute's rule SOLBottleneck (2022.3): of the peak, in per cent; from the first on a kernel uses the device
-well, below the second in compute and memory it waits for latency, and within the third both hold it alike."""
+"""Nsight Compute's rule SOLBottleneck (2022.3): per cent of the peak; above the first a kernel uses the device
+well, below the second in compute and memory it waits for latency, and within the third both limit it equally."""
 LIMITS = {
     "blocks": "the number of blocks that a multiprocessor takes",
     "registers": "registers",
@@ -26,26 +26,26 @@ LIMITS = {
     "warps": "warps of a block",
     "barriers": "barriers",
 }
-"""What limits how many blocks a multiprocessor holds, by the kind's ending."""
+"""What limits the number of blocks on a multiprocessor, by the kind's ending."""
 
 
 @dataclass(slots=True)
 class Measurement:
-    """A launch that was measured, or the mean of several alike.
+    """A measured launch, or the mean of several alike.
 
     Args:
         rank: rank it was measured on.
         span: recording it was measured in.
-        number: which of the recording's measurements it is.
-        event: the device event that it is; None where the file has counters and no events.
+        number: its number among the recording's measurements.
+        event: the device event of the launch; None if the file has counters and no events.
         name: name of the kernel, as the tool spells it.
-        blocks, grid: of the grid, all together and as x,y,z; None where not known.
+        blocks, grid: of the grid, in total and as x,y,z; None if unknown.
         threads, block: likewise of a block.
-        dur_ns: duration while it was measured; None where not known.
-        launches: that its values are the mean of.
-        tool: what measured it.
+        dur_ns: duration while it was measured; None if unknown.
+        launches: the number of launches that it averages.
+        tool: the tool that measured it.
         values: by kind, each in the kind's unit.
-        named: names of the metrics by kind, as the tool has them.
+        named: names of the metrics by kind, as the tool spells them.
     """
 
     rank: int
@@ -65,7 +65,7 @@ class Measurement:
 
 
 def measurements_of(scope: Scope) -> tuple[Measurement, ...]:
-    """The launches of the scope that were measured, in order; a scope asked again remembers."""
+    """The measured launches of the scope, in order; cached in the scope."""
     return scope.once(__name__, lambda: _measurements(scope))
 
 
@@ -115,16 +115,16 @@ def _measurements(scope: Scope) -> tuple[Measurement, ...]:
 
 
 def derived(values: Mapping[str, float], dur_ns: int | None = None) -> dict[str, float]:
-    """The figures that follow from what was measured and are not among it.
+    """Computes further values from the measured ones.
 
     Args:
-        dur_ns: duration while it was measured, where no counter says it.
+        dur_ns: duration while it was measured, if no counter has it.
 
     Returns:
         `dram_bytes`, `l2_bytes` and `l1_bytes`; `fp16_operations`, `fp32_operations`, `fp64_operations` and their
         sum `flops`; `ipc`, `global_hit_rate`, `local_hit_rate`, `shared_conflict_ratio`, `excess_sector_ratio`,
-        each where its parts were measured. `flops` has `tensor_operations`, too; a kernel that used tensor cores
-        and has none of these has no `flops`: what their instructions did is counted by nothing else.
+        each if its parts were measured. `flops` includes `tensor_operations`; a kernel that used tensor cores
+        without these being counted has no `flops`: no other counter includes them.
     """
     told = dict(values)
     made: dict[str, float] = {}
@@ -188,7 +188,7 @@ DERIVED = {
     "shared_conflict_ratio": ("ratio", "passes over shared memory that conflicts of banks made necessary, of all"),
     "excess_sector_ratio": ("ratio", "sectors of L2 that coalesced accesses would not need, of all"),
 }
-"""Figures that are only computed: unit and meaning. The others have those of their kind."""
+"""Values that are only computed: unit and meaning. The others have those of their kind."""
 _OPERATIONS = (*(f"fp{bits}_operations" for bits in (16, 32, 64)), "tensor_operations")
 
 
@@ -198,7 +198,7 @@ def uses_tensor_cores(values: Mapping[str, float]) -> bool:
 
 
 def _conflicts(values: Mapping[str, float]) -> float | None:
-    """Passes over shared memory that conflicts of banks made necessary, as a part of all."""
+    """Share of passes over shared memory that bank conflicts caused."""
     counted, ideal = values.get("shared_wavefronts"), values.get("shared_wavefronts_ideal")
     if counted and ideal is not None:
         return max(0.0, 1 - ideal / counted)
@@ -208,7 +208,7 @@ def _conflicts(values: Mapping[str, float]) -> float | None:
 
 
 def occupancy_limit(values: Mapping[str, float]) -> str | None:
-    """What limits the blocks of a multiprocessor, in the words of `LIMITS`; None where nothing is measured or
+    """What limits the blocks of a multiprocessor, in the words of `LIMITS`; None if nothing was measured or
     the theoretical occupancy is 100 %."""
     limits = {name: values[f"occupancy_limit_{name}"] for name in LIMITS if f"occupancy_limit_{name}" in values}
     if not limits or values.get("theoretical_occupancy", 0) >= 100:
@@ -218,7 +218,7 @@ def occupancy_limit(values: Mapping[str, float]) -> str | None:
 
 
 def verdict(values: Mapping[str, float]) -> str | None:
-    """What the speed of light says: the rule SOLBottleneck of Nsight Compute; None where it was not measured."""
+    """The bottleneck by speed of light: the rule SOLBottleneck of Nsight Compute; None if it was not measured."""
     if "compute_throughput" not in values or "memory_throughput" not in values:
         return None
     compute, memory = values["compute_throughput"], values["memory_throughput"]
@@ -231,7 +231,7 @@ def verdict(values: Mapping[str, float]) -> str | None:
 
 
 SOL = {"compute": "compute_throughput", "L1": "l1_throughput", "L2": "l2_throughput", "DRAM": "dram_throughput"}
-"""The parts of a device whose use is measured against their peak, and the kinds that say it."""
+"""The parts of a device whose use is measured against their peak, and their kinds."""
 
 
 def limiter(values: Mapping[str, float]) -> tuple[str, float] | None:
@@ -243,7 +243,7 @@ def limiter(values: Mapping[str, float]) -> tuple[str, float] | None:
 
 
 def weighted_means(weighted: Iterable[tuple[Mapping[str, float], float]]) -> dict[str, float]:
-    """Means of figures by kind, each set of them with a weight."""
+    """Weighted means of values by kind."""
     sums: dict[str, list[float]] = {}
     for values, weight in weighted:
         for kind, value in values.items():

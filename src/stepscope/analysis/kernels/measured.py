@@ -1,10 +1,10 @@
-"""Which kernels of a recording are those whose counters another run measured.
+"""Joins the kernels of a recording with counters that another run measured.
 
 A profiler that counts runs each kernel alone and several times, in another run of the program, and often only some
-of them. A launch that it measured is the kernel of the recording that has the same name, however the tools spell it,
-and the same grid and block. Of launches alike in these, order tells: where as many were measured as ran, the first
-one measured is the first one that ran; where the steps of the recording each have as many as were measured, or a
-whole part of that, its place in the step counts; and else any of them may be any, and all have their mean.
+of them. A measured launch is matched with the kernel of the recording that has the same name, however the tools spell
+it, and the same grid and block. Among launches alike in these, order decides: if as many were measured as ran, the
+first measured one is the first that ran; if each step of the recording has as many as were measured, or that number
+divided by an integer, the position in the step counts; otherwise they are not distinguishable, and all get their mean.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from stepscope.floor.kernel_spelling import kernel_key
 from stepscope.floor.units import count_text, plural, ratio_text
 
 ORDER, PLACE, SHAPE = "order", "place in the step", "name and shape"
-"""How a launch was told among those of its name and shape."""
+"""How launches of the same name and shape were told apart."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredKernel:
-    """Launches of one name and shape that were measured.
+    """Measured launches of one name and shape.
 
     Args:
-        rank: rank of the recording whose kernels these are, or, where none are, rank that measured.
-        name: of the kernel, as the recording spells it, or, where it did not run there, as the tool does.
-        grid, block: x,y,z; where only a number was measured, that; None where nothing.
+        rank: rank of the recording with these kernels, or, if there are none, the rank that measured.
+        name: of the kernel, as the recording spells it, or, if it did not run there, as the tool does.
+        grid, block: x,y,z; only a number if only that was measured; None if nothing was.
         measured: the measurements, in order.
-        values: figures by kind; means over the kernels of the recording, or else over the measurements.
+        values: values by kind; means over the kernels of the recording, or else over the measurements.
         count: kernels of the recording that these were joined to.
-        device_ns: summed duration of these kernels, or, where there are none, as it was measured; None where
+        device_ns: summed duration of these kernels, or, if there are none, as it was measured; None if
             neither is known.
         operator: operator of the recording that spent most time in them.
-        rule: how launches were told: ORDER, PLACE or SHAPE; None where no kernel of the recording is it.
+        rule: how launches were told apart: ORDER, PLACE or SHAPE; None if no kernel of the recording matches.
     """
 
     rank: int
@@ -56,21 +56,21 @@ class MeasuredKernel:
 
     @property
     def launches(self) -> int:
-        """How many launches were measured."""
+        """The number of measured launches."""
         return sum(one.launches for one in self.measured)
 
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """What was measured, joined to the kernels of the recording.
+    """The measurements, joined to the kernels of the recording.
 
     Args:
         kernels: by name and shape, those with the most time first.
-        rank, id: of each kernel of the recording that was joined.
-        measurement: of each, the measurement whose values it has; -1 where it has the mean of its kernel's.
-        kernel: of each, its place in `kernels`.
-        measurements: all that was measured.
-        ran: computing kernels of the recording; 0 where nothing was measured.
+        rank, id: of each joined kernel of the recording.
+        measurement: of each, the measurement with its values; -1 if it has the mean of its name and shape.
+        kernel: of each, its index in `kernels`.
+        measurements: all measurements.
+        ran: computing kernels of the recording; 0 if nothing was measured.
         ran_ns: their summed duration, likewise.
     """
 
@@ -85,18 +85,18 @@ class Joined:
 
     @property
     def missing(self) -> tuple[MeasuredKernel, ...]:
-        """What was measured and did not run in the recording."""
+        """Measured kernels that did not run in the recording."""
         return tuple(one for one in self.kernels if one.rule is None)
 
     def figure(self, kind: str) -> Array:
-        """A figure of each kernel of the recording that was joined; NaN where it was not measured."""
+        """A value of each joined kernel of the recording; NaN if it was not measured."""
         nan = float("nan")
         of_kernel = np.array([one.values.get(kind, nan) for one in self.kernels] or [nan])
         of_launch = np.array([one.values.get(kind, nan) for one in self.measurements] or [nan])
         return np.where(self.measurement >= 0, of_launch[self.measurement], of_kernel[self.kernel])
 
     def describe(self) -> str:
-        """What was joined and what was not, for people; empty where nothing was measured."""
+        """Describes for people what was joined and what was not; empty if nothing was measured."""
         if not self.kernels:
             return ""
         launches = sum(one.launches for one in self.kernels)
@@ -123,7 +123,7 @@ class Joined:
 
 
 def joined_kernels(scope: Scope) -> Joined:
-    """What was measured in the scope, joined to its kernels; a scope asked again remembers."""
+    """The measurements in the scope, joined to its kernels; cached in the scope."""
     return scope.once(__name__, lambda: _join(scope, measurements_of(scope)))
 
 
@@ -132,7 +132,7 @@ def _some(count: int, word: str) -> str:
 
 
 def joined_note(scope: Scope) -> str:
-    """What was joined of all the steps of a scope, for people; empty where nothing was measured."""
+    """Describes for people what was joined in all steps of a scope; empty if nothing was measured."""
     with every_step(scope) as whole:
         return joined_kernels(whole).describe()
 
@@ -232,10 +232,10 @@ def _classes(scope: Scope) -> list[_Class]:
 
 
 def _assigned(measurements: Sequence[Measurement], classes: Sequence[_Class]) -> dict[int, int]:
-    """The class of each measured launch, by place, where exactly one is it.
+    """The class of each measured launch, by index, if exactly one fits.
 
-    Names are compared by ever less of them: all that tools agree on, the names among the template arguments
-    without numbers, and, where the tool gives no template arguments at all, the function's own name.
+    Names are compared in ever less detail: everything that tools agree on, the names among the template arguments
+    without numbers, and, if the tool gives no template arguments at all, the function's own name.
     """
     by_level: list[dict[Any, list[int]]] = [{} for _ in range(_LEVELS)]
     for number, known in enumerate(classes):
@@ -252,7 +252,7 @@ def _assigned(measurements: Sequence[Measurement], classes: Sequence[_Class]) ->
             fitting = [
                 number
                 for number in table.get(level, ())
-                # What a rank without kernels measured may be of any other.
+                # A launch on a rank without kernels may belong to any other rank.
                 if (classes[number].rank == one.rank or one.rank not in with_kernels) and classes[number].fits(one)
             ]
             if fitting:
@@ -268,13 +268,13 @@ _LEVELS = 3
 
 
 def _levels(key: tuple[str, tuple[str, ...]]) -> tuple[Any, ...]:
-    """What is compared of a name, all of it first."""
+    """The levels of detail at which a name is compared, the full one first."""
     own, arguments = key
     return key, (own, tuple(one for one in arguments if not one.isdigit())), own
 
 
 def _launched(scope: Scope, classes: Sequence[_Class]) -> dict[tuple[int, str, str, str], dict[str, Any]]:
-    """The kernels of classes, in the order in which they started."""
+    """The kernels of classes, in order of start."""
     if not classes:
         return {}
     import pyarrow as pa
@@ -314,7 +314,7 @@ def _launched(scope: Scope, classes: Sequence[_Class]) -> dict[tuple[int, str, s
 def _told(
     table: dict[str, Any], own: Array, measurements: Sequence[Measurement], events: dict[tuple[int, int], int]
 ) -> tuple[Array, str]:
-    """Which measurement each kernel has, -1 for the mean, and how that was told."""
+    """The measurement of each kernel, -1 for the mean, and how it was found."""
     count = len(table["id"])
     if all(measurements[at].event is not None for at in own):
         rank = measurements[own[0]].rank

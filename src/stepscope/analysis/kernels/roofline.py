@@ -1,7 +1,7 @@
-"""How close kernels ran to what the device can do, of hardware counters alone: where no recording lies beside them.
+"""Rooflines from hardware counters alone, if there is no recording beside them.
 
-Operations and bytes of device memory are what was counted, and peaks are those at the clocks at which the kernels were
-measured: multiply-adds a cycle of each type and bytes a cycle of the memory, as Nsight Compute's own roofline has them
+Operations and bytes of device memory are the counted ones, and peaks are those at the clocks at which the kernels were
+measured: multiply-adds per cycle of each type and bytes per cycle of the memory, as in Nsight Compute's own roofline
 (sections SpeedOfLight_*RooflineChart of 2022.3).
 """
 
@@ -14,7 +14,7 @@ from stepscope.analysis.kernels.counters import Measurement, measurements_of, us
 from stepscope.answers.scope import Scope
 
 TYPES = {16: "float16", 32: "float32", 64: "float64"}
-"""Element types by the bits of a counted operation; those of bfloat16 are no instructions of their own."""
+"""Element types by the bits of a counted operation; bfloat16 has no instructions of its own."""
 NOT_COUNTED = "its operations were not counted"
 NO_BYTES = "its bytes of device memory were not counted"
 OF_TENSOR_CORES = "tensor cores worked, whose peak is not taken from a report"
@@ -28,15 +28,15 @@ class CountedKernel:
     Args:
         name: of the kernel, as the tool spells it.
         launches: how many were measured.
-        device_ns: their summed duration while they were measured; None where one has none.
+        device_ns: their summed duration while they were measured; None if one has none.
         dtype: type of most operations.
-        flops, dram_bytes, l2_bytes, l1_bytes: sums over the launches; None where one was not counted.
-        peak: operations a second of that type at most; None where no counter has it.
-        bandwidth: bytes a second of device memory at most, likewise.
-        attainable_ns: time that the counted work takes at these; None where they or the work are not known.
-        bound: `compute` or `memory`, which of the two takes longer; empty where not known.
+        flops, dram_bytes, l2_bytes, l1_bytes: sums over the launches; None if one was not counted.
+        peak: peak operations per second of that type; None if no counter has it.
+        bandwidth: peak bytes per second of device memory, likewise.
+        attainable_ns: time that the counted work takes at these peaks; None if they or the work are unknown.
+        bound: `compute` or `memory`, whichever takes longer; empty if unknown.
         device_name: device that they ran on.
-        note: what is not known.
+        note: what is unknown.
     """
 
     name: str
@@ -62,7 +62,7 @@ def counted_kernels(scope: Scope) -> list[CountedKernel]:
     for one in measurements_of(scope):
         device = names.get((one.rank, one.span, one.number))
         groups.setdefault((device, one.name), []).append(one)
-    # At the mean clocks of a device, so that its kernels stand below one roof.
+    # At the mean clocks of a device, so that its kernels are under one roof.
     roofs = {
         device: _Roof.of(one for (other, _), own in groups.items() if other == device for one in own)
         for device in {device for device, _ in groups}
@@ -73,7 +73,7 @@ def counted_kernels(scope: Scope) -> list[CountedKernel]:
 
 @dataclass(frozen=True, slots=True)
 class _Roof:
-    """What a device could do: operations a second by the bits of their type, and bytes a second of its memory."""
+    """A device's limits: operations per second by the bits of their type, and bytes per second of its memory."""
 
     peaks: dict[int, float]
     bandwidth: float | None
@@ -110,7 +110,7 @@ def _kernel(name: str, device: str | None, own: list[Measurement], roof: _Roof) 
     elif lacking := [TYPES[one] for one, done in operations.items() if done and one not in roof.peaks]:
         computing, notes = None, [*notes, f"{NO_PEAK} of {', '.join(lacking)}"]
     else:
-        # Pipes of different types work at once: the busiest of them takes no less.
+        # Pipes of different types work in parallel: the busiest of them sets the time.
         computing = max((done / roof.peaks[one] for one, done in operations.items() if done), default=0.0)
     moving = moved / roof.bandwidth if moved is not None and roof.bandwidth else None
     if moved is not None and moving is None:

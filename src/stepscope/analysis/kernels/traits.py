@@ -1,4 +1,4 @@
-"""What the names of kernels tell of them, as lists that a query can join with, and how they are shown."""
+"""What kernels' names show, as lists that a query can join with, and how they are displayed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TRAITS = """
         unnest($users::BOOLEAN[]) AS uses_tensor_cores, unnest($products::BOOLEAN[]) AS is_product,
         unnest($fused::VARCHAR[]) AS fused, unnest($exchanges::BOOLEAN[]) AS fused_communication
 """
-"""A row for each kernel's name, of the parameters that `kernel_traits` gives."""
+"""A row for each kernel's name, from the parameters that `kernel_traits` returns."""
 
 ELIGIBLE = """
     coalesce(
@@ -30,8 +30,8 @@ ELIGIBLE = """
         false
     )
 """
-"""Whether tensor cores could do a kernel's work, as `tensor-cores` judges: by the operator that launched it, by the kernel's
-name where there is none or nothing is known of it, and always where the kernel uses them."""
+"""Whether tensor cores could do a kernel's work, as `tensor-cores` judges: by the operator that launched it; by the
+kernel's name if there is none or nothing is known about it; and always if the kernel uses them."""
 
 
 def kernel_traits(scope: Scope) -> dict[str, list[Any]]:
@@ -57,7 +57,7 @@ def kernel_traits(scope: Scope) -> dict[str, list[Any]]:
 def can_use_tensor_cores(operator: str) -> bool:
     """Whether tensor cores could do an operator's work: products, convolutions, attention, ...
 
-    Asked of every operator's name, so that no plug-in is looked for: an ordinary command looks for none.
+    It is called with every operator's name, so it loads no plug-ins: ordinary commands load none.
     """
     model = our_model_of(operator)
     return model is not None and model.is_eligible

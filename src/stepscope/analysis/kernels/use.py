@@ -1,4 +1,4 @@
-"""The arithmetic of how well kernels use a device: utilisation, SM efficiency, achieved occupancy."""
+"""Computes how well kernels use a device: utilisation, SM efficiency, achieved occupancy."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from stepscope.link.intervals import Levels, concurrencies, concurrency, covered
 class KernelUse:
     """How well kernels used one device: sums over a window, or one number for each of some windows.
 
-    `timed_window_ns` is the window, 0 where there are kernels and none has a duration, so that nothing is
-    known of their time; `resident_area` is the time integral of the part of the multiprocessors that had a block, and
-    `described_window_ns` the window where any kernel states its blocks (0 where none does);
-    `occupancy_area` is the integral of the kernels' occupancies, which `occupied_ns` divides.
+    `timed_window_ns` is the window, 0 if there are kernels but none has a duration, so that their time is
+    unknown; `resident_area` is the time integral of the share of multiprocessors that had a block, and
+    `described_window_ns` the window if any kernel states its blocks, else 0;
+    `occupancy_area` is the integral of the kernels' occupancies, to be divided by `occupied_ns`.
     """
 
     window_ns: Array
@@ -33,7 +33,7 @@ class KernelUse:
     running_ns: Array
 
     def total(self, *others: KernelUse) -> KernelUse:
-        """All windows together, and those of other devices or recordings with them."""
+        """Sums all windows, and those of other devices or recordings."""
         sums: dict[str, Any] = {
             field.name: np.concatenate([getattr(use, field.name) for use in (self, *others)]).sum(keepdims=True)
             for field in fields(self)
@@ -41,9 +41,9 @@ class KernelUse:
         return KernelUse(**sums)
 
     def ratios(self) -> list[list[float | None]]:
-        """Utilisation, SM efficiency, occupancy and the described part; one list a window.
+        """Utilisation, SM efficiency, occupancy and the described share; one list for each window.
 
-        None is "not measured".
+        None means "not measured".
         """
         pairs = (
             (self.kernel_ns, self.timed_window_ns),
@@ -60,7 +60,7 @@ def _ratio(part: float, whole: float) -> float | None:
 
 
 def has_times(work: Columns) -> bool:
-    """Whether it is known how long kernels ran: not where there are some and all have the duration 0."""
+    """Whether the durations of kernels are known: not if there are kernels and all have the duration 0."""
     kernels = (work["work"] == COMPUTATION) | (work["work"] == COMMUNICATION)
     return bool(not kernels.any() or (work["end_ns"] > work["start_ns"])[kernels].any())
 
@@ -69,7 +69,7 @@ def use_of_kernels(work: Columns, start: Array, end: Array) -> KernelUse:
     """How well the kernels among a device's work used it in each window from `start` to `end`.
 
     Args:
-        work: as `device_work` gives it.
+        work: as `device_work` returns it.
         start, end: the windows (ns), in any order.
     """
     kernels = (work["work"] == COMPUTATION) | (work["work"] == COMMUNICATION)

@@ -1,4 +1,4 @@
-"""What was in memory when: allocations with their lifetimes, from the events of allocators."""
+"""The contents of memory over time: allocations with their lifetimes, from the events of allocators."""
 
 from __future__ import annotations
 
@@ -10,4 +10,4 @@ PLACE = (
     Column("kind", "text", "cuda, rocm, ...; cpu for memory of the host", shown="varying"),
     Column("device", "int", "index of the device in its process; empty for the host", shown="varying"),
 )
-"""The columns that say whose memory it is (`replay.Memory.place`)."""
+"""The columns that identify the memory (`replay.Memory.place`)."""

@@ -1,4 +1,4 @@
-"""Which moments of which memory a question is about."""
+"""Finds the memories and moments that a question is about."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _ASKED = "SELECT rank, step, host_start_ns AS start_ns, host_end_ns AS end_ns FR
 
 
 class Asked(NamedTuple):
-    """The memory of a device, and its states that were asked for, in order; at least one."""
+    """The memory of a device, and its requested states, in order; at least one."""
 
     memory: Memory
     states: Int64s
 
 
 def asked_memory(scope: Scope, whole: Scope) -> Iterator[Asked]:
-    """The memory of each device, with the states that lie in the steps and the stretch of time asked for.
+    """The memory of each device, with the states in the requested steps and stretch of time.
 
     Args:
         whole: its ranks with everything (`recording.every_step`).

@@ -1,18 +1,18 @@
-"""What an allocation is for, as far as the evidence carries: parameters, gradients, optimizer state,
+"""Categories of allocations, as far as there is evidence: parameters, gradients, optimizer state,
 activations, temporaries, or unknown.
 
-The evidence is what was going on when it was made (its call stack, the direction of its operator, the
+The evidence is what ran when it was made (its call stack, the direction of its operator, the
 thread that runs the backward pass) and how long it lived:
 
 * made in the forward pass and alive when the next backward pass starts: an *activation*;
-* made in the backward pass and alive when what comes after it starts, or when the optimizer's step has ended:
+* made in the backward pass and alive when the next pass starts, or when the optimizer's step has ended:
   a *gradient*;
 * made in the optimizer's step and alive when the next forward or backward pass starts, or when the step has
   ended: *optimizer state*;
 * made while a module is built or moved, and alive in the next forward pass: *parameters* (and buffers);
-* made in any of these and given back before: *temporary*; in the backward pass, where nothing of an optimizer is
-  recorded before the next forward pass, only what is given back while it goes on;
-* everything else, and what the recording ends too early for: *unknown*.
+* made in any of these and freed before: *temporary*; in the backward pass, if nothing of an optimizer is
+  recorded before the next forward pass, only what is freed during the pass;
+* everything else, and allocations for which the recording ends too early: *unknown*.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ACTIVATIONS, GRADIENTS, OPTIMIZER_STATE, PARAMETERS, TEMPORARIES, UNKNOWN = CATE
 FORWARD, BACKWARD, OPTIMIZER, ZERO_GRAD, MODULES = ROLES = (
     "forward", "backward", "optimizer", "zero_grad", "parameters",
 )  # fmt: skip
-"""What was going on, as `memory_event.role` and `host_event.direction` spell it."""
+"""The running pass, as `memory_event.role` and `host_event.direction` spell it."""
 
 NO_ROLE = -1
 _KEPT_AS = {
@@ -39,19 +39,19 @@ _KEPT_AS = {
     OPTIMIZER: (OPTIMIZER_STATE, (FORWARD, BACKWARD)),
     MODULES: (PARAMETERS, (FORWARD,)),
 }
-"""What is kept of a pass until another one starts."""
+"""The category of allocations that a pass makes and the next one still finds alive."""
 
 
 def categories(
     start: Int64s, end: Int64s, role: NDArray[np.int8], role_of_event: NDArray[np.int8], step_ends: Int64s
 ) -> NDArray[np.int8]:
-    """The category of each allocation, as a place in `CATEGORIES`.
+    """The category of each allocation, as an index in `CATEGORIES`.
 
     Args:
         start, end: its states.
-        role: what was going on when it was made, as a place in `ROLES`; NO_ROLE where that is not known.
+        role: the pass that ran when it was made, as an index in `ROLES`; NO_ROLE if unknown.
         role_of_event: likewise, of each event.
-        step_ends: states in which an optimizer's step has ended, where the recording says so.
+        step_ends: states in which an optimizer's step has ended, if recorded.
     """
     states = len(role_of_event) + 1
     found = np.full(len(start), CATEGORIES.index(UNKNOWN), dtype=np.int8)
@@ -63,7 +63,7 @@ def categories(
         later = np.flatnonzero(np.isin(role_of_event, [ROLES.index(one) for one in passes]))
         if name in (BACKWARD, OPTIMIZER):
             later = np.union1d(later, step_ends)
-        # Event k leads to state k + 1: what is alive in state k is there when it happens.
+        # Event k leads to state k + 1: what is alive in state k exists when it happens.
         next_pass = first_after(later, start[mine], states)
         released = end[mine] <= states - 1
         stays = (end[mine] > next_pass) & (next_pass < states)
@@ -82,8 +82,8 @@ def categories(
 def _within_backward(
     end: Int64s, next_pass: Int64s, role_of_event: NDArray[np.int8], step_ends: Int64s
 ) -> NDArray[np.bool_]:
-    """Whether what the backward pass made and gave back was given back while it went on: more of the pass
-    follows, or what comes next is the optimizer's, so that nothing was left for it.
+    """Whether allocations made and freed in the backward pass were freed during it: more of the pass
+    follows, or the optimizer comes next, so that nothing was left for it.
     """
     states = len(role_of_event) + 1
     own = np.flatnonzero(role_of_event == ROLES.index(BACKWARD))

@@ -1,7 +1,7 @@
-"""Which memory an allocator held and nobody used: the free ranges of its segments at a moment.
+"""Finds memory that an allocator held unused: the free ranges of its segments at a moment.
 
-Only a snapshot tells them: its segments are those at the end, and what was taken and given back after the
-moment leads back to it.
+Only a snapshot shows them: its segments are those at the end, and later allocations and frees are undone
+to get back to the moment.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from stepscope.answers.scope import Scope
 from stepscope.schema.arrays import Int64s
 
 _ROUNDED_TO = 512
-"""The allocator gives multiples of so many bytes (CUDACachingAllocator, kMinBlockSize)."""
+"""The allocator gives multiples of this many bytes (CUDACachingAllocator, kMinBlockSize)."""
 
 _SEGMENTS = """
     SELECT DISTINCT segment, segment_bytes FROM memory_block
@@ -31,17 +31,17 @@ _CHANGES = """
 
 
 class Free(NamedTuple):
-    """What is free in the segments at a moment (bytes)."""
+    """Free memory in the segments at a moment (bytes)."""
 
     total: int
     largest: int
 
 
 def free_ranges(scope: Scope, memory: Memory, state: int) -> Free | None:
-    """What was free in the segments in a state; None where no snapshot tells.
+    """The free memory of the segments in a state; None without a snapshot.
 
-    Sizes of allocations that were given back before the snapshot are rounded up as the allocator does;
-    where it left a block larger than that, a little more is taken for free than was.
+    Sizes of allocations that were freed before the snapshot are rounded up as the allocator does;
+    if it left a block larger than that, slightly too much counts as free.
     """
     key = [memory.rank, memory.span, memory.device]
     segments = scope.sql(_SEGMENTS, key).to_pylist()
@@ -52,7 +52,7 @@ def free_ranges(scope: Scope, memory: Memory, state: int) -> Free | None:
     covered = _ranges(held)
     for change in scope.sql(_CHANGES, [*key, at_ns]).to_pylist():
         place = change["address"], change["address"] + change["bytes"]
-        # Back in time: what was taken later was not there yet.
+        # Back in time: what was allocated later was not there yet.
         if change["taken"]:
             covered = _without(covered, place)
         else:
@@ -65,7 +65,7 @@ def free_ranges(scope: Scope, memory: Memory, state: int) -> Free | None:
 
 
 def _ranges(places: Iterable[tuple[int, int]]) -> Int64s:
-    """Ranges in order. Segments that touch stay apart, because no block crosses them."""
+    """Ranges in order. Segments that touch stay separate, because no block crosses them."""
     return np.array(sorted(places), dtype=np.int64).reshape(-1, 2)
 
 

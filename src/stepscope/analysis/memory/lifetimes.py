@@ -1,8 +1,8 @@
-"""When each allocation was made and given back: events of one device paired by address.
+"""Finds when each allocation was made and freed: events of one device paired by address.
 
-A *state* is what was in memory between two events: state 0 before the first one, state k after the k-th. An
-allocation is alive in the states from `start` to before `end`. One that was there before the recording
-starts at 0; one that is never given back ends after the last state.
+A *state* is the memory's content between two events: state 0 before the first one, state k after the k-th. An
+allocation is alive in the states from `start` to before `end`. One made before the recording
+starts at 0; one that is never freed ends after the last state.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ class Lifetimes(NamedTuple):
     start: Int64s
     """First state in which it is alive."""
     end: Int64s
-    """First state in which it is not; one more than there are states where it is never given back."""
+    """First state in which it is not; the number of states if it is never freed."""
     bytes: Int64s
     taken: Int64s
-    """The event that made it, NO_EVENT for one from before."""
+    """The event that made it, NO_EVENT for one from before the recording."""
     given: Int64s
-    """The event that gave it back, NO_EVENT where none did."""
+    """The event that freed it, NO_EVENT if none did."""
 
 
 def lifetimes(address: Int64s, size: Int64s) -> Lifetimes:
@@ -35,10 +35,10 @@ def lifetimes(address: Int64s, size: Int64s) -> Lifetimes:
 
     Args:
         address: of each event, in order of time.
-        size: bytes taken, below 0 where they are given back.
+        size: bytes allocated, negative if they are freed.
 
-    Where an event was lost, an allocation ends at the latest when its address is taken again, and starts
-    at the earliest when its address was given back before.
+    If an event was lost, an allocation ends at the latest when its address is allocated again, and starts
+    at the earliest when its address was freed before.
 
     >>> found = lifetimes(np.array([7, 7, 9, 8]), np.array([5, -5, -3, 2]))
     >>> found.start.tolist(), found.end.tolist(), found.bytes.tolist()
@@ -52,7 +52,7 @@ def lifetimes(address: Int64s, size: Int64s) -> Lifetimes:
     same_as_last = np.roll(same_as_next, 1)
     following = np.append(order[1:], 0)
     before = np.roll(order, 1)
-    # Each event that takes memory is an allocation, and each that gives back what none took.
+    # Each event that allocates is an allocation, and so is each that frees what no event allocated.
     last_took = np.roll(takes, 1) & same_as_last
     alone = ~takes & ~last_took
     next_gives = same_as_next & ~np.append(takes[1:], False)
@@ -79,7 +79,7 @@ def alive_bytes(start: Int64s, end: Int64s, size: Int64s, states: int) -> Int64s
 
 
 def first_after(marks: Int64s, states: Any, otherwise: int) -> Int64s:
-    """The first of some marks, in order, that is at or after each state; `otherwise` where none is."""
+    """The first of some ordered marks that is at or after each state; `otherwise` if none is."""
     place = np.searchsorted(marks, states, side="left")
     found: Int64s = np.append(marks, otherwise)[place]
     return found

@@ -1,4 +1,4 @@
-"""What allocations ran into for which a device had too little."""
+"""Allocations that failed because a device had too little memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _EXPANDABLE = "SELECT DISTINCT rank, span FROM memory_block WHERE expandable"
 
 
 class Failure(NamedTuple):
-    """An allocation for which a device had too little, and what was held then (bytes)."""
+    """An allocation that failed, and what was held then (bytes)."""
 
     rank: int
     span: int
@@ -33,18 +33,18 @@ class Failure(NamedTuple):
     device_free_bytes: int | None
     allocated_bytes: int | None
     pending_bytes: int | None
-    """None in a trace, which does not say it."""
+    """None in a trace, which does not contain it."""
     reserved_bytes: int | None
     free_bytes: int | None
-    """Held by the allocator, and neither in use nor, as far as that is known, pending."""
+    """Held by the allocator, and neither in use nor, as far as is known, pending."""
     largest_free_bytes: int | None
-    """In one piece; None where it is not known where blocks lay."""
+    """In one piece; None if the places of blocks are unknown."""
     expandable: bool
     """Whether the allocator had segments that can grow."""
 
 
 def failures(scope: Scope, memories: Sequence[Memory]) -> list[Failure]:
-    """The failures of the ranks, steps and time that a scope is narrowed to, in order of time by device.
+    """The failures in the scope's ranks, steps and time, in order of time by device.
 
     Args:
         memories: the memory of its ranks.
@@ -58,7 +58,7 @@ def failures(scope: Scope, memories: Sequence[Memory]) -> list[Failure]:
             continue
         pending = row["pending_bytes"] or 0
         free = free_ranges(scope, memory, memory.state_at(row["at_ns"]))
-        # Where pending blocks lay is not known: they are among what the replay takes for free.
+        # The places of pending blocks are unknown: the replay counts them as free.
         held = row["reserved_bytes"], row["allocated_bytes"]
         unused = free.total if free is not None else None if None in held else held[0] - held[1]
         found.append(

@@ -1,5 +1,5 @@
-"""The memory of each device of a recording, replayed: what was allocated and reserved after each event,
-and every allocation with what is known of it.
+"""Replays the memory of each device of a recording: allocated and reserved bytes after each event,
+and every allocation with what is known about it.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ BEFORE, NO_ADDRESSES, NOT_EXPLAINED = (
     "(addresses were not recorded)",
     "(not explained by the recorded events)",
 )
-"""What stands in the place of a name for bytes that no recorded allocation explains."""
+"""Names for bytes that no recorded allocation explains."""
 
 _ALLOCATE = (
     "('aten::empty', 'aten::empty_like', 'aten::empty_strided', 'aten::new_empty', "
     "'aten::new_empty_strided', 'aten::resize_')"
 )
-"""Operators that only allocate: what called them says more."""
+"""Operators that only allocate: their caller is more informative."""
 
 _OPERATOR = f"""
     SELECT own.rank, own.id, own.direction, own.span, own.module_id, own.stack_id,
@@ -52,7 +52,7 @@ _NUMBERED = f"""
     JOIN (SELECT frames, (row_number() OVER (ORDER BY frames) - 1)::INTEGER AS number FROM ({_STACKS})) AS texts
     USING (frames)
 """
-"""Stacks by their place among the texts: the text of each of millions of events would be gigabytes."""
+"""Stacks as indices of texts: a text for each of millions of events would take gigabytes."""
 _EVENTS = f"""
     WITH operator AS ({_OPERATOR}), numbered AS ({_NUMBERED})
     SELECT m.rank, m.span, m.device_kind, coalesce(m.device, -1) AS device, m.time_ns,
@@ -106,7 +106,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """A text of each allocation: its number, -1 for none, and the texts by number."""
+    """Texts of allocations: the index for each, -1 for none, and the distinct texts."""
 
     number: NDArray[np.int32]
     words: list[str]
@@ -125,17 +125,17 @@ class Memory:
         rank, span: the recording.
         kind: `cpu`, `cuda`, ...
         device: index of the device; None for the host.
-        source: format of the file that tells it.
+        source: format of the file.
         time_ns: when each event happened.
         allocated, reserved: bytes in each state, one more than there are events (`lifetimes`); no
-            `reserved` where it was not recorded.
-        start, end, bytes, address, taken, given: the allocations, as in `Lifetimes`; last those of which only
-            the snapshot's blocks tell.
-        role: what was going on when each was made, as a place in `ROLES`.
-        category: of each allocation, as a place in `CATEGORIES`.
+            `reserved` if it was not recorded.
+        start, end, bytes, address, taken, given: the allocations, as in `Lifetimes`; last those known only from
+            the snapshot's blocks.
+        role: the pass that ran when each was made, as an index in `ROLES`.
+        category: of each allocation, as an index in `CATEGORIES`.
         operator, module, stack: what made each.
         steps: the steps whose memory this is, in order.
-        addressed: whether the events say at which addresses.
+        addressed: whether the events have addresses.
         counted: whether `allocated` is counted from the events, because no total was recorded.
     """
 
@@ -164,7 +164,7 @@ class Memory:
 
     @property
     def place(self) -> dict[str, Any]:
-        """Whose memory it is, as answers have it, and the format that tells it."""
+        """The columns of an answer that identify the memory, and the file's format."""
         names = ("rank", "span", "kind", "device", "source")
         return {name: getattr(self, name) for name in names}
 
@@ -176,7 +176,7 @@ class Memory:
         return rest
 
     def rest_name(self, state: int) -> str:
-        """What the bytes are called that no allocation explains in a state."""
+        """The name for the bytes that no allocation explains in a state."""
         if not self.addressed:
             return NO_ADDRESSES
         return BEFORE if self.rest[state] == self.rest[0] else NOT_EXPLAINED
@@ -188,11 +188,11 @@ class Memory:
         return at
 
     def state_at(self, time_ns: int) -> int:
-        """The state at a time: what the last event at or before it led to."""
+        """The state at a time: after the last event at or before it."""
         return int(np.searchsorted(self.time_ns, time_ns, side="right"))
 
     def states_in(self, windows: list[tuple[int, int]] | None) -> Int64s:
-        """The states of some stretches of time, the one that each starts with among them; all for None."""
+        """The states in some stretches of time, including the one at each start; all for None."""
         if windows is None:
             return np.arange(len(self.allocated))
         found = [
@@ -203,7 +203,7 @@ class Memory:
         return np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
 
     def peak(self, states: Int64s) -> int:
-        """The first of some states in which most is allocated."""
+        """The first of some states with the most allocated bytes."""
         return int(states[int(self.allocated[states].argmax())])
 
     def alive(self, state: int) -> Int64s:
@@ -229,7 +229,7 @@ def memories(scope: Scope) -> list[Memory]:
 
 
 def _memories(scope: Scope) -> Iterator[Memory]:
-    import pyarrow.compute as pc  # it takes as long to load as many an answer
+    import pyarrow.compute as pc  # loading it takes as long as many an answer
 
     events = scope.sql(_EVENTS).combine_chunks()
     blocks = scope.sql(_BLOCKS)
@@ -258,7 +258,7 @@ def _memories(scope: Scope) -> Iterator[Memory]:
 
 
 def _groups(events: pa.Table, keys: tuple[str, ...]) -> dict[tuple[Any, ...], pa.Table]:
-    """The events of each device, which lie together."""
+    """The events of each device, which are contiguous."""
     counted = events.group_by(list(keys), use_threads=False).aggregate([([], "count_all")])
     found, at = {}, 0
     for *key, count in zip(*(counted[name].to_pylist() for name in (*keys, "count_all")), strict=True):
@@ -356,22 +356,22 @@ def _texts(of_event: pa.ChunkedArray, taken: Int64s, of_block: pa.ChunkedArray) 
 
 
 def _totals(events: pa.Table, name: str, size: Int64s, before: Int64s) -> Int64s:
-    """What is allocated after each event: as recorded, else counted from what was there before."""
+    """Allocated bytes after each event: as recorded, else counted from what existed before."""
     if _has_totals(events, name):
         return _numbers(events, name)
     counted: Int64s = int(before.sum()) + np.cumsum(size)
-    # More is given back than was seen to be taken: so much at least was there before.
+    # More is freed than was seen to be allocated: at least this much existed before.
     return counted - min(0, int(counted.min(initial=0)))
 
 
 def _has_totals(events: pa.Table, name: str) -> bool:
-    """Whether a total was recorded with each event; recorders write 0 where they have none."""
+    """Whether a total was recorded with each event; recorders write 0 if they have none."""
     column = events[name]
     return bool(len(column)) and not column.null_count and int(column.to_numpy().max()) > 0
 
 
 def _states(after: Int64s, size: Int64s) -> Int64s:
-    """What is allocated in each state, the one before the first event among them."""
+    """Allocated bytes in each state, including the one before the first event."""
     if not len(after):
         return np.zeros(1, np.int64)
     states: Int64s = np.concatenate([after[:1] - size[:1], after])
@@ -387,7 +387,7 @@ def _reserved(events: pa.Table) -> Int64s | None:
 
 
 def _steps(recorded: list[dict[str, Any]], marks: list[dict[str, Any]], time_ns: Int64s) -> list[Step]:
-    """The steps whose memory events these are: those that the rank's traces have, else by annotations."""
+    """The steps of these memory events: those of the rank's traces, else by annotations."""
     if not len(time_ns):
         return []
     first, last = int(time_ns[0]), int(time_ns[-1])

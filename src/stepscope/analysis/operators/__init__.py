@@ -1,1 +1,1 @@
-"""Operators: which call did which work, how much of it there was, and what the device could have done."""
+"""Operators: which call did which work, how much, and how fast the device could have done it."""

@@ -1,9 +1,9 @@
-"""How long work would take at a device's limits, and which limit that is: the roofline's arithmetic.
+"""Computes the time that work would take at a device's limits, and which limit applies: the roofline's arithmetic.
 
 A call takes at least its operations over the peak of their type, and at least its bytes over the
 memory's bandwidth; the longer of the two is the *attainable time* (Williams, Waterman and Patterson,
-"Roofline: an insightful visual performance model", 2009). A collective takes at least what its
-busiest link carries over the link's bandwidth, a copy from or to the host its bytes over the host's
+"Roofline: an insightful visual performance model", 2009). A collective takes at least the bytes on its
+busiest link over the link's bandwidth, a copy from or to the host its bytes over the bandwidth of the host's
 link. Nothing is assumed for a device without known limits.
 """
 
@@ -39,22 +39,22 @@ _HALVES = ("float16", "bfloat16")
 
 
 def conventions(causal: str) -> Conventions:
-    """The conventions that `--causal` asks for."""
+    """The conventions for a value of `--causal`."""
     return Conventions(causal="full" if causal == "full" else "masked")
 
 
 @dataclass(frozen=True, slots=True)
 class Roof:
-    """What bounds a call.
+    """The limits of a call.
 
     Args:
-        dtype: type whose peak bounds the arithmetic (`tf32` where float32 went to tensor cores).
-        peak: operations per second at most; None where no peak is known.
-        bandwidth: bytes per second at most of the memory or link that bounds it.
-        compute_ns: time that its operations take at the peak; NaN where not known.
-        attainable_ns: the roofline's time; NaN where not known.
-        uncached_ns: time that the memory takes for what not even a full cache can have held; NaN where not known.
-        bound: `compute`, `memory`, `link`, `host link`; empty where not known.
+        dtype: type whose peak bounds the arithmetic (`tf32` for float32 on tensor cores).
+        peak: peak operations per second; None if unknown.
+        bandwidth: peak bytes per second of the memory or link that bounds it.
+        compute_ns: time for its operations at the peak; NaN if unknown.
+        attainable_ns: the roofline's time; NaN if unknown.
+        uncached_ns: memory time for the bytes that even a full cache cannot have held; NaN if unknown.
+        bound: `compute`, `memory`, `link`, `host link`; empty if unknown.
         note: what a reader must know.
     """
 
@@ -69,13 +69,13 @@ class Roof:
 
 
 class Limiter:
-    """Finds the limits of devices in the hardware file that was asked for."""
+    """Finds the limits of devices in the requested hardware file."""
 
     def __init__(self, limits: str) -> None:
-        """Loads it.
+        """Loads the file.
 
         Raises:
-            UsageError: measured limits are asked for and there are none.
+            UsageError: measured limits are requested and there are none.
         """
         self._hardware = known_devices(limits)
         self._known: dict[Device, Limits | None] = {}
@@ -87,7 +87,7 @@ class Limiter:
         return self._known[device]
 
     def note(self, asked: Conventions) -> str:
-        """The conventions and limits that answers were made with, for people."""
+        """Describes the conventions and limits behind answers, for people."""
         known = [limits for limits in self._known.values() if limits is not None]
         sources = dict.fromkeys(f"{limits.name} ({limits.source})" for limits in known)
         unknown = sorted({d.name or "a device without name" for d, x in self._known.items() if not x})
@@ -97,7 +97,7 @@ class Limiter:
         return " ".join(lines)
 
     def roof(self, variant: Variant) -> Roof:
-        """What bounds a call."""
+        """Computes the limits of a call."""
         work, limits = variant.work, self.of(variant.device)
         nan = float("nan")
         if work is None:
@@ -139,10 +139,10 @@ class Limiter:
 
 @dataclass(frozen=True, slots=True)
 class Roofs:
-    """What bounds each variant, as columns: one value a variant, NaN where not known.
+    """The limits of each variant, as columns: one value for each variant, NaN if unknown.
 
-    `inexact` is true where the device may truly have done other work than is counted: where only a
-    part is recorded, and in convolutions by transforms. They prove no limit wrong.
+    `inexact` is true if the device may have done other work than is counted: if only a
+    part is recorded, and in convolutions by transforms. Such variants cannot disprove a limit.
     """
 
     of: tuple[Roof, ...]
@@ -161,10 +161,10 @@ class Roofs:
 def roofs_of(variants: tuple[Variant, ...], limits: str, asked: Conventions) -> Roofs:
     """The roofs of variants, in their order. Uncounted work is NaN in every column but `counted`.
 
-    `asked` are the conventions that the variants' work was counted by.
+    `asked` are the conventions by which the variants' work was counted.
 
     Raises:
-        UsageError: measured limits are asked for and there are none.
+        UsageError: measured limits are requested and there are none.
     """
     limiter = Limiter(limits)
     found = tuple(limiter.roof(variant) for variant in variants)

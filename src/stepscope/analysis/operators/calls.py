@@ -1,6 +1,6 @@
-"""The operators that launched device work, as distinct calls: a few thousand where there are millions.
+"""Reads the operators that launched device work as distinct calls: a few thousand of them among millions.
 
-Everything here is by numbers: a call is a number, and only distinct calls have texts.
+Calls are numbers here; only distinct calls have texts.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from stepscope.costs import Row, element_type, model_of, telling_forward
 from stepscope.link.columns import places
 
 _FEW_ROWS = 50_000
-"""Texts that are numbered in Python: Arrow's function for it is in a module that takes longer to load."""
+"""Up to this many texts are numbered in Python: Arrow's function is in a module that takes longer to load."""
 _WIDEST = 1 << 31
 _RELATIVES = 3
-"""Enclosing operators that are asked for what a call does not say."""
+"""How many enclosing operators are consulted for inputs that a call lacks."""
 
 
 _HOST = """
@@ -48,27 +48,27 @@ _BACKWARD = """
 
 @dataclass(slots=True)
 class Codes:
-    """Numbers things in order of appearance."""
+    """Numbers values in order of appearance."""
 
     of: dict[Hashable, int] = field(default_factory=dict)
 
     def __call__(self, thing: Hashable) -> int:
-        """The number of a thing."""
+        """The number of a value."""
         return self.of.setdefault(thing, len(self.of))
 
     def all(self, things: Iterable[Hashable]) -> Array:
-        """The numbers of things, in their order."""
+        """The numbers of values, in their order."""
         return np.fromiter((self(thing) for thing in things), dtype=np.int64)
 
 
 def numbered(things: Iterable[Hashable]) -> tuple[Array, list[Any]]:
-    """Things as numbers, and what they stand for in order of appearance."""
+    """Values as numbers, and the distinct values in order of appearance."""
     codes = Codes()
     return codes.all(things), list(codes.of)
 
 
 def coded(column: Any) -> tuple[Array, list[Any]]:
-    """An Arrow column without NULL as numbers, and what they stand for."""
+    """An Arrow column without NULL as numbers, and the distinct values."""
     import pyarrow as pa
 
     if len(column) <= _FEW_ROWS:
@@ -80,7 +80,7 @@ def coded(column: Any) -> tuple[Array, list[Any]]:
 
 
 def distinct_rows(*columns: Array) -> tuple[list[tuple[int, ...]], Array]:
-    """The distinct rows of integer columns, in order, and for each row the place of its like.
+    """The distinct rows of integer columns, in order, and for each row the index of its distinct row.
 
     >>> rows, place = distinct_rows(np.array([7, 5, 7]), np.array([1, 0, 1]))
     >>> rows, place.tolist()
@@ -119,8 +119,8 @@ _SILENT: _Texts = (None, None, None, None)
 
 
 class Calls(NamedTuple):
-    """Operators of a rank, in order of their ids: `parent` is a place among them, -1 for none, `key` a
-    place in `keys` (name, span and input), `texts` the inputs by span and input."""
+    """Operators of a rank, in order of their ids: `parent` is an index among them, -1 for none, `key` an
+    index in `keys` (name, span and input), `texts` the inputs by span and input."""
 
     ids: Array
     parent: Array
@@ -130,7 +130,7 @@ class Calls(NamedTuple):
 
 
 def operators(scope: Scope, rank: int, *, every: bool = False) -> Calls:
-    """The operators of a rank that enclose launches of device work, or every one."""
+    """The operators of a rank that enclose launches of device work, or all."""
     table = scope.sql(_HOST, {"rank": rank, "every": every})
     ids, spans, inputs = (table.column(c).to_numpy() for c in ("id", "span", "input_id"))
     above = places(ids, table.column("parent_id").to_numpy())
@@ -139,7 +139,7 @@ def operators(scope: Scope, rank: int, *, every: bool = False) -> Calls:
     place = np.full(len(ids), -1, dtype=np.int64)
     place[chosen] = np.arange(len(chosen))
     parent = above[chosen]
-    while True:  # what lies between two operators (ranges, frames) is no part of the forest
+    while True:  # events between two operators (ranges, frames) are not part of the forest
         skipped = np.flatnonzero((parent >= 0) & (place[parent] < 0))
         if not skipped.size:
             break
@@ -170,7 +170,7 @@ def _asks_related(operator: str) -> bool:
 def distinct_calls(scope: Scope, rank: int, calls: Calls, kernel_of: list[str]) -> tuple[Array, list[Row]]:
     """For each operator the number of its distinct call, and these calls.
 
-    `kernel_of` is the longest kernel of each key of `calls`, empty where it launches none itself.
+    `kernel_of` is the longest kernel of each key of `calls`, empty if it launches none itself.
     """
     rows = []
     for number, key in enumerate(calls.keys):

@@ -1,20 +1,20 @@
-"""Which device work did which call's work: the one way that operations and bytes are charged.
+"""Charges device work to operator calls: the only place that assigns operations and bytes to events.
 
 Every kernel, copy and fill is charged to one *call*: the innermost operator with a formula that
 encloses its launch (see `costs.answering`), so that no operator's work counts twice; a communication
 kernel is a call of its own.
 
-A call's work is shared among the events that did it, by their durations. Those that did it are its
-kernels that multiply where the work is a product of matrices, else its kernels, and its copies and
-fills only where it has no kernel. No recording tells how a call's work was divided. To charge it to
-the longest kernel alone would make of two kernels of equal length one that did everything and one
-that did nothing, and which of them it is would change from one call to the next: sums by kernel would
-hang on chance. Shared by duration each of them runs at the rate of the call, and sums over kernels,
-operators, modules and steps are the same.
+A call's work is shared among the events that did it, by their durations. If the work is a product of
+matrices, these are its kernels that multiply, else its kernels; its copies and
+fills only if it has no kernel. No recording shows how a call's work was divided. Charging it to
+the longest kernel alone would make one of two equally long kernels do everything and the other
+nothing, and which one would change from call to call: sums by kernel would
+depend on chance. Shared by duration, each of them runs at the rate of the call, and sums over kernels,
+operators, modules and steps agree.
 
-Where the names of kernels do tell, they are believed: a convolution's backward has a part for each
-gradient (see `costs.Work.parts`), and the kernels named dgrad share the input's gradient, those named
-wgrad the weight's. What no name tells is left to the call's other kernels that multiply.
+Kernel names are used where they distinguish parts: a convolution's backward has a part for each
+gradient (see `costs.Work.parts`); the kernels named dgrad share the input's gradient, those named
+wgrad the weight's. The rest goes to the call's other kernels that multiply.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ _OF_EVENT = ["id", "span", "device", "step", "module", "direction", "occupancy",
 class Charged(NamedTuple):
     """What events are charged to: its name and inputs, and its work or why that is not counted.
 
-    A call whose parts are charged apart is several of these; `first` is true for one of them, so that
+    A call whose parts are charged separately has several of these; `first` is true for one of them, so that
     calls can be counted.
     """
 
@@ -95,13 +95,13 @@ class Charged(NamedTuple):
 class Charges:
     """What each piece of device work of a rank is charged to, in order of start.
 
-    `events` has `id`, `span`, `device`, `step` (NO_STEP for none), `module`, `direction` (a place in DIRECTIONS),
-    `occupancy` (NaN for none) and `copy_kind` of each. `kernel` is a place in `kernels`, `call` a number,
-    `piece` the number of that call's part that the event is charged to (of all of it where its parts
-    are not told apart), `thing` what that is, a place in `things`. `share` is how much of its piece's
-    work the event did, `shared` whether others did some of it too.
-    `innermost` is a place in `rows`: what the operator that launched it was given, whoever its work is
-    charged to (-1 for none). `moving` tells copies and fills, `communication` its kernels.
+    `events` has `id`, `span`, `device`, `step` (NO_STEP for none), `module`, `direction` (an index in DIRECTIONS),
+    `occupancy` (NaN for none) and `copy_kind` of each. `kernel` is an index in `kernels`, `call` a number,
+    `piece` the number of the part of the call that the event is charged to (the entire call if its parts
+    are not distinguished), `thing` an index in `things`, which describes it. `share` is the event's share of its
+    piece's work, `shared` whether others did some of it too.
+    `innermost` is an index in `rows`: the inputs of the operator that launched it, whatever its work is
+    charged to (-1 for none). `moving` marks copies and fills, `communication` its kernels.
     """
 
     events: Any
@@ -121,7 +121,7 @@ class Charges:
 
     @property
     def nbytes(self) -> int:
-        """What it takes in memory."""
+        """Its size in memory."""
         return int(self.events.nbytes) + 10 * int(self.duration.nbytes)
 
     def main(self) -> Array:
@@ -130,9 +130,9 @@ class Charges:
         return _longest(self.call, _number(self.call), self.kernel, doing)[self.call]
 
     def parts(self, amount_of: Callable[[Work], int | None]) -> Array:
-        """Each event's part of an amount of its piece's work, -1 where that is not known.
+        """Each event's part of an amount of its piece's work, -1 if unknown.
 
-        The parts are whole numbers and add up to the amount.
+        The parts are integers and add up to the amount.
         """
         known = [None if one.work is None else amount_of(one.work) for one in self.things]
         amount = np.array([-1 if one is None else one for one in known], np.int64)[self.thing]
@@ -157,10 +157,10 @@ class KeptWork(NamedTuple):
 
 
 def kept_work(scope: Scope, rank: int) -> KeptWork | None:
-    """The device work of a rank that is kept of what work is charged to; None for all of it.
+    """The kept device work of a rank to which work is charged; None for all of it.
 
-    Work is charged before it is narrowed: what a kernel did of its call hangs on the call's others. Of
-    what a window cuts, the work done is that in proportion to its time.
+    Work is charged before it is narrowed: a kernel's share of its call depends on the call's other kernels. For
+    events that a window cuts, the work is reduced in proportion to time.
     """
     if not scope.part:
         return None
@@ -191,7 +191,7 @@ def _charges_of(scope: Scope, rank: int, conventions: Conventions) -> Charges:
     else:
         owner = np.zeros(0, np.int64)
 
-    # A call is an operator's place, or lies behind the last one for what has no operator.
+    # A call is the index of an operator, or a number after the last one for work without an operator.
     answers = np.where(operator >= 0, owner[operator] if len(owner) else -1, -1)
     call = np.where(answers >= 0, answers, operator)
     communication = events.column("communicates").to_numpy()
@@ -202,7 +202,7 @@ def _charges_of(scope: Scope, rank: int, conventions: Conventions) -> Charges:
     if (lost := np.flatnonzero(alone)).size:
         orphan[lost], orphans = numbered(events.column("orphan").to_numpy()[lost])
     call = np.where(alone, len(calls.ids) + np.arange(count), call)
-    # Things are numbered: first distinct calls, then what has no operator, then collectives.
+    # Things are numbered: first distinct calls, then work without an operator, then collectives.
     row_of = number[np.where(alone, 0, call)] if len(number) else np.zeros(count, np.int64)
     thing = np.where(alone, len(rows) + orphan, row_of)
     thing = np.where(collectives >= 0, len(rows) + len(orphans) + collectives, thing)
@@ -220,7 +220,7 @@ def _charges_of(scope: Scope, rank: int, conventions: Conventions) -> Charges:
         return _of_collective(collective_rows[one - len(rows) - len(orphans)])
 
     things = [charged(one) for (one,) in seen]
-    # Each replay of a graph calls anew what was captured once.
+    # Each replay of a graph is a new call of what was captured once.
     _, call = distinct_rows(call, events.column("replay").to_numpy())
     product = np.array([_is_product(name) for name in kernel_names], bool)
     doing = _doing(call, thing, things, product[kernel], moving)
@@ -248,15 +248,15 @@ def _charges_of(scope: Scope, rank: int, conventions: Conventions) -> Charges:
 
 
 def _number(codes: Array) -> int:
-    """How many things are numbered."""
+    """The number of numbered things."""
     return int(codes.max(initial=-1)) + 1
 
 
 def _longest(group: Array, groups: int, kernel: Array, weight: Array) -> Array:
-    """For each group the kernel of its event with the largest weight, -1 where it has no event."""
+    """For each group the kernel of its event with the largest weight, -1 if it has no event."""
     order = np.argsort(weight, kind="stable")
     result = np.full(groups + 1, -1, dtype=np.int64)
-    result[group[order]] = kernel[order]  # the last one written stays; group -1 writes past the end
+    result[group[order]] = kernel[order]  # the last assignment wins; group -1 writes past the end
     return result[:groups]
 
 
@@ -301,10 +301,10 @@ def _doing(call: Array, thing: Array, things: list[Charged], product: Array, mov
 def _split(
     call: Array, thing: Array, things: list[Charged], kernel: Array, gradients: list[str | None], doing: Array
 ) -> tuple[Array, Array, list[Charged]]:
-    """Tells the parts of calls apart by the names of the kernels that did them.
+    """Separates the parts of calls by the names of the kernels that did them.
 
-    `gradients` is the formula of the part that each kernel's name tells. Returns the piece of each
-    event, and what pieces are. Clears `doing` for kernels that none of the work is left to.
+    `gradients` is the formula of the part that each kernel's name states. Returns the piece of each
+    event, and descriptions of the pieces. Clears `doing` for kernels for which no work is left.
     """
     parts = [[part.formula for part in one.work.parts] if one.work is not None else [] for one in things]
     pairs, which = distinct_rows(thing, kernel)
@@ -332,7 +332,7 @@ def _split(
 
 
 _REST = 62
-"""Number of the piece that has what no name tells, behind those of parts."""
+"""Number of the piece with the work that no name identifies, after those of parts."""
 
 
 def _place(parts: list[str], gradient: str | None) -> int:
@@ -342,8 +342,8 @@ def _place(parts: list[str], gradient: str | None) -> int:
 def _pieces(one: Charged, names: int, others: bool) -> dict[int, Work | None]:
     """The work of a call's pieces by their numbers: those in the bits of `names`, and the rest.
 
-    The rest is for `others`, kernels whose names tell nothing. Without them, or where it is no
-    product as they are, the last part that is told has it: a bias's gradient and a weight's are
+    The rest is for `others`, kernels whose names state nothing. Without them, or if it is not a
+    product as they are, the last named part gets it: a bias's gradient and a weight's are
     sums over the same output gradient.
     """
     work = one.work
@@ -361,9 +361,9 @@ def _pieces(one: Charged, names: int, others: bool) -> dict[int, Work | None]:
 
 
 def _shares(piece: Array, duration: Array, doing: Array) -> tuple[Array, Array]:
-    """The part of its piece's work that each event did, and whether it shared it with others.
+    """Each event's share of its piece's work, and whether others have some of it too.
 
-    By duration, and equally where none lasted.
+    Shares are proportional to duration, and equal if all durations are 0.
     """
     pieces = _number(piece)
     several = np.bincount(piece, weights=doing, minlength=pieces)[piece]

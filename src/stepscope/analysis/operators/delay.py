@@ -33,8 +33,8 @@ _NEVER = np.iinfo(np.int64).max
 
 
 class _Launching(NamedTuple):
-    """The calls of a rank in which device work was launched: what tells them apart, `name` a place in `names`, and
-    from their starts to the start of the first and the end of the last work (ns)."""
+    """The calls of a rank that launched device work: their distinguishing values, with `name` an index in `names`, and
+    the times from their starts to the start of the first and the end of the last work (ns)."""
 
     names: list[str]
     columns: dict[str, Array]
@@ -47,13 +47,13 @@ class _Launching(NamedTuple):
 
 
 def operator_delays(scope: Scope, keys: Sequence[str]) -> dict[str, list[Any]]:
-    """Summed delays of operators' calls to their first and last device work, by what is told apart.
+    """Summed delays of operators' calls to their first and last device work, by group.
 
     Args:
-        keys: columns of `host_event` that are integers, by which calls of a name are told apart.
+        keys: integer columns of `host_event` that separate calls of a name.
 
     Returns:
-        columns: `name`, `rank`, the keys (None where NULL), `first_ns` and `last_ns`, the time from
+        columns: `name`, `rank`, the keys (None if NULL), `first_ns` and `last_ns`, the time from
         the starts of the calls to the start of the first and the end of the last work that was
         launched anywhere in them, summed over the `launching` calls that launched any.
     """
@@ -75,7 +75,7 @@ def operator_delays(scope: Scope, keys: Sequence[str]) -> dict[str, list[Any]]:
 
 
 def _launching(scope: Scope, rank: int) -> _Launching:
-    # A call's work is all that was launched in it, whatever part of the recording is asked for.
+    # A call's work is everything launched in it, whatever part of the recording is requested.
     tables = {"host": scope.every("host_event"), "device": scope.every("device_event")}
     asked = "kind = 'operator'"
     if scope.part:
@@ -90,7 +90,7 @@ def _launching(scope: Scope, rank: int) -> _Launching:
 
 
 def _extents(scope: Scope, rank: int, host: Any) -> tuple[Array, Array]:
-    """When the first work of each host event starts and its last ends, with all events below it."""
+    """When the first work of each host event starts and its last ends, including all events below it."""
     ids = host.column("id").to_numpy()
     parent = places(ids, host.column("parent_id").to_numpy())
     depth = host.column("depth").to_numpy()

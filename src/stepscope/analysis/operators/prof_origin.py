@@ -1,8 +1,8 @@
-"""Where kernels come from: what encloses their launches, by numbers, for a million events at once.
+"""Finds where kernels come from: what encloses their launches, as numbers, for a million events at once.
 
 From the operator that launched a kernel, parents are followed to the outermost operator, the Python
-function around it, the nearest call stack, the ranges of the program and autograd's numbers. What a
-kernel of the backward belongs to, its forward operator says.
+function around it, the nearest call stack, the ranges of the program and autograd's numbers. For a kernel of the
+backward, its forward operator is used.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ _FUNCTION, _OPERATOR, _RANGE = 1, 2, 3
 
 @dataclass(frozen=True, slots=True)
 class Origins:
-    """What encloses each of some events, -1 where nothing does; numbers of `names` are texts.
+    """What encloses each of some events, -1 if nothing does; the numbers are indices of texts.
 
-    `function`, `outer` and `inner` are places in `names`: the outermost Python function that a
-    profiler wrapped, the outermost and the innermost operator that is no node of autograd.
-    `ranges` is a place in `paths`. `sequence` is autograd's number nearest to the event,
-    `other_sequence` the outermost one where it is another. `stack` is a call stack's number.
+    `function`, `outer` and `inner` are indices in `names`: the outermost Python function that a
+    profiler wrapped, the outermost and the innermost operator that is not a node of autograd.
+    `ranges` is an index in `paths`. `sequence` is autograd's number nearest to the event,
+    `other_sequence` the outermost one if it differs. `stack` is a call stack's number.
     """
 
     names: list[str]
@@ -72,7 +72,7 @@ class Origins:
 
 
 def origins(scope: Scope, rank: int, operator: Array) -> Origins:
-    """What encloses each event, given the id of its operator or of another host event (-1 for none)."""
+    """Finds what encloses each event, given the id of its operator or of another host event (-1 for none)."""
     table = scope.sql(_PARENTS, {"rank": rank})
     ids = table.column("id").to_numpy()
     parent = places(ids, table.column("parent_id").to_numpy())
@@ -90,7 +90,7 @@ def origins(scope: Scope, rank: int, operator: Array) -> Origins:
         details = scope.sql(_DETAILS, {"rank": rank})
     above = _Above(number[parent[place]], details)
     own, source = number[start], number[origin]
-    # The numbers and the kernel's own operator are the backward's, everything else its forward's.
+    # The numbers and the kernel's own operator come from the backward, everything else from its forward.
     told = np.where(source >= 0, source, own)
 
     def at(values: Array, where: Array) -> Array:
@@ -114,18 +114,18 @@ def origins(scope: Scope, rank: int, operator: Array) -> Origins:
 
 
 def _mark_above(chosen: Array, parent: Array, start: Array) -> None:
-    """Marks events and all that enclose them."""
+    """Marks events and everything that encloses them."""
     here = start
     while len(here):
         reached = np.zeros(len(chosen) + 1, dtype=bool)
-        reached[here] = True  # the last place is for -1
+        reached[here] = True  # the last index is for -1
         found = np.flatnonzero(reached[:-1] & ~chosen)
         chosen[found] = True
         here = parent[found]
 
 
 class _Above:
-    """For each chosen host event what encloses it or what it is."""
+    """For each chosen host event, itself or what encloses it."""
 
     def __init__(self, parent: Array, details: Any) -> None:
         count = details.num_rows
@@ -168,7 +168,7 @@ def _innermost(values: Array, rows: Array, up: Array) -> None:
 
 
 def _spelled(pairs: list[Any], names: list[str]) -> list[str]:
-    """Paths of ranges: a pair is the path around a range (-1 for none) and the range's name."""
+    """Paths of ranges, from pairs of the enclosing path (-1 for none) and the range's name."""
     paths: list[str] = []
     for around, name in pairs:
         paths.append(f"{paths[around]}:{names[name]}" if around >= 0 else names[name])

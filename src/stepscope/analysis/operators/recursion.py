@@ -1,7 +1,7 @@
-"""Finds calls made inside a call that is like them in more than its name.
+"""Finds calls nested in a call that is alike in more than the name.
 
-Which calls lie inside one of their name is a column of the store (`recursive`); where calls of a name
-are told apart, by their inputs say, only those can be inside their like.
+The store has a column for calls inside one of the same name (`recursive`); if calls of a name
+are further separated, by their inputs say, only those calls can be inside an alike one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def inner_calls(scope: Scope, calls: str, key: str = "name", tables: str = "host_event") -> dict[str, list[int]]:
-    """The calls that an alike call encloses, at whatever distance: their `rank` and `id`, as lists.
+    """The calls that an alike call encloses at any depth: their `rank` and `id`, as lists.
 
     Args:
         calls: SQL condition on `host_event` for the calls that are compared, operators or ranges.
@@ -29,7 +29,7 @@ def inner_calls(scope: Scope, calls: str, key: str = "name", tables: str = "host
         return found
     recordings = scope.sql("SELECT DISTINCT rank, span FROM host_event ORDER BY ALL").to_pylist()
     for recording in recordings:
-        # 64 bits of hash stand for the key: comparing millions of texts would cost far more
+        # a 64-bit hash represents the key: comparing millions of texts would cost far more
         rows = scope.sql(
             f"""
             SELECT

@@ -1,8 +1,8 @@
-"""Calls of an operator that a script can make again: the heaviest variants, and what each was given.
+"""Finds calls of an operator that a script can repeat: the heaviest variants, with their inputs.
 
-What is replayed is the outermost public operator: what a program called (`aten::linear`), not what that
-chose on its device (`aten::addmm`). A call whose child has its own name is not: autocast makes it, with
-the types of before, and the inner call has those that were computed with.
+The outermost public operator is replayed: the one that a program called (`aten::linear`), not the one that it
+chose on its device (`aten::addmm`). A call whose child has its own name is skipped: autocast makes it, with
+the types from before, and the inner call has those that were computed with.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from stepscope.floor.quoting import printable
 from stepscope.link.columns import places
 
 _OWN = re.compile(r"aten::(?P<internal>_)?[a-z0-9_]{1,100}")
-"""Operators of torch itself, and whether they are internal: not what programs call."""
+"""torch's own operators, and whether they are internal, which programs do not call."""
 _WORD = re.compile(r"[A-Za-z0-9_.:]{1,64}")
 _MOST_LETTERS = 1 << 20
 
@@ -45,11 +45,11 @@ ERRORS = {
 
 
 class Rebuilt(NamedTuple):
-    """What a call was given, as literals of Python alone, and what is assumed of it.
+    """The inputs of a call, as Python literals only, and what is assumed about it.
 
-    A tensor is a dict of `shape`, `dtype`, `strides` (in elements) and, of indices, `below`; `tensors` is a
-    list of them. Others are `value`, `float` (a text, where the number is not finite), `unknown` (with the
-    recorded kind), or None for what was not given or has a kind that recorders leave out.
+    A tensor is a dict of `shape`, `dtype`, `strides` (in elements) and, for indices, `below`; `tensors` is a
+    list of them. Others are `value`, `float` (a text, if the number is not finite), `unknown` (with the
+    recorded kind), or None for inputs that were not given or whose kind recorders omit.
     """
 
     inputs: list[Any]
@@ -58,16 +58,16 @@ class Rebuilt(NamedTuple):
 
 @dataclass(slots=True)
 class ReplayedCall:
-    """A distinct call, over all ranks and steps that were asked for.
+    """A distinct call, over all requested ranks and steps.
 
     Args:
         name: operator.
-        texts: its inputs as table `operator_input` has them: dims, types, strides, values.
+        texts: its inputs as in table `operator_input`: dims, types, strides, values.
         calls: how often it was made.
         host_ns: summed duration on the host.
-        device_ns: summed duration of the device work in it; None where none was recorded.
+        device_ns: summed duration of the device work in it; None if none was recorded.
         kernels: calls of each kernel that it launched.
-        within: operators that were asked for and that ran in it.
+        within: requested operators that ran in it.
     """
 
     name: str
@@ -84,16 +84,16 @@ class ReplayedCall:
 
 
 def heaviest_calls(scope: Scope, kind: Literal["operator", "kernel"], pattern: str, top: int) -> list[ReplayedCall]:
-    """The distinct calls of an operator, or of what launched a kernel, those with the most time first.
+    """The distinct calls of an operator, or of the operators that launched a kernel, those with the most time first.
 
-    Time is that on the device where any of them has some, else that on the host.
+    Time is that on the device if any of them has some, else that on the host.
 
     Args:
-        pattern: a name, one with `*` and `?`, or `/a regular expression/`; of an operator `mm` is
-            `aten::mm`, of a kernel its short name will do.
+        pattern: a name, one with `*` and `?`, or `/a regular expression/`; for an operator `mm` means
+            `aten::mm`, for a kernel the short name is enough.
 
     Raises:
-        UsageError: nothing is named so, or no operator of torch with recorded inputs encloses it.
+        UsageError: nothing has such a name, or no operator of torch with recorded inputs encloses it.
     """
     if kind == "operator" and "::" not in pattern and not pattern.startswith(("/", "*")):
         pattern = f"aten::{pattern}"
@@ -209,12 +209,12 @@ def _add_rank(scope: Scope, rank: int, kind: str, names: Sequence[str], found: d
 
 
 def _outermost(calls: Calls) -> Array:
-    """Of each operator the place of the outermost one of torch that it is part of, -1 for none: a public
-    one where there is one."""
+    """For each operator the index of the outermost one of torch that it is part of, -1 for none: a public
+    one if there is one."""
     names = [name for name, _, _ in calls.keys]
     read = [_OWN.fullmatch(name) for name in names]
     given = [calls.texts.get(key[1:], (None,))[0] is not None for key in calls.keys]
-    # 2 for a public operator, 1 for an internal one, 0 for what cannot be made again.
+    # 2 for a public operator, 1 for an internal one, 0 for one that cannot be repeated.
     worth = np.array(
         [
             0 if not (own and has) or name in SAID_BY_TEXT else 2 - bool(own["internal"])
@@ -230,7 +230,7 @@ def _outermost(calls: Calls) -> Array:
     above = np.where(own, calls.parent, -1)
     while (inside := np.flatnonzero(above >= 0)).size:
         up, now = above[inside], best[inside]
-        # One of its own name is autocast's: what lies above it has other types, too.
+        # A parent of the same name is autocast's: everything above it has other types, too.
         goes_on = own[up] & ~((now >= 0) & (number[up] == number[now]))
         taken = goes_on & (worth[up] > 0) & (worth[up] >= np.where(now >= 0, worth[now], 0))
         best[inside[taken]] = up[taken]
@@ -239,7 +239,7 @@ def _outermost(calls: Calls) -> Array:
 
 
 def rebuilt(call: ReplayedCall) -> Rebuilt | str:
-    """What a call was given, or why it cannot be made again."""
+    """The inputs of a call, or why it cannot be repeated."""
     dims, types, strides, values = call.texts
     if types is None:
         return "the types of its inputs are not recorded"
@@ -292,7 +292,7 @@ def _literal(call: Call, position: int, given: Argument) -> dict[str, Any] | str
 
 
 def _dtype_beside(call: Call) -> str:
-    """Element type for lists of tensors, which recorders leave out: that of a tensor beside them."""
+    """Element type for lists of tensors, which recorders omit: that of a tensor beside them."""
     beside = (one.dtype for one in call.arguments if isinstance(one, Tensor) and one.dtype)
     return next(beside, "float32")
 
@@ -312,7 +312,7 @@ def _tensor(tensor: Tensor, below: int | None) -> dict[str, Any] | str:
 
 
 def _contiguous(shape: Iterable[int]) -> tuple[int, ...]:
-    """Strides of a dense tensor, which is assumed where none are recorded."""
+    """Strides of a dense tensor, which are assumed if none are recorded."""
     strides, step = [], 1
     for size in reversed(tuple(shape)):
         strides.append(step)
@@ -321,6 +321,6 @@ def _contiguous(shape: Iterable[int]) -> tuple[int, ...]:
 
 
 def kernel_names(call: ReplayedCall) -> list[str]:
-    """The kernels that it launched; none where their names are more than a script should have."""
+    """The kernels that it launched; empty if their names are too long for a script."""
     names = sorted(map(printable, call.kernels))
     return names if sum(map(len, names)) <= _MOST_LETTERS else []

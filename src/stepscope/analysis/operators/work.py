@@ -1,8 +1,8 @@
-"""Device work beside what the operators that launched it had to do: what the questions about
-efficiency are computed from.
+"""Device work beside the operations and bytes of its operators: the basis of the questions about
+efficiency.
 
 Calls (see `charging`) that are alike in operator, inputs, main kernel and device are one *variant*:
-there are thousands of them at most, and only they go through Python.
+there are thousands of them at most, and only they are handled in Python.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from stepscope.formats.vocabulary import unknown_model
 from stepscope.link.columns import places
 
 _MUCH = 0.05
-"""The part of device time from which it is said that its operators' inputs were not recorded."""
+"""Share of device time from which missing operator inputs are reported."""
 _TRANSFORMS = ("winograd", "fft2d", "fft_", "_fft")
 
 
 class Device(NamedTuple):
-    """A kind of device: its product name and multiprocessors, None where the recording is silent."""
+    """A kind of device: its product name and multiprocessors, None if not recorded."""
 
     name: str | None
     sm_count: int | None
@@ -40,18 +40,18 @@ class Variant:
     """Calls that are alike.
 
     Args:
-        name: operator, or collective; what the work is charged to where no operator is known.
+        name: operator, or collective; what the work is charged to if no operator is known.
         dims: shapes of the inputs, as a JSON list.
         types: types of the inputs, as a JSON list.
         strides: strides of the inputs, as a JSON list.
-        work: what each call had to do; None where it cannot be counted.
-        why: why not; empty where it is counted.
+        work: the work of each call; None if it cannot be counted.
+        why: why not; empty if it is counted.
         kernel: the kernel that did most of it.
         device: kind of device it ran on.
-        copy_kind: direction of the copy where the call is one, else empty.
-        transformed: whether it convolves in a transformed space, where fewer multiplications do.
-        first: whether calls are counted by it; false for all but one of the parts of a call that
-            different kernels are known to have done, each of which is a variant.
+        copy_kind: direction of the copy if the call is one, else empty.
+        transformed: whether it convolves in a transformed space, which needs fewer multiplications.
+        first: whether it counts calls; if different kernels did parts of a call, each part is a variant, and this is
+            false for all but one of them.
     """
 
     name: str
@@ -69,15 +69,15 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class DeviceWork:
-    """Device work summed by what its questions tell apart.
+    """Device work summed by the values that its questions distinguish.
 
-    `rows` has one value a group: `rank`, `span`, `device`, `step` (NO_STEP for none), `module` (index
+    `rows` has one value for each group: `rank`, `span`, `device`, `step` (NO_STEP for none), `module` (index
     into `modules`, -1 for none), `direction` (index into DIRECTIONS), `variant` and `kernel` (indices);
-    `events`, `device_ns`; `weight`, how many calls' work the group stands for (see `charging`: weights
-    of a variant add up to its calls); `shared_ns`, the duration of those that shared; `occupancy_ns` and `occupied_ns`, the
-    integral of occupancy and the duration of the kernels that tell it; `counted_...` and `counted_..._ns`, what
-    hardware counters counted of kernels, and the duration of those that they did; `work`, whether it is a kernel
-    (0), a communication kernel (1) or a copy or fill (2).
+    `events`, `device_ns`; `weight`, the number of calls whose work the group did (see `charging`: weights
+    of a variant add up to its calls); `shared_ns`, the duration of events that shared their work; `occupancy_ns` and
+    `occupied_ns`, the integral of occupancy and the duration of the kernels that have it; `counted_...` and
+    `counted_..._ns`, what hardware counters counted, and the duration of the counted kernels; `work`, whether it is a
+    kernel (0), a communication kernel (1) or a copy or fill (2).
     """
 
     variants: tuple[Variant, ...]
@@ -86,7 +86,7 @@ class DeviceWork:
     rows: dict[str, Array]
 
     def parts(self, group: Array) -> list[Part]:
-        """The rows summed by group and variant, those with the most device time of a group first.
+        """Sums the rows by group and variant; within a group, most device time first.
 
         Args:
             group: a number from 0 for each row.
@@ -117,7 +117,7 @@ class DeviceWork:
 
     @property
     def not_recorded(self) -> str:
-        """How much of it has no work counted for want of recorded inputs, in words; empty where it is little."""
+        """Says how much of its work is not counted because inputs were not recorded; empty if it is little."""
         lacking = np.array([variant.why == NOT_RECORDED for variant in self.variants], dtype=bool)
         ns = int(self.rows["device_ns"][lacking[self.rows["variant"]]].sum()) if len(lacking) else 0
         if ns <= _MUCH * self.device_ns:
@@ -150,7 +150,7 @@ class Part(NamedTuple):
 
 
 COUNTED = ("flops", "dram_bytes", "l2_bytes", "l1_bytes")
-"""What hardware counters may have counted of kernels: operations, bytes of each memory."""
+"""What hardware counters may have counted: operations, bytes of each memory."""
 _SUMMED = (
     *("events", "device_ns", "shared_ns", "weight", "occupancy_ns", "occupied_ns"),
     *(name for one in COUNTED for name in (f"counted_{one}", f"counted_{one}_ns")),
@@ -159,7 +159,7 @@ _KEYS = ("rank", "span", "device", "step", "module", "direction", "variant", "ke
 
 
 def device_work_of(scope: Scope, conventions: Conventions | None = None) -> DeviceWork:
-    """The scope's device work with what its operators had to do; a scope asked again remembers."""
+    """The scope's device work with the work of its operators; cached in the scope."""
     asked = conventions or Conventions()
     return scope.once((__name__, asked), lambda: _device_work(scope, asked))
 
@@ -184,7 +184,7 @@ def _device_work(scope: Scope, conventions: Conventions) -> DeviceWork:
 
 
 def _steps_of_ranks(scope: Scope) -> dict[int, tuple[int, ...] | None]:
-    """The asked steps that each rank has, None where all are asked for."""
+    """The requested steps of each rank, None if all are requested."""
     if scope.steps is None:
         return dict.fromkeys(scope.ranks)
     rows = scope.sql("SELECT DISTINCT rank, step FROM step ORDER BY ALL").to_pylist()
@@ -274,7 +274,7 @@ def _of_rank(
 
 
 def _counted(joined: Joined, rank: int, ids: Array, duration: Array, found: Charges, kernel: Array) -> dict[str, Array]:
-    """What counters counted of each piece of work; 0, of 0 ns, where they did not."""
+    """What counters counted of each piece of work; 0, of 0 ns, if they did not."""
     own = np.flatnonzero(joined.rank == rank)
     own = own[np.argsort(joined.id[own])]
     at = places(joined.id[own], ids)
@@ -285,7 +285,7 @@ def _counted(joined: Joined, rank: int, ids: Array, duration: Array, found: Char
         if len(own):
             values = np.where(at >= 0, joined.figure(one)[own][at], np.nan)
             if one == "flops":
-                # Without the counters of their paths, what tensor cores did is in none that are added up.
+                # Without the counters of their paths, the work of tensor cores is missing from the others' sums.
                 paths = np.where(at >= 0, joined.figure("tensor_operations")[own][at], np.nan)
                 values = np.where(on_tensor_cores[kernel] & ~(paths > 0), np.nan, values)
         known = np.isfinite(values)
@@ -299,7 +299,7 @@ def _devices(scope: Scope, rank: int, events: Any) -> tuple[Array, list[Device]]
     rows = scope.sql(query, {"rank": rank}).to_pylist()
     known = {row["device"]: Device(row["name"], row["sm_count"]) for row in rows}
     kinds = {row["device"]: row["kind"] for row in rows}
-    # Recorders of AMD's devices number them by node in one place and by process in another: where all
+    # Recorders of AMD's devices number them by node in one place and by process in another: if all
     # that the process saw are alike, one without a name is like them.
     named = {device for device in known.values() if device.name is not None}
     other = named.pop() if len(named) == 1 else Device(None, None)
@@ -315,7 +315,7 @@ def _devices(scope: Scope, rank: int, events: Any) -> tuple[Array, list[Device]]
 
 
 def _grouped(columns: dict[str, Array]) -> dict[str, Array]:
-    """Rows that differ in no key become one."""
+    """Merges rows that differ in no key."""
     distinct, which = distinct_rows(*(columns[name] for name in _KEYS))
     keys = zip(*distinct, strict=True) if distinct else [()] * len(_KEYS)
     grouped = {name: np.array(key, dtype=np.int64) for name, key in zip(_KEYS, keys, strict=True)}
@@ -327,9 +327,9 @@ def _grouped(columns: dict[str, Array]) -> dict[str, Array]:
 
 
 def classes_of(found: DeviceWork) -> Array:
-    """Class of work of each row, as a place in `costs.CLASSES`.
+    """Class of work of each row, as an index in `costs.CLASSES`.
 
-    By the operator's family first, else by the kernel's name. What an optimizer's step launched is
+    By the operator's family first, else by the kernel's name. Work launched in an optimizer's step is
     the optimizer's, except products, communication, copies and fills.
     """
     rows = found.rows
@@ -339,7 +339,7 @@ def classes_of(found: DeviceWork) -> Array:
 
 
 def classes_of_events(scope: Scope, rank: int) -> tuple[Array, Array]:
-    """Ids of a rank's device work, and the class of work of each, as `classes_of` tells it."""
+    """Ids of a rank's device work, and the class of work of each, as in `classes_of`."""
     with scope.of_rank(rank, all_times=True) as own:
         found = charges_of(own, rank, Conventions())
     works = [thing.work for thing in found.things]

@@ -1,1 +1,1 @@
-"""Ranks: what they exchange, how they wait for one another, and why one is late."""
+"""Ranks: what they exchange, how long they wait for one another, and why one is late."""

@@ -1,4 +1,4 @@
-"""The collectives of a scope, summed over those that are alike."""
+"""Sums the collectives of a scope over those that are alike."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Row = dict[str, Any]
 
 
 LACKS_RANKS = "coalesce(matched_ranks < group_size AND operation NOT IN ('send', 'recv', 'send_recv'), false)"
-"""Matched collectives of which a rank of the group is not among the matched ones (SQL): it may have arrived last."""
+"""SQL: matched collectives that lack a rank of their group: it may have arrived last."""
 
 
 def _kept(column: str) -> str:
-    """The part of a time or an amount that a window leaves of a collective: in proportion to its time."""
+    """The part of a collective's time or amount that a window keeps: in proportion to its time."""
     return f"(c.{column}::HUGEINT * event.dur_ns // greatest(c.end_ns - c.start_ns, 1))::BIGINT"
 
 
@@ -97,10 +97,10 @@ class Alike(NamedTuple):
     """Collectives of a rank that are alike.
 
     Args:
-        row: what they have in common (`operation`, `library`, `reach`, `group_name`, `group_description`,
-            `group_ranks`, `group_size`, `dtype`, `bytes`, `module`, `rank`, `step`; None where it is not
-            known), how many they are (`calls`), and sums over them (`total_ns`, `exposed_ns`, `moved`
-            bytes, `wait_ns` where `measured`).
+        row: their common values (`operation`, `library`, `reach`, `group_name`, `group_description`,
+            `group_ranks`, `group_size`, `dtype`, `bytes`, `module`, `rank`, `step`; None if
+            unknown), their number (`calls`), and sums over them (`total_ns`, `exposed_ns`, `moved`
+            bytes, `wait_ns` over the `measured` ones).
         serves: the parallelism that they serve.
     """
 
@@ -109,17 +109,17 @@ class Alike(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """Sums over collectives; None for what was measured of none of them.
+    """Sums over collectives; None if nothing was measured.
 
     Args:
         calls: how many.
-        measured: of how many it was measured how long they waited.
+        measured: for how many the wait was measured.
         total_ns: their summed duration.
-        exposed_ns: the part of it beside which the device computed nothing.
+        exposed_ns: the part of it during which the device computed nothing.
         wait_ns, transfer_ns: of those that were measured.
         moved_bytes: their messages, of those whose size is known.
         algorithm_bytes_per_s, bus_bytes_per_s: as nccl-tests defines them.
-        bandwidth_over: the time that bandwidths are over: transfer, or duration where no wait was measured.
+        bandwidth_over: the time behind the bandwidths: transfer, or duration if no wait was measured.
     """
 
     calls: int
@@ -135,9 +135,9 @@ class Sums(NamedTuple):
 
 
 def alike(scope: Scope) -> list[Alike]:
-    """The collectives of a scope: thousands of rows at most, however many there are.
+    """Reads the collectives of a scope: thousands of rows at most, however many there are.
 
-    What a window cuts counts in proportion to the time that is left of it.
+    A collective that a window cuts counts in proportion to its remaining time.
     """
     tables = {"host": scope.every("host_event"), "collective": scope.every("collective")}
     rows = scope.sql(_ALIKE.format(**tables)).to_pylist()
@@ -158,7 +158,7 @@ def alike(scope: Scope) -> list[Alike]:
 
 
 def summed(found: list[Alike]) -> Sums:
-    """What some collectives amount to."""
+    """Sums some collectives."""
     rows = [one.row for one in found]
     measured = [row for row in rows if row["measured"]]
     exposed = [row["exposed_ns"] for row in rows if row["exposed_ns"] is not None]
@@ -192,6 +192,6 @@ def _time(row: Row, over: str) -> int:
 
 
 def _rate(parts: list[tuple[Fraction, int]]) -> float | None:
-    """Bytes a second of some bytes and the times (ns) that they took."""
+    """Bytes per second, from pairs of bytes and time (ns)."""
     time = sum(ns for _, ns in parts)
     return float(sum(size for size, _ in parts) * 1_000_000_000 / time) if time else None

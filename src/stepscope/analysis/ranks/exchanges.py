@@ -33,7 +33,7 @@ _EACH = """
 
 
 class Pair(NamedTuple):
-    """What a rank sent to another in exchanges of a group; the group's name is None where not recorded."""
+    """The data that a rank sent to another in exchanges of a group; the group's name is None if not recorded."""
 
     group: str | None
     source: int
@@ -44,12 +44,12 @@ class Exchanges(NamedTuple):
     """All-to-all exchanges of a scope.
 
     Args:
-        calls, split: how many there are, each counted on every rank, and of how many is recorded how
+        calls, split: their number, counted on every rank, and the number for which it is recorded how
             much goes to whom.
         moved: bytes that each rank sent to each other, and to itself.
-        pairs: in how many exchanges.
-        sent, received: bytes of each group and rank, whether or not it is recorded to whom they go;
-            None where a size is not known.
+        pairs: the number of exchanges behind each.
+        sent, received: bytes of each group and rank, even if their destination is not recorded;
+            None if a size is unknown.
         of_rank: exchanges of each group and rank.
     """
 
@@ -65,8 +65,8 @@ class Exchanges(NamedTuple):
 def exchanges(scope: Scope) -> Exchanges:
     """Adds up the all-to-all exchanges of a scope.
 
-    What a rank sends is told by its own arguments; what comes from a rank that was not recorded, or is
-    not asked for, by those of who received it.
+    The sender's own arguments show what it sent; for a sender that was not recorded or not
+    requested, the receiver's arguments do.
     """
     rows = scope.sql(_EXCHANGES).to_pylist()
     found = Exchanges(0, 0, {}, {}, {}, {}, {})
@@ -85,9 +85,9 @@ def exchanges(scope: Scope) -> Exchanges:
 
 
 class Exchange(NamedTuple):
-    """An exchange that is matched over all ranks of its group; `most_over_mean` is what the rank with most
-    received over the mean of the ranks, None where none received anything.
-    `most_on_rank` is that rank, None where all received alike.
+    """An exchange that is matched over all ranks of its group; `most_over_mean` is the largest amount that a rank
+    received over the mean of the ranks, None if none received anything.
+    `most_on_rank` is that rank, None if all received the same amount.
     """
 
     group: str | None
@@ -104,14 +104,14 @@ def each_exchange(scope: Scope) -> list[Exchange]:
 
 
 def _element_bytes(row: dict[str, Any]) -> int | None:
-    """Bytes of an element: a message's over its elements."""
+    """Bytes of an element: a message's bytes over its elements."""
     if row["bytes"] is None or not row["elements_in"]:
         return 0 if row["elements_in"] == 0 else None
     return int(row["bytes"] // row["elements_in"])
 
 
 def _add_pairs(found: Exchanges, row: dict[str, Any], size: int | None, recorded: set[int]) -> bool:
-    """Adds an exchange to what each rank sent to each other; false where it is not recorded."""
+    """Adds an exchange to what each rank sent to each other; false if that is not recorded."""
     ranks = _ranks(row)
     sent = _shares(row["sent"], row["elements_in"], ranks)
     if ranks is None or sent is None or size is None:
@@ -138,7 +138,7 @@ def _ranks(row: dict[str, Any]) -> list[int] | None:
 
 
 def _shares(told: str | None, elements: int | None, ranks: list[int] | None) -> list[Fraction] | None:
-    """Elements that go to each rank, of the recorded shares; None where they do not fit the group."""
+    """Elements that go to each rank, from the recorded shares; None if they do not fit the group."""
     if told is None or elements is None or not ranks:
         return None
     shares = json.loads(told)

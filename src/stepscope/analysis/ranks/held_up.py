@@ -1,11 +1,11 @@
-"""What waits in collectives cost the rank that waited: how much sooner it would have gone on without them.
+"""The cost of waits in collectives for the waiting rank: how much sooner it would have continued without them.
 
-A collective runs on a stream or thread of its own, beside what the rank computes, and costs nothing until the rank stands
-still for its result. Of several behind one another, as the buckets of a gradient, each waits for a rank that is late, and
-what it costs is lost once. So the collectives of a stream are taken together from one *stand* of the rank to the next.
-Without a wait, those behind it start as soon as they are asked for and the one before has ended: when the last one would
-have ended without the first wait, without the first two, and so on tells what each of them cost. Together that is how much
-earlier the rank would have gone on, and no more than it stood still.
+A collective runs on its own stream or thread, beside the rank's computation, and costs nothing until the rank stands
+still for its result. Of several consecutive collectives, such as the buckets of a gradient, each waits for a late rank,
+but the time is lost only once. So the collectives of a stream are examined together from one *stand* of the rank to the
+next. Without a wait, the following ones start as soon as they are launched and the previous one has ended. When the
+last one would have ended without the first wait, without the first two, and so on gives the cost of each. The sum is
+how much earlier the rank would have continued, and never more than it stood still.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from stepscope.formats.consecutive import run_starts
 from stepscope.link.intervals import Intervals, union
 
 STOOD_NS = 5_000
-"""A shorter pause is one between kernels, and no sign that a collective was waited for."""
+"""A shorter pause is one between kernels, and no sign of waiting for a collective."""
 _FOREVER = np.iinfo(np.int64).max // 4
 
 
@@ -29,8 +29,8 @@ class Beside:
 
     Args:
         busy: when it computed or copied.
-        start, end, launch: of each piece of device work, in order of start (ns); NEVER where its launch is not known.
-        returned: when calls returned that waited for the device, in order (ns).
+        start, end, launch: of each piece of device work, in order of start (ns); NEVER if the launch is unknown.
+        returned: when calls that waited for the device returned, in order (ns).
     """
 
     busy: Intervals
@@ -40,31 +40,30 @@ class Beside:
     returned: Array
 
     def lead(self) -> Array:
-        """By how much earlier each piece of work could have started, for all that is known of its launch (ns)."""
+        """By how much earlier each piece of work could have started, as far as its launch is known (ns)."""
         delay = np.where(self.launch == NEVER, _FOREVER, self.start - self.launch)
         least = max(int(delay.min(initial=_FOREVER)), 0)
         found: Array = np.where(self.launch == NEVER, _FOREVER, np.maximum(delay - least, 0))
         return found
 
     def waited(self, since: Array) -> Array:
-        """When the host next returned from a wait for the device (ns): what it launched later moves along, had the rank gone
-        on sooner."""
+        """When the host next returned from a wait for the device (ns): work launched after that would also have
+        moved, had the rank continued sooner."""
         found: Array = np.append(self.returned, _FOREVER)[np.searchsorted(self.returned, since)]
         return found
 
     def ahead(self, work: Array, since: Array) -> Array:
-        """By how much earlier each of some pieces of work could have started, had the rank gone on sooner than at some
-        time (ns)."""
+        """By how much earlier pieces of work could have started, had the rank continued before a given time (ns)."""
         found: Array = np.where(self.launch[work] >= self.waited(since), _FOREVER, self.lead()[work])
         return found
 
 
 @dataclass(frozen=True, slots=True)
 class HeldUp:
-    """What the collectives of a rank cost it.
+    """The cost of a rank's collectives.
 
     Args:
-        since, until: of each, the time that its wait cost (ns); equal where it cost nothing. No two overlap.
+        since, until: for each, the time that its wait cost (ns); equal if it cost nothing. No two overlap.
         stood: whether the rank stood still until it had ended.
         still: the time in which it stood still for collectives, waiting or not.
     """
@@ -76,17 +75,17 @@ class HeldUp:
 
 
 def find_held_up(rows: Columns, beside: Beside) -> HeldUp:
-    """What collectives cost a rank.
+    """Computes the cost of collectives for a rank.
 
     Args:
-        rows: `start_ns`, `end_ns`, `wait_ns`, `launch_ns` (NEVER where it is not known) and `stream` of its collectives; those
+        rows: `start_ns`, `end_ns`, `wait_ns`, `launch_ns` (NEVER if unknown) and `stream` of its collectives; those
             of a stream run one after the other.
-        beside: what it did beside.
+        beside: what it did beside them.
     """
     order = np.lexsort((rows["end_ns"], rows["start_ns"], rows["stream"]))
     rows = {name: values[order] for name, values in rows.items()}
     start, end = rows["start_ns"], rows["end_ns"]
-    # Recorded ends may lie a little after the start of what follows on the stream.
+    # A recorded end may lie slightly after the start of the next one on the stream.
     alike = rows["stream"][1:] == rows["stream"][:-1]
     end[:-1] = np.where(alike, np.minimum(end[:-1], start[1:]), end[:-1])
     gap, since, stood = _stands(rows, beside)
@@ -109,7 +108,7 @@ def find_held_up(rows: Columns, beside: Beside) -> HeldUp:
     begin[costs[1:]] = np.maximum(begin[costs[1:]], until[costs[:-1]])
     found = np.stack([start, start])
     found[:, costs] = np.stack([np.minimum(begin, until), until])[:, costs]
-    # Those behind which others follow cost before these, so that the others' own stretches of time hold them.
+    # A collective that others follow is placed before them, so that their costs lie within their own time.
     inner = np.flatnonzero(section[1:] == section[:-1])
     found[:, inner] += start[inner + 1] - found[1, inner]
     held, stands = np.empty_like(found), np.empty_like(stood)
@@ -119,24 +118,24 @@ def find_held_up(rows: Columns, beside: Beside) -> HeldUp:
 
 
 def _stands(rows: Columns, beside: Beside) -> tuple[Array, Array, Array]:
-    """Of each collective, which pause it ended in, since when the rank stood still then, and whether it did so for it."""
+    """For each collective: in which pause it ended, since when the rank stood still then, and whether for this one."""
     start, end, busy = rows["start_ns"], rows["end_ns"], beside.busy
     gap = np.searchsorted(busy.start, end, side="left")
     since = np.append(start.min(initial=_FOREVER), busy.end)[gap]
     resumed = np.append(busy.start, _FOREVER)[gap]
-    # What was launched too late to start sooner was kept by the host, and not by the collective.
+    # Work launched too late to start sooner was delayed by the host, not by the collective.
     following = np.searchsorted(beside.start, end, side="left")
     some = np.flatnonzero(following < len(beside.start))
     since[some] = np.maximum(since[some], end[some] - beside.ahead(following[some], end[some]))
     begun = np.searchsorted(np.sort(start), end, side="left")
     others = begun > np.searchsorted(np.sort(end), end, side="right")
-    # While others are under way, the last one to end before the rank goes on is the one that it stood still for.
+    # If others are under way, the rank stood still for the last one that ended before it continued.
     latest = np.zeros(len(busy.start) + 1, np.int64)
     np.maximum.at(latest, gap, end)
     went_on = (end == latest[gap]) & (resumed - end <= end - since)
     stood = (end - since >= STOOD_NS) & (~others | went_on)
-    # Where the next one of the stream was launched before, the rank may have waited for that one alone, unless it went on
-    # sooner. One that follows at once, and whose launch is not known, may have been.
+    # If the next one of the stream had been launched by then, the rank may have waited only for that one, unless it
+    # continued sooner. One of unknown launch that follows at once may have been launched.
     launch = np.where(rows["launch_ns"] == NEVER, start - STOOD_NS, rows["launch_ns"])[1:]
     queued = (rows["stream"][1:] == rows["stream"][:-1]) & (launch < end[:-1])
     stood[:-1] &= ~(queued & (end[1:] <= resumed[:-1]))
@@ -144,8 +143,8 @@ def _stands(rows: Columns, beside: Beside) -> tuple[Array, Array, Array]:
 
 
 def _ends(rows: Columns, beside: Beside, section: Array, first: Array, last: Array) -> tuple[Array, Array]:
-    """When the last collective of each one's section would have ended without its wait and those behind it, and without
-    those behind it (ns)."""
+    """When the last collective of each one's section would have ended without this wait and the following ones, and
+    without only the following ones (ns)."""
     start, end = rows["start_ns"], rows["end_ns"]
     opened = start[first][section]
     ready = np.maximum(_ready(rows, beside), opened)
@@ -155,7 +154,7 @@ def _ends(rows: Columns, beside: Beside, section: Array, first: Array, last: Arr
     takes = np.maximum(end - rows["wait_ns"] - begin, 0)
     total = takes.cumsum()
     behind = total[last][section] - total + takes
-    # The latest that those from each on allow: of sections one after the other, from the back.
+    # The latest that each following collective allows: section by section, from the end.
     ways = ready - opened + behind
     apart = (section.max(initial=0) - section) * (ways.max(initial=0) + 1)
     latest = np.maximum.accumulate((ways + apart)[::-1])[::-1] - apart + opened
@@ -168,8 +167,8 @@ def _ends(rows: Columns, beside: Beside, section: Array, first: Array, last: Arr
 
 
 def _ready(rows: Columns, beside: Beside) -> Array:
-    """When each collective could have started but for those before it on its stream (ns): once it was launched, and what
-    the rank had launched before had ended."""
+    """When each collective could have started, ignoring those before it on its stream (ns): once it was launched and
+    the rank's previously launched work had ended."""
     start, launch = rows["start_ns"], rows["launch_ns"]
     known = np.flatnonzero(beside.launch != NEVER)
     known = known[np.argsort(beside.launch[known], kind="stable")]
@@ -180,11 +179,11 @@ def _ready(rows: Columns, beside: Beside) -> Array:
 
 
 def _floors(floor: Array, begin: Array, end: Array, known: Array, beside: Beside) -> Array:
-    """Since when the waits of each stand cost at most (ns): with those of earlier stands no more than all that the rank did
-    until the next stand could have started earlier.
+    """The earliest start of each stand's cost (ns): with earlier stands, it costs no more than the time by which all
+    work of the rank until the next stand could have started earlier.
 
     Args:
-        floor: since when each cost at most for other reasons.
+        floor: the earliest start for other reasons.
         begin: when each would have ended without its waits.
         end: when it ended.
         known: whether it is a stand.
@@ -203,8 +202,8 @@ def _floors(floor: Array, begin: Array, end: Array, known: Array, beside: Beside
 
 
 def _leads(end: Array, beside: Beside) -> list[list[tuple[int, int]]]:
-    """For each of some stands, in order: of what the rank did until the next one, how many stands of all it moves along with
-    since the host had waited for them, and by how much earlier it could have started beside (ns)."""
+    """For the rank's work between each stand and the next: with how many of all stands it moves along, counted since
+    the host had waited for them, and by how much earlier it could have started besides (ns)."""
     found: list[list[tuple[int, int]]] = [[] for _ in end]
     of = np.searchsorted(end, beside.start, side="right") - 1
     moved = np.searchsorted(beside.waited(end), beside.launch, side="right")
@@ -219,8 +218,8 @@ def _leads(end: Array, beside: Beside) -> list[list[tuple[int, int]]]:
 
 
 def _together(gap: Array, start: Array, end: Array, known: Array) -> list[tuple[int, int]]:
-    """Sections that end in one pause of the rank while the last collective of another that ends later is under way: the
-    one, and the other."""
+    """Pairs of sections that end in the same pause of the rank, the first while the last collective of the second is
+    under way."""
     order = np.flatnonzero(known)[np.lexsort((end[known], gap[known]))]
     shared = np.flatnonzero(gap[order][1:] == gap[order][:-1])
     found = []
@@ -236,8 +235,8 @@ def _together(gap: Array, start: Array, end: Array, known: Array) -> list[tuple[
 
 def until_woken(start: Array, end: Array, busy: Intervals) -> Array:
     """When collectives of the host were done (ns): a thread of the library wakes the training loop before its own event
-    ends, and may have to wait for a core in between. Where the loop paused for one that was under way, and went on at its
-    end but for a tenth of the pause, that is when it was done."""
+    ends, and may first have to wait for a core. If the loop paused for a collective that was under way, and continued
+    at its end within a tenth of the pause, it was done then."""
     done: Array = end.copy()
     low = np.maximum(np.searchsorted(busy.start, start, side="right"), 1)
     high = np.searchsorted(busy.start, done, side="left")

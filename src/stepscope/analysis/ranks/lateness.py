@@ -1,21 +1,20 @@
-"""Whom ranks wait for in collectives, and what the late ones did meanwhile.
+"""Finds the ranks that others wait for in collectives, and what the late ones did meanwhile.
 
-A rank that reaches a collective early waits there for the last one. What the last one did longer is
-found by comparing the two since they last went on together, which is the end of the previous collective that
-both took part in and the early one stood still for: from there each has its own stretch of time to its arrival, by its
-own clock, and the two stretches differ by the wait. Each stretch is divided without a rest, so that the differences of
-its parts add up to the wait.
+A rank that reaches a collective early waits there for the last one. To find what the last one did longer, the two are
+compared since they last continued together: the end of the previous collective that both took part in and the early one
+stood still for. From there each has its own stretch of time to its arrival, by its own clock, and the two stretches
+differ by the wait. Each stretch is divided completely, so that the differences of its parts add up to the wait.
 
-A wait beside computation costs nothing, and of those of several buckets behind one another only so much as the rank
-stands still in the end. So a wait has the weight of what it cost (`held_up`), over its length.
+A wait beside computation costs nothing, and waits of several consecutive buckets cost only as much as the rank
+stands still in the end. So a wait is weighted by its cost (`held_up`) over its length.
 
-A part may be a wait again: for a third rank, in a collective of another group. Then the third one is the
-cause, and what it did. A linear chain of such waits is followed back by weights: a wait
-hands a part of its weight to each wait that it is made of, and takes it from each wait of the early rank, which
-would have waited longer without it, and no more than it is long: what a late rank catches up of its own waits costs
-nobody. So the charges of all ranks add up to all that waits cost. Where what they hang on was not matched, as between
-the stages of a pipeline on nodes whose clocks nothing compares, weights given and taken no longer cancel: then each wait
-stays with the rank that arrived last.
+A part may again be a wait: for a third rank, in a collective of another group. Then the third rank is the
+cause, and what it did. Such chains of waits are followed back with weights: a wait passes a part of its weight to each
+wait of the late rank within it, and takes weight from each wait of the early rank, which would have waited longer
+without it, but passes on no more than its length: what a late rank catches up of its own waits costs nobody. So the
+charges of all ranks add up to the cost of all waits. If some collectives could not be matched, as between
+the stages of a pipeline on nodes whose clocks cannot be compared, given and taken weights no longer cancel: then each
+wait stays with the rank that arrived last.
 """
 
 from __future__ import annotations
@@ -61,9 +60,9 @@ CAUSES = (
     "not recorded",
     "before the recording",
 )
-"""What a late rank did longer than a rank that waited for it. `communication` is what its other
-collectives took beside waiting; `host` is operators, ranges, Python and runtime calls while its device had
-nothing to do; the last two are what its recording does not tell."""
+"""What a late rank did longer than a rank that waited for it. `communication` is the time of its other
+collectives without waiting; `host` is operators, ranges, Python and runtime calls while its device was
+idle; the last two are what its recording does not show."""
 
 _COLLECTIVES = f"""
     SELECT rank, span, coalesce(match_id, -1) AS match_id, start_ns, end_ns,
@@ -98,43 +97,43 @@ _RETURNED = f"""
     SELECT rank, span, launch_end_ns FROM device_event
     WHERE {{ranks}} AND kind = 'copy' AND copy_kind = 'DtoH' AND start_ns + dur_ns <= launch_end_ns
 """
-"""When calls returned that had waited for the device."""
+"""When calls that had waited for the device returned."""
 _OF_COLLECTIVES = ("start_ns", "end_ns", "wait_ns", "launch_ns", "stream")
 _INPUT, _COLLECTION, _COMPILATION, _PROFILER, _OTHER = range(5)
-# What `split` gives a stretch of time to, in this order, and the place of each in `CAUSES`.
+# The layers to which `split` assigns a stretch of time, in this order, and the position of each in `CAUSES`.
 _COMPUTATION, _COPIES, _WAIT, _TRANSFER = range(4)
 _LAYERS = (1, 2, None, 3, 0, 4, 5, 7, 6, 8)
 
 
 _CONTRADICTS = 0.25
-"""Waits are not followed back where that takes from ranks more than this part of all that was waited: a rank that
-makes the others wait less than not at all has been given too much elsewhere."""
+"""Waits are not followed back if that takes more than this share of all waiting from ranks: if a rank makes the
+others wait less than nothing, too much was charged elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lateness:
-    """Waits of ranks for others in the asked steps, one a row.
+    """Waits of ranks for others in the requested steps, one per row.
 
     Args:
         match: the number of the collective (`collective.match_id`).
         waiter, late: the rank that waited, and the one that arrived last.
         step: step in which it waited; -1 outside of steps.
         wait_ns: how long (ns).
-        cost_ns: how much sooner it would have gone on without it (ns); see `held_up`.
-        asked: whether it is among what was asked about.
-        weight: how much of it is charged to what the late rank did; with the waits that are made of it.
-        causes_ns: what the late rank did longer (ns): a column for each of `CAUSES`. Times its weight it
-            is what is charged.
-        late_start, late_end, wait_start, wait_end: the stretches of time that were compared (ns), and the
-            `late_span`, `wait_span` they are in.
-        collectives: matched collectives in the asked steps.
-        untold: those of them whose last rank the clocks do not tell, or which is damaged.
+        cost_ns: how much sooner it would have continued without it (ns); see `held_up`.
+        asked: whether it was requested.
+        weight: how much of it is charged to what the late rank did; with the waits that it caused.
+        causes_ns: what the late rank did longer (ns): a column for each of `CAUSES`. Multiplied by the weight
+            it is the charge.
+        late_start, late_end, wait_start, wait_end: the stretches of time that were compared (ns), and
+            `late_span`, `wait_span`, their recordings.
+        collectives: matched collectives in the requested steps.
+        untold: those of them whose last rank is unknown because of the clocks, or damaged.
         attended: for each rank, those it took part in whose last rank is known.
         last: for each rank, those of them at which it arrived last.
-        steps: how many steps the ranks have in the mean; 1 where none are marked.
-        step_ns: their mean length (ns); None where none are marked.
+        steps: mean number of steps per rank; 1 if none are marked.
+        step_ns: their mean length (ns); None if none are marked.
         ranks: ranks with matched collectives.
-        followed: whether waits were followed back to where they come from.
+        followed: whether waits were followed back to their origin.
     """
 
     match: Array
@@ -163,12 +162,12 @@ class Lateness:
 
     @property
     def charged_ns(self) -> Array:
-        """What is charged to the late rank of each row (ns): a column for each of `CAUSES`."""
+        """The charge to the late rank of each row (ns): a column for each of `CAUSES`."""
         charged: Array = self.causes_ns * self.weight[:, None]
         return charged
 
     def by_rank(self, values: Array, *, of: Array | None = None) -> dict[int, Array]:
-        """Sums of rows for every rank, by the late one: of one column or of several.
+        """Sums rows for every rank, by the late one: one column or several.
 
         Args:
             values: a row for each wait.
@@ -179,16 +178,16 @@ class Lateness:
         return {rank: sums[rank] for rank in self.ranks}
 
     def per_step(self, ns: float) -> float:
-        """A sum over all ranks that wait, as what one of the others waits in a mean step (ns)."""
+        """Converts a sum over all waiting ranks to the wait of one of the others in a mean step (ns)."""
         return ns / self.steps / max(1, len(self.ranks) - 1)
 
 
 def find_lateness(scope: Scope) -> Lateness | None:
-    """Whom ranks waited for in the steps that count, or in those asked for; None where no collective was
+    """Finds whom ranks waited for in the steps that count, or in those requested; None if no collective was
     matched over ranks.
 
-    All ranks of the recording are looked at, whichever were asked for: a rank is late beside the others. Those whose
-    recording is damaged are neither late nor wait (`answers.sound`).
+    All ranks of the recording are examined, whichever were requested: a rank is late relative to the others. Those
+    whose recording is damaged are neither late nor wait (`answers.sound`).
     """
     return scope.kept("lateness of sound ranks", lambda: _find_lateness(scope), Lateness)
 
@@ -214,7 +213,7 @@ def _find_lateness(scope: Scope) -> Lateness | None:
 
 
 def _windows(scope: Scope, whole: Scope) -> tuple[Recordings, bool]:
-    """The steps of all ranks that are asked about, and whether any are marked."""
+    """The requested steps of all ranks, and whether any are marked."""
     steps = steps_of(whole)
     if not marks_steps(whole):
         return steps, False
@@ -225,7 +224,7 @@ def _windows(scope: Scope, whole: Scope) -> tuple[Recordings, bool]:
 
 
 class _Waits:
-    """The collectives of all ranks, and the waits among them, while they are worked out."""
+    """Working state: the collectives of all ranks, and the waits among them."""
 
     def __init__(self, rows: Columns, steps: tuple[Recordings, bool]) -> None:
         self.rows = rows
@@ -244,7 +243,7 @@ class _Waits:
         self._pair()
 
     def _steps(self, steps: Recordings, marked: bool) -> tuple[Array, Array]:
-        """The step in which each collective started, -1 outside of steps, and whether it is asked for."""
+        """The step in which each collective started, -1 outside of steps, and whether it was requested."""
         step = np.full(len(self.key), -1, dtype=np.int64)
         asked = np.full(len(self.key), not marked)
         for key in self.keys.tolist():
@@ -259,13 +258,13 @@ class _Waits:
         return step, asked
 
     def cut(self, window: tuple[int, int] | None) -> None:
-        """Leaves what starts outside of a stretch of time out of what is asked about."""
+        """Excludes collectives that start outside the window from the requested ones."""
         if window is not None:
             start = self.rows["start_ns"]
             self.in_asked &= (start >= window[0]) & (start < window[1])
 
     def _pair(self) -> None:
-        """Finds the waits: `wait` and `late` are the rows of the rank that waits and of the last one."""
+        """Finds the waits: `wait` and `late` are the rows of the waiting rank and of the last one."""
         rows = self.rows
         order = np.lexsort((rows["rank"], self.match))
         code = self.match * (int(rows["rank"].max()) + 1) + rows["rank"]
@@ -276,15 +275,15 @@ class _Waits:
         waits = (rows["wait_ns"] > 0) & (rows["last_rank"] >= 0) & (rows["last_rank"] != rows["rank"])
         self.wait = np.flatnonzero(waits & there)
         self.late = last[self.wait]
-        # In order of the last arrival: what a wait is made of was over before.
+        # In order of the last arrival: the waits within a wait ended before.
         order = np.argsort(rows["start_ns"][self.wait] + rows["wait_ns"][self.wait], kind="stable")
         self.wait, self.late = self.wait[order], self.late[order]
         self.of_row = np.full(len(self.key), -1, dtype=np.int64)
         self.of_row[self.wait] = np.arange(len(self.wait))
 
     def _since(self) -> None:
-        """Finds, for each wait, the rows of the previous collective that both ranks left and the one that waits stood still
-        for, so that both went on from there: -1 without one."""
+        """Finds for each wait the rows of the previous collective that both ranks took part in and the waiting one
+        stood still for, so that both continued from there: -1 without one."""
         rows, sets = self.rows, self._sets()
         self.since_late = np.full(len(self.wait), -1, dtype=np.int64)
         self.since_wait = np.full(len(self.wait), -1, dtype=np.int64)
@@ -317,7 +316,7 @@ class _Waits:
             self.since_late[mine] = np.where(known, other, -1)
 
     def _sets(self) -> tuple[Array, Array]:
-        """For each match the number of its set of ranks, and for each set which ranks it holds."""
+        """For each match the number of its set of ranks, and for each set which ranks it contains."""
         ranks = int(self.rows["rank"].max()) + 1
         holds = np.zeros((int(self.match.max()) + 1, ranks), dtype=bool)
         holds[self.match, self.rows["rank"]] = True
@@ -367,7 +366,7 @@ class _Waits:
         returned: Columns | None,
         operators: Columns | None,
     ) -> list[Intervals]:
-        """What a rank did, in the order of `_LAYERS`; what is left is not recorded. Finds what its waits cost it."""
+        """What a rank did, in the order of `_LAYERS`; the rest is not recorded. Finds the cost of its waits."""
         computes = copies = nothing = union([], [])
         none = np.zeros(0, np.int64)
         started = ended = launched = none
@@ -407,7 +406,7 @@ class _Waits:
         ]
 
     def result(self) -> Lateness:
-        """Follows waits back to where they come from, and adds up."""
+        """Follows waits back to their origin, and adds up."""
         rows = self.rows
         longer = self.parts[0] - self.parts[1]
         causes = np.zeros((len(self.wait), len(CAUSES)), dtype=np.float64)
@@ -447,7 +446,7 @@ class _Waits:
         )  # fmt: skip
 
     def _mean_step(self, ranks: int) -> tuple[float, float | None]:
-        """How many asked steps a rank has in the mean, and their mean length (ns)."""
+        """The mean number of requested steps per rank, and their mean length (ns)."""
         if not self.marked:
             return 1.0, None
         lengths = [(own["end_ns"] - own["start_ns"])[own["asked"]] for own in self.steps.values()]
@@ -455,18 +454,18 @@ class _Waits:
         return max(1.0, count / ranks), float(sum(own.sum() for own in lengths)) / max(1, count)
 
     def _follow(self, weight: Array) -> Array:
-        """Hands the weights of waits to the waits that they are made of, from the last to the first.
+        """Passes the weights of waits to the waits that they consist of, from the last to the first.
 
         Args:
             weight: of each wait; changed in place.
 
         Returns:
-            How much of each wait is such waits (ns).
+            How much of each wait consists of such waits (ns).
         """
         wait, of, part = self._made_of()
         wait_ns = self.rows["wait_ns"][self.wait]
         taken = np.bincount(wait, part * wait_ns[of], minlength=len(wait_ns))
-        # No more is passed on than the wait: what the late rank has caught up of its own waits cost nobody.
+        # No more than the wait is passed on: what the late rank caught up of its own waits cost nobody.
         part *= (wait_ns / np.maximum(taken, wait_ns))[wait]
         taken = np.minimum(taken, wait_ns)
         match = self.match[self.wait]
@@ -478,8 +477,8 @@ class _Waits:
         return taken
 
     def _made_of(self) -> tuple[Array, Array, Array]:
-        """Which waits each wait is made of: its number, that of the other, and which part of the other
-        (below 0 for what the rank that waits had waited itself); in order of the first."""
+        """The waits that each wait consists of: its number, the other's number, and the share of the other
+        (negative for earlier waits of the waiting rank itself); ordered by the first."""
         rows = self.rows
         found: list[tuple[Array, Array, Array]] = []
         for side, row in enumerate((self.late, self.wait)):

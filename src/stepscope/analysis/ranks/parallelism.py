@@ -1,4 +1,4 @@
-"""Which kind of parallelism a collective serves, as far as the recording says."""
+"""Finds which kind of parallelism a collective serves, as far as the recording shows it."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ WITHIN = {
     "FSDP": r"^(?:FSDP::|FullyShardedDataParallel\.)",
     "DDP": r"^DistributedDataParallel\.",
 }
-"""What a collective is launched in that tells what it is for, and how its ranges and operators are called:
+"""What encloses a collective's launch and shows its purpose, with the names of the ranges and operators:
 the accumulation of a gradient, whose hooks reduce it (DDP's, DeepSpeed's), FSDP's own ranges, and DDP's
-forward, which sends buffers round."""
+forward, which broadcasts buffers."""
 _DOES = {
     "gradients": ("all_reduce", "reduce_scatter", "reduce"),
     "FSDP": ("all_gather", "reduce_scatter", "all_reduce"),
     "DDP": ("broadcast",),
 }
-"""The operations of which that is so: all of a model may run in DDP's forward."""
+"""The operations for which that holds: in DDP's forward any of the model's may run."""
 
 
 class Parallelism(NamedTuple):
-    """A kind of parallelism and what told it: both None where nothing does.
+    """A kind of parallelism and the rule that found it; both None if unknown.
 
     `kind` is data, tensor, pipeline, expert or context, or several joined by +. `rule` is description
     (of the process group), gradients, FSDP, DDP, module class or neighbours.
@@ -50,11 +50,11 @@ class Parallelism(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def described(description: str) -> str | None:
-    """The parallelism that the description of a process group names; None where it names none.
+    """The parallelism that the description of a process group names; None if it names none.
 
-    Known are the names of Megatron (`TENSOR_MODEL_PARALLEL_GROUP`), of DeviceMesh and of torchtitan's
-    meshes (`mesh_dp_shard_cp`), and the plain words for the kinds. An expert's data or tensor
-    parallelism is that of data or tensors.
+    It knows the names of Megatron (`TENSOR_MODEL_PARALLEL_GROUP`), of DeviceMesh and of torchtitan's
+    meshes (`mesh_dp_shard_cp`), and the plain words for the kinds. Data or tensor parallelism of experts
+    counts as data or tensor.
 
     >>> described("EXPERT_DATA_PARALLEL_GROUP"), described("mesh_dp_shard_cp"), described("default_pg")
     ('data', 'data+context', None)
@@ -65,7 +65,7 @@ def described(description: str) -> str | None:
     words = re.findall("[a-z]+", text)
     kinds = {_MEANING[word] for word in words if word in _MEANING}
     if not kinds and "model" in words and "parallel" in words:
-        kinds = {"tensor", "pipeline"}  # Megatron's ranks that together hold the model
+        kinds = {"tensor", "pipeline"}  # the ranks that together hold the model, in Megatron
     if "expert" in words and len(kinds) > 1 and "model" not in words:
         kinds.discard("expert")
     return "+".join(kind for kind in _ORDER if kind in kinds) or None
@@ -74,12 +74,12 @@ def described(description: str) -> str | None:
 def parallelism(
     description: str | None, within: str | None, operation: str | None, module_class: str | None, *, chain: bool = False
 ) -> Parallelism:
-    """What a collective serves, by its group's description, else by where it was launched.
+    """Finds what a collective serves, by its group's description, else by where it was launched.
 
     Args:
         within: a name of `WITHIN`.
         module_class: class of the module that it was launched in.
-        chain: whether ranks of its group send and receive as stages of a pipeline do (`pipeline.chains`).
+        chain: whether ranks of its group send and receive like pipeline stages (`pipeline.chains`).
     """
     named = described(description) if description else None
     if named is not None:

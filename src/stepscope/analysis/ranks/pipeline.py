@@ -1,4 +1,4 @@
-"""Pipelines: groups of ranks of which each holds a part of the model, and how long their stages wait for one another."""
+"""Pipelines: groups of ranks that each hold a part of the model, and how long their stages wait for one another."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _OF_GROUPS = """
 
 
 def chains(scope: Scope) -> frozenset[Group]:
-    """Groups in which ranks send and receive as the stages of a pipeline do: to and from the same ranks, which are two
-    at most, and not all others of the group.
+    """Groups whose ranks send and receive like the stages of a pipeline: to and from the same ranks, two at
+    most, and not all others of the group.
 
-    A ring, as of ring attention, sends to one neighbour and receives from the other; an exchange that is made of single
-    transfers has all ranks of the group for peers. Two ranks alone tell neither.
+    A ring, as in ring attention, sends to one neighbour and receives from the other; in an exchange made of single
+    transfers all ranks of the group are peers. With only two ranks, the cases cannot be distinguished.
     """
     groups: dict[Group, list[tuple[set[int], bool]]] = {}
     for row in scope.sql(_PEERS.format(collective=scope.every("collective"))).to_pylist():
@@ -46,21 +46,20 @@ def chains(scope: Scope) -> frozenset[Group]:
         for group, own in groups.items()
         if all(peers for peers, _ in own)
         and (
-            any(inner for _, inner in own)
-            or {len(peers) for peers, _ in own} == {1, 2}  # both ends and what lies between
+            any(inner for _, inner in own) or {len(peers) for peers, _ in own} == {1, 2}  # both ends and the middle
         )
     )
 
 
 class Pipelines(NamedTuple):
-    """What a scope has of pipelines.
+    """The pipelines of a scope.
 
     Args:
         condition: SQL: the rows of `collective` in which stages wait for one another.
         stage: the stage of each rank whose pipeline's ranks were recorded, from 0.
-        stages: how many stages pipelines have; 0 where that is not known, or they differ.
-        calls: collectives and transfers in which stages meet, each counted on every rank.
-        unmeasured: those among them of which it is not known how much was waiting.
+        stages: the number of stages; 0 if unknown or different between pipelines.
+        calls: collectives and transfers between stages, counted on every rank.
+        unmeasured: those of them whose wait is unknown.
     """
 
     condition: str
@@ -71,9 +70,9 @@ class Pipelines(NamedTuple):
 
 
 def pipelines(scope: Scope) -> Pipelines | None:
-    """The pipelines of a scope; None where nothing tells of one.
+    """Finds the pipelines of a scope; None if there is no sign of one.
 
-    Told are they by the description of a process group, or else by who sends to whom (`chains`).
+    They are found by the description of a process group, else by who sends to whom (`chains`).
     """
     rows = scope.sql(_OF_GROUPS).to_pylist()
     if not any(row["to_peer"] for row in rows):

@@ -1,4 +1,4 @@
-"""What each rank did in each step, one number a measure, so that ranks can be set beside each other."""
+"""What each rank did in each step, one number per measure, so that ranks can be compared."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from stepscope.answers.scope import Scope
 
 PARTS = ("computation", "exposed_communication", "exposed_copy", "idle")
-"""What a device's time is divided into, without a rest (see `device-time`)."""
+"""The complete division of a device's time (see `device-time`)."""
 
 _WAITS = "SELECT rank, span, start_ns, wait_ns FROM collective WHERE {ranks} AND wait_ns IS NOT NULL"
 
@@ -42,30 +42,30 @@ _OF_STAGES = """
     SELECT rank, span, start_ns, CASE WHEN wait_ns IS NULL THEN end_ns ELSE start_ns + wait_ns END AS end_ns
     FROM collective WHERE {ranks} AND ({stages})
 """
-"""What was not matched is a wait in full: then nothing tells wait and transfer apart."""
+"""An unmatched collective counts as a wait completely: wait and transfer cannot be separated then."""
 
 ENOUGH_RANKS = 3
-"""Ranks from which on one can be told to differ from the others."""
+"""With fewer ranks, none can be said to differ from the others."""
 SPREADS = 3.5
 """Robust standard deviations of the others beyond which a rank differs (Iglewicz and Hoaglin, 1993)."""
 OF_STEP = 0.02
-"""The part of a mean step by which it must differ at least."""
+"""The share of a mean step by which it must differ at least."""
 _TO_DEVIATION = 1.4826
-"""The standard deviation of a normal distribution over its median absolute deviation."""
+"""The ratio of a normal distribution's standard deviation to its median absolute deviation."""
 
 
 class RankSteps(NamedTuple):
     """A rank's steps in one of its recordings.
 
     Args:
-        rank, span: whose, and which recording.
+        rank, span: the rank, and which of its recordings.
         step: their numbers.
-        counted: whether means are made of them (see `counted`).
-        devices: how many devices its measures are summed over; 0 where none was recorded.
-        times: ns by measure, a number a step: `step`, its length; of the devices, summed over them, `PARTS`,
+        counted: whether they enter means (see `counted`).
+        devices: how many devices its measures are summed over; 0 if none was recorded.
+        times: ns by measure, a number for each step: `step`, its length; summed over devices, `PARTS`,
             `communication` and `copy`, hidden or not, and `kernels`, while one ran; `waiting` for other ranks
             in collectives; `bubble`, waiting for other stages of a pipeline while none of its devices computed or
-            copied. What was not recorded is left out.
+            copied. Measures that were not recorded are missing.
     """
 
     rank: int
@@ -77,9 +77,9 @@ class RankSteps(NamedTuple):
 
 
 def rank_steps(scope: Scope) -> list[RankSteps]:
-    """What each rank did in each of the asked steps, in order of rank and span; a scope asked again remembers.
+    """What each rank did in each requested step, in order of rank and span; cached in the scope.
 
-    Where no steps are marked, the recording is one step, as in `steps`, and devices are looked at from their first work
+    Without marked steps, the recording is one step, as in `steps`, and devices are examined from their first work
     to their last, as in `device-time`.
     """
     return scope.once(__name__, lambda: list(_rank_steps(scope)))
@@ -131,7 +131,7 @@ def _measured(
 
 
 def _summed_in(start: Array, end: Array, at: Array, value: Array) -> Array:
-    """The sum of values in each of some windows, which do not overlap and are in order."""
+    """The sum of values in each of some windows, which are in order and do not overlap."""
     place = np.searchsorted(start, at, side="right") - 1
     inside = (place >= 0) & (at < end[place])
     sums = np.zeros(len(start), dtype=np.int64)
@@ -140,25 +140,25 @@ def _summed_in(start: Array, end: Array, at: Array, value: Array) -> Array:
 
 
 class Differs(NamedTuple):
-    """How far a rank's mean is from the median of the other ranks' (ns), and which part of that it is."""
+    """How far a rank's mean is from the median of the other ranks' (ns), and as a share of that."""
 
     ns: float
     ratio: float | None
 
 
 def outliers(samples: Mapping[int, Sequence[float]], step_ns: float, resolution_ns: float) -> dict[int, Differs]:
-    """The ranks whose mean of a measure differs from the others': what is beyond all that could explain it.
+    """Finds the ranks whose mean of a measure differs from the others' by more than noise can explain.
 
-    A rank differs where the distance of its mean from the median of the other ranks' means is above
+    A rank differs if the distance of its mean from the median of the other ranks' means is above
     3.5 robust standard deviations of those means (1.4826 times the median absolute deviation), above
     the noise (half of the 95 % interval of its mean over its steps), above 2 % of a mean step, and
-    above the resolution of the recorded times. Below 3 ranks nothing can be told, nor of a single step,
-    whose noise is not known.
+    above the resolution of the recorded times. With fewer than 3 ranks nothing can be said, nor with a
+    single step, whose noise is unknown.
 
     Args:
-        samples: the measure of each rank, a number a step (ns).
+        samples: the measure of each rank, a number for each step (ns).
         step_ns: the mean step of all ranks (ns).
-        resolution_ns: the smallest step of recorded times (ns).
+        resolution_ns: the resolution of recorded times (ns).
 
     >>> list(outliers({0: [100, 101], 1: [101, 102], 2: [100, 100], 3: [150, 149]}, 100.0, 0.0))
     [3]
@@ -178,7 +178,7 @@ def outliers(samples: Mapping[int, Sequence[float]], step_ns: float, resolution_
 
 
 def _noise(own: Sequence[float]) -> float:
-    """Half of the 95 % interval of a mean; of a single value nobody knows."""
+    """Half of the 95 % interval of a mean; infinite for a single value."""
     if len(own) < 2:
         return math.inf
     return student_t(len(own) - 1) * float(np.std(own, ddof=1)) / math.sqrt(len(own))

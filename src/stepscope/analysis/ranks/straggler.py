@@ -1,18 +1,18 @@
-"""Which rank the others wait for: from the collectives of a trace, or from the phases of every rank's steps.
+"""Finds the rank that the others wait for: from a trace's collectives, or from the phases of every rank's steps.
 
 A trace of all ranks has each collective's arrivals, and what the late rank did before (`lateness`). Phases
-have not. Ranks that exchange gradients in every step have steps of the same length, whoever is late: the others
-wait for the rest of it. An all-reduce inside backward makes all backwards equally long, even, when a
+do not. Ranks that exchange gradients in every step have steps of the same length, whoever is late: the others
+wait for the rest of it. An all-reduce inside backward even makes all backwards equally long if a
 rank is late within its own. So a phase that is longer on one rank proves nothing by itself: the rank
-may be late in it, or wait in it. Three things tell:
+may be late in it, or wait in it. Three things are evidence:
 
-1. **All-reduce**, where DDP has timed it on every rank: whoever comes last waits least there.
+1. **All-reduce**, if DDP timed it on every rank: the rank that arrives last waits least there.
 2. **Input wait** is never a wait for another rank, and ends only when a batch is there.
 3. **One of many**: without timings of the all-reduce, and with four ranks or more, a few ranks that
-   do more than all others before they meet are late. That all others are late by the same time, and
-   these few wait for them, is less likely by far.
+   do more than all others before they meet are late. It is far less likely that all others are late by the same
+   time and these few wait for them.
 
-What none of them tells is not said.
+Without such evidence, no rank is named.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from stepscope.analysis.recording import Array
 
 LATE_ABOVE = 0.05
-"""Part of the step that the others have to wait for a rank to be named."""
+"""Share of the step that the others must wait for a rank to be named."""
 ENOUGH_RANKS = 4
-"""Ranks from which on the odd one out is told by their number alone."""
+"""With fewer ranks, their number alone does not show which one is late."""
 
 _OWN = ("input_wait", "host_to_device", "forward", "optimizer")
 _MEETING = "backward"
 _NEARLY = 0.75
-"""Ranks that are late by this part of what the latest is are late with it: those of a slow node."""
+"""Ranks late by at least this share of the latest one's lateness are late with it: those of a slow node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +42,9 @@ class RankTimes:
 
     Args:
         step_ns: the complete step, on the host.
-        phases: each phase: on the device where it was marked, else on the host. Input wait is the
-            host's; the residual is left out where there is a device, because waiting for that is in it.
-        all_reduce_ns: of a backward, with waiting for late ranks; None where it was not timed.
+        phases: each phase: on the device if it was marked, else on the host. Input wait is the
+            host's; with a device the residual is left out, because it includes waiting for the device.
+        all_reduce_ns: of a backward, including waiting for late ranks; None if it was not timed.
         forward_waits: ranks wait for each other in forward, too.
         on_device: the phases are the device's.
     """
@@ -61,15 +61,15 @@ class Straggler:
     """Ranks that the others wait for.
 
     Args:
-        ranks: these; the latest first.
+        ranks: the ranks; the latest first.
         late_ns: what the others lose by the latest, in a mean step.
-        share_ratio: the same, of the step.
-        phase: where it loses that time; None where collectives tell, and not phases.
+        share_ratio: the same, as a share of the step.
+        phase: the phase in which it loses that time; None if collectives, not phases, are the evidence.
         phase_ns: how much longer it is in that phase than the others; None for backward, where
-            waiting makes up for it.
-        waits_ns: what it and the others (their median) spend in all-reduce; None where not timed.
+            waiting hides the difference.
+        waits_ns: the time that it and the others (their median) spend in all-reduce; None if not timed.
         in_step: the others' steps are as long as its own: they wait in every step.
-        cause: of collectives, what it did longer than those that waited, by the name in `lateness.CAUSES`.
+        cause: with collectives, what it did longer than those that waited, a name in `lateness.CAUSES`.
     """
 
     ranks: tuple[int, ...]
@@ -83,7 +83,7 @@ class Straggler:
 
 
 def find_straggler(ranks: Mapping[int, RankTimes]) -> Straggler | None:
-    """The ranks that the others wait for; None when none stands out, or nothing tells."""
+    """Finds the ranks that the others wait for; None if none stands out or there is no evidence."""
     step_ns = max((times.step_ns for times in ranks.values()), default=0.0)
     if len(ranks) < 2 or step_ns <= 0:
         return None
@@ -111,9 +111,9 @@ def late_in_collectives(lateness: Lateness) -> Straggler | None:
 
 
 def recorded_lateness(lateness: Lateness) -> dict[int, float]:
-    """What one of the others waits by each rank in a mean step (ns).
+    """How long one of the others waits because of each rank in a mean step (ns).
 
-    What lies before a rank's recording is left out: ranks do not start recording at the same time.
+    Time before a rank's recording is left out: ranks do not start recording at the same time.
     """
     return {
         rank: lateness.per_step(float(causes.sum())) for rank, causes in lateness.by_rank(_recorded(lateness)).items()
@@ -128,7 +128,7 @@ def _recorded(lateness: Lateness) -> Array:
 
 
 def _latest(late: Mapping[int, float], step_ns: float, *, most: float) -> tuple[int, ...]:
-    """The latest rank and those nearly as late, if it is late enough and they are no more than `most` of all."""
+    """The latest rank and those nearly as late, if it is late enough and they are at most the share `most` of all."""
     latest = max(late, key=lambda rank: late[rank])
     if late[latest] < LATE_ABOVE * step_ns:
         return ()
@@ -165,7 +165,7 @@ class _Compared:
         most: float = 0.5,
         waits_ns: tuple[float, float] | None = None,
     ) -> Straggler | None:
-        """The latest rank and those nearly as late, if they are no more than `most` of all."""
+        """The latest rank and those nearly as late, if they are at most the share `most` of all."""
         with_it = _latest(late, self.step_ns, most=most)
         if not with_it:
             return None
@@ -190,10 +190,10 @@ def _by_all_reduce(compared: _Compared) -> Straggler | None:
     found = compared.straggler(late, phases, waits_ns=(waits[latest], others[latest]))
     if found is None:
         return None
-    # A rank that spends far more elsewhere than it is late by may be waiting there.
+    # A rank that spends much more time elsewhere than it is late by may be waiting there.
     if any(compared.excess([phase])[latest] > 1.5 * found.late_ns for phase in phases):
         return None
-    # Where most of the all-reduce is no waiting, a phase has to bear it out.
+    # If most of the all-reduce is not waiting, a phase has to confirm it.
     waiting = found.late_ns >= 0.5 * others[latest]
     return found if waiting or (found.phase_ns or 0.0) >= 0.5 * found.late_ns else None
 
@@ -205,7 +205,7 @@ def _by_input(compared: _Compared) -> Straggler | None:
 
 
 def _by_number(compared: _Compared) -> Straggler | None:
-    """By what ranks do on their own; what is left of a step may be a wait too, so with care."""
+    """Judges by what ranks do on their own, with care: the rest of a step may be a wait too."""
     if len(compared.ranks) < ENOUGH_RANKS:
         return None
     own, found = compared.own, None
@@ -218,20 +218,20 @@ def _by_number(compared: _Compared) -> Straggler | None:
 
 
 def _met(compared: _Compared, found: Straggler) -> Straggler | None:
-    """The same, if the others' steps are as long because they wait, or shorter because they do not."""
+    """The same straggler, if the others' steps are as long because they wait, or shorter because they do not."""
     rank = found.ranks[0]
     steps = {of: times.step_ns for of, times in compared.ranks.items()}
     if steps[rank] - medians_of_others(steps)[rank] >= 0.5 * found.late_ns:
         return replace(found, in_step=False)
     if not compared.ranks[rank].on_device:
         return found
-    # A device that has work left does not notice a late host: then nobody waits.
+    # A device with work left does not notice a late host: then nobody waits.
     waiting = [_MEETING] if "forward" in compared.own else [_MEETING, "forward"]
     return found if -compared.excess(waiting)[rank] >= 0.5 * found.late_ns else None
 
 
 def medians_of_others(times: Mapping[int, float]) -> dict[int, float]:
-    """For each rank the median of all others' times; of two ranks or more.
+    """For each rank the median of all others' times; for two ranks or more.
 
     >>> medians_of_others({0: 1.0, 1: 2.0, 2: 4.0, 3: 8.0})
     {0: 4.0, 1: 4.0, 2: 2.0, 3: 2.0}

@@ -1,4 +1,4 @@
-"""What a late rank did longer than those that waited for it, in words: causes, and the kernels and operators behind them."""
+"""What a late rank did longer than the ranks that waited: causes, and the kernels and operators behind them."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ _NAMED = {
         "kind IN ('operator', 'runtime') AND coalesce(role, '') NOT IN ('synchronize', 'compile', 'dataloader')",
     ),
 }
-"""Causes of which the names of kernels, or of operators and calls, say more."""
+"""Causes that names of kernels, or of operators and calls, explain further."""
 
 
 def what_took_longer(scope: Scope, lateness: Lateness, rank: int, cause: str, most: int = 2) -> list[str]:
-    """The names of the kernels, or operators and calls, that took a late rank longer than the others, those
-    first that make most of the difference.
+    """The names of the kernels, or operators and calls, in which a late rank spent more time than the others,
+    largest difference first.
 
-    Of each collective at which it was last, it is compared with the rank that waited longest.
+    For each collective at which it was last, it is compared with the rank that waited longest.
 
     Args:
-        cause: one of `CAUSES`; nothing is named of others than computation and host.
+        cause: one of `CAUSES`; only computation and host have names.
     """
     own = np.flatnonzero((lateness.late == rank) & (lateness.weight > 0))
     if cause not in _NAMED or not len(own):
@@ -72,19 +72,19 @@ def what_took_longer(scope: Scope, lateness: Lateness, rank: int, cause: str, mo
 
 
 def shares_of_longer(charged_ns: Array) -> Array:
-    """What each cause makes of all that a rank did longer; below 0 for what it did shorter."""
+    """The share of each cause in all that a rank did longer; negative for what it did shorter."""
     shares: Array = charged_ns / max(charged_ns.clip(min=0).sum(), 1)
     return shares
 
 
 def why(scope: Scope, lateness: Lateness, rank: int, *, recorded: bool = False) -> str:
-    """What makes most of a rank's lateness, in words; empty where nobody waited for it.
+    """Explains most of a rank's lateness in words; empty if nobody waited for it.
 
-    Shares are those of all that it did longer than the others: what it did shorter made it less late. Causes that
-    make less than a fifth of it are left out.
+    Shares are relative to all that it did longer than the others: what it did shorter made it less late. Causes
+    below a fifth are left out.
 
     Args:
-        recorded: without what lies before its recording.
+        recorded: ignore the time before its recording.
     """
     charged = lateness.by_rank(lateness.charged_ns)[rank]
     if recorded:

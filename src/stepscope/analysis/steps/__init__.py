@@ -1,1 +1,1 @@
-"""Steps: what runs in them on the device and on the host, and why the device has nothing to do."""
+"""Steps: what runs in them on the device and on the host, and why the device is idle."""

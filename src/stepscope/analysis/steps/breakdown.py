@@ -1,4 +1,4 @@
-"""The arithmetic of the step breakdown: every moment of a step is given to exactly one activity."""
+"""Breaks a step down: every moment is assigned to exactly one activity."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ from stepscope.answers.sound import ranks_without_their_device
 from stepscope.link.intervals import Intervals, covered, split, union
 
 PARTS = ("kernel", "memcpy", "memset", "communication", "runtime", "dataloader", "cpu_exec", "other")
-"""Activities, those that take precedence first."""
+"""Activities, in order of precedence."""
 
 IDLE_PARTS = ("communication", "runtime", "dataloader", "cpu_exec", "range", "other")
-"""What may go on while no device of the recording does anything: `range` is a range in which nothing
+"""What may run while all devices of the recording are idle: `range` is a range in which nothing
 else was recorded, a part of `cpu_exec` elsewhere."""
 WAITING = ("runtime", "cpu_exec", "range", "other")
-"""What the host does while the device is idle for no reason that other parts of the step name."""
+"""What the host does while the device is idle for a reason that no other part of the step names."""
 
 _HOST_COMMUNICATION, _RUNTIME, _BLOCKED, _DATALOADER, _CPU_EXEC, _RANGE = range(6)
 
@@ -67,8 +67,8 @@ _HOST = f"""
     FROM host_event
     WHERE {{ranks}} AND ({COMMUNICATES} OR role = 'dataloader' OR kind = 'runtime' OR {_CPU})
 """
-"""Which host events are which activity. Where one is two, the first takes its time. One query: to
-read the times once for each activity costs more than a condition that is checked after."""
+"""Which host events belong to which activity. An event that fits two belongs to the first. One query: reading
+the times once for each activity would cost more than this condition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +77,8 @@ class HostWaits:
 
     Args:
         start, end: of each gap (ns).
-        window: place of the counted step in which it lies; 0 where steps are not marked.
-        parts_ns: what the host did meanwhile: a row a gap, a column for each of `IDLE_PARTS`.
+        window: index of the counted step that contains it; 0 if steps are not marked.
+        parts_ns: what the host did meanwhile: a row for each gap, a column for each of `IDLE_PARTS`.
         blocked_ns: how long the host waited for the device itself, in calls that copy or synchronise.
         launched: whether work that was launched in the gap ended it.
     """
@@ -93,12 +93,12 @@ class HostWaits:
 
 @dataclass(frozen=True, slots=True)
 class Breakdown:
-    """The steps of one recording and what their time went to.
+    """The steps of one recording and how their time is divided.
 
-    `parts_ns` has a row a step and a column for each of `PARTS`; a row sums to the step's length.
-    `measured` says for each of `PARTS` whether the recording could show it at all. `device_span_ns`
-    is the same split of the time from the device's first work to its last; empty without a device.
-    `idle_ns` splits the time in which no device did anything, in the steps that count (without marked
+    `parts_ns` has a row for each step and a column for each of `PARTS`; a row sums to the step's length.
+    `measured` says for each of `PARTS` whether the recording can show it at all. `device_span_ns`
+    divides the time from the device's first work to its last in the same way; empty without a device.
+    `idle_ns` divides the time in which all devices were idle, in the steps that count (without marked
     steps, from first work to last): a row for each of `CAUSES`, a column for each of `IDLE_PARTS`;
     `waits` has those of its gaps that count as waiting for the host.
     """
@@ -114,7 +114,7 @@ class Breakdown:
 
     @property
     def counted(self) -> Array:
-        """Which steps a mean is made of (see `counted`)."""
+        """Which steps enter means (see `counted`)."""
         return self.steps["counted"]
 
     @property
@@ -124,12 +124,12 @@ class Breakdown:
 
     @property
     def counted_parts_ns(self) -> Array:
-        """What the time of these steps went to."""
+        """How the time of these steps is divided."""
         return self.parts_ns[self.counted]
 
 
 def break_down_all(scope: Scope) -> list[Breakdown]:
-    """Breaks down every step of a scope; a scope asked again remembers."""
+    """Breaks down every step of a scope; cached in the scope."""
 
     def made() -> list[Breakdown]:
         with every_step(scope) as whole:
@@ -155,10 +155,10 @@ def break_down(
 
     Args:
         scope: the events, of all steps.
-        steps: the steps to break down, as `steps_of` gives them.
-        device: the device's work, as `device_work` gives it.
-        ranks: the SQL condition on ranks that all of these were asked with.
-        causes: whether idle time is told by its cause; `idle_ns` is all 0 otherwise.
+        steps: the steps to break down, as `steps_of` returns them.
+        device: the device's work, as `device_work` returns it.
+        ranks: the SQL condition on ranks with which all of these were read.
+        causes: whether to find the causes of idle time; `idle_ns` is all 0 otherwise.
         marked: whether steps are marked; the entire recording is one step otherwise.
     """
     depth = outer_depth(scope, ranks)
@@ -219,7 +219,7 @@ def _counted(steps: Columns) -> Columns:
 
 
 def _while_idle(layers: list[Intervals], host: Columns | None) -> list[Intervals]:
-    """What covers idle time, by `IDLE_PARTS` but the last: ranges after what is recorded in them."""
+    """What covers idle time, by `IDLE_PARTS` except the last: ranges after what is recorded in them."""
     return [*layers[PARTS.index("communication") : -1], _on_host(host, _CPU_EXEC), layers[-1]]
 
 
@@ -246,7 +246,7 @@ def _layers(device: Columns | None, host: Columns | None) -> list[Intervals]:
 
 
 def mean_parts(parts_ns: Array) -> list[int]:
-    """The mean of rows of parts, in whole ns whose sum is the mean of the totals, rounded.
+    """The mean of rows of parts, in integer ns whose sum is the rounded mean of the totals.
 
     >>> mean_parts(np.array([[1, 2, 0], [2, 2, 0]]))
     [2, 2, 0]

@@ -1,4 +1,4 @@
-"""Each moment of a step given to exactly one event of the device, so that events add up to the step."""
+"""Assigns each moment of a step to exactly one device event, so that events add up to the step."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from stepscope.link.intervals import Intervals, covered, union
 from stepscope.schema.arrays import Int64s
 
 PRECEDENCE = (COMPUTATION, COPY, FILL, COMMUNICATION)
-"""What takes a moment before what else runs in it, as `breakdown` has it."""
+"""The order in which kinds of work take a moment, as in `breakdown`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """What events have of windows: one row an event and a window that it has time in.
+    """The events' shares of windows: one row for each event and window with time in common.
 
     Args:
-        row: place of the event.
-        window: place of the window.
-        ns: time that is the event's alone.
+        row: index of the event.
+        window: index of the window.
+        ns: time assigned to this event only.
     """
 
     row: Array
@@ -30,13 +30,13 @@ class Shares:
 
 
 def exclusive_shares(work: Columns, window_start: Array, window_end: Array) -> Shares:
-    """Gives every moment in which the device works to one of the events that run in it.
+    """Assigns every moment in which the device works to one of the events that run in it.
 
-    Of kinds the first in `PRECEDENCE` takes it, of events of a kind the one that started first. So the
-    sums by kind are those of the step's breakdown, exactly.
+    The first kind in `PRECEDENCE` takes it, and within a kind the event that started first. So the
+    sums by kind are exactly those of the step's breakdown.
 
     Args:
-        work: the device's work, as `device_work` gives it.
+        work: the device's work, as `device_work` returns it.
         window_start, window_end: windows in order of time that do not overlap (ns).
     """
     taken = Intervals(*np.zeros((2, 0), np.int64))
@@ -58,7 +58,7 @@ def exclusive_shares(work: Columns, window_start: Array, window_end: Array) -> S
 
 
 def _not_yet_running(start: Array, end: Array) -> tuple[Array, Array]:
-    """The part of each interval in which none that started before it runs; in order of their starts."""
+    """The part of each interval during which no earlier-started one runs; ordered by start."""
     if not len(start):
         return start, end
     reach = np.maximum.accumulate(end)
@@ -68,7 +68,7 @@ def _not_yet_running(start: Array, end: Array) -> tuple[Array, Array]:
 
 
 def _by_window(start: Array, end: Array, window_start: Array, window_end: Array) -> tuple[Array, Array]:
-    """The intervals and windows that have time in common, as pairs of places."""
+    """The intervals and windows that overlap, as pairs of indices."""
     first = np.searchsorted(window_end, start, side="right")
     count = np.where(start < end, np.maximum(np.searchsorted(window_start, end, side="left") - first, 0), 0)
     piece = np.repeat(np.arange(len(start)), count)

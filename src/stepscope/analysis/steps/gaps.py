@@ -1,4 +1,4 @@
-"""The arithmetic of idle time: the gaps between work, what ended each, and what the host did meanwhile."""
+"""Finds idle time: the gaps between work, what ended each, and what the host did meanwhile."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ HOST_WAIT, KERNEL_WAIT, OTHER, UNLINKED, NO_WORK_FOLLOWS = range(5)
 
 KERNEL_WAIT_NS = 30_000
 """A shorter gap after work that was launched in time is the device's own delay (Holistic Trace
-Analysis). So is what a launch call takes at the start of a gap."""
+Analysis). So is the duration of a launch call at the start of a gap."""
 
 COMMUNICATES = f"role = 'communication' AND regexp_matches(name, '{ON_HOST}')"
-"""SQL: collectives that run on the host, and are not only enqueued there."""
+"""SQL: collectives that run on the host, rather than being only enqueued there."""
 WAITS_FOR_DEVICE = "role = 'synchronize' AND NOT regexp_matches(name, 'Query|WaitEvent')"
 """SQL: runtime calls that return when the device has done its work."""
 BLOCKS = f"(role = 'copy' OR {WAITS_FOR_DEVICE})"
-"""SQL: those, and copies, which do so where the host's memory is pageable."""
+"""SQL: those, and copies, which do so if the host's memory is pageable."""
 
 HOST_ACTIVITIES = (
     "dataloader",
@@ -50,7 +50,7 @@ HOST_ACTIVITIES = (
     "python",
     "nothing recorded",
 )
-"""What the host may be doing, the more telling first: a moment in which several go on is the first's."""
+"""What the host may be doing, by precedence: a moment in which several run belongs to the first."""
 
 _DEVICE = f"""
     SELECT rank, span, device, stream, start_ns, start_ns + dur_ns AS end_ns, {LAUNCH_NS}
@@ -69,7 +69,7 @@ _CONDITIONS = {
     "annotation": "kind = 'annotation' AND role IS DISTINCT FROM 'step'",
     "python": "kind = 'python' AND depth <= {depth}",
 }
-"""Which host events are which activity. Python frames inside an operator, a range or another frame
+"""Which host events belong to which activity. Python frames inside an operator, a range or another frame
 add nothing to what these cover and are not read; there may be millions."""
 _RUNTIME_CALLS = """
     CASE role WHEN 'synchronize' THEN {synchronize} WHEN 'allocate' THEN {allocate}
@@ -119,29 +119,29 @@ _FRAMES = """
 
 def frames_in(scope: Scope, gaps: Collection[Gap]) -> dict[Gap, str]:
     """For each gap the innermost Python frame of the program that covers at least half of it, on the
-    thread recorded first that has one. Gaps in which no frame was recorded are left out."""
+    first recorded thread that has one. Gaps without a recorded frame are left out."""
     columns = {name: [getattr(gap, name) for gap in gaps] for name in Gap._fields}
     rows = scope.sql(_FRAMES, columns).to_pylist()
     return {Gap(row["rank"], row["span"], row["gap_start"], row["gap_end"]): row["frame"] for row in rows}
 
 
 def launched_work(scope: Scope, ranks: str = "rank >= 0") -> Recordings:
-    """Device work with `device`, `stream`, `start_ns`, `end_ns`, `launch_ns` and `launch_end_ns`, when
-    its launch started and ended."""
+    """Device work with `device`, `stream`, `start_ns`, `end_ns`, and start and end of its launch,
+    `launch_ns` and `launch_end_ns`."""
     return recordings(scope.numpy(_DEVICE.format(ranks=ranks)))
 
 
 def find_gaps(work: Columns, kernel_wait_ns: int, windows: Columns | None = None) -> Gaps:
     """The gaps between work that runs on one stream, or on one device.
 
-    A gap reaches from the latest end so far to the next start: the latest, not the last one's, because
-    work may start before what started before it has ended.
+    A gap extends from the latest end so far to the next start: the latest, because work may start
+    before earlier-started work has ended.
 
     Args:
-        work: as `launched_work` or `device_work` gives it.
+        work: as `launched_work` or `device_work` returns it.
         kernel_wait_ns: gaps at least this long are not the device's own delay between two kernels.
-        windows: windows of time (`start_ns`, `end_ns`) in order, to which gaps are cut; the time from
-            a window's start to the first work, and from the last to its end, then is a gap too.
+        windows: time windows (`start_ns`, `end_ns`) in order, to which gaps are cut; the time from
+            a window's start to the first work, and from the last to its end, is then a gap too.
     """
     order = np.argsort(work["start_ns"], kind="stable")
     start, end = work["start_ns"][order], work["end_ns"][order]
@@ -160,7 +160,7 @@ def find_gaps(work: Columns, kernel_wait_ns: int, windows: Columns | None = None
     cause = np.concatenate([[lead], cause, [NO_WORK_FOLLOWS]])
     full = begins < ends
     begins, ends, cause = begins[full], ends[full], cause[full]
-    # Steps that follow each other touch, so they cannot stand in one `Intervals` to intersect with.
+    # Consecutive steps touch, so they cannot be intersected as one `Intervals`.
     low = np.searchsorted(ends, windows["start_ns"], side="right")
     count = np.maximum(np.searchsorted(begins, windows["end_ns"], side="left") - low, 0)
     window = np.repeat(np.arange(len(count)), count)
@@ -172,7 +172,7 @@ def find_gaps(work: Columns, kernel_wait_ns: int, windows: Columns | None = None
 
 
 def _causes(begins: Array, ends: Array, launch: Array, launched: Array, kernel_wait_ns: int) -> Array:
-    # A call that was under way when the device ran dry, and then fills the gap, launched too late.
+    # A call that was under way when the device ran out of work, and then fills the gap, launched too late.
     held = np.minimum(np.maximum(launched, begins), ends) - begins
     late = (launch > begins) | ((held >= KERNEL_WAIT_NS) & (2 * held >= ends - begins))
     short = np.where(ends - begins < kernel_wait_ns, KERNEL_WAIT, OTHER)
@@ -181,7 +181,7 @@ def _causes(begins: Array, ends: Array, launch: Array, launched: Array, kernel_w
 
 
 def host_activity(scope: Scope, ranks: str = "rank >= 0") -> dict[tuple[int, int], list[Intervals]]:
-    """When the host of each recording was at each of `HOST_ACTIVITIES` but the last.
+    """When the host of each recording did each of `HOST_ACTIVITIES` except the last.
 
     Recordings without host events are left out.
     """

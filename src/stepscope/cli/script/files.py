@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import sys
 from pathlib import Path
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from stepscope.record.on_demand.listener import OnDemand
     from stepscope.record.traces.tracing import Tracer
 
+_PID = re.compile(r"\.pid(\d+)[.-]")
+"""In the name of a file of which another process had the plain one."""
 _CAPTURE = re.compile(r"\.capture\d+-\d+-of-\d+\.json\.gz$")
 
 
@@ -97,16 +100,14 @@ class RecordedFiles:
         if process.rank != 0:
             return []
         mine = (f".{process.rank}.prof.json", f".{process.rank}.phases.json")
-        # The files of a script that exits early are only known from its folder.
-        new = sorted(
-            set(written)
-            | {
-                path
-                for path, when in _files(self._out).items()
-                if self._before.get(path) != when
-                and (path.name.endswith(mine) or f"-{process.rank}-of-{process.world_size}." in path.name)
-            }
-        )
+        # What a script that exits early has written can only be seen in its folder.
+        of_rank = {
+            path
+            for path, when in _files(self._out).items()
+            if self._before.get(path) != when
+            and (path.name.endswith(mine) or f"-{process.rank}-of-{process.world_size}." in path.name)
+        }
+        new = sorted(set(written) | _of_this_process(of_rank))
         own = [str(folder) for folder in dict.fromkeys(SCRIPTS_OWN) if folder != self._out and folder.is_dir()]
         if own:
             also = "also " if new else ""
@@ -118,6 +119,13 @@ class RecordedFiles:
             instead = ", in place of an earlier one" if path in self._before else ""
             say(f"wrote {path}{instead}")
         return new
+
+
+def _of_this_process(paths: set[Path]) -> set[Path]:
+    """Without those of another job that uses the folder, too: one of the two has the process's number in its names."""
+    numbers = {path: found[1] for path in paths if (found := _PID.search(path.name))}
+    own = str(os.getpid())
+    return {path for path in paths if numbers.get(path, "") == (own if own in numbers.values() else "")}
 
 
 def _files(out: Path) -> dict[Path, int]:

@@ -13,6 +13,7 @@ from typing import NoReturn
 
 from stepscope.cli.script.end import exit_code, show_traceback
 from stepscope.cli.terminal.say import say
+from stepscope.cli.terminal.streams import as_python_has_them, flush
 from stepscope.floor.errors import StepScopeError
 from stepscope.floor.ranks import this_process
 from stepscope.floor.units import time_text
@@ -77,6 +78,7 @@ class ScriptPlan:
             StepScopeError: the script failed, or ended before an iteration was watched.
         """
         pid = os.getpid()
+        as_python_has_them()
         survey = Survey(top=self.top, iterations=self.iterations, finished=self._finished, swallowed=self._end_at_once)
         waiting = threading.Timer(_SILENT_SECONDS, self._say_silent, [survey])
         waiting.daemon = True
@@ -194,7 +196,7 @@ class ScriptPlan:
             _say(str(self._failed))
         for stream in (sys.stdout, sys.stderr):
             try:
-                stream.flush()
+                flush(stream)
             except (OSError, ValueError):
                 continue
         os._exit(0 if self._failed is None else 1)

@@ -28,10 +28,34 @@ def open_closed_streams() -> None:
         sys.stderr = io.StringIO()
 
 
+_python_has = ""
+
+
+def accept_any_text() -> None:
+    """A terminal that cannot show a character gets a question mark instead of a traceback."""
+    global _python_has
+    _python_has = _change_errors(sys.stdout, "replace")
+
+
 def as_python_has_them() -> None:
-    """Gives a script None for a stream that was closed before the start, as Python does."""
+    """A script gets what it gets without us: None for a stream that was closed before the start, and an exception, or the
+    bytes of a file's name, for what is no text.
+    """
     if isinstance(sys.stdout, _Closed):
         sys.stdout = None
+    else:
+        _change_errors(sys.stdout, _python_has)
+
+
+def _change_errors(stream: TextIO | None, errors: str) -> str:
+    """How a stream writes what its encoding has no character for; returns how it did until now, empty where it cannot change."""
+    before = getattr(stream, "errors", None)
+    reconfigure = getattr(stream, "reconfigure", None)
+    if not errors or not isinstance(before, str) or reconfigure is None:
+        return ""
+    with contextlib.suppress(Exception):  # a stream of the script's own
+        reconfigure(errors=errors)
+    return before
 
 
 @contextmanager
@@ -45,7 +69,8 @@ def reporting() -> Iterator[None]:
     with contextlib.suppress(OSError):  # the script may have used up all descriptors
         _occupy_numbers()
     sys.stderr = _first_open(sys.stderr, sys.__stderr__) or io.StringIO()
-    sys.stdout = _first_open(sys.stdout, sys.__stdout__) or sys.stderr
+    sys.stdout = ours = _first_open(sys.stdout, sys.__stdout__) or sys.stderr
+    scripts = _change_errors(ours, "replace")
     try:
         yield
         sys.stdout.flush()
@@ -55,6 +80,7 @@ def reporting() -> Iterator[None]:
                 say(f"stepscope: the report ended early: {type(error).__name__}: {error}")
         write_no_more(sys.stdout, sys.stderr)
     finally:
+        _change_errors(ours, scripts)
         sys.stdout, sys.stderr = before
 
 

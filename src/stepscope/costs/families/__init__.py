@@ -1,4 +1,4 @@
-"""The models of operators, a module for each family of work."""
+"""The models of operators, one module for each family of work."""
 
 from __future__ import annotations
 

@@ -1,16 +1,16 @@
 """Scaled dot-product attention: flash, memory-efficient, cuDNN and composite, forward and backward.
 
-For each pair of a query and a key that may see each other, the forward computes one product of
+For each visible pair of a query and a key, the forward computes one product of
 length d (the score) and one of length d_v (the weighted value): 2·d + 2·d_v operations. The
 backward of a fused kernel computes five: the score again, the gradients of value and of the
 probabilities (length d_v each), and those of query and key (length d each): 6·d + 4·d_v. Every
-query head counts, also where heads share keys and values (grouped-query attention): sharing saves
+query head counts, even if heads share keys and values (grouped-query attention): sharing saves
 bytes, not products. The softmax between the products is not counted. Source: Dao et al.,
 FlashAttention-2 (2023), section 4; torch's FlopCounterMode counts the same products, always over
 all pairs.
 
-A causal mask leaves about half of the pairs. The convention `masked` counts exactly those it
-leaves, also where there are more keys than queries; `full` counts all.
+A causal mask leaves about half of the pairs. The convention `masked` counts exactly those,
+even if there are more keys than queries; `full` counts all.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ Corner = Literal["top", "bottom"]
 
 
 class _Layout(NamedTuple):
-    """Where an operator keeps what.
+    """Positions and layout of an operator's arguments.
 
-    `heads_first` is the order [B, H, N, d], else it is [B, N, H, d]. `lengths` are the positions of
-    the sequences' starts (queries, keys) and of the longest lengths. `corner` says where the
-    diagonal of the causal mask lies, see visible_pairs. `causal_type` is true where the mask is
-    chosen by a number: 0 none, 1 causal from the top, 2 from the bottom.
+    `heads_first` means [B, H, N, d], else [B, N, H, d]. `lengths` are the positions of
+    the sequences' starts (queries, keys) and of the longest lengths. `corner` is where the
+    diagonal of the causal mask lies, see visible_pairs. `causal_type` is true if a number chooses the
+    mask: 0 none, 1 causal from the top, 2 from the bottom.
     """
 
     heads_first: bool
@@ -96,10 +96,10 @@ def visible_pairs(
     Args:
         queries: number of queries.
         keys: number of keys.
-        causal: a query sees no key after its own place.
-        corner: `top`: query i stands at key i; `bottom`: the last query stands at the last key.
-        left: how many keys before its place a query sees; None for all.
-        right: how many keys after its place a query sees; None for all.
+        causal: a query sees no key after its own position.
+        corner: `top`: query i is at key i; `bottom`: the last query is at the last key.
+        left: how many keys before its position a query sees; None for all.
+        right: how many keys after its position a query sees; None for all.
 
     >>> visible_pairs(3, 3, causal=True), visible_pairs(2, 4, causal=True, corner="bottom")
     (6, 7)
@@ -121,7 +121,7 @@ def _clipped_sum(start: int, count: int, high: int) -> int:
 
 
 class _Extent(NamedTuple):
-    """What decides the number of products: independent heads, queries and keys of each."""
+    """The sizes that determine the number of products: independent heads, queries and keys of each."""
 
     heads: int
     queries: int
@@ -131,7 +131,7 @@ class _Extent(NamedTuple):
 
 
 def _extent(call: Call, layout: _Layout, q: Tensor, k: Tensor, v: Tensor) -> _Extent | None:
-    """Read the sizes, or None where shapes do not fit or the lengths are not recorded."""
+    """Read the sizes, or None if shapes do not fit or the lengths are not recorded."""
     width, value_width = q.shape[-1:], v.shape[-1:]
     if not width or not value_width or k.shape[-1:] != width:
         return None
@@ -149,7 +149,7 @@ def _extent(call: Call, layout: _Layout, q: Tensor, k: Tensor, v: Tensor) -> _Ex
 
 
 def _packed_extent(call: Call, layout: _Layout, batch: int, q: Tensor, k: Tensor, v: Tensor) -> _Extent | None:
-    """Sizes of sequences packed one after the other; known only where all are equally long."""
+    """Sizes of sequences packed one after the other; known only if all have the same length."""
     if layout.lengths is None or len(q.shape) < 3 or len(k.shape) < 3:
         return None
     longest_q, longest_k = call.integer(layout.lengths[2]), call.integer(layout.lengths[3])
@@ -164,7 +164,7 @@ def _packed_extent(call: Call, layout: _Layout, batch: int, q: Tensor, k: Tensor
 
 
 def _pairs(call: Call, layout: _Layout, extent: _Extent, conventions: Conventions) -> tuple[int, str | None]:
-    """Pairs of one head to count, and a note where what decides them was not recorded."""
+    """Count the pairs of one head, with a note if what determines them was not recorded."""
     if conventions.causal == "full":
         return extent.queries * extent.keys, None
     position = layout.causal
@@ -209,14 +209,14 @@ def _mask(call: Call, layout: _Layout) -> Tensor | None:
 def forward(call: Call, conventions: Conventions) -> Work | None:
     """Attention's forward: (2·d + 2·d_v) for each visible pair of each query head.
 
-    Reads query, key, value and mask; writes the output and, where the operator keeps it for the
-    backward, one logarithm of a sum (float32) for each query. Packed sequences of unequal length
-    are not counted, since recorders do not write the lengths down.
+    Reads query, key, value and mask; writes the output and, if the operator keeps it for the
+    backward, one log-sum-exp (float32) for each query. Packed sequences of unequal length
+    are not counted, since recorders omit the lengths.
     """
     layout = _FORWARD[call.name]
     q, k, v = call.given(0, 1, 2)
     if call.name == "aten::_flash_attention_forward" and isinstance(call.argument(13), Tensor):
-        return None  # the number of keys in use is data
+        return None  # the number of used keys depends on data
     extent = _extent(call, layout, q, k, v)
     if extent is None:
         return None
@@ -244,7 +244,7 @@ def forward(call: Call, conventions: Conventions) -> Work | None:
 def backward(call: Call, conventions: Conventions) -> Work | None:
     """Attention's backward: (6·d + 4·d_v) for each visible pair of each query head.
 
-    Reads the output's gradient, query, key, value, output, the kept logarithms and the mask;
+    Reads the output's gradient, query, key, value, output, the kept log-sum-exps and the mask;
     writes the gradients of query, key and value.
     """
     layout = _BACKWARD[call.name]

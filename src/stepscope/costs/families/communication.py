@@ -1,7 +1,7 @@
-"""Collectives: what a rank's memory and its link must carry.
+"""Collectives: the bytes in a rank's memory and on its link.
 
 Message sizes S follow nccl-tests: a rank's buffer for all-reduce, broadcast, reduce and send or
-receive, the whole output for all-gather, the whole input for reduce-scatter, the whole send buffer for
+receive, the entire output for all-gather, the entire input for reduce-scatter, the entire send buffer for
 all-to-all. Over n ranks the busiest link carries S·2(n - 1)/n for an all-reduce, S·(n - 1)/n for
 all-gather, reduce-scatter and all-to-all, and S for the rest (nccl-tests, PERFORMANCE.md). Sums are
 counted as the share of each rank: (n - 1)/n of the elements of an all-reduce or reduce-scatter.
@@ -32,7 +32,7 @@ _OPERATIONS = {word: name for name, words in _SPELLINGS.items() for word in word
 
 
 def collective_name(name: str) -> str | None:
-    """Name the collective that an operator or a recorded collective name stands for, or None.
+    """Name the collective for an operator or a recorded collective name, or None.
 
     >>> collective_name("c10d::_allgather_base_"), collective_name("nccl:all_to_all")
     ('all_gather', 'all_to_all')
@@ -42,9 +42,9 @@ def collective_name(name: str) -> str | None:
 
 
 def bus_factor(operation: str | None, ranks: int | None) -> Fraction | None:
-    """How much of a message its busiest link carries, by nccl-tests: bus over algorithm bandwidth.
+    """Share of a message that its busiest link carries, by nccl-tests: bus over algorithm bandwidth.
 
-    None where that is not defined, or the number of ranks is needed and not known.
+    None if that is not defined, or if it depends on an unknown number of ranks.
 
     >>> bus_factor("all_reduce", 4), bus_factor("broadcast", None), bus_factor("barrier", 2)
     (Fraction(3, 2), Fraction(1, 1), None)
@@ -66,11 +66,11 @@ def collective(
         operation: `all_reduce`, `all_gather`, `reduce_scatter`, `all_to_all`, `broadcast`, `reduce`,
             `send_recv`, `gather` or `scatter` (or a spelling that `collective_name` knows).
         dtype: element type, by its canonical name.
-        elements_in: elements that this rank gives.
-        group_size: ranks that take part; None where not recorded.
+        elements_in: elements that this rank contributes.
+        group_size: ranks that take part; None if not recorded.
 
     Returns:
-        The work (`link_bytes` by nccl-tests' bus factors), or None for an operation not known.
+        The work (`link_bytes` by nccl-tests' bus factors), or None for an unknown operation.
     """
     known = operation if operation in _SPELLINGS else collective_name(operation)
     if known is None or elements_in < 0 or elements_out < 0:
@@ -107,11 +107,11 @@ def collective(
     "symm_mem::multimem_all_reduce_",
 )
 def from_operator(call: Call, _: Conventions) -> Work | None:
-    """A collective as its operator is called, `c10d::allreduce_(tensors, ...)`: bytes of its tensors.
+    """A collective called as an operator, `c10d::allreduce_(tensors, ...)`: bytes of its tensors.
 
-    The group's size is no argument that recorders write down, so what the link carries and the
-    sums are not known here; `collective` counts them from the arguments of the collective itself.
-    An output comes first where the operator has one besides its input.
+    Recorders omit the group's size here, so the link's bytes and the
+    sums are unknown; `collective` counts them from the arguments of the collective itself.
+    If the operator has an output besides its input, the output comes first.
     """
     known = collective_name(call.name)
     if known is None:

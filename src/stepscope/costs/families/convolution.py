@@ -1,12 +1,12 @@
 """Convolutions of one to three dimensions: forward, and the gradients of input, weight and bias.
 
-One formula serves all of them. A weight of K x C/g x R x S meets every position that it is laid on
-once, so a convolution counts 2·N·(positions)·K·(C/g)·R·S, where the positions are those of the
-output, or of the input when the convolution is transposed. The gradients of input and weight
-revisit the same products with the roles exchanged and count the same. Groups need no term of
+One formula covers all of them. A weight of K x C/g x R x S is applied once at every position,
+so a convolution counts 2·N·(positions)·K·(C/g)·R·S, where the positions are those of the
+output, or of the input if the convolution is transposed. The gradients of input and weight
+use the same products with exchanged roles and count the same. Groups need no term of
 their own: the weight's second dimension is already C/g. Source: Chetlur et al., cuDNN: efficient
-primitives for deep learning (2014), section 2; direct convolution is what is counted, also where a
-kernel uses Winograd's or Fourier's cheaper products.
+primitives for deep learning (2014), section 2. Direct convolution is counted, even if a
+kernel uses the cheaper products of Winograd or FFT.
 
 torch's FlopCounterMode agrees except for the weight gradient of a grouped convolution, where it
 multiplies all C channels with all K instead of those of the same group and so counts g times too
@@ -26,7 +26,7 @@ MODELS = Models()
 
 
 class _Layout(NamedTuple):
-    """Positions of a forward call's arguments; None for one that the operator does not have."""
+    """Positions of a forward call's arguments; None for an argument that the operator does not have."""
 
     bias: int | None
     stride: int | None
@@ -63,7 +63,7 @@ _CUDNN = ("aten::cudnn_convolution", "aten::cudnn_convolution_transpose")
 def _layout(call: Call) -> _Layout | None:
     if call.name not in _CUDNN:
         return _LAYOUTS.get(call.name)
-    # An older cudnn_convolution has a bias before the padding, today's has none.
+    # An older cudnn_convolution has a bias before the padding, the current one does not.
     first = 3 if isinstance(call.argument(2), Tensor) or call.argument(2) is None else 2
     bias = 2 if first == 3 else None
     if call.name == "aten::cudnn_convolution":
@@ -72,7 +72,7 @@ def _layout(call: Call) -> _Layout | None:
 
 
 def _output_extent(call: Call, layout: _Layout, x: Tensor, w: Tensor) -> tuple[int, ...] | None:
-    """Extent of the result by the usual formula, or None where an argument is not recorded."""
+    """Extent of the result by the usual formula, or None if an argument is not recorded."""
     rank = len(w.shape) - 2
     extent, kernel = x.shape[-rank:], w.shape[2:]
     stride = spread(call.integers(layout.stride or -1), rank)
@@ -115,7 +115,7 @@ def _is_transposed(call: Call, layout: _Layout) -> bool | None:
 
 
 def _related_output(call: Call, x: Tensor, w: Tensor) -> tuple[int, ...] | None:
-    """Extent of the result as the gradient that comes back for it shows, where that is known."""
+    """Extent of the result, from its recorded gradient, if there is one."""
     rank = len(w.shape) - 2
     for other in call.related:
         roles = _BACKWARD.get(other.name)
@@ -158,8 +158,8 @@ def forward(call: Call, _: Conventions) -> Work | None:
 
     Positions are those of the output; of the input for a transposed convolution, whose weight is
     [C, K/g, ...] and whose output has K/g·g channels. Reads x, w, bias (and the addend of the fused
-    forms); writes the output in x's type. Where stride and padding were not recorded, the extent
-    of the output is taken from the gradient that comes back for it.
+    forms); writes the output in x's type. If stride and padding were not recorded, the extent
+    of the output is taken from its gradient.
     """
     layout, (x, w) = _layout(call), call.given(0, 1)
     if layout is None or not 3 <= len(w.shape) <= 5:
@@ -178,7 +178,7 @@ def forward(call: Call, _: Conventions) -> Work | None:
     if extent is None:
         return None
     if transposed is None:
-        # Not recorded: only a plain convolution shrinks what it is given.
+        # Not recorded: only a plain convolution makes its input smaller.
         if any(out > inner for out, inner in zip(extent, x.shape[-rank:], strict=True)):
             return None
         transposed = False
@@ -274,7 +274,7 @@ _WEIGHT_GRADIENT = by_name(
 
 
 def _gradient(formula: str, grad: Tensor, other: Tensor, multiply_adds: int, outs: int | None) -> Work:
-    """The gradient of input or weight, made of the output's and the other of the two."""
+    """Gradient of the input or the weight, computed from the output's gradient and the other one."""
     return Work(
         formula,
         flops=_products(grad, grad.shape[0] * multiply_adds),
@@ -301,7 +301,7 @@ def _bias_part(grad: Tensor) -> Work:
 
 
 def _backward_transposed(call: Call, grad: Tensor, x: Tensor, w: Tensor) -> bool | None:
-    """Whether the gradients are those of a transposed convolution, or None where unknown."""
+    """Whether the gradients are those of a transposed convolution, or None if unknown."""
     if "_transpose" in call.name:
         return True
     if not call.name.startswith("aten::convolution_backward"):
@@ -325,11 +325,11 @@ def _backward_transposed(call: Call, grad: Tensor, x: Tensor, w: Tensor) -> bool
     tells_forward=True,
 )
 def backward(call: Call, _: Conventions) -> Work | None:
-    """Gradients of a convolution that its output mask asks for, each a part of its own.
+    """Gradients of a convolution that its output mask selects, each a separate part.
 
     Input and weight: 2·N·(positions)·K·(C/g)·(kernel size) each; the input's reads output gradient
     and weight, the weight's reads output gradient and input. Bias: one addition for each element of
-    the output gradient. Where the mask was not recorded, the work of one product is a lower bound.
+    the output gradient. If the mask was not recorded, the work of one product is a lower bound.
     """
     grad, x, w = call.given(*_BACKWARD[call.name])
     if not len(grad.shape) == len(x.shape) == len(w.shape):
@@ -381,7 +381,7 @@ def input_gradient(call: Call, _: Conventions) -> Work | None:
     """Gradient of a convolution's input from output gradient and weight.
 
     2·N·(positions of the output gradient)·(elements of the weight). The input's extent comes from
-    the size argument or the enclosing operator; without it the bytes written are not known. For a
+    the size argument or the enclosing operator; without it the bytes written are unknown. For a
     transposed convolution the positions are the input's, so it is needed for the operations too.
     """
     grad, w = call.given(*_INPUT_GRADIENT[call.name])
@@ -402,8 +402,8 @@ def weight_gradient(call: Call, _: Conventions) -> Work | None:
     """Gradient of a convolution's weight from output gradient and input.
 
     2·N·(positions)·(elements of the weight); positions are the output gradient's, the input's for a
-    transposed convolution. The weight's shape is a size argument that older recorders leave out;
-    then it is taken from the enclosing operator.
+    transposed convolution. The weight's shape is a size argument, or, since older recorders omit it,
+    comes from the enclosing operator.
     """
     grad, x = call.given(*_WEIGHT_GRADIENT[call.name])
     if len(grad.shape) != len(x.shape) or len(x.shape) < 3:

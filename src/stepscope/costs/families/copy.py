@@ -30,7 +30,7 @@ _CAST_TYPE: dict[str, int] = {"aten::_to_copy": 1, "aten::to": 1}
 def cast(call: Call, _: Conventions) -> Work | None:
     """New tensor with the same elements, `clone`, `contiguous`, `to`, `_to_copy`: reads and writes n.
 
-    The type written is the one that the call names, else that of the source. torch dispatches all
+    The written type is the one that the call names, else that of the source. torch dispatches all
     of them to `copy_`, where they are counted, and some calls copy nothing at all.
     """
     (x,) = call.given(0)
@@ -49,7 +49,7 @@ def cast(call: Call, _: Conventions) -> Work | None:
 
 @MODELS.add("copy.to_host", "_local_scalar_dense item", composites="item")
 def to_host(call: Call, _: Conventions) -> Work | None:
-    """One element to the host, `_local_scalar_dense(x)`, what `.item()` does."""
+    """Copy of one element to the host, `_local_scalar_dense(x)`, which `.item()` calls."""
     (x,) = call.given(0)
     return Work("copy.to_host", 0, dense(x), dense(x), x.dtype) if x.elements == 1 else None
 
@@ -75,7 +75,7 @@ def _family(name: str) -> str:
 
 
 def filled_like(call: Call, _: Conventions) -> Work | None:
-    """New tensor of another one's shape, `zeros_like(x)`: writes n elements of the type asked for."""
+    """New tensor of another one's shape, `zeros_like(x)`: writes n elements of the requested type."""
     (x,), asked = call.given(0), call.argument(_LIKE[call.name])
     out = scalar_type(call.integer(_LIKE[call.name])) if isinstance(asked, Scalar) else x.dtype
     return Work(f"{_family(call.name)}.like", 0, 0, sized(x.elements, out), out)
@@ -111,7 +111,7 @@ MODELS += (
 def sequence(call: Call, _: Conventions) -> Work | None:
     """Numbers in equal steps, `arange(start, end, step)` into a tensor: writes it.
 
-    Counted where the recording shows how many numbers there are: by the ends and the step.
+    Counted if the recorded ends and step show how many numbers there are.
     """
     numbers = []
     for argument in call.arguments[:3]:
@@ -135,13 +135,13 @@ def sequence(call: Call, _: Conventions) -> Work | None:
 
 @MODELS.add("random.in_place", "normal_ uniform_ bernoulli_ random_ exponential_ geometric_ cauchy_ log_normal_")
 def random_in_place(call: Call, _: Conventions) -> Work | None:
-    """Random numbers in place, `normal_(x, ...)`: writes x. Making the numbers is not counted."""
+    """Random numbers in place, `normal_(x, ...)`: writes x. Generating the numbers is not counted."""
     (x,) = call.given(0)
     return Work("random.in_place", 0, stored(call.tensor(1)), dense(x), x.dtype)
 
 
 @MODELS.add("random.from_rates", "bernoulli poisson")
 def random_from(call: Call, _: Conventions) -> Work | None:
-    """Random numbers with given rates, `bernoulli(p)`: reads the rates, writes as many."""
+    """Random numbers with given rates, `bernoulli(p)`: reads the rates, writes as many numbers."""
     (x,) = call.given(0)
     return Work("random.from_rates", 0, stored(x), dense(x), x.dtype)

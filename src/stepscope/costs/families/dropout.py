@@ -1,6 +1,6 @@
 """Dropout: elements kept or zeroed by a random mask, and scaled.
 
-Each element is multiplied by its mask and by the scale: 2n. Making the random numbers is not
+Each element is multiplied by its mask and by the scale: 2n. Generating the random numbers is not
 counted. Source: Srivastava et al. (2014).
 """
 
@@ -16,7 +16,7 @@ MODELS = Models()
 def forward(call: Call, _: Conventions) -> Work | None:
     """Dropout, `native_dropout(x, p, train)`: 2n; reads x, writes the result and a one-byte mask.
 
-    Without training it is a copy. The composite form writes its mask as an operator of its own.
+    Without training it is a copy. The composite form writes its mask with a separate operator.
     """
     (x,) = call.given(0)
     fused = call.name in ("aten::native_dropout", "aten::_fused_dropout")

@@ -1,8 +1,8 @@
-"""Element-wise operators with broadcasting: activations and their gradients, arithmetic, choice.
+"""Element-wise operators with broadcasting: activations and their gradients, arithmetic, selection.
 
-The result's extent is that of the broadcast; its type is promoted as torch does. Each operand is
-read once as it is stored, the result is written once; an in-place form writes its first operand.
-Operations for each element are in the table `pointwise`.
+The result has the broadcast shape; its type is promoted as in torch. Each operand is
+read once as stored, the result is written once; an in-place form writes its first operand.
+The table `pointwise` has the operations for each element.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def promoted(arguments: list[Argument]) -> tuple[str | None, bool]:
 
 
 def result_type(row: Pointwise, common: str | None, call: Call) -> str | None:
-    """Type of the result of a row whose operands promote to `common`."""
+    """Type of a row's result if its operands promote to `common`."""
     if row.result == "bool":
         return "bool"
     if common is None:
@@ -63,7 +63,7 @@ def result_type(row: Pointwise, common: str | None, call: Call) -> str | None:
 
 
 def operations(row: Pointwise, arithmetic: str | None, call: Call) -> int | None:
-    """Operations for one element in the given type; None where they are not counted."""
+    """Operations for one element in the given type; None if they are not counted."""
     if arithmetic is not None and not is_float(arithmetic):
         return 0
     count = row.operations
@@ -90,7 +90,7 @@ _NAMES = tuple(f"aten::{name}{form}" for name in POINTWISE for form in ("", "_")
     "arccos arccos_ arccosh arccosh_ arcsin arcsin_ arcsinh arcsinh_ arctan arctan_ "
     "arctan2 arctan2_ arctanh arctanh_ fix fix_ __and__ __or__ __xor__ __iand__ __ior__ "
     "__ixor__ rsub float_power float_power_ ldexp ldexp_ conj_physical "
-    # activations and questions made of others
+    # activations and predicates composed of others
     "relu relu_ relu6 relu6_ selu selu_ prelu log_sigmoid mish_backward isreal isfinite",
 )
 def elementwise(call: Call, _: Conventions) -> Work | None:

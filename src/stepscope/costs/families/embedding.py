@@ -1,7 +1,7 @@
 """Look-ups in embedding tables, their bags and their gradients.
 
-A look-up moves rows and computes nothing. Rows that several indices name count each time: which
-indices repeat is data that no recording holds.
+A look-up moves rows and computes nothing. A row counts each time an index names it: recordings do
+not contain the indices, so repetitions are unknown.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ def lookup(call: Call, _: Conventions) -> Work | None:
 
 @MODELS.add("embedding.gradient", "embedding_dense_backward embedding_backward", composites="embedding_backward")
 def gradient(call: Call, _: Conventions) -> Work | None:
-    """Gradient of a table, `embedding_dense_backward(grad, indices, V)`: one addition an element.
+    """Gradient of a table, `embedding_dense_backward(grad, indices, V)`: one addition per element.
 
-    Reads gradient and indices; writes the whole table's gradient, most of it zeros.
+    Reads gradient and indices; writes the entire table's gradient, most of it zeros.
     """
     (grad, indices), rows = call.given(0, 1), call.integer(2)
     if not grad.shape:
@@ -45,7 +45,7 @@ def gradient(call: Call, _: Conventions) -> Work | None:
 def bag(call: Call, _: Conventions) -> Work | None:
     """Sums of bags of rows, `_embedding_bag(table, indices, offsets, ..., mode, ...)`.
 
-    One addition for each element looked up, one multiplication more with weights for each sample,
+    One addition for each element looked up, one more multiplication with weights for each sample,
     and one division for each result in mode 1 (mean). Reads indices, offsets, weights and a row for
     each index; writes a row for each bag.
     """

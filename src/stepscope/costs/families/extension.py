@@ -1,7 +1,7 @@
 """Operators that are not torch's own but common in traces: vLLM, FBGEMM, causal convolutions.
 
-Only those whose recorded arguments tell their work. A fused mixture of experts or a paged attention
-does not say how many experts or keys it met, and has no model.
+Only those whose recorded arguments determine their work. A fused mixture of experts or a paged attention
+does not record how many experts or keys it used, and has no model.
 """
 
 from __future__ import annotations

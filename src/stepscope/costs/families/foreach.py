@@ -1,8 +1,8 @@
 """Operators over lists of tensors (`_foreach_*`), as optimizers use them.
 
-They do to each tensor of the lists what the operator of the same name does to one. Recorders do not
-write the element type of tensors in a list, and leave lists of more than 30 tensors out: then bytes
-are not known, or the call cannot be counted at all.
+They do to each tensor of the lists what the operator of the same name does to one. Recorders omit
+the element type of tensors in a list, and lists of more than 30 tensors: then bytes
+are unknown, or the call cannot be counted at all.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def foreach_copy(call: Call, _: Conventions) -> Work | None:
 
 @MODELS.add("fill.foreach", "_foreach_zero_ _foreach_zero", over_lists=True)
 def foreach_zero(call: Call, _: Conventions) -> Work | None:
-    """Zeros into each tensor of a list: no operations, writes all."""
+    """Sets each tensor of a list to zero: no operations, writes all."""
     (tensors,) = call.listed(0)
     return of_lists("fill.foreach", tensors, 0, 0, dense(*tensors))
 

@@ -48,14 +48,14 @@ def _mkn(a: Tensor, b: Tensor) -> tuple[int, int, int]:
 
 
 def _sizes_of(a_at: int, b_at: int) -> Callable[[Call], tuple[Tensor, dict[str, int]] | None]:
-    """Sizes that are contiguous in memory in `a @ b`, where these are the positions of a and b."""
+    """Reader of the sizes that are contiguous in memory in `a @ b`, with a and b at these positions."""
 
     def sizes(call: Call) -> tuple[Tensor, dict[str, int]] | None:
         a, b = call.tensor(a_at), call.tensor(b_at)
         if a is None or b is None or len(a.shape) < 2 or len(b.shape) < 2:
             return None
         m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
-        # The dimension that is contiguous in memory must be the multiple: K or M of a, N or K of b.
+        # The dimension contiguous in memory must be the multiple: K or M of a, N or K of b.
         found: dict[str, int] = {}
         for tensor, names in ((a, ("M", "K")), (b, ("K", "N"))):
             steps = tensor.strides
@@ -80,7 +80,7 @@ def _sizes_of_layer(call: Call) -> tuple[Tensor, dict[str, int]] | None:
 def mm(call: Call, _: Conventions) -> Work | None:
     """Plain product, `mm(a, b)`: 2·M·N·K; reads both matrices, writes M·N of their type.
 
-    `_int_mm` writes int32. A result type that the call asks for is honoured.
+    `_int_mm` writes int32. The call may name a result type.
     """
     a, b = call.given(0, 1)
     m, k, n = _mkn(a, b)
@@ -93,7 +93,7 @@ def mm(call: Call, _: Conventions) -> Work | None:
 def addmm(call: Call, _: Conventions) -> Work | None:
     """Product with an addend, `addmm(c, a, b, beta, alpha)`: 2·M·N·K.
 
-    Reads a, b and what is stored of c (a bias of N elements counts N); c is not read when beta
+    Reads a, b and what is stored of c (a bias of N elements counts N); c is not read if beta
     is 0.
     """
     a, b = call.given(1, 2)
@@ -104,7 +104,7 @@ def addmm(call: Call, _: Conventions) -> Work | None:
 
 @MODELS.add("gemm.bmm", "bmm", aligned_sizes=_sizes_of(0, 1))
 def bmm(call: Call, _: Conventions) -> Work | None:
-    """Batched product, `bmm(a, b)`: 2·B·M·N·K. A result type that the call asks for is honoured."""
+    """Batched product, `bmm(a, b)`: 2·B·M·N·K. The call may name a result type."""
     return _batched(call, "gemm.bmm", 0, None, scalar_type(call.integer(2)))
 
 
@@ -205,7 +205,7 @@ def matmul(call: Call, _: Conventions) -> Work | None:
 
 
 def _scales(call: Call) -> tuple[int | None, int]:
-    """Bytes of scales and bias, and where the type of the result stands."""
+    """Bytes of scales and bias, and the position of the result's type."""
     if call.name == "aten::_scaled_mm_v2":
         lists = (call.tensors(2) or ()) + (call.tensors(5) or ())
         return stored(*lists, call.tensor(8)), 9
@@ -217,8 +217,8 @@ def scaled_mm(call: Call, _: Conventions) -> Work | None:
     """Product of scaled 8- or 4-bit matrices, `_scaled_mm(a, b, scale_a, scale_b, bias, ...)`.
 
     2·M·N·K, K counted in numbers (two in each byte of a packed float4). Reads matrices, scales
-    and bias; writes the type that the call asks for, that of a where it asks for none; not known
-    where values were not recorded.
+    and bias; writes the type that the call names, else that of a; unknown
+    if values were not recorded.
     """
     a, b = call.given(0, 1)
     m, k, n = _mkn(a, b)
@@ -232,10 +232,10 @@ def scaled_mm(call: Call, _: Conventions) -> Work | None:
 
 @MODELS.add("gemm.grouped_mm", "_grouped_mm _scaled_grouped_mm")
 def grouped_mm(call: Call, _: Conventions) -> Work | None:
-    """Grouped product, `_grouped_mm(a, b, offsets)`: every row meets one group's matrix.
+    """Grouped product, `_grouped_mm(a, b, offsets)`: every row is multiplied by one group's matrix.
 
-    a [M, K] with b [G, K, N]: 2·M·N·K. a [G, M, K] with b [K, N]: the columns are dealt out,
-    2·M·N·K. a [M, K] with b [K, N]: the inner dimension is dealt out, 2·M·N·K, and G matrices of
+    a [M, K] with b [G, K, N]: 2·M·N·K. a [G, M, K] with b [K, N]: the columns are divided among groups,
+    2·M·N·K. a [M, K] with b [K, N]: the inner dimension is divided, 2·M·N·K, and G matrices of
     M x N are written. Both with three dimensions: bmm. Source: torch's documentation of the
     operator. All groups' weights count as read, also those without rows.
     """
@@ -269,7 +269,7 @@ def grouped_mm(call: Call, _: Conventions) -> Work | None:
 
 @MODELS.add("gemm.packed_mm", "_weight_int8pack_mm _weight_int4pack_mm")
 def packed_mm(call: Call, _: Conventions) -> Work | None:
-    """Product with weights packed to 8 or 4 bits: 2·M·N·K, the weights read as they are packed.
+    """Product with weights packed to 8 or 4 bits: 2·M·N·K; the weights are read packed.
 
     `_weight_int8pack_mm(x, w[N, K], scales[N])`; `_weight_int4pack_mm(x, w, group, scales)`, whose
     N is the middle dimension of its scales-and-zeros.

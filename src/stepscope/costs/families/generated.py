@@ -1,10 +1,10 @@
-"""Kernels that Inductor generates with Triton, from what their recorded row tells.
+"""Kernels that Inductor generates with Triton, counted from their recorded row.
 
 A generated kernel's name lists the operators that were fused into it
-(`triton_poi_fused_add_cos_sin_0`), its arguments are the buffers it points to and the extents of its
+(`triton_poi_fused_add_cos_sin_0`); its arguments are the buffers it points to and the extents of its
 loops. Each operator of the name is counted once for each point of the loops by its row in the table
 `pointwise`. Inductor names an operator once however often it was fused, so the operations are a lower
-bound. Which buffers are written is not recorded: Inductor passes outputs last, and the last one is
+bound. The written buffers are not recorded: Inductor passes outputs last, and the last one is
 taken to be the only one; the sum of bytes read and written is right unless a kernel updates a buffer
 in place, which is then counted once instead of twice.
 """
@@ -45,7 +45,7 @@ _LONGEST_NAME = 4096
 
 
 def fused_operators(name: str) -> list[str]:
-    """List the operators whose names a generated kernel's name holds; words not known are left out.
+    """List the operators in a generated kernel's name; unknown words are left out.
 
     >>> fused_operators("triton_poi_fused_add_threshold_backward_0")
     ['add', 'threshold_backward']
@@ -54,7 +54,7 @@ def fused_operators(name: str) -> list[str]:
 
 
 def fused_words(name: str) -> list[str]:
-    """List the operators that a generated kernel's name holds; words not known stand as they are.
+    """List the operators in a generated kernel's name; unknown words stay as they are.
 
     >>> fused_words("triton_tem_fused_my_op_add_3"), fused_words("gemm")
     (['my_op', 'add'], [])
@@ -67,7 +67,7 @@ def fused_words(name: str) -> list[str]:
     unknown: list[str] = []
     start = 0
     while start < len(words):
-        # The longest name that begins here wins: threshold_backward before threshold.
+        # The longest name that starts here wins: threshold_backward before threshold.
         for end in range(min(len(words), start + 8), start, -1):
             text = "_".join(words[start:end])
             known = next((form for form in (text, "_" + text) if _is_known(form)), None)
@@ -84,7 +84,7 @@ def fused_words(name: str) -> list[str]:
 
 
 def _joined(words: list[str]) -> list[str]:
-    """Words that stand next to each other as one name; none where they are empty."""
+    """Joins adjacent words into one name; none if there are no words."""
     name = "_".join(words).strip("_")
     return [name] if name else []
 
@@ -102,10 +102,10 @@ def _operations(name: str) -> int:
 def generated(call: Call, _: Conventions) -> Work | None:
     """Generated kernel: (operations of its fused operators)·(points of its loops), a lower bound.
 
-    The loops' extents are its last whole-number arguments; where they were not recorded the largest
-    buffer gives them. Of a buffer that is larger than the loops, such as the table of an embedding, one element a point
-    counts. Templates of matrix products (`tem`) and combined kernels (`for`) are not
-    counted: their name does not tell what they compute.
+    The loops' extents are its last integer arguments, else those of the largest
+    buffer. A buffer larger than the loops, such as the table of an embedding, counts with one element per point.
+    Templates of matrix products (`tem`) and combined kernels (`for`) are not
+    counted: their name does not say what they compute.
     """
     match = _NAME.match(call.name[:_LONGEST_NAME])
     if match is None or match["kind"] in ("tem", "for", "mix", "spl"):
@@ -131,16 +131,16 @@ def generated(call: Call, _: Conventions) -> Work | None:
 
 
 def _touched(tensor: Tensor, points: int) -> int | None:
-    """Bytes of a buffer, or of an element a point where it has more."""
+    """Bytes of a buffer, or of one element per point if it has more."""
     entire, most = stored(tensor), sized(points, tensor.dtype)
     return entire if entire is None or most is None else min(entire, most)
 
 
 def _points(call: Call, loops: int) -> int | None:
-    """Product of the extents of the loops, or None where they were not recorded.
+    """Product of the extents of the loops, or None if they were not recorded.
 
-    Kernels over one or two loops pass each extent; trailing arguments that are no whole number
-    above zero are none of them.
+    Kernels over one or two loops pass each extent; trailing arguments that are not positive
+    integers are none of them.
     """
     extents = [
         argument.value

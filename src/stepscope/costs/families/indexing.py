@@ -1,8 +1,8 @@
 """Gathering, scattering, joining and rearranging elements.
 
-They move elements and compute nothing, except where they add what falls on the same place. Elements
-that an index names count each time it does. `aten::index` and `aten::index_put_` have no model: their
-indices are a list that recorders leave out, so the extent of the result is not known.
+They move elements and compute nothing, except for adding elements at the same place. An element
+counts each time an index names it. `aten::index` and `aten::index_put_` have no model: their
+indices are a list that recorders omit, so the extent of the result is unknown.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def gather(call: Call, _: Conventions) -> Work | None:
 def index_select(call: Call, _: Conventions) -> Work | None:
     """Slices along a dimension, `index_select(x, dim, index)`: a slice for each index.
 
-    Reads the index and the slices, writes them. Where the dimension was not recorded it must not
+    Reads the index and the slices, writes them. If the dimension was not recorded it must not
     matter: x has one dimension, or all of its dimensions are equal.
     """
     x, index = call.given(0, 2)
@@ -66,7 +66,7 @@ def scatter(call: Call, _: Conventions) -> Work | None:
     """One element to each index, `scatter_(x, dim, index, source)`.
 
     Reads index and as many elements of the source (none of a number), writes as many; with a sum
-    it reads what it adds to and counts one operation for each. The form that is not in place
+    it also reads the targets and counts one operation for each. The form that is not in place
     copies x first: it reads and writes all of x as well.
     """
     (x, index), source = call.given(0, 2), call.tensor(3)
@@ -92,7 +92,7 @@ def _written(formula: str, call: Call, x: Tensor, flops: int, read: int | None, 
 def index_write(call: Call, _: Conventions) -> Work | None:
     """Slices of a source to places along a dimension, `index_copy_`, `index_add_`, `index_fill_`.
 
-    Reads index and source, writes as many elements; a sum also reads what it adds to and counts
+    Reads index and source, writes as many elements; a sum also reads the targets and counts
     one operation for each (two with a factor other than 1). The form that is not in place copies x
     first.
     """
@@ -113,16 +113,16 @@ def index_write(call: Call, _: Conventions) -> Work | None:
 
 @MODELS.add("indexing.masked_select", "masked_select")
 def masked_select(call: Call, _: Conventions) -> Work | None:
-    """Elements where a mask holds: reads tensor and mask; how many it writes is data, not recorded."""
+    """Elements selected by a mask: reads tensor and mask; the number written depends on data."""
     x, mask = call.given(0, 1)
     return Work("indexing.masked_select", 0, stored(x, mask), None, x.dtype, notes=_DATA)
 
 
 @MODELS.add("indexing.masked_scatter", "masked_scatter masked_scatter_", composites="masked_scatter")
 def masked_scatter(call: Call, _: Conventions) -> Work | None:
-    """Elements of a source where a mask holds: reads tensor and mask, writes the tensor.
+    """Elements of a source where a mask is true: reads tensor and mask, writes the tensor.
 
-    Of the source it reads at most as many elements as the tensor has; how many is data and is left
+    It reads at most as many elements of the source as the tensor has; the number depends on data and is left
     out.
     """
     x, mask = call.given(0, 1)
@@ -132,7 +132,7 @@ def masked_scatter(call: Call, _: Conventions) -> Work | None:
 
 @MODELS.add("indexing.nonzero", "nonzero argwhere", composites="argwhere")
 def nonzero(call: Call, _: Conventions) -> Work | None:
-    """Places of the non-zero elements: reads x; how many it writes is data, not recorded."""
+    """Places of the non-zero elements: reads x; the number written depends on data."""
     (x,) = call.given(0)
     return Work("indexing.nonzero", 0, stored(x), None, x.dtype, notes=_DATA)
 
@@ -141,7 +141,7 @@ def nonzero(call: Call, _: Conventions) -> Work | None:
 def join(call: Call, _: Conventions) -> Work | None:
     """Joining tensors, `cat(tensors)` and `stack(tensors)`: reads all, writes as much.
 
-    Recorders leave the element type of lists out, and lists of more than 30 tensors altogether.
+    Recorders omit the element type of lists, and lists of more than 30 tensors altogether.
     """
     (tensors,) = call.listed(0)
     return of_lists("indexing.join", tensors, 0, stored(*tensors), dense(*tensors))
@@ -153,14 +153,14 @@ def join(call: Call, _: Conventions) -> Work | None:
     composites="channel_shuffle native_channel_shuffle rot90",
 )
 def rearrange(call: Call, _: Conventions) -> Work | None:
-    """Every element to another place, `roll`, `flip`, `tril`, `pixel_shuffle`: reads x, writes it."""
+    """Moves every element, `roll`, `flip`, `tril`, `pixel_shuffle`: reads x, writes it."""
     (x,) = call.given(0)
     return Work("indexing.rearrange", 0, stored(x), dense(x), x.dtype)
 
 
 @MODELS.add("indexing.repeat", "repeat tile", composites="repeat tile")
 def repeat(call: Call, _: Conventions) -> Work | None:
-    """A tensor laid out several times, `repeat(x, repeats)`: reads x, writes the product of repeats."""
+    """A tensor repeated, `repeat(x, repeats)`: reads x, writes the product of repeats."""
     (x,), repeats = call.given(0), call.integers(1)
     if repeats is None or any(times < 0 for times in repeats):
         return None
@@ -175,7 +175,7 @@ def repeat(call: Call, _: Conventions) -> Work | None:
     composites="constant_pad_nd",
 )
 def pad(call: Call, _: Conventions) -> Work | None:
-    """Padding, `constant_pad_nd(x, pads)` and its reflecting kin: reads x, writes the larger result.
+    """Padding, `constant_pad_nd(x, pads)` and its reflecting variants: reads x, writes the larger result.
 
     Pads come in pairs, the last dimension's first; negative ones crop.
     """
@@ -196,7 +196,7 @@ def pad(call: Call, _: Conventions) -> Work | None:
     "replication_pad1d_backward replication_pad2d_backward replication_pad3d_backward",
 )
 def pad_backward(call: Call, _: Conventions) -> Work | None:
-    """Gradient of a reflecting or replicating padding: one addition an element of the gradient."""
+    """Gradient of a reflecting or replicating padding: one addition per element of the gradient."""
     grad, x = call.given(0, 1)
     return Work("indexing.pad_backward", grad.elements, stored(grad), dense(x), x.dtype)
 
@@ -209,8 +209,8 @@ def pad_backward(call: Call, _: Conventions) -> Work | None:
 def into_zeros(call: Call, _: Conventions) -> Work | None:
     """Gradient of a slice, `slice_backward(grad, input_sizes, ...)`: writes zeros and the gradient.
 
-    Reads the gradient, writes the input's size. torch makes it of a fill and a copy, which are
-    counted where they were recorded.
+    Reads the gradient, writes the input's size. torch composes it of a fill and a copy, which are
+    counted if they were recorded.
     """
     (grad,), sizes = call.given(0), call.integers(1)
     if sizes is None or any(size < 0 for size in sizes):

@@ -1,7 +1,7 @@
 """Losses: negative log-likelihood, and those that compare element by element.
 
-An element-wise loss is counted without the sum or mean over its elements: torch calls that as an
-operator of its own, which is counted there.
+An element-wise loss is counted without the sum or mean over its elements: torch calls a separate
+operator for that, which is counted there.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def nll_forward(call: Call, _: Conventions) -> Work | None:
 
 @MODELS.add("loss.nll_backward", "nll_loss_backward nll_loss2d_backward")
 def nll_backward(call: Call, _: Conventions) -> Work | None:
-    """Gradient of the negative log-likelihood: 1 for each target; writes the one element of each. The others were set to
-    zero before, by an operator of its own (`aten::zero_`).
+    """Gradient of the negative log-likelihood: 1 for each target; writes the one element of each. A separate operator
+    (`aten::zero_`) zeroed the others before.
     """
     x, target = call.given(1, 2)
     read = stored(target, *(call.tensor(place) for place in (0, 3, 6)))
@@ -84,7 +84,7 @@ _ELEMENTWISE = by_name(
     composites="l1_loss kl_div binary_cross_entropy_with_logits soft_margin_loss",
 )
 def elementwise(call: Call, _: Conventions) -> Work | None:
-    """Element-wise loss of prediction and target, before its mean: a few operations an element.
+    """Element-wise loss of prediction and target, before its mean: a few operations per element.
 
     Squared 2, absolute 2, smoothed or Huber 5, binary cross-entropy 9, soft margin 4, divergence 3;
     a weight adds one. Reads both and the weight, writes one value for each element.
@@ -116,7 +116,7 @@ _ELEMENTWISE_BACKWARD = by_name(
 def elementwise_backward(call: Call, _: Conventions) -> Work | None:
     """Gradient of an element-wise loss to the prediction.
 
-    Squared 3, smoothed or Huber 4, binary cross-entropy 6, soft margin 5 operations an element.
+    Squared 3, smoothed or Huber 4, binary cross-entropy 6, soft margin 5 operations per element.
     Reads gradient, prediction, target and weight.
     """
     (x, target), weight = call.given(1, 2), call.tensor(3)

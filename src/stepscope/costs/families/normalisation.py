@@ -59,7 +59,7 @@ def batch_norm(call: Call, _: Conventions) -> Work | None:
 
     Training: 5n + 4C, reads x, writes it and two statistics for each channel; running statistics
     are read and written (6C operations). Evaluation: 2n + 2C, reads the running statistics. Weight
-    and bias: n each. Where the recording does not say whether it trains, the work of an evaluation
+    and bias: n each. If the recording does not say whether it trains, the work of an evaluation
     is a lower bound.
     """
     (x,) = call.given(0)
@@ -68,7 +68,7 @@ def batch_norm(call: Call, _: Conventions) -> Work | None:
         return None
     position = _BATCH_NORM[call.name]
     if call.name == "aten::_native_batch_norm_legit" and isinstance(call.argument(3), Scalar):
-        position = 3  # the overload without running statistics has the flag in their place
+        position = 3  # the overload without running statistics has the flag here
     training = position if isinstance(position, bool) else call.flag(position)
     n, channels = x.elements, x.shape[1]
     if call.name == "aten::instance_norm":
@@ -109,7 +109,7 @@ def batch_norm_backward(call: Call, _: Conventions) -> Work | None:
 
     Without the input's gradient 5n (2n the normalised input, 3n the sums). In evaluation the input's
     gradient is a scaling (n). Reads gradient, input, weight and the statistics of each channel;
-    writes the gradients asked for.
+    writes the requested gradients.
     """
     grad_at, x_at, weight_at, training_at, mask_at = _BATCH_NORM_BACKWARD[call.name]
     (grad, x), weight = call.given(grad_at, x_at), call.tensor(weight_at)
@@ -151,14 +151,14 @@ def layer_norm(call: Call, _: Conventions) -> Work | None:
 
 
 def _normalised(formula: str, x: Tensor, weight: Tensor | None, bias: Tensor | None, rows: int, *, kept: bool) -> Work:
-    """The work over rows that share their statistics, which are written where they are kept."""
+    """The work over rows that share their statistics, which are also written if `kept`."""
     flops = x.elements * (5 + (weight is not None) + (bias is not None)) + 4 * rows
     written = total(dense(x), _statistics(x, 2 * rows) if kept else 0)
     return Work(formula, flops, stored(x, weight, bias), written, x.dtype)
 
 
 def _row(shape: tuple[int, ...] | None, weight: Tensor | None) -> int | None:
-    """Elements that share statistics: the normalised shape, else the weight's."""
+    """Number of elements that share statistics: the normalised shape, else the weight's."""
     if shape:
         return math.prod(shape) if min(shape) > 0 else None
     return weight.elements if weight is not None else None
@@ -168,7 +168,7 @@ def _row(shape: tuple[int, ...] | None, weight: Tensor | None) -> int | None:
 def layer_norm_backward(call: Call, _: Conventions) -> Work | None:
     """Layer norm's backward: 9n for the input, n more with a weight; 2n for weight's gradient, n bias's.
 
-    The weight's gradient needs the normalised input (2n) as well where the input's is not asked for.
+    Without the input's gradient, the weight's also needs the normalised input (2n).
     Reads gradient, input, weight, mean and inverse deviation.
     """
     (grad, x), weight = call.given(0, 1), call.tensor(5)
@@ -187,7 +187,7 @@ def _gradients(
     like: Tensor | None,
     flags: tuple[bool, ...] | None,
 ) -> Work | None:
-    """The work of a backward whose gradients of weight and bias are of `width` elements like `like`."""
+    """The work of a backward; gradients of weight and bias have `width` elements of the type of `like`."""
     if grad.shape != x.shape:
         return None
     mask, notes = _asked(flags, weight)

@@ -30,13 +30,13 @@ def _work(formula: str, parameters: tuple[Tensor, ...], each: int, read: int | N
 
 
 def _scaled(call: Call, position: int) -> bool:
-    """Whether gradients are unscaled in the kernel (a scale is given), which writes them back."""
+    """Whether the kernel unscales gradients (a scale is given) and writes them back."""
     return call.tensor(position) is not None
 
 
 @MODELS.add("optimizer.adam", "_fused_adam_ _fused_adamw_ _fused_adam _fused_adamw", over_lists=True)
 def adam(call: Call, _: Conventions) -> Work | None:
-    """Fused Adam or AdamW: 13 operations a parameter, more by its options.
+    """Fused Adam or AdamW: 13 operations per parameter, more with options.
 
     Reads parameter, gradient and two moments, writes parameter and moments; AMSGrad reads and
     writes a third, unscaling writes the gradient.
@@ -56,7 +56,7 @@ def adam(call: Call, _: Conventions) -> Work | None:
 
 @MODELS.add("optimizer.sgd", "_fused_sgd_ _fused_sgd", over_lists=True)
 def sgd(call: Call, _: Conventions) -> Work | None:
-    """Fused SGD: 2 operations a parameter, more by its options.
+    """Fused SGD: 2 operations per parameter, more with options.
 
     Reads parameter and gradient, writes the parameter; a momentum buffer is read (not in the first
     step) and written, unscaling writes the gradient.
@@ -79,7 +79,7 @@ def sgd(call: Call, _: Conventions) -> Work | None:
 
 @MODELS.add("optimizer.adagrad", "_fused_adagrad_ _fused_adagrad", over_lists=True)
 def adagrad(call: Call, _: Conventions) -> Work | None:
-    """Fused Adagrad: 7 operations a parameter, 2 more with weight decay.
+    """Fused Adagrad: 7 operations per parameter, 2 more with weight decay.
 
     Reads parameter, gradient and sum, writes parameter and sum; unscaling writes the gradient.
     """

@@ -1,7 +1,7 @@
-"""What each element-wise operator does to one element: the table behind `elementwise` and `foreach`.
+"""The table of element-wise operators behind `elementwise` and `foreach`.
 
 `operations` counts the textbook formula, one for each add, subtract, multiply, divide, comparison,
-root, exponential, logarithm, power, trigonometric or other special function; choosing, copying and
+root, exponential, logarithm, power, trigonometric or other special function; selecting, copying and
 bit operations count 0. Names are torch's without `aten::` and without the underscore of the
 in-place form. An operator that is not in the table has no model.
 """
@@ -20,12 +20,12 @@ class Pointwise(NamedTuple):
         operations: operations for each element of the result.
         operands: positions of the arguments that are combined element by element.
         result: type of the result: `same` as promoted, `float` (integers become float32), `bool`,
-            `real` part of a complex one, `divide` (like float, unless a rounding is asked for).
-        complex_operations: real operations for each element in complex arithmetic; None where
-            that is not counted.
+            `real` part of a complex one, `divide` (like float, unless the call names a rounding).
+        complex_operations: real operations for each element in complex arithmetic; None if
+            not counted.
         typed: operands that decide the type; None for all of them.
         results: how many tensors it returns.
-        factor: position of a number that costs one more operation when it is not 1.
+        factor: position of a number that costs one more operation if it is not 1.
     """
 
     operations: int

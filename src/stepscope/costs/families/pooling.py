@@ -29,7 +29,7 @@ _NEIGHBOURS = by_name(
 
 
 def _rank(call: Call) -> int:
-    """Dimensions of the window or image, which the operator's name states: `avg_pool2d`."""
+    """Dimensions of the window or image, from the operator's name: `avg_pool2d`."""
     return next(rank for rank in (1, 2, 3) if f"{rank}d" in call.name)
 
 
@@ -38,7 +38,7 @@ def _takes_maximum(call: Call) -> bool:
 
 
 def _pooled(call: Call, x: Tensor, rank: int, *, maximum: bool) -> tuple[int, int] | None:
-    """Elements of the result and of one window, or None where arguments were not recorded."""
+    """Elements of the result and of one window, or None if arguments were not recorded."""
     kernel = spread(call.integers(1), rank)
     given = call.integers(2)
     stride = kernel if given == () or not call.is_given(2) else spread(given, rank)
@@ -54,7 +54,7 @@ def _pooled(call: Call, x: Tensor, rank: int, *, maximum: bool) -> tuple[int, in
         room = n + 2 * p - d * (k - 1) - 1
         size = (room + (s - 1 if ceil else 0)) // s + 1
         if ceil and (size - 1) * s >= n + p:
-            size -= 1  # the last window must begin within the input or its left padding
+            size -= 1  # the last window must start within the input or its left padding
         if size < 1:
             return None
         outs *= size
@@ -62,7 +62,7 @@ def _pooled(call: Call, x: Tensor, rank: int, *, maximum: bool) -> tuple[int, in
 
 
 def _related_output(call: Call, x: Tensor) -> int | None:
-    """Elements of the result as the gradient that comes back for it shows."""
+    """Elements of the result, from its recorded gradient."""
     for other in call.related:
         if other.name in _BACKWARD:
             grad, inputs = other.tensor(0), other.tensor(1)
@@ -79,9 +79,9 @@ def _related_output(call: Call, x: Tensor) -> int | None:
     asks_related=True,
 )
 def pool(call: Call, _: Conventions) -> Work | None:
-    """Pooling over windows of k elements: k operations a result, one more for an average.
+    """Pooling over windows of k elements: k operations per result, one more for an average.
 
-    Reads x, writes the result and, where the operator returns them, int64 indices. Where the
+    Reads x, writes the result and, if the operator returns them, int64 indices. If the
     window was not recorded, the extent of the result comes from its gradient and the window is
     taken to tile the input, a lower bound.
     """
@@ -107,7 +107,7 @@ def pool(call: Call, _: Conventions) -> Work | None:
 
 
 def _results(x: Tensor, count: int, indexed: int) -> int | None:
-    """Bytes of results, with int64 indices where these are written too."""
+    """Bytes of results, with int64 indices if these are written too."""
     return total(sized(count, x.dtype), 8 * count * indexed)
 
 
@@ -144,10 +144,10 @@ def pool_backward(call: Call, _: Conventions) -> Work | None:
     composites="adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d",
 )
 def adaptive(call: Call, _: Conventions) -> Work | None:
-    """Pooling to a given extent: one operation for each element of x, one division a result.
+    """Pooling to a given extent: one operation for each element of x, one division per result.
 
-    Windows that overlap where the extents do not divide are not counted twice. The maximum writes
-    int64 indices too and divides nothing.
+    The overlap of windows whose extents do not divide is not counted twice. The maximum also writes
+    int64 indices and divides nothing.
     """
     (x,), rank, maximum = call.given(0), _rank(call), _takes_maximum(call)
     extent = spread(call.integers(1), rank)

@@ -3,8 +3,8 @@
 Over n elements with m results: a sum, product or extreme is n operations; a mean n + m; a variance
 4n + 2m (sum, subtract, square, sum), a deviation m more; a Euclidean or absolute norm 2n + m, other
 norms 3n + m; a logarithm of a sum of exponentials 4n + 2m. Counting and logical reductions are none.
-`keepdim` changes the result's shape, not its size. Where the recording does not say which
-dimensions are reduced, m is not known: what is written is then not known either, and the terms
+`keepdim` changes the result's shape, not its size. If the recording does not say which
+dimensions are reduced, m is unknown: then the bytes written are unknown too, and the terms
 in m, which are small, are left out.
 """
 
@@ -23,7 +23,7 @@ Result = Literal["same", "sum", "bool", "index", "real"]
 
 
 class _Reduction(NamedTuple):
-    """One reduction: operations for each input and each result, and where its arguments are."""
+    """One reduction: operations for each input and each result, and positions of its arguments."""
 
     each: int
     per_result: int = 0
@@ -54,16 +54,16 @@ _REDUCTIONS = by_name(
 
 
 def reduced_extent(call: Call, position: int, shape: tuple[int, ...]) -> tuple[int, int] | None:
-    """Results of a reduction and elements that go into each, or None where not recorded.
+    """Number of results and number of elements reduced to each, or None if not recorded.
 
-    No dimension, or an empty list of them, means all.
+    No dimensions, or an empty list of them, means all.
     """
     n = math.prod(shape)
     argument = call.argument(position)
     if argument is None or (isinstance(argument, Scalar) and argument.value == ()):
         return 1, n
     if isinstance(argument, Scalar) and isinstance(argument.value, bool):
-        return 1, n  # var(x, unbiased) has no dimension
+        return 1, n  # var(x, unbiased) has no dimensions
     dims = call.integers(position)
     if dims is None:
         return None
@@ -93,7 +93,7 @@ def _dtype(row: _Reduction, x: Tensor, asked: str | None) -> str | None:
 
 @MODELS.add("reduction.reduce", tuple(_REDUCTIONS), composites="nanmean")
 def reduction(call: Call, _: Conventions) -> Work | None:
-    """Reduction of its row: reads the n elements, writes the m results (and indices of extremes)."""
+    """Reduction by its row: reads the n elements, writes the m results (and indices of extremes)."""
     row, (x,) = _REDUCTIONS[call.name], call.given(0)
     if isinstance(call.argument(1), Tensor) and call.name in ("aten::max", "aten::min"):
         return None  # the larger of two tensors: torch calls aten::maximum inside

@@ -23,7 +23,7 @@ _GATES_OF_MODE = {0: 1, 1: 1, 2: 4, 3: 3}
 
 
 class _Layers(NamedTuple):
-    """Positions of a whole network's arguments; `cell` is None where the operator has none."""
+    """Positions of a network's arguments; `cell` is None if the operator has none."""
 
     weights: int
     state: int
@@ -58,9 +58,9 @@ def network(call: Call, _: Conventions) -> Work | None:
     """A recurrent network of L layers: the sum over layers and directions; backward twice as much.
 
     Reads input, states and weights, writes outputs and states; backward also reads the outputs and
-    their gradients and writes the gradients of input and weights. Where the recording gives no
-    values, layers and sizes are not known and the call is not counted. The element type of the
-    weights is taken to be the input's.
+    their gradients and writes the gradients of input and weights. Without recorded
+    values, layers and sizes are unknown and the call is not counted. The weights are taken to have the
+    input's element type.
     """
     layout = _LAYERS[call.name]
     (x,), (weights,) = call.given(0), call.listed(layout.weights)
@@ -149,8 +149,8 @@ def one_layer_backward(call: Call, _: Conventions) -> Work | None:
 def layers_of_torch(call: Call, _: Conventions) -> Work | None:
     """A network as torch's `lstm`, `gru`, `rnn_tanh`, `rnn_relu` are called: 2·rows·(elements of weights).
 
-    Every weight matrix meets every sample of every step once. Biases, which are vectors, do not
-    count. torch hands the call on to other operators, which are counted where they are modelled.
+    Every weight matrix is applied to every sample of every step once. Biases, which are vectors, do not
+    count. torch calls other operators for it, which are counted if they have a model.
     """
     (x,), (weights,) = call.given(0), call.listed(2)
     if len(x.shape) not in (2, 3):
@@ -188,9 +188,9 @@ def cell(call: Call, _: Conventions) -> Work | None:
 def fused_gates(call: Call, _: Conventions) -> Work | None:
     """The element-wise part of a cell, `_thnn_fused_lstm_cell(input_gates, hidden_gates, state, ...)`.
 
-    For each unit an LSTM adds the two products of its four gates (4), takes three sigmoids (12) and
+    For each unit an LSTM adds the two products of its four gates (4), computes three sigmoids (12) and
     two hyperbolic tangents (2), and c = f·c + i·g, h = o·tanh(c) (4): 22. A GRU adds those of two
-    gates (2), takes two sigmoids (8) and n = tanh(a + r·b) (3), h = n + z·(h - n) (3): 16. Each bias
+    gates (2), computes two sigmoids (8) and n = tanh(a + r·b) (3), h = n + z·(h - n) (3): 16. Each bias
     adds one for each gate and unit. Reads gates, biases and state; writes the states and what the
     backward needs (the gates, or five values for each unit of a GRU).
     """

@@ -1,7 +1,7 @@
 """Running sums, sorting and searching.
 
-A running sum, product or extreme is n operations. Sorting and selecting compare, but how often is
-the algorithm's choice: they count 0 operations, and the bytes of one pass, which is the least any
+A running sum, product or extreme is n operations. Sorting and selecting compare, but the number of
+comparisons depends on the algorithm: they count 0 operations, and the bytes of one pass, the least any
 algorithm needs (a radix sort of 64-bit keys makes several).
 """
 
@@ -31,7 +31,7 @@ _RUNNING = by_name(
 def running(call: Call, _: Conventions) -> Work | None:
     """Running sum, product or extreme along a dimension: n operations (4n for exponentials).
 
-    Integer sums are written as int64 unless the call asks for another type. An extreme also writes
+    Integer sums are written as int64 unless the call names another type. An extreme also writes
     its index (int64).
     """
     (x,) = call.given(0)
@@ -57,7 +57,7 @@ def sort(call: Call, _: Conventions) -> Work | None:
 
 @MODELS.add("scan.topk", "topk")
 def topk(call: Call, _: Conventions) -> Work | None:
-    """The k largest of each row, `topk(x, k, dim)`: reads x, writes k values and indices a row."""
+    """The k largest of each row, `topk(x, k, dim)`: reads x, writes k values and indices per row."""
     (x,), k, dim = call.given(0), call.integer(1), call.integer(2)
     if k is None or k < 0 or dim is None or not -len(x.shape) <= dim < len(x.shape):
         return None
@@ -71,7 +71,7 @@ _SELECTIONS = {"aten::median": 1, "aten::nanmedian": 1, "aten::mode": 1, "aten::
 
 @MODELS.add("scan.select", tuple(_SELECTIONS))
 def select(call: Call, _: Conventions) -> Work | None:
-    """Median, mode or k-th value of each row: reads x, writes a value (and an index) a row."""
+    """Median, mode or k-th value of each row: reads x, writes a value (and an index) per row."""
     (x,) = call.given(0)
     over_all = len(call.arguments) == 1
     extent = reduced_extent(call, _SELECTIONS[call.name], x.shape)
@@ -84,9 +84,9 @@ def select(call: Call, _: Conventions) -> Work | None:
 
 @MODELS.add("scan.search", "bucketize searchsorted")
 def search(call: Call, _: Conventions) -> Work | None:
-    """Search in sorted bounds, `bucketize(x, bounds)`: ceil(log2(bounds + 1)) comparisons a value.
+    """Search in sorted bounds, `bucketize(x, bounds)`: ceil(log2(bounds + 1)) comparisons per value.
 
-    Reads values and bounds, writes int64 (or int32, where the call asks for it). `searchsorted`
+    Reads values and bounds, writes int64 (or int32, if the call names it). `searchsorted`
     has the bounds first, one row of them or as many as rows of values.
     """
     x, bounds = call.given(0, 1)

@@ -1,9 +1,9 @@
 """Softmax and its logarithm, forward and backward.
 
 Operations of the numerically safe formula over n elements: maximum, subtraction, exponential, sum
-and division are 5n; the logarithm has a subtraction in the division's place. The backward of softmax
+and division are 5n; the logarithm has a subtraction instead of the division. The backward of softmax
 multiplies by the output, sums, subtracts and multiplies: 4n. That of log-softmax sums, takes the
-exponential of the output, multiplies and subtracts: 4n. What each row adds once is not counted.
+exponential of the output, multiplies and subtracts: 4n. Operations that each row needs once are not counted.
 Source: the definition; PyProf's 40n and 21n stand for instructions, not operations.
 """
 
@@ -24,8 +24,7 @@ MODELS = Models()
 def forward(call: Call, _: Conventions) -> Work | None:
     """Softmax or log-softmax, `softmax(x, dim, ...)`: 5n; reads x, writes as much.
 
-    A 16-bit input may be written as float32 where the call asks for it. A masked softmax reads the
-    mask too.
+    The call may have a 16-bit input written as float32. A masked softmax also reads the mask.
     """
     (x,) = call.given(0)
     out = x.dtype
@@ -41,7 +40,7 @@ def forward(call: Call, _: Conventions) -> Work | None:
 def backward(call: Call, _: Conventions) -> Work | None:
     """Gradient of softmax or log-softmax from the output: 4n; reads gradient and output.
 
-    The result has the type that the input had, which the call names.
+    The result has the input's type, which the call names.
     """
     grad, out = call.given(0, 1)
     if grad.shape != out.shape:

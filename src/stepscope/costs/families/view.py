@@ -1,4 +1,4 @@
-"""Operators that move and compute nothing: views, allocations, questions about a tensor."""
+"""Operators that move and compute nothing: views, allocations, queries about a tensor."""
 
 from __future__ import annotations
 
@@ -43,6 +43,6 @@ _AUTOGRAD = ("detach", "detach_")
 
 @MODELS.add("view.nothing", (*_VIEWS, *_ALLOCATIONS, *_QUESTIONS, *_AUTOGRAD), composites="positive")
 def nothing(call: Call, _: Conventions) -> Work | None:
-    """View, allocation or question about a tensor: no operations, no bytes."""
+    """View, allocation or query about a tensor: no operations, no bytes."""
     tensor = call.tensor(0)
     return Work("view.nothing", 0, 0, 0, None if tensor is None else tensor.dtype)

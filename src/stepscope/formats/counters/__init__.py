@@ -1,1 +1,1 @@
-"""Hardware counters of kernels: reports of Nsight Compute, and what tools call the same counters."""
+"""Hardware counters of kernels: reports of Nsight Compute, and the same counters under other tools' names."""

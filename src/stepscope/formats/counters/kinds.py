@@ -1,9 +1,8 @@
-"""What counters of kernels are, whatever a tool calls them: one name each, with unit and meaning.
+"""The counters of kernels under one name each, with unit and meaning, whatever a tool calls them.
 
-Names of Nsight Compute are those of its metrics, which its `raw` page has; what its `details` page calls them is in
-`LABELS`, from the sections of Nsight Compute 2022.3 and, for the older and newer spellings, from reports. What
-nvprof's metrics are in Nsight Compute is from NVIDIA's "Nsight Compute CLI", Nvprof Transition Guide, Metric
-Comparison.
+Names of Nsight Compute are those of its metrics, as on its `raw` page; their names on its `details` page are in
+`LABELS`, from the sections of Nsight Compute 2022.3 and, for older and newer spellings, from reports. How nvprof's
+metrics map to Nsight Compute's is from NVIDIA's "Nsight Compute CLI", Nvprof Transition Guide, Metric Comparison.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ class Kind(NamedTuple):
     Args:
         unit: of its values.
         meaning: one line for people.
-        ncu: Nsight Compute's names, the first one that was measured counts.
+        ncu: Nsight Compute's names; the first one that was measured counts.
         nvprof: nvprof's names, likewise.
-        parts: whether the values under all names that were measured add up.
-        level: what a value without unit is multiplied by: nvprof has ratios and levels of 0 to 10 for some.
+        parts: whether the values under all measured names add up.
+        level: multiplies a value without unit: nvprof has ratios and levels of 0 to 10 for some.
     """
 
     unit: str
@@ -131,7 +130,7 @@ KINDS: dict[str, Kind] = {
     "dram_hz": Kind("hz", "clock of device memory", ("dram__cycles_elapsed.avg.per_second",)),
     "dram_peak": Kind("byte/cycle", "bytes a cycle of device memory at most", ("dram__bytes.sum.peak_sustained",)),
 }  # fmt: skip
-"""By name. What is computed of several of them is in `analysis/kernels/counters.py`."""
+"""By name. Values computed from several of them are in `analysis/kernels/counters.py`."""
 
 _LETTERS = {"h": 16, "f": 32, "d": 64}
 for _letter, _bits in _LETTERS.items():
@@ -178,7 +177,7 @@ _KIND_OF: dict[str, str] = {name: kind for kind, one in KINDS.items() for name i
 
 
 def kind_of(metric: str) -> str | None:
-    """What a metric of Nsight Compute, of CUPTI or of nvprof measures; None where no kind is it.
+    """What a metric of Nsight Compute, of CUPTI or of nvprof measures; None if it is of no kind.
 
     Example:
         >>> kind_of("dram__bytes.sum"), kind_of("gld_efficiency"), kind_of("sm__ctas_launched.sum")
@@ -198,12 +197,12 @@ _NARROWING = ("op", "made", "sparsity")
 
 
 def tensor_operations(metrics: Mapping[str, float]) -> float | None:
-    """Operations of tensor cores, from the counters of their paths; None where these do not tell.
+    """Operations of tensor cores, from the counters of their paths; None if these do not determine it.
 
-    A metric without an instruction, an output type or a sparsity counts what those with one count, too: of
-    `sm__ops_path_tensor_src_fp16_dst_fp32.sum` and `..._sparsity_off.sum` the first counts. Two of which neither
-    contains the other may count the same operation: nothing is told. Nor is it of sparse products: whether
-    operations with zeros that were skipped are counted is not documented.
+    A metric without an instruction, an output type or a sparsity includes the metrics with one: of
+    `sm__ops_path_tensor_src_fp16_dst_fp32.sum` and `..._sparsity_off.sum` the first counts. If neither of two metrics
+    includes the other, they may count the same operation, and the result is None. So it is for sparse products: whether
+    operations with skipped zeros are counted is not documented.
 
     Args:
         metrics: values by metric, of one of the two kinds `tensor_operations`.
@@ -282,11 +281,11 @@ LABELS: dict[str, str] = {
     "Branch Efficiency": "smsp__sass_average_branch_targets_threads_uniform.pct",
     "Avg. Divergent Branches": "smsp__sass_branch_targets_threads_divergent.avg",
 }  # fmt: skip
-"""Labels of the page `details` with the names of their metrics. What is not there keeps its label."""
+"""Labels of the `details` page with the names of their metrics. Other labels are kept."""
 
 
 def metric_named(label: str, unit: str) -> str:
-    """The metric that the page `details` calls so. `Memory Throughput` is two, told by their unit."""
+    """The metric with this label on the `details` page. `Memory Throughput` is two, which differ in their unit."""
     if label == "Memory Throughput":
         return _SOL_MEMORY if unit.strip() == "%" else "dram__bytes.sum.per_second"
     return LABELS.get(label, label)

@@ -1,4 +1,4 @@
-"""Counters of kernels as rows of `measured_kernel` and `kernel_metric`, whatever tool measured them."""
+"""Counters of kernels as rows of `measured_kernel` and `kernel_metric`, for all tools."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Words:
 
 @dataclass(slots=True)
 class Measured:
-    """What was measured, as it is read: columns, because a report may have millions of values."""
+    """What was measured so far: in columns, because a report may have millions of values."""
 
     launches: list[Row] = field(default_factory=list)
     _of: array[int] = field(default_factory=lambda: array("i"))
@@ -44,7 +44,7 @@ class Measured:
     _extremes: dict[int, tuple[float, float]] = field(default_factory=dict)
 
     def launch(self, name: str, tool: str, **known: Any) -> int:
-        """Adds a launch of a kernel: its name, what measured it, and further columns of `measured_kernel`.
+        """Adds a launch of a kernel: its name, the tool, and further columns of `measured_kernel`.
 
         Returns:
             its number.
@@ -61,14 +61,14 @@ class Measured:
         *,
         extremes: tuple[float, float] | None = None,
     ) -> None:
-        """Adds a value of a launch, in any unit; None where it was measured and has none.
+        """Adds a value of a launch, in any unit; None if it was measured and has none.
 
         Args:
             launch: number of the launch.
             metric: name, as the tool spells it.
             value: of the metric.
             unit: as the tool spells it, prefixes included.
-            extremes: of several launches the smallest and the largest value, in the same unit.
+            extremes: the smallest and the largest value of several launches, in the same unit.
         """
         base, factor = base_unit(unit)
         if extremes is not None:
@@ -79,8 +79,8 @@ class Measured:
         self._values.append(float("nan") if value is None else value * factor)
 
     def tables(self) -> dict[str, pa.Table]:
-        """The rows, as readers hand them over. The launch's shape and duration are taken from its metrics
-        where nothing else says them."""
+        """The rows that readers return. The launch's shape and duration come from its metrics if nothing else
+        states them."""
         rows = len(self._values)
         of = np.array(self._of, np.int32)
         values = np.array(self._values, np.float64)
@@ -163,11 +163,11 @@ def _known(values: np.ndarray[Any, Any]) -> pa.Array:
 
 
 def of_events(measured: Iterable[Row], event_of: Callable[[int], Row]) -> dict[str, pa.Table]:
-    """Tables of metrics that a recording has of its own device events.
+    """Tables of metrics that a recording has for its own device events.
 
     Args:
-        measured: of each value the row of its event, `metric`, `value`, and, where they are known, `unit`.
-        event_of: the device event of a row; grid, block, device, stream and duration are taken over.
+        measured: for each value the row of its event, `metric`, `value`, and, if known, `unit`.
+        event_of: the device event of a row; grid, block, device, stream and duration are copied from it.
     """
     found: dict[int, int] = {}
     tables = Measured()

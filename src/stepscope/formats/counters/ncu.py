@@ -1,10 +1,10 @@
 """Reads what Nsight Compute measured: its reports, and the tables (`--csv`) of its pages `details` and `raw`.
 
-A table starts with a line of column names, anywhere among what ncu (`==PROF== ...`) and the program print. `details`
-has a line for each metric and each rule, `raw` one for each launch of a kernel with a column for each metric and a
-line of units below the names; `--print-summary` has one for each metric of launches alike. Numbers are spelled as the
-language of whoever printed them has it, and each line scales its unit to its value. A report is NVIDIA's own format,
-and the `ncu` that is installed makes the table of it.
+A table starts with a line of column names, anywhere in the output of ncu (`==PROF== ...`) and the program. `details`
+has a line for each metric and each rule, `raw` one for each launch of a kernel with a column for each metric and a line
+of units below the names; `--print-summary` has one for each metric of similar launches. Numbers are spelled by the
+locale of whoever printed them, and each line scales its unit to its value. A report is in NVIDIA's own format, and the
+installed `ncu` makes the table from it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _KNOWN = frozenset(
         "Id:Domain:Start/Stop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg", "", *_DETAILS, *_SUMMARY,
     }
 )  # fmt: skip
-"""Columns that are no metric."""
+"""Columns that are not metrics."""
 
 _EXPORTER = Exporter(
     tool="ncu",
@@ -65,17 +65,17 @@ _EXPORTER = Exporter(
 
 
 def looks_like(head: bytes) -> bool:
-    """Whether a file's first bytes are of a report or of a table."""
+    """Whether a file's first bytes are a report or a table."""
     return head.startswith(REPORT) or _HEAD.search(head) is not None
 
 
 def may_be(head: bytes) -> bool:
-    """Whether they could be: ncu speaks, and its table may come later."""
+    """Whether they could be: they have ncu's messages, and its table may come later."""
     return _BANNER.search(head) is not None
 
 
 def peek(member: Member) -> Facts | None:
-    """What the file says of its origin, or None when it holds no kernel."""
+    """The file's origin, or None when it holds no kernel."""
     table = _Table(_printed(member), ReadReport())
     named = next((row for row in table.rows() if row.cells), None)
     if named is None:
@@ -85,7 +85,7 @@ def peek(member: Member) -> Facts | None:
 
 
 def read(member: Member, _: ReadOptions | None = None) -> RankTables:
-    """Reads one file, or one member of an archive, as what was measured of the kernels of one rank."""
+    """Reads one file, or one member of an archive, as the counters of one rank's kernels."""
     report = ReadReport()
     printed = _printed(member)
     made = _Launches(report, _mark(printed))
@@ -121,7 +121,7 @@ class _Row:
     """A line of a table.
 
     Attributes:
-        cells: those of the columns that are no metric, by name.
+        cells: of columns that are not metrics, by name.
         values: texts by metric, of a page `raw`.
         units: units by metric, of a page `raw`.
         table: number of the table in the file.
@@ -139,7 +139,7 @@ class _Table:
     report: ReadReport
 
     def rows(self) -> Iterator[_Row]:
-        """Each line by the names of its columns; what cannot be read is counted."""
+        """Each line by column names; unreadable ones are counted."""
         names: list[str] = []
         units: dict[str, str] = {}
         delimiter, number, least = ",", 0, 0
@@ -150,7 +150,7 @@ class _Table:
                 pending, units, number = "", {}, number + 1
                 delimiter = head[2].decode()
                 names = _cells(line, delimiter) or []
-                # Lines of metrics end before the columns of rules, those of `raw` may with a comma less.
+                # Lines of metrics end before the columns of rules; those of `raw` may lack a comma.
                 last = [names.index(one) + 1 for one in ("Metric Value", "Average") if one in names]
                 least = last[0] if last else len(names) - 1
                 continue
@@ -186,7 +186,7 @@ def _row(names: list[str], cells: list[str], units: dict[str, str], table: int) 
 
 
 def _cells(line: str, delimiter: str) -> list[str] | None:
-    """The cells of a line; None where a quotation goes on in the next line, or one is too long."""
+    """The cells of a line; None if a quotation continues in the next line, or one is too long."""
     if line.count('"') % 2:
         return None
     try:
@@ -196,7 +196,7 @@ def _cells(line: str, delimiter: str) -> list[str] | None:
 
 
 def _mark(member: Member) -> str:
-    """What stands before the decimals in this file: `.` unless a number shows that it is `,`."""
+    """The decimal mark in this file: `.` unless a number shows that it is `,`."""
     for row in _Table(member, ReadReport()).rows():
         texts = [row.cells.get(name, "") for name in ("Metric Value", "Minimum", "Maximum", "Average")]
         for text in (*texts, *row.values.values()):
@@ -216,7 +216,7 @@ class _Launches:
     _devices: dict[int, dict[str, Any]] = field(default_factory=dict)
 
     def add(self, row: _Row) -> None:
-        """Adds what a line has."""
+        """Adds the values of a line."""
         cells = row.cells
         if "Average" in cells:
             self._add_summary(row)
@@ -270,7 +270,7 @@ class _Launches:
             self.measured.add(self._launch(row), metric, mean, unit, extremes=(least, most))
 
     def _know_device(self, row: _Row) -> None:
-        """What a line says of the device, by index: attributes on the page `raw`, a few labels on `details`."""
+        """Takes a line's statements about the device, by index: attributes on page `raw`, a few labels on `details`."""
         values = row.values
         index = values.get("device__attribute_device_index", row.cells.get("Device", ""))
         if not index.isdigit() or len(index) > 4:

@@ -1,4 +1,4 @@
-"""Numbers and units of tools that scale and spell both as they like: `1.234,5 Kbyte/s` is 1234500 byte/s."""
+"""Numbers and units of tools that scale and spell both in their own way: `1.234,5 Kbyte/s` is 1234500 byte/s."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from functools import cache
 
 _APART = str.maketrans("", "", " '\u00a0\u2009\u202f")
-"""What some languages put between groups of three digits."""
+"""Characters between groups of three digits in some languages."""
 _NUMBER = re.compile(r"[-+]?(\d[\d.,]*|[.,]\d+)(e[-+]?\d+)?\Z", re.IGNORECASE)
 _PREFIXES = {"": 1.0, "K": 1e3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
@@ -19,7 +19,7 @@ _SCALED = re.compile(rf"([KkMGTP]i?|)({'|'.join(_BASES)})\Z")
 
 
 def decimal_mark(text: str) -> str | None:
-    """Which of `.` and `,` stands before the decimals of a number; None where it could be either.
+    """The decimal mark of a number, `.` or `,`; None if it could be either.
 
     Example:
         >>> decimal_mark("4.963.609,19"), decimal_mark("61.84"), decimal_mark("1,024")
@@ -42,7 +42,7 @@ def decimal_mark(text: str) -> str | None:
 
 
 def number_of(text: str, mark: str) -> float | None:
-    """A number whose decimals stand behind this mark, else None.
+    """A number with this decimal mark, else None.
 
     A number of several instances, `12 (4; 8)`, is the first one.
     """
@@ -60,7 +60,7 @@ def number_of(text: str, mark: str) -> float | None:
 
 @cache
 def base_unit(unit: str) -> tuple[str | None, float]:
-    """A unit without prefixes, and what values are multiplied by to be of it. Times are in ns.
+    """A unit without prefixes, and the factor that converts values to it. Times are in ns.
 
     Example:
         >>> base_unit("Kbyte/s"), base_unit("usecond"), base_unit("cycle/nsecond"), base_unit("inst/cycle")

@@ -1,8 +1,7 @@
-"""The events of one device's allocator as columns, in the order in which they happened, and what the
-allocator held after each.
+"""The events of one device's allocator as columns, in the order in which they happened, and what it held after each.
 
-A snapshot holds what was in memory when it was taken, and what happened before, back to where the
-recording started or the oldest events were dropped. Counting back from the end gives every state between.
+A snapshot has the memory at the time when it was taken, and the earlier events, back to where the recording started or
+the oldest events were dropped. Counting back from the end gives every state between.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from stepscope.schema.arrays import Int64s
 
 ALLOCATED, RELEASED, COMPLETED = "alloc", "free_requested", "free_completed"
 RESERVES = {"segment_alloc": True, "segment_map": True, "segment_free": False, "segment_unmap": False}
-"""Kinds of events that change what is reserved, and whether it grows."""
+"""Kinds of events that change the reserved memory, and whether it grows."""
 _SPELLED = {"free": RELEASED}
 NOT_KNOWN = -1
 
 
 class Events:
-    """The events of all devices as they are read: the devices' numbers follow when all are."""
+    """The events of all devices while they are read: device numbers are known once all are read."""
 
     def __init__(self) -> None:
         self.kinds: dict[str, int] = {}
@@ -34,17 +33,17 @@ class Events:
             array("q"), array("q"), array("q"), array("q"),
         )  # fmt: skip
         self.free: dict[int, int] = {}
-        """Bytes that the device had free, of the few events that say so."""
+        """Bytes that the device had free, by event; only few events state it."""
         self.untimed = 0
 
     def __len__(self) -> int:
         return len(self.kind)
 
     def add(self, event: dict[Any, Any], stack: int) -> None:
-        """Takes an event.
+        """Adds an event.
 
         Raises:
-            TypeError, OverflowError: a value is of no type that it can have.
+            TypeError, OverflowError: a value is of an impossible type.
         """
         get = event.get
         action = get("action")
@@ -102,7 +101,7 @@ def columns_of(events: Events, first: int, last: int) -> Columns:
         time_us = np.arange(last - first, dtype=np.int64)
     return Columns(
         numbers(events.kind, np.int8),
-        # Stamps are made before the lock on the order is taken: a few may go back by a little.
+        # Time stamps are taken before the lock that orders events: a few may go back a little.
         np.maximum.accumulate(time_us) if len(time_us) else time_us,
         numbers(events.address, np.int64),
         numbers(events.size, np.int64),
@@ -114,7 +113,7 @@ def columns_of(events: Events, first: int, last: int) -> Columns:
 
 
 def held_after(columns: Columns, kinds: dict[str, int], blocks: tuple[Int64s, Int64s], reserved_at_end: int) -> Held:
-    """What was allocated, pending and reserved after each event.
+    """Allocated, pending and reserved bytes after each event.
 
     Args:
         columns: the events of a device.
@@ -128,7 +127,7 @@ def held_after(columns: Columns, kinds: dict[str, int], blocks: tuple[Int64s, In
     allocated = _summed(columns.size, taken, given)
     allocated += before
     pending = _summed(columns.size, given, columns.kind == kinds.get(COMPLETED, NOT_KNOWN))
-    # What was pending before the first event is known where it completes.
+    # What was pending before the first event is known when it completes.
     pending -= min(int(pending.min(initial=0)), 0)
     grows, shrinks = (
         [kinds[kind] for kind, grown in RESERVES.items() if grown is sign and kind in kinds] for sign in (True, False)
@@ -143,15 +142,15 @@ def held_after(columns: Columns, kinds: dict[str, int], blocks: tuple[Int64s, In
 
 
 def _summed(size: Int64s, adds: NDArray[np.bool_], takes: NDArray[np.bool_]) -> Int64s:
-    """Running sum of sizes that some events add and others take; in place, because events are millions."""
+    """Running sum of sizes that some events add and others subtract; in place, because there may be millions."""
     change = np.where(adds, size, 0)
     np.subtract(change, size, out=change, where=takes)
     return np.cumsum(change, out=change)
 
 
 def _before(columns: Columns, taken: NDArray[np.bool_], given: NDArray[np.bool_], blocks: tuple[Int64s, Int64s]) -> int:
-    """Bytes that were allocated before the first event: what is given back without having been taken, and
-    the blocks at the end that were not taken either."""
+    """Bytes that were allocated before the first event: those released without a recorded allocation, and the
+    blocks at the end without one."""
     rows = np.flatnonzero(taken | given)
     order = rows[np.argsort(columns.address[rows], kind="stable")]
     address = columns.address[order]

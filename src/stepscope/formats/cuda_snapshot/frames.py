@@ -1,8 +1,8 @@
-"""What the call stacks of a memory snapshot say: where in the program memory was asked for, by which
+"""What the call stacks of a memory snapshot show: where in the program memory was requested, by which
 operator, and in which part of a training step.
 
-A stack is a list of frames, innermost first, of Python and, where torch was asked for them, of C++. The
-frames of C++ name the operator (`at::_ops::add_Tensor::call`) and the engine that runs the backward pass,
+A stack is a list of frames, innermost first, of Python and, if torch was asked for them, of C++. The
+C++ frames name the operator (`at::_ops::add_Tensor::call`) and the engine that runs the backward pass,
 whose threads have no Python frames at all.
 """
 
@@ -26,7 +26,7 @@ _LOWER_OVERLOADS = re.compile(
     r"|names|names_out|generator|size|sizes|value|self|input|other|vec|default|p|indices|list|src|result)$"
 )
 _ALLOCATES = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "resize_"})
-"""Operators that do nothing but allocate: what called them says more."""
+"""Operators that only allocate: their caller says more."""
 _BACKWARD_CPP = re.compile(r"torch::autograd::(?:Engine::|generated::\w+|CppNode|PyNode::|python::PythonEngine::)")
 _OF_MODULES = re.compile(r"(?:^|/)torch/nn/modules/[^/]+$")
 _OF_OPTIMIZERS = re.compile(r"(?:^|/)torch/optim/|(?i:optim|adam|sgd|lamb|lion|muon)[^/]*(?:/[^/]*)?\.py$")
@@ -34,14 +34,14 @@ _PLUMBING = re.compile(
     r"torch::(?:unwind|CapturedTraceback|cuda)::|c10::|at::(?:detail|meta|wrapper|structured|create_out|Tensor)"
     r"|.*::redispatch$|.* |_?_?Py|__|pthread|std::|_start$|at::TensorIterator|[^:]*$"
 )
-"""Frames of C++ that every allocation has: the allocator, the dispatcher, threads."""
+"""C++ frames that every allocation has: the allocator, the dispatcher, threads."""
 _BUILDS_MODULE = frozenset({"__init__", "reset_parameters", "_apply", "convert"})
 _MODULE_CALL = frozenset({"_call_impl", "_wrapped_call_impl"})
 _BACKWARD_PYTHON = frozenset({"_engine_run_backward", "run_backward", "backward", "unpack_hook"})
 
 
 class _Known:
-    """Stands for the frames of a stack that is known: a file cannot hold one."""
+    """Stands for the frames of a known stack: a file cannot contain one."""
 
     __slots__ = ("number",)
 
@@ -54,15 +54,15 @@ class Stacks:
 
     def __init__(self) -> None:
         self.texts: list[str] = []
-        """Each distinct text of a stack, as `call_stack.frames` has it."""
+        """Each distinct text of a stack, as in `call_stack.frames`."""
         self.text: list[int] = []
-        """Of each stack: the number of its text, -1 where nothing is left of it."""
+        """For each stack the number of its text, -1 if nothing is left of it."""
         self.roles: list[str | None] = []
-        """Of each stack: what was going on, one of the words above; None where it does not show."""
+        """For each stack the part of the step, one of the words above; None if it does not show."""
         self.operators: list[str | None] = []
-        """Of each stack: the operator that it names."""
+        """For each stack the operator that it names."""
         self.bare: list[bool] = []
-        """Of each stack: whether it has no frame at all."""
+        """For each stack whether it has no frame at all."""
         self._frames: dict[tuple[Any, Any, Any], int] = {}
         self._python: list[bool] = []
         self._program: list[bool] = []
@@ -96,7 +96,7 @@ class Stacks:
         return number
 
     def stack(self, frames: Any) -> int:
-        """The number of a stack, whose list of frames is replaced by that number; -1 for no stack.
+        """The number of a stack; -1 for no stack. Its list of frames is replaced by that number.
 
         A list that the file refers to again then takes no memory.
         """
@@ -127,7 +127,7 @@ class Stacks:
         self.text.append(number)
         self.bare.append(not frames)
         roles = [role for one in frames if (role := self._role[one])]
-        # What checkpointing computes again runs in the backward pass, within frames of the forward.
+        # Recomputation by checkpointing runs in the backward pass, within frames of the forward.
         self.roles.append(BACKWARD if BACKWARD in roles else next(iter(roles), None))
         named = [operator for one in frames if (operator := self._operator[one])]
         telling = (one for one in named if one not in _ALLOCATES)
@@ -136,7 +136,7 @@ class Stacks:
 
 
 def _operator_name(text: str) -> str:
-    """The operator in the name of a struct: its overload is written after it.
+    """The operator in the name of a struct, without the overload at its end.
 
     >>> _operator_name("add_Tensor"), _operator_name("_softmax"), _operator_name("sum_dim_IntList")
     ('add', '_softmax', 'sum')

@@ -1,4 +1,4 @@
-"""The snapshot within a page that torch's `memory_viz` makes (`trace_plot`, `segment_plot`): a pickle in base64."""
+"""The snapshot in a page by torch's `memory_viz` (`trace_plot`, `segment_plot`): a pickle in base64."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _BLOCK = 1 << 20
 
 
 def looks_like_page(head: bytes) -> bool:
-    """Whether a file's first bytes are of such a page."""
+    """Whether a file's first bytes are such a page."""
     return b"MemoryViz" in head and _OPENS.search(head) is not None
 
 
 class EmbeddedPickle:
-    """The pickle in a page, to be read as a file of its own is.
+    """The pickle in a page, to be read like a file.
 
     Args:
         stream: the page, from its start.
@@ -34,11 +34,11 @@ class EmbeddedPickle:
         self._ended = opened is None
 
     def read(self, size: int) -> bytes:
-        """So many bytes, fewer at the end: where the text ends or is no base64."""
+        """`size` bytes, fewer at the end: where the text ends or is no longer base64."""
         while len(self._decoded) < size and not self._ended:
             text = self._encoded + self._stream.read(_BLOCK)
             inside, quote, _ = text.partition(b'"')
-            # A block that is short is the last one.
+            # A short block is the last one.
             self._ended = bool(quote) or len(text) < _BLOCK
             whole = len(inside) - len(inside) % 4
             try:

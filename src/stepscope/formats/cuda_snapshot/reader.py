@@ -1,13 +1,13 @@
 """Reads memory snapshots of torch: pickles of `torch.cuda.memory._dump_snapshot`, torch 2.0 and newer, and the
 pages that `torch.cuda._memory_viz` makes of them.
 
-A snapshot is a dictionary: `segments` with their `blocks`, as they are when it is taken; `device_traces`,
-a list of events for each device; of newer torch `external_annotations` (ranges of the program), and
-the allocator's settings. It is taken apart while it is read (`formats/plain_pickle.py`): events, blocks
-and frames become columns, and no event stays a dictionary.
+A snapshot is a dictionary: `segments` with their `blocks`, as they are when it is taken; `device_traces`, a list of
+events for each device; from newer torch `external_annotations` (ranges of the program), and the allocator's settings.
+It is converted while it is read (`formats/plain_pickle.py`): events, blocks and frames become columns, and no event
+stays a dictionary.
 
-Sizes are what the program asked for, as in torch's own viewer. The allocator rounds them up: its own
-count, `torch.cuda.memory_allocated`, is larger, and so are the blocks.
+Sizes are what the program asked for, as in torch's own viewer. The allocator rounds them up: its own count,
+`torch.cuda.memory_allocated`, is larger, and so are the blocks.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ _ANNOTATION = "memory annotation"
 
 
 def looks_like(head: bytes) -> bool:
-    """Whether a file's first bytes could be a memory snapshot's, or a page's that shows one."""
+    """Whether a file's first bytes could be a memory snapshot, or a page that shows one."""
     if looks_like_page(head):
         return True
     return _PICKLE.match(head) is not None and any(mark in head[:4096] for mark in _MARKS)
 
 
 def peek(member: Member) -> Facts | None:
-    """What is known without reading it: nothing but the tool."""
+    """What is known without reading it: only the tool."""
     del member
     return _facts()
 
@@ -100,7 +100,7 @@ class _Blocks:
         self.stack = array("i")
         self.state: list[str] = []
         self.segments: list[tuple[dict[str, Any], int]] = []
-        """What each segment says of itself, and its number of blocks."""
+        """Each segment's own fields, and its number of blocks."""
 
 
 class _Snapshot:
@@ -111,7 +111,7 @@ class _Snapshot:
         self.report = ReadReport()
 
     def take(self, found: dict[Any, Any]) -> Any:
-        """Takes a dictionary that is complete, as `plain_pickle.load` hands it over."""
+        """Takes a complete dictionary from `plain_pickle.load`."""
         if "action" in found:
             self.events.add(found, self.stacks.stack(found.get("frames")))
             return TAKEN
@@ -132,7 +132,7 @@ class _Snapshot:
         requested = found.get("requested_size", NOT_KNOWN)
         history = found.get("history")
         if history:
-            # Up to torch 2.0 a block lists what it was used for, the latest first.
+            # Up to torch 2.0 a block lists its uses, the latest first.
             frames, requested = history[0].get("frames"), history[0].get("real_size", NOT_KNOWN)
         blocks.address.append(found.get("address", NOT_KNOWN))
         blocks.size.append(size)
@@ -141,7 +141,7 @@ class _Snapshot:
         blocks.state.append(_STATES.get(found["state"], str(found["state"])))
 
     def tables(self, top: dict[Any, Any], label: str, options: ReadOptions) -> RankTables:
-        """The rows of everything that was read."""
+        """The rows of all that was read."""
         if not (len(self.events) or self.blocks.segments):
             raise _no_snapshot(label, "it holds neither segments nor events")
         lists = [one for one in top.get("device_traces") or () if isinstance(one, list)]
@@ -235,14 +235,14 @@ class _Snapshot:
         )
 
     def _of_stacks(self, stack: np.ndarray[Any, Any], taken: Any) -> dict[str, Any]:
-        """What stacks say, for those of some rows; -1 for none.
+        """What the stacks of some rows show; -1 for no stack.
 
-        Where stacks were recorded, an allocation without any frame is that of a thread that Python knows
-        nothing of: autograd's, which runs the backward pass. Of releases that is not said, whose stacks
-        need not be recorded, nor of blocks, which may be older than the recording of stacks.
+        If stacks were recorded, an allocation without any frame comes from a thread that Python does not know:
+        autograd's, which runs the backward pass. That is not said of releases, whose stacks need not be recorded, nor
+        of blocks, which may be older than the recording of stacks.
         """
         stacks = self.stacks
-        # The last of each is what those without a stack have.
+        # The last entry of each array is for rows without a stack.
         place_of = np.where(stack >= 0, stack, len(stacks.text)).astype(np.int32)
         known = np.array([*stacks.text, -1], dtype=np.int32)[place_of]
         recorded = not all(stacks.bare)
@@ -276,7 +276,7 @@ class _Snapshot:
         size = np.frombuffer(blocks.size, dtype=np.int64)
         start = of_segment("address", pa.int64())
         if len(address) and (address < 0).any():
-            # torch up to 2.0 does not say where a block is: they lie one after another.
+            # torch up to 2.0 does not say where a block is: blocks follow one another.
             inside = np.cumsum(size) - size
             first = np.repeat(np.append(0, np.cumsum(counts))[:-1], counts)
             address = start.to_numpy(zero_copy_only=False) + inside - inside[first]

@@ -1,1 +1,1 @@
-"""What CUPTI recorded, as nvprof and Nsight Systems keep it in databases."""
+"""CUPTI's records in the databases of nvprof and Nsight Systems."""

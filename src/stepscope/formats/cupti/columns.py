@@ -1,4 +1,4 @@
-"""Columns of a database as columns of the canonical tables, worked out once for each distinct value."""
+"""Converts columns of a database to columns of the canonical tables, once for each distinct value."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from stepscope.formats.tables import ReadReport
 
 LATEST_NS = 1 << 62
-"""No time is later: damage."""
+"""Later times are damage."""
 
 
 def timed(table: pa.Table, name: str, report: ReadReport) -> pa.Table:
@@ -27,10 +27,10 @@ def timed(table: pa.Table, name: str, report: ReadReport) -> pa.Table:
 
 
 def in_time(table: pa.Table, report: ReadReport) -> pa.Table:
-    """Rows with a time, `start` and `end` as `start_ns` and `dur_ns`; what has none is counted."""
+    """Rows with a time, `start` and `end` as `start_ns` and `dur_ns`; rows without are counted."""
     table = timed(table, "start", report)
     start, end = table["start"], table["end"]
-    # A start without an end, or an end before it: nothing says how long it took.
+    # Without an end, or with one before the start, the duration is unknown.
     ended = pc.and_(pc.greater_equal(end, start), pc.less(end, LATEST_NS)).fill_null(False)
     cut = table.num_rows - (pc.sum(ended).as_py() or 0)
     if cut:
@@ -44,13 +44,13 @@ def in_time(table: pa.Table, report: ReadReport) -> pa.Table:
 
 
 def small(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """32-bit numbers, NULL where one is negative or larger."""
+    """32-bit numbers, NULL for negative or larger ones."""
     fits = pc.and_(pc.greater_equal(values, 0), pc.less(values, 1 << 31))
     return pc.if_else(fits, values, pa.scalar(None, pa.int64())).cast(pa.int32())
 
 
 def mapped(values: pa.Array, of: Callable[[Any], str | None]) -> pa.DictionaryArray:
-    """A text for each value, worked out once for each distinct one; NULL where there is none."""
+    """A text for each value, worked out once for each distinct one; NULL if there is none."""
     coded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
     if isinstance(coded, pa.ChunkedArray):
         coded = coded.combine_chunks()
@@ -62,7 +62,7 @@ def mapped(values: pa.Array, of: Callable[[Any], str | None]) -> pa.DictionaryAr
 
 
 def first_named(columns: Sequence[pa.Array | pa.ChunkedArray], otherwise: str) -> pa.DictionaryArray:
-    """In each row the first text of some columns of names. The texts are kept once: one may be long."""
+    """The first name in each row of some columns of names. Each text is kept once: they may be long."""
     texts: list[str] = []
     place = np.full(len(columns[0]), -1, np.int64)
     for column in columns:
@@ -78,7 +78,7 @@ def first_named(columns: Sequence[pa.Array | pa.ChunkedArray], otherwise: str) -
 def mapped_rows(
     columns: Mapping[str, pa.ChunkedArray], of: Callable[[dict[str, Any]], str | None]
 ) -> pa.DictionaryArray:
-    """A text for each row of some columns, worked out once for each distinct one; NULL for None."""
+    """A text for each row of some columns, worked out once for each distinct row; NULL for None."""
     distinct, codes = distinct_rows(columns)
     return mapped(pa.array(codes), lambda one: of(distinct[one]))
 
@@ -86,7 +86,7 @@ def mapped_rows(
 def distinct_rows(
     columns: Mapping[str, pa.ChunkedArray],
 ) -> tuple[list[dict[str, Any]], np.ndarray[Any, np.dtype[np.int64]]]:
-    """The distinct rows of some columns, and the number of that of each row."""
+    """The distinct rows of some columns, and the number of its distinct row for each row."""
     codes = np.zeros(len(next(iter(columns.values()))), np.int64)
     distinct: list[dict[str, Any]] = [{}]
     for name, column in columns.items():
@@ -106,7 +106,7 @@ def constant(text: str, count: int) -> pa.DictionaryArray:
 
 
 def on_host(rows: pa.Table, category: str | pa.Array, kind: str, **columns: pa.Array | pa.ChunkedArray) -> pa.Table:
-    """Rows with `start` and `end` as events of the host, with further columns of these."""
+    """Rows with `start` and `end` as host events, with these further columns."""
     count = rows.num_rows
     named = constant(category, count) if isinstance(category, str) else category
     made = {"start": rows["start"], "end": rows["end"], "category": named}
@@ -114,7 +114,7 @@ def on_host(rows: pa.Table, category: str | pa.Array, kind: str, **columns: pa.A
 
 
 def on_track(rows: pa.Table, track: str, name: pa.Array, number: Callable[[str], int]) -> pa.Table:
-    """Rows of what is of no thread, as events on a track of their own, which is numbered where it has any."""
+    """Rows that belong to no thread as events on a track of their own, which gets a number if there are any."""
     place = number(track) if rows.num_rows else 0
     thread = pa.array(np.full(rows.num_rows, place, np.int32))
     return on_host(rows, track, track, name=name, thread=thread)

@@ -1,7 +1,7 @@
 """Kernels, copies, fills, waits and devices as canonical rows.
 
-Tools differ in the names of some tables and columns, and in how they number memories: they say so. A column that
-a database does not have is NULL.
+Tools differ in the names of some tables and columns, and in how they number memories: the caller passes these. A column
+that a database does not have is NULL.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _WAITS = {1: "Event Sync", 2: "Stream Wait Event", 3: "Stream Sync", 4: "Context
 
 
 class Recorded(NamedTuple):
-    """Where rows are read from.
+    """The source of rows.
 
     Args:
         database: the database.
@@ -46,7 +46,7 @@ class Recorded(NamedTuple):
     def events(
         self, table: str, category: str, columns: Sequence[str] = (), **types: str
     ) -> tuple[pa.Table, dict[str, Any]]:
-        """The rows of a table, and the columns that all that runs on a stream has."""
+        """The rows of a table, and the columns of everything that runs on a stream."""
         rows = self.database.columns(table, (*_SHARED, *columns), self.only, **types)
         stream = rows["streamId"].fill_null(-1)
         return rows, {
@@ -62,7 +62,7 @@ class Recorded(NamedTuple):
         }
 
     def kernels(self, table: str, names: Sequence[str], devices: Iterable[Row]) -> pa.Table:
-        """Kernels; the first of some columns that has a name in it names each."""
+        """Kernels, each named by the first of the columns `names` that has a value."""
         sizes = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
         fixed, dynamic = "staticSharedMemory", "dynamicSharedMemory"
         rows, made = self.events(
@@ -87,7 +87,7 @@ class Recorded(NamedTuple):
         return pa.table(made | _per_processor(made, {row["device"]: row for row in devices}))
 
     def copies(self, table: str, memories: Mapping[int, str], kinds: Mapping[int, str] = _COPY_KINDS) -> pa.Table:
-        """Copies of memory, by the words for kinds of memory and of copies."""
+        """Copies of memory; `memories` and `kinds` give the words for CUPTI's numbers."""
         columns = ("bytes", "copyKind", "srcKind", "dstKind")
         rows, made = self.events(table, "gpu_memcpy", columns)
         distinct, which = distinct_rows({name: rows[name] for name in columns[1:]})
@@ -103,7 +103,7 @@ class Recorded(NamedTuple):
         return pa.table(made | {"bytes": rows["bytes"]})
 
     def fills(self, table: str, memory: str, memories: Mapping[int, str]) -> pa.Table:
-        """Fills of memory, whose kind is in a column."""
+        """Fills of memory; the column `memory` has its kind."""
         rows, made = self.events(table, "gpu_memset", ("bytes", memory))
         words = rows[memory].fill_null(-1)
         made["name"] = mapped(words, lambda one: fill_name(memories.get(one)))
@@ -111,7 +111,7 @@ class Recorded(NamedTuple):
         return pa.table(made | {"bytes": rows["bytes"]})
 
     def waits(self, table: str, kind: str, device_of: Mapping[int, int]) -> pa.Table:
-        """Waits of the host: they name their context rightly, and not always the device."""
+        """Waits of the host: their context is right, their device not always."""
         rows, made = self.events(table, "cuda_sync", (kind,))
         made["name"] = mapped(rows[kind].fill_null(0), lambda one: _WAITS.get(one, "Sync"))
         made["role"] = mapped(made["name"], lambda one: vocabulary.wait_role("sync", one))
@@ -122,8 +122,8 @@ class Recorded(NamedTuple):
 
 
 def on_streams(parts: Sequence[pa.Table], device_of: Mapping[int, int], report: ReadReport) -> pa.Table:
-    """Everything that ran on a stream, with the times as recorded; what has none is counted. Work that states no
-    device ran on that of its context."""
+    """Everything that ran on a stream, with the times as recorded; rows without a time are counted. Work without a
+    device gets that of its context."""
     table = pa.concat_tables(parts, promote_options="default")
     if table["device"].null_count:
         distinct, rows = distinct_rows({"context": table["context"]})
@@ -135,7 +135,7 @@ def on_streams(parts: Sequence[pa.Table], device_of: Mapping[int, int], report: 
 
 
 def device_of_context(stated: Iterable[tuple[int | None, int | None]], parts: Iterable[pa.Table]) -> dict[int, int]:
-    """The device of each context, as a file states it and as its work shows."""
+    """The device of each context, as the file states it and as its work shows."""
     found = {
         context: number
         for context, device in stated
@@ -149,7 +149,7 @@ def device_of_context(stated: Iterable[tuple[int | None, int | None]], parts: It
 
 
 def copy_names(direction: str, source: str, target: str) -> Row:
-    """What a copy is called, and what follows from its name."""
+    """A copy's name, and what follows from it."""
     name = f"Memcpy {direction} ({source} -> {target})"
     return {
         "name": name,
@@ -161,17 +161,17 @@ def copy_names(direction: str, source: str, target: str) -> Row:
 
 
 def fill_name(target: str | None) -> str:
-    """What a fill of some memory is called."""
+    """A fill's name, by its memory."""
     return "Memset" if target is None else f"Memset ({target})"
 
 
 def without_zero(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Numbers of which 0 is none."""
+    """Numbers with NULL for 0."""
     return pc.if_else(pc.equal(values, 0), pa.scalar(None, pa.int64()), values)
 
 
 def _per_processor(made: Row, known: Mapping[int, Row]) -> dict[str, pa.Array]:
-    """Blocks and warps for each multiprocessor, where the number of these is known."""
+    """Blocks and warps per multiprocessor, if the number of multiprocessors is known."""
 
     def of_device(key: str) -> np.ndarray[Any, np.dtype[np.float64]]:
         distinct, rows = distinct_rows({"device": made["device"]})
@@ -204,7 +204,7 @@ def device_row(
     registers: int | None,
     shared: int | None,
 ) -> Row:
-    """A device as table `device` has it, but for its number and use.
+    """A row of table `device`, without number and use.
 
     Args:
         name: of its model.
@@ -232,18 +232,18 @@ def device_row(
 
 
 def small_number(value: int | None) -> int | None:
-    """A value that fits 32 bits and is not negative, else None."""
+    """A nonnegative value that fits into 32 bits, else None."""
     return value if value is not None and 0 <= value < 1 << 31 else None
 
 
 def streams(device_event: pa.Table) -> pa.Table:
-    """Table `stream`, of the device events of a recording."""
+    """Table `stream`, from the device events of a recording."""
     pairs = device_event.select(["device", "stream"]).group_by(["device", "stream"])
     return canonical(pairs.aggregate([]), "stream")
 
 
 def used_devices(known: Iterable[Row], device_event: pa.Table) -> pa.Table:
-    """Table `device`: those that are known, and others that work ran on."""
+    """Table `device`: the known devices, and others that work ran on."""
     used = set(pc.unique(device_event["device"]).to_pylist())
     rows = [row | {"used": row["device"] in used} for row in known]
     further = sorted(used - {row["device"] for row in rows})

@@ -1,1 +1,1 @@
-"""What a job measured of itself: labelled events one at a time (`reader`), and phases (`phases`)."""
+"""A job's own measurements: labelled events one at a time (`reader`), and phases (`phases`)."""

@@ -1,7 +1,7 @@
 """Opens the small JSON documents that recorders leave at the end of a job.
 
-They are read whole, unlike traces: a document that breaks off says nothing that can be relied on,
-because what was measured lies in one object with its units and columns.
+Unlike traces they are read at once: nothing in a truncated document can be relied on, because the measurements are in
+one object with their units and columns.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from stepscope.formats.container import Member, strip_bom
 from stepscope.formats.tables import Facts
 
 LARGEST_BYTES = 1 << 28
-"""A document is some 60 bytes per measurement; one of more than 256 MiB is none."""
+"""A document takes some 60 bytes per measurement; more than 256 MiB is no document."""
 
 MOST_NS = 1 << 62
 NS_PER_MS = 1_000_000
@@ -34,17 +34,17 @@ ERRORS = {
 
 
 def load(member: Member) -> Any:
-    """The document.
+    """Reads the document.
 
     Raises:
-        SourceError: it cannot be opened, is too large, or is no JSON.
+        SourceError: it cannot be opened, is too large, or is not JSON.
     """
     with member.open() as stream:
         text = stream.read(LARGEST_BYTES + 1)
     if len(text) > LARGEST_BYTES:
         raise _refused(member, f"larger than {LARGEST_BYTES >> 20} MiB")
     try:
-        # NaN and Infinity, which Python's writer writes and JSON has not: no numbers.
+        # NaN and Infinity, which Python writes though JSON lacks them, are no numbers.
         loaded = json.loads(strip_bom(text).decode("utf-8", errors="replace"), parse_constant=lambda _: None)
         return sound(loaded) if b"\\u" in text else loaded
     except (ValueError, RecursionError) as error:
@@ -52,8 +52,8 @@ def load(member: Member) -> Any:
 
 
 def sound(loaded: Any) -> Any:
-    """The document with question marks for halves of characters, which JSON can hold (`"\\ud800"`)
-    and no table can.
+    """The document with question marks for unpaired surrogates, which JSON can have (`"\\ud800"`)
+    and tables cannot.
     """
     text = json.dumps(loaded, ensure_ascii=False)
     return json.loads(text.encode("utf-8", errors="replace"))
@@ -68,7 +68,7 @@ def _refused(member: Member, reason: str) -> SourceError:
 
 
 def facts_of(document: Any, tool: str) -> Facts:
-    """What a document says of the process that wrote it."""
+    """What a document says about the process that wrote it."""
     facts = Facts(tool=tool)
     if not isinstance(document, dict):
         return facts
@@ -82,20 +82,20 @@ def facts_of(document: Any, tool: str) -> Facts:
     host = document.get("host_name")
     facts.host = host if isinstance(host, str) else None
     version = document.get("version")
-    # Of the file's form, and not the program's.
+    # The version of the file's form, not of the program.
     facts.tool_version = f"file version {version}" if isinstance(version, int | str) else None
     return facts
 
 
 def whole(value: Any, *, below: int = MOST_NS) -> int | None:
-    """A whole number of at least 0, or None for anything else."""
+    """An integer of at least 0, or None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < below:
         return None
     return value
 
 
 def index(value: Any) -> int | None:
-    """A number that may be below 0 (HugeCTR's and ours for "the host"), of 32 bits; or None."""
+    """A 32-bit integer, which may be negative (HugeCTR's and ours for "the host"); or None."""
     if isinstance(value, bool) or not isinstance(value, int) or not -_INT32 <= value < _INT32:
         return None
     return value
@@ -113,7 +113,7 @@ def number(value: Any) -> float | None:
 
 
 def milliseconds(value: Any) -> int | None:
-    """Milliseconds as whole ns; None where there is no number, or none that fits."""
+    """Milliseconds as integer ns; None for anything that is not a number or does not fit."""
     found = number(value)
     if found is None or not abs(found) * NS_PER_MS < MOST_NS:
         return None

@@ -1,4 +1,4 @@
-"""Reads what the recorder measured of its process and those below it, processor time, threads, memory and files, and of its
+"""Reads what the recorder measured of its process and its children (processor time, threads, memory, files) and of its
 machine over time.
 """
 
@@ -20,16 +20,16 @@ from stepscope.formats.tables import Facts, RankTables, ReadReport, from_rows
 _OURS = re.compile(rb'"format"\s*:\s*"stepscope\.host"')
 _REPORT = "StepScope"
 _BUSY_RATIO = 0.05
-"""A thread takes part in the balance if it ran for this part of the time."""
+"""A thread counts in the balance if it ran for this part of the time."""
 
 
 def looks_like(head: bytes) -> bool:
-    """Whether a file's first bytes could be what the recorder measured of its process."""
+    """Whether a file's first bytes could be the recorder's measurements of its process."""
     return strip_bom(head).lstrip(b" \t\r\n")[:1] == b"{" and _OURS.search(head) is not None
 
 
 def peek(member: Member) -> Facts | None:
-    """What the file says of itself; None where nothing was measured."""
+    """What the file says about itself; None if nothing was measured."""
     loaded = document.load(member)
     return document.facts_of(loaded, "stepscope") if _section(loaded) else None
 
@@ -56,7 +56,7 @@ def _section(loaded: Any) -> Any:
 
 
 def host_rows(section: Any) -> list[Row]:
-    """Rows of `host_metric` of what a document has under `host`."""
+    """Rows of `host_metric` from a document's `host` section."""
     return list(_rows(section)) if isinstance(section, dict) else []
 
 
@@ -152,7 +152,7 @@ _SERIES = {
 
 
 def counters(section: Any) -> pa.Table:
-    """Rows of `counter` of what a document has under `host`; none where it has nothing over time."""
+    """Rows of `counter` from a document's `host` section; none if it has nothing over time."""
     found = section.get("over_time") if isinstance(section, dict) else None
     rows = list(_over_time(found)) if isinstance(found, dict) else []
     return from_rows("counter", rows)

@@ -1,4 +1,4 @@
-"""Reads the summary of every step's phases that one recorded process leaves."""
+"""Reads the summary of every step's phases that a recorded process leaves."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def looks_like(head: bytes) -> bool:
 
 
 def peek(member: Member) -> Facts | None:
-    """What the file says of itself."""
+    """What the file says about itself."""
     loaded = document.load(member)
     if not isinstance(loaded, dict) or _step(loaded) is None:
         raise _none_counted(member)
@@ -75,7 +75,7 @@ def read(member: Member, _: ReadOptions | None = None) -> RankTables:
 
 
 def _stacks(loaded: Row) -> dict[str, pa.Table]:
-    """The tables of the sampled stacks; what is no stack of the file's functions is left out."""
+    """The tables of the sampled stacks; a stack that refers to no function of the file is left out."""
     interval_ns = whole(loaded.get("interval_ns"))
     functions = [Frame(*one) for one in (_function(row) for row in _list(loaded.get("functions")))]
     samples = Samples(clock="wall")
@@ -146,7 +146,7 @@ def _rows(loaded: Row, report: ReadReport) -> list[Row]:
     device = _object(on_device.get("mean_ns"))
     rows = [step]
     for name, phase in _object(loaded.get("phases")).items():
-        if phase is None:  # nobody could hear it: not measured
+        if phase is None:  # not measured: it could not be observed
             continue
         row = _row(name, phase, steps)
         if row is None:
@@ -175,13 +175,13 @@ def _row(name: str, phase: Any, steps: int | None) -> Row | None:
 
 
 def _first_batches(waits: Any) -> tuple[float | None, int | None]:
-    """The mean wait for an epoch's first batch (ns), and of how many epochs."""
+    """The mean wait for an epoch's first batch (ns), and the number of epochs."""
     known = [wait for one in _list(waits) if (wait := whole(one)) is not None]
     return (sum(known) / len(known), len(known)) if known else (None, None)
 
 
 def _within(value: Any, most: float) -> float | None:
-    """A number from 0 to the most that can be meant; None for anything else."""
+    """A number from 0 to `most`; None for anything else."""
     found = number(value)
     return found if found is not None and 0 <= found <= most else None
 
@@ -202,14 +202,13 @@ def _text(value: Any) -> str | None:
 
 
 def read_steps(document: Mapping[str, Any], measured: Collection[str], report: ReadReport) -> pa.Table:
-    """The kept steps as rows of `phase_step`, each step's whole time first.
+    """The kept steps as rows of `phase_step`, each step's total time first.
 
     Args:
         document: the file's JSON object. Its `step_columns` name the values of a row: `step`,
-            `time_ns`, `PHASE_ns` for each phase, and the memory's; 0 bytes stand for "not read".
-        measured: phases that somebody could hear; of the others there is no time, which is not 0.
-        report: where steps are counted that cannot be one: their times do not add up, or they come
-            before an earlier one.
+            `time_ns`, `PHASE_ns` for each phase, and the memory's; 0 bytes mean "not read".
+        measured: phases that could be observed; the others have no time, which is not 0.
+        report: counts invalid steps: their times do not add up, or they come before an earlier one.
     """
     columns, samples = document.get("step_columns"), document.get("step_samples")
     table: dict[str, list[Any]] = {name: [] for name in READ["phase_step"].names}
@@ -233,14 +232,14 @@ def read_steps(document: Mapping[str, Any], measured: Collection[str], report: R
         memory = [values.get(name) or None for name in _OF_MEMORY]
         _add(table, last, WHOLE_STEP, values["time"], stands_for, of_all, *memory)
         for phase in phases:
-            # What nobody heard took no time of its own: it is in the residual.
+            # An unobserved phase has no time of its own: it is in the residual.
             if phase in measured or values[phase]:
                 _add(table, last, phase, values[phase], stands_for, None, None, None, None)
     return pa.table(table, schema=READ["phase_step"])
 
 
 def _places(columns: Any) -> dict[str, int]:
-    """Where in a row each value is: by phase, `step`, `time` and the memory's columns."""
+    """The place of each value in a row: by phase, `step`, `time` and the memory's columns."""
     if not isinstance(columns, list) or not all(isinstance(name, str) for name in columns):
         return {}
     return {name if name in _NO_TIME else name.removesuffix("_ns"): place for place, name in enumerate(columns)}

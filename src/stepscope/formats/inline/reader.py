@@ -1,4 +1,4 @@
-"""Reads inline measurements: one file per process, in any of the shapes that there have been.
+"""Reads inline measurements: one file per process, in any of their historical shapes.
 
 * `timeline` by `device_N` and `stream_N`, with averages, as HugeCTR's notebook showed results (a list of hosts) and as
   StepScope writes them, with raw samples beside the averages;
@@ -56,7 +56,7 @@ def looks_like(head: bytes) -> bool:
 
 
 def processes(member: Member) -> list[str]:
-    """Names of the hosts of a list of results, as HugeCTR's notebook prints one; nothing for any other file."""
+    """Names of the hosts in a list of results, as HugeCTR's notebook prints one; empty for other files."""
     with member.open() as stream:
         if not strip_bom(stream.read(64)).lstrip().startswith(b"["):
             return []
@@ -64,7 +64,7 @@ def processes(member: Member) -> list[str]:
 
 
 def peek(member: Member) -> Facts | None:
-    """What the file says of itself."""
+    """What the file says about itself."""
     return _facts(_result(member))
 
 
@@ -74,14 +74,14 @@ def read(member: Member, _: ReadOptions | None = None) -> RankTables:
 
 
 def results_in(loaded: Any) -> list[Row]:
-    """The results of the hosts in a list of them; nothing for what is no such list."""
+    """The results of the hosts in a list of them; empty for anything else."""
     if not isinstance(loaded, list) or not loaded:
         return []
     return loaded if all(isinstance(one, dict) and "timeline" in one for one in loaded) else []
 
 
 def _by_host(results: list[Row]) -> dict[str, Row]:
-    """Each by the name of its host, with its place where several have the same."""
+    """Each result by the name of its host, numbered if several have the same name."""
     named = [str(one.get("host_name")) for one in results]
     return {
         name if named.count(name) == 1 else f"{name} {place}": one
@@ -98,10 +98,10 @@ def _result(member: Member) -> Any:
 
 
 def tables_of(loaded: Any, label: str) -> RankTables:
-    """The measurements of a document that is in memory already.
+    """The measurements of a document in memory.
 
     Raises:
-        SourceError: it holds no measurements; `label` is what the message calls it.
+        SourceError: it has no measurements; `label` is its name in the message.
     """
     report = ReadReport()
     found = _Rows(report)
@@ -139,7 +139,7 @@ def _facts(loaded: Any) -> Facts:
 
 
 class _Rows:
-    """Rows of `inline_timing`; what cannot be one is counted and left out."""
+    """Rows of `inline_timing`; invalid ones are counted and left out."""
 
     def __init__(self, report: ReadReport) -> None:
         self.rows: list[Row] = []
@@ -163,7 +163,7 @@ class _Rows:
             )
 
     def iterations(self, loaded: Row) -> None:
-        """Whole iterations: ours with their numbers, HugeCTR's as a list of ms."""
+        """Complete iterations: ours with their numbers, HugeCTR's as a list of ms."""
         before = len(self.rows)
         listed = loaded.get("iterations", [])
         for one in listed if isinstance(listed, list) else []:
@@ -283,20 +283,20 @@ class _Rows:
 
 
 def _row(listed: Any, *, most: int) -> list[Any]:
-    """A measurement's values. Before there were weights it had three, and counted once, and what an iteration stands for was
-    not known in all.
+    """A measurement's values. Before there were weights it had three; then it counts once, and the total time of the
+    iterations that it stands for is unknown.
     """
     values = listed if isinstance(listed, list) else []
     return [*values, *[1, None][len(values) - 3 :]][:most] if 3 <= len(values) <= most else [None] * most
 
 
 def _adds(time_ns: int | None, stands_for: int) -> bool:
-    """Whether it is a time, and can be added as often as it counts."""
+    """Whether it is a time that can be added as often as it counts."""
     return time_ns is not None and time_ns >= 0 and time_ns * stands_for < document.MOST_NS
 
 
 def _of_all(statistics: Any, kept: int) -> Iterator[Row]:
-    """The average of all measurements, where more were made than were kept."""
+    """The average of all measurements, if more were made than kept."""
     if not isinstance(statistics, dict):
         return
     n = whole(statistics.get("n"))
@@ -307,7 +307,7 @@ def _of_all(statistics: Any, kept: int) -> Iterator[Row]:
 
 
 def label_of(event: Mapping[str, Any]) -> Any:
-    """The label of one of HugeCTR's events, in whose first version the layer's name is apart."""
+    """The label of one of HugeCTR's events; its first version has the layer's name separately."""
     name = event.get("event_name", event.get("name"))
     layer = event.get("layer_name")
     return f"{layer}.{name}" if isinstance(layer, str) and isinstance(name, str) else name
@@ -320,7 +320,7 @@ def _number_in(key: str) -> int | None:
 
 
 def _stream(value: Any) -> int | None:
-    """HugeCTR writes `stream_3` or the number alone."""
+    """The number of a stream; HugeCTR writes `stream_3` or the number alone."""
     return _number_in(value) if isinstance(value, str) else index(value)
 
 

@@ -1,8 +1,8 @@
-"""Puts the rows of all groups together into the tables of one recording.
+"""Combines the rows of all groups into the tables of one recording.
 
-Here categories and names get their kinds and roles, times become relative to the recording's first
-event, and events that no clock can have measured are set right and counted: a duration that is
-missing or negative (the event never ended), a kernel at time zero (CUPTI lost its time).
+Categories and names get their kinds and roles, and times become relative to the recording's first event. Events whose
+times no clock can have measured are corrected and counted: a missing or negative duration (the event never ended), a
+kernel at time zero (CUPTI lost its time).
 """
 
 from __future__ import annotations
@@ -80,11 +80,11 @@ _TRUTH = {"true": True, "1": True, "false": False, "0": False}
 _MOST_RANKS = 1 << 20
 
 DAY_NS = 86_400_000_000_000
-"""Where all other times are later than this, an event at time 0 has lost its own."""
+"""If all other times are later than this, an event at time 0 has lost its time."""
 
 
 def _origin(*events: Columns | None) -> int | None:
-    """The first time of any event (ns as the file counts), times that were lost left out."""
+    """The earliest time of any event (ns as the file counts), ignoring lost times."""
     found: list[int] = []
     for columns in events:
         if columns is None:
@@ -142,7 +142,7 @@ def _times(columns: Columns, origin: int, report: ReadReport) -> tuple[Ints, Int
 
 
 def _close_unfinished(start: Ints, duration: Ints, track: Ints, end_ns: int) -> None:
-    """Ends events that never ended with the innermost finished event around them, else with the recording."""
+    """Ends unfinished events with the innermost finished event around them, or else with the recording."""
     open_rows = np.flatnonzero(duration < 0)
     if len(open_rows) == 0:
         return
@@ -221,7 +221,7 @@ def _device_table(columns: Columns, origin: int, end_ns: int, rows: EventRows, r
         lambda kind, name: _of_copy(vocabulary.destination_memory, kind, name, "fill"),
     )
     if len(lost):
-        # Work whose time was lost keeps its launch but takes no part in any sum over time.
+        # Work that lost its time keeps its launch but takes no part in any sum over time.
         kinds = np.array([*kind.dictionary.to_pylist(), "other"], dtype=object)
         code = kind.indices.to_numpy(zero_copy_only=False).copy()
         code[lost] = len(kinds) - 1
@@ -243,7 +243,7 @@ def _device_table(columns: Columns, origin: int, end_ns: int, rows: EventRows, r
 
 
 def _limits(column: pa.ChunkedArray) -> Any:
-    """What limits occupancy, in our words; a column without any value stays as it is."""
+    """What limits occupancy, in our words; a column without values stays as it is."""
     number, values = codes(column)
     if not values:
         return column
@@ -254,7 +254,7 @@ def _limits(column: pa.ChunkedArray) -> Any:
 
 
 def _add_kernel_metrics(tables: RankTables) -> None:
-    """What events that are made of metrics state, as the tables of counters."""
+    """Adds what events with hardware metrics state to the tables of counters."""
     events = tables.device_event
     category, spelled = codes(events.column("category"))
     measured = Measured()
@@ -280,7 +280,7 @@ def _devices(metadata: dict[str, Any], events: pa.Table) -> pa.Table:
     rows = trace_metadata.devices(metadata)
     used = set(pc.unique(events["device"]).to_pylist()) if events.num_rows else set()
     if len(rows) == len(used) == 1:
-        # ROCm's tracer counts the processors among its agents: the first GPU may be number 2 in events.
+        # ROCm's tracer numbers processors among its agents too: the first GPU may be number 2 in events.
         rows[0]["device"] = next(iter(used))
     for row in rows:
         row["used"] = row["device"] in used
@@ -362,7 +362,7 @@ def _collectives(known: dict[int, tuple[Any, ...]]) -> pa.Table:
 
 
 def _spaced(start: int | None, stride: int | None, size: int | None) -> str | None:
-    """The ranks of a group whose ranks are equally spaced; None where that is not stated."""
+    """The ranks of a group whose ranks are equally spaced; None if that is not stated."""
     if start is None or stride is None or size is None:
         return None
     if start < 0 or stride < 1 or not 1 < size <= _MOST_RANKS:
@@ -412,7 +412,7 @@ def _out_of_memory(time_ns: int, stated: dict[str, Any]) -> dict[str, Any]:
         "device": None if kind == "cpu" else _small(stated["Device Id"]),
         "bytes": stated["bytes"],
         "total_allocated_bytes": stated["Total Allocated"],
-        # The host's allocator holds nothing back.
+        # The host's allocator reserves nothing.
         "total_reserved_bytes": None if kind == "cpu" else stated["Total Reserved"],
     }
 

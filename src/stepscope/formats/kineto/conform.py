@@ -1,7 +1,7 @@
-"""Makes a repaired event fit the types that its fields are read as.
+"""Makes a repaired event fit the types of its fields.
 
-An event that was damaged may have a text where a number belongs. What cannot be taken for the right
-type becomes null and is counted, so that one strange value does not cost the event.
+A damaged event may have a text where a number belongs. A value that cannot be converted becomes null and is counted, so
+that one strange value does not cost the event.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ _LARGEST = 2**63 - 1
 
 
 def conform(event: dict[str, Any], report: ReadReport) -> dict[str, Any]:
-    """The event with known fields of their declared types, under their declared spelling.
+    """The event with its known fields converted to their declared types and spelling.
 
     Args:
         event: a parsed event; numbers with decimals may be texts.
-        report: where values of a wrong type are counted, as `wrong_type`.
+        report: counts values of a wrong type, as `wrong_type`.
     """
     conformed: dict[str, Any] = {}
     for raw, value in event.items():
@@ -62,7 +62,7 @@ def _convert(value: Any, kind: str, report: ReadReport) -> Any:
 
 
 def integer(value: Any) -> int | None:
-    """A value of JSON as an integer of 64 bits, None where it is none."""
+    """A JSON value as a 64-bit integer, None if it is none."""
     if isinstance(value, bool):
         return None
     try:
@@ -79,7 +79,7 @@ def integer(value: Any) -> int | None:
 
 
 def _decimal(value: Any) -> str | None:
-    """The digits, as text: a float would lose those of a long time."""
+    """The digits as text: a float would lose digits of a long time."""
     text = str(value).strip()
     try:
         number = float(text)

@@ -1,8 +1,8 @@
 """The fields of Kineto's events: their types, and the columns they become.
 
 Names are matched without case: torch has written `External id` and `external id`, `Input Dims` and
-`Input dims`. A field that is not listed here is kept in `other_args` under its raw name, of which each
-spelling is one, and counted.
+`Input dims`. A field that is not listed here is counted and kept in `other_args` under its raw name,
+each spelling by itself.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ EVENT = {
 """Keys of an event itself, with the type DuckDB reads them as."""
 
 IMPOSSIBLE_NS = -(1 << 62)
-"""A duration that nothing can have; its event is left out."""
+"""A duration that no event can have; its event is left out."""
 
 UNSIGNED_NS = -2
-"""A duration of an event that never ended, whose end of 0 was less than its start."""
+"""The duration of an event that never ended and whose end of 0 was less than its start."""
 
 EVENT_IGNORED = frozenset({"s", "bp", "tts", "tdur", "cname", "sf", "ipts", "id2", "scope"})
 """Keys of an event that only tell a viewer how to draw it."""
@@ -95,7 +95,7 @@ ARGS = {
 """Arguments that become columns, with the type DuckDB reads them as."""
 
 OUT_OF_MEMORY = ("Device Type", "Device Id", "bytes", "Total Allocated", "Total Reserved")
-"""What an allocation that failed states."""
+"""What a failed allocation states."""
 
 ARGS_DERIVABLE = {
     "Ev Idx": "the order of events, which rows keep",
@@ -119,7 +119,7 @@ ARGS_DERIVABLE = {
     "Op count": "how many rows there are",
     "stepscope": "what StepScope found out and exported, which it finds out again",
 }
-"""Known arguments that are read past because another column says the same, with the reason."""
+"""Known arguments that are skipped because another column says the same, with the reason."""
 
 COLLECTIVE = {
     "operation": "Collective name",
@@ -140,8 +140,8 @@ COLLECTIVE = {
     "rank_start": "Global rank start",
     "rank_stride": "Global rank stride",
 }
-"""Columns of `collective_args` and the arguments that they are read from. The last two say which
-ranks a group has where the list of them is too long to be written."""
+"""Columns of `collective_args` and the arguments that they are read from. The last two give the
+ranks of a group whose list is too long to be written."""
 
 _SOURCE = ("kernel_file", "kernel_backend", "kernel_kwargs", "num_warps", "num_stages")
 _INPUTS = ("Input Dims", "Input type", "Input Strides", "Concrete Inputs")
@@ -152,8 +152,8 @@ SETS = {
     "kernel_source_id": (_SOURCE, ("kernel_file", "kernel_backend")),
     "collective_id": (tuple(COLLECTIVE.values()), ("Collective name", "dtype")),
 }
-"""Columns that name a set of arguments which many events share: what is in it, and the arguments
-without all of which an event has none."""
+"""Columns that name a set of arguments shared by many events: the contents of the set, and the
+arguments that an event must have to have one."""
 
 _OTHER_SPELLINGS = {"graphid": "graph id", "graphnodeid": "graph node id"}
 KNOWN_ARGS = {name.lower(): name for name in (*ARGS, *ARGS_DERIVABLE)} | _OTHER_SPELLINGS

@@ -1,4 +1,4 @@
-"""Columns that grow slice by slice, as small as they can be kept."""
+"""Columns that grow slice by slice and take as little memory as possible."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Ints = np.ndarray[Any, np.dtype[Any]]
 
 
 def small(column: pa.Array) -> pa.Array:
-    """A column in as little room as its values need."""
+    """The column in the smallest type that holds its values."""
     if column.null_count == len(column):
         return pa.nulls(len(column))
     return column.dictionary_encode() if pa.types.is_string(column.type) else _narrow(column)
 
 
 class Gathering:
-    """Rows of many slices, column by column, as small as they can be kept."""
+    """Rows of many slices, column by column, in as little memory as possible."""
 
     def __init__(self) -> None:
         self._columns: dict[str, list[pa.Array]] = {}
@@ -46,12 +46,12 @@ class Gathering:
             self.add({name: small(pa.concat_arrays(table[name].chunks)) for name in table.column_names})
 
     def columns(self, *names: str) -> dict[str, pa.ChunkedArray] | None:
-        """The columns, with one dictionary each; None when there are no rows. Empties itself.
+        """Returns the columns with one dictionary each and empties itself; None if there are no rows.
 
-        A column without any value has Arrow's null type.
+        A column without values has Arrow's null type.
 
         Args:
-            names: columns that are wanted also when no slice had them.
+            names: columns that are returned even if no slice had them.
         """
         if not self.num_rows:
             return None
@@ -61,7 +61,7 @@ class Gathering:
             parts = self._columns.pop(name)
             kinds = {part.type for part in parts if not pa.types.is_null(part.type)}
             if kinds:
-                # Integers that fitted into 32 bits in one slice and not in another.
+                # Integers that fitted into 32 bits in one slice but not in another.
                 kind = max(kinds, key=lambda one: one.bit_width if pa.types.is_integer(one) else 0)
                 parts = [_as_kind(part, kind) for part in parts]
             whole = pa.chunked_array(parts)
@@ -87,7 +87,7 @@ def _nulls(rows: int, kind: pa.DataType) -> pa.Array:
 
 
 def _narrow(column: pa.Array) -> pa.Array:
-    """The column in 32 bits where its values fit: most ids and durations do."""
+    """The column in 32 bits if its values fit: most ids and durations do."""
     if not pa.types.is_int64(column.type):
         return column
     extent = pc.min_max(column)
@@ -97,19 +97,19 @@ def _narrow(column: pa.Array) -> pa.Array:
 
 
 _DENSE = 1 << 20
-"""Numbers beyond how many there are for which a table is made."""
+"""Numbers may exceed their count by this much for a lookup table to be made."""
 
 
 def distinct(numbers: Ints, below: int) -> tuple[Ints, Ints]:
-    """The different ones among some numbers, in rising order, and the place of each number among them.
+    """The distinct numbers in rising order, and the index of each number among them.
 
     Args:
-        numbers: from 0.
-        below: what none of them reaches.
+        numbers: at least 0.
+        below: all numbers are less than this.
     """
     if below > len(numbers) + _DENSE:
-        # Few of them differ, and a table is the fastest way to tell them apart; one of a hundred
-        # thousand processes and as many threads would fill the memory.
+        # A table is fastest for numbers from a small range; a hundred thousand processes with as many
+        # threads each would fill the memory.
         return np.unique(numbers, return_inverse=True)
     there = np.zeros(below, dtype=bool)
     there[numbers] = True

@@ -1,10 +1,9 @@
-"""Notices keys in a text that nobody declared, at the speed of memory.
+"""Finds undeclared keys in a text at the speed of memory.
 
-DuckDB reads the keys it was told of and passes over the rest in silence. Asking it for every key of
-every event doubles the time of an import, so the text itself is searched: each `":` ends a key, the
-sixteen bytes before it tell one key from another, and a key whose bytes were seen before is known.
-What is new is handed to the caller, who finds out whether it is a key or part of some text. What stands
-behind the colons tells in passing whether the text can have true or false where a number belongs.
+DuckDB reads the keys that were declared and silently skips the rest. Asking it for every key of every event doubles the
+time of an import, so the text itself is searched: each `":` ends a key, the sixteen bytes before it distinguish keys,
+and a key whose bytes were seen before is known. New ones are handed to the caller, who finds out whether each is a key
+or part of some text. The bytes after the colons also show whether the text can have true or false in place of a number.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ Letters = np.ndarray[Any, np.dtype[np.uint8]]
 Places = np.ndarray[Any, np.dtype[np.intp]]
 
 _BLOCK = 1 << 20
-"""Bytes that are looked at at a time, so that what is made of them stays in the processor's caches."""
+"""Bytes that are searched at a time, so that intermediate arrays fit into the processor's caches."""
 
 _CONTEXT = 17
-"""Bytes before which no key is looked at: those of a context, and the quote behind them."""
+"""The first bytes of a text, in which no key is looked for: a context and the quote after it."""
 _CONTEXT_BITS = 22
 _MIX_NEAR = np.uint64(0xC2B2AE3D27D4EB4F)
 _MIX_FAR = np.uint64(0x9E3779B97F4A7C15)
@@ -37,17 +36,17 @@ _FILE_BITS = 8
 _FILE = np.uint32(((1 << _FILE_BITS) - 1) << 2)
 _MOST_KEYS = 1 << 16
 _MOST_SAMPLES = 1 << 10
-"""Events of different keys that are looked at alone; where there are more, all are."""
+"""If a text has more events with different keys than this, all of its events are looked at."""
 _KEPT_SAMPLES = 8
-"""Samples that are kept for later files: those of a job's ranks have the same keys, one behind the other."""
+"""Samples that are kept for later files: the ranks of a job have the same keys in the same order."""
 _QUOTE, _COLON, _BACKSLASH, _OPENS, _CLOSES = b'":\\{}'
 _DEPTHS = 4
-"""Depths of objects that are told apart, a power of two: an event's own keys, its arguments', and two more."""
+"""Depths of objects that are distinguished, a power of two: an event's own keys, its arguments', and two more."""
 _NUMBERS = (n for n, kind in (fields.EVENT | fields.ARGS).items() if kind in ("BIGINT", "DOUBLE"))
 _NUMBER_KEY = re.compile(rb'"(?:%b)"\s*:\s*\Z' % "|".join(map(re.escape, _NUMBERS)).encode(), re.IGNORECASE)
 _BETWEEN = b" \t\r\n,"
 _BEFORE = 80
-"""Bytes before a value in which its key stands."""
+"""Bytes before a value that contain its key."""
 _BLANK, _BLANK_OR_BOOLEAN, _BLANK_OR_QUOTE = (
     np.isin(np.arange(256), [*b" \t\r\n", *others]) for others in (b"", b"tf", b'"')
 )
@@ -56,13 +55,13 @@ _SPACED = re.compile(rb'(?<!\\)"[ \t\r\n]+:')
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """What the keys of a text tell.
+    """What the keys of a text show.
 
     Args:
-        new: whether it has a key that no text before it had.
-        booleans: whether true or false stands for a number, which DuckDB would take it for.
-        sample: of a text with new keys, one event of each sequence of keys, or all of it.
-        spaced: whether a key may stand before blanks and a colon, where it is not noticed (`without_blanks`).
+        new: whether it has a key that no earlier text had.
+        booleans: whether true or false is in place of a number; DuckDB would read it as one.
+        sample: for a text with new keys, one event of each sequence of keys, or all of the text.
+        spaced: whether blanks may separate a key from its colon; such keys are not noticed (`without_blanks`).
     """
 
     new: bool
@@ -72,15 +71,15 @@ class Keys:
 
 
 class _Contexts:
-    """What stands before colons, and which key it ends with: that is the same in every file.
+    """The bytes before colons, and the key that each ends with, which is the same in every file.
 
     Attributes:
-        told: by hash: more bits of it, the number of the last file that had it, and whether the key begins within the
+        told: by hash: more of its bits, the number of the last file that had it, and whether the key begins within the
             eight bytes (`_SHORT`) or not.
         key: by hash: the key's number.
         names: the numbers of keys.
         files: how many files were read.
-        samples: what `_sample` found in a text, by the numbers of its keys and which of them followed which.
+        samples: the samples that `_sample` made, by the numbers of a text's keys and which followed which.
     """
 
     def __init__(self) -> None:
@@ -92,17 +91,17 @@ class _Contexts:
 
 
 _IDLE: list[_Contexts] = []
-"""What waits for the next file: of many short files, each would learn some thousand contexts."""
+"""Contexts for the next file: each of many short files would learn some thousands of them."""
 
 
 class KnownKeys:
     """Remembers the keys of a file; a new one is missed with a chance of 10⁻⁶ or less.
 
-    Most keys are recognised by the bytes before the `":`, eight or sixteen of them, whatever they are: a file has some
-    ten thousand such contexts at most. Only of a context that was not seen yet the key is looked at.
+    Most keys are recognised by the eight or sixteen bytes before the `":`, whatever these are: a file has some
+    ten thousand such contexts at most. The key itself is looked at only in a new context.
 
     Args:
-        boundary: what the place between two events looks like; its first group begins the second.
+        boundary: matches the place between two events; its first group begins the second.
     """
 
     def __init__(self, boundary: re.Pattern[bytes]) -> None:
@@ -116,13 +115,13 @@ class KnownKeys:
         self._known = np.zeros(_MOST_KEYS, dtype=bool)
 
     def close(self) -> None:
-        """Leaves what was learned to the next file."""
+        """Leaves the contexts to the next file."""
         known = self._contexts
         if len(known.names) < _MOST_KEYS >> 4 and known.files < (1 << _FILE_BITS) - 1:
             _IDLE[:] = [known]
 
     def read(self, text: bytes) -> Keys:
-        """What the keys of a text tell; from now on they are known.
+        """Returns what the keys of a text show; from now on they are known.
 
         Args:
             text: JSON text, damaged or not.
@@ -155,12 +154,12 @@ class KnownKeys:
     def _look_up(
         self, hashes: Words, text: bytes, ends: Places, width: int
     ) -> tuple[np.ndarray[Any, np.dtype[np.uint32]], bool]:
-        """Whether the key of each context begins within it, and whether one that does is new.
+        """Whether the key of each context begins within it, and whether any of these keys is new.
 
         Args:
             hashes: of the contexts.
             ends: places of their colons.
-            width: bytes that a context has.
+            width: bytes of a context.
         """
         contexts = self._contexts
         place, told_by = self._told_by(hashes)
@@ -194,12 +193,12 @@ class KnownKeys:
     def _told_by(
         self, hashes: Words
     ) -> tuple[np.ndarray[Any, np.dtype[np.int64]], np.ndarray[Any, np.dtype[np.uint32]]]:
-        """Where contexts are kept, and what is kept there of those of this file, but for the kind."""
+        """Where contexts are kept, and the entries of this file's contexts there, without the kind."""
         bits = (hashes >> _TOLD_BY).astype(np.uint32) & ~_FILE
         return (hashes >> _PLACE).view(np.int64), bits | self._file | _KIND
 
     def _know(self, keys: np.ndarray[Any, np.dtype[np.uint16]]) -> bool:
-        """Whether one of some keys is new; those beyond the most always are."""
+        """Whether any of the keys is new; keys beyond the most always are."""
         new = not self._known[keys].all()
         self._known[keys] = True
         self._known[-1] = False
@@ -208,8 +207,8 @@ class KnownKeys:
     # -- events that have all keys -------------------------------------------------------------------
 
     def _sample(self, text: bytes, letters: Letters, ends: Places) -> bytes:
-        """Events in which each key follows each other one that it ever follows, at each depth of objects; all events
-        where too many differ. The events of an earlier file serve, where all is as in it.
+        """Events that show each key after every other one that it ever follows, at each depth of objects; all events
+        if too many differ. A text with the keys and sequences of an earlier one gets that one's events.
         """
         if len(letters) < 32 or not len(ends):
             return text
@@ -243,7 +242,7 @@ class KnownKeys:
         return samples[alike]
 
     def _begin(self, text: bytes, after: int, before: int) -> int:
-        """Where the last event begins in a stretch of a text; the stretch itself where none does."""
+        """Where the last event in a stretch of the text begins; the start of the stretch if none does."""
         for window in (1 << 12, 1 << 16, before - after):
             begins = self._boundary.finditer(text, max(after, before - window), before + 2)
             if found := [one.start(1) for one in begins]:
@@ -251,7 +250,7 @@ class KnownKeys:
         return after
 
     def _keys(self, letters: Letters, ends: Places) -> tuple[np.ndarray[Any, np.dtype[np.uint16]], Places]:
-        """The number of each key, and where the first ones are whose context another one has taken the place of."""
+        """The number of each key, and the first place of each context whose entry another context overwrote."""
         near = _words(letters)[ends - 9] * _MIX_NEAR
         keys = np.full(len(ends), _MOST_KEYS - 1, dtype=np.uint16)
         rest = np.arange(len(ends))
@@ -274,15 +273,15 @@ def without_blanks(text: bytes) -> bytes:
 
 
 def _words(letters: Letters) -> Words:
-    """The eight bytes from each byte on."""
+    """The eight bytes from each byte on, as numbers."""
     return np.lib.stride_tricks.as_strided(
         letters[: len(letters) // 8 * 8].view(np.uint64), shape=(len(letters) - 7,), strides=(1,)
     )
 
 
 def _depths(letters: Letters) -> Places:
-    """How many objects are open, modulo `_DEPTHS`, at each `":` from the 17th byte on; braces within strings open and
-    close none.
+    """How many objects are open, modulo `_DEPTHS`, at each `":` from the 17th byte on. Braces within strings do not
+    count.
     """
     of_blocks = []
     within, depth = False, np.int8(0)
@@ -297,7 +296,7 @@ def _depths(letters: Letters) -> Places:
         quotes &= (letters[found - 1] != _BACKSLASH) | (letters[found - 2] == _BACKSLASH)
         in_string = np.logical_xor.accumulate(quotes) ^ within
         opened = ((kind == _OPENS).astype(np.int8) - (kind == _CLOSES)) * ~in_string
-        # A byte that runs over loses a multiple of `_DEPTHS`.
+        # A byte that overflows loses a multiple of `_DEPTHS`.
         depths = np.cumsum(opened, dtype=np.int8) + depth
         of_blocks.append(depths[key_ends] & (_DEPTHS - 1))
         within, depth = in_string[-1], depths[-1]
@@ -305,7 +304,7 @@ def _depths(letters: Letters) -> Places:
 
 
 def _may_have_booleans(letters: Letters, colons: Places) -> bool:
-    """Whether a value behind some colons starts as true or false do, or behind more than one blank."""
+    """Whether any value after the colons begins like true or false, or follows more than one blank."""
     colons = colons[: np.searchsorted(colons, len(letters) - len("true"))]
     first = letters[colons + 1]
     second = np.where(_BLANK[first], letters[colons + 2], first)
@@ -313,7 +312,7 @@ def _may_have_booleans(letters: Letters, colons: Places) -> bool:
 
 
 def _has_booleans(text: bytes) -> bool:
-    """Whether true or false stands for a number: from the words, which are rare, back to their keys."""
+    """Whether true or false is in place of a number: searches for the words, which are rare, then for their keys."""
     for word in (b"true", b"false"):
         at = text.find(word)
         while at >= 0:

@@ -1,15 +1,14 @@
-"""Reads one JSON value that is not quite JSON, as careful writers and flipped bytes leave them.
+"""Reads one JSON value that is almost JSON, as careless writers and flipped bytes leave it.
 
-`json` is faster and is tried first; this reader is for what it refuses. It never guesses a number or
-a key: text that could mean two things makes the whole object unreadable. What it does repair are
-mistakes that leave no doubt: control characters, bytes that are not UTF-8 and wrong escapes inside
-strings, quotes that were not escaped, `N/A` where a number belongs, commas too many or missing
-between members, and keys whose opening quote is missing. The words `inf` and `nan` for numbers that
-were not measured, and a comma behind the last member, are so common that they are no mistakes.
+`json` is faster and is tried first; this reader is for what `json` refuses. It never guesses a number or a key: text
+that could mean two things makes the entire object unreadable. It repairs mistakes that leave no doubt: control
+characters, bytes that are not UTF-8 and wrong escapes inside strings, quotes that were not escaped, `N/A` in place of a
+number, extra or missing commas between members, and keys without their opening quote. The words `inf` and `nan` for
+numbers that were not measured, and a comma after the last member, are so common that they do not count as mistakes.
 
-Text is handled as Latin-1, one character per byte, so that positions are byte positions; strings are
-decoded as UTF-8 when they are taken out. Every pattern here has bounded look-ahead, and containers
-are kept on a list instead of the call stack, so that no input takes more than linear time or depth.
+Text is handled as Latin-1, one character per byte, so that positions are byte positions; strings are decoded as UTF-8
+when they are taken out. Every pattern here has bounded look-ahead, and open containers are kept in a list instead of on
+the call stack, so that every input takes linear time and bounded depth.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 DEEPEST = 200
-"""Containers inside each other; real traces have about five."""
+"""Depth of nested containers; real traces have about five."""
 
 LONGEST = 4 << 20
-"""Bytes of one object that are tried; a call stack of a megabyte exists, more is damage."""
+"""Bytes of one object that are tried: call stacks of a megabyte exist; more is damage."""
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _KEY = re.compile(r'"((?:[^"\\]|\\.){0,400})"[ \t\r\n]*:', re.DOTALL)
@@ -45,7 +44,7 @@ _ESCAPED_PAIR = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-
 _LITERALS = {"true": True, "false": False, "null": None}
 _ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
-# What must follow a quote for it to be the end of a string and not a part of it.
+# What must follow a quote for it to end a string instead of being part of it.
 _KEY_AHEAD = r'"(?:[^"\\]|\\.){0,100}"[ \t\r\n]*:'
 _KEYS_AHEAD = rf'(?:{_KEY_AHEAD}|[A-Za-z_][A-Za-z0-9_ ]{{0,63}}"[ \t\r\n]*:)'
 _ENDS_IN_OBJECT = re.compile(
@@ -58,13 +57,13 @@ _SWALLOWED_KEY = re.compile(r'"(?:ph|cat|name|pid|tid|ts|dur|args)"[ \t\r\n]*:')
 
 
 class NumberText(str):
-    """The digits of a number that is not whole, as the file has them: a float would lose some."""
+    """The digits of a number that is not an integer, as in the file: a float would lose some."""
 
     __slots__ = ()
 
 
 def not_measured(_: str) -> None:
-    """What `NaN` and `Infinity` are read as."""
+    """What `NaN` and `Infinity` become."""
 
 
 @dataclass(slots=True)
@@ -75,8 +74,8 @@ class Loose:
         value: for an object its members.
         end: index of the first character after it.
         damage: class of damage and index, in order.
-        twice: keys that the object itself has with different values, and `ph` where it has it twice.
-        raw_name: bytes of the member `name` where they are not UTF-8.
+        twice: keys that the object itself has twice with different values, and `ph` if it appears twice.
+        raw_name: bytes of the member `name` if they are not UTF-8.
     """
 
     value: Any
@@ -86,7 +85,7 @@ class Loose:
     raw_name: bytes | None = None
 
 
-class Refused(Exception):  # noqa: N818 - what a value is, and no error to who asks
+class Refused(Exception):  # noqa: N818 - describes a value; callers do not see it as an error
     """A value cannot be read without guessing.
 
     Attributes:
@@ -106,7 +105,7 @@ def read_value(text: str, start: int = 0, stop: int | None = None) -> Loose:
     Args:
         text: bytes decoded as Latin-1.
         start: index of its first character.
-        stop: index beyond which not to read; the end of the text when None.
+        stop: index at which reading stops; the end of the text when None.
 
     Raises:
         Refused: it cannot be read without guessing, or has more than `LONGEST` bytes.
@@ -123,15 +122,15 @@ def read_value(text: str, start: int = 0, stop: int | None = None) -> Loose:
 
 
 def may_have_half_pair(raw: bytes) -> bool:
-    """Whether a text of JSON may have an escape that is half a character, which `json` takes for one."""
+    """Whether JSON text may have an escape for half a character, which `json` accepts."""
     return b"\\u" in raw and _ESCAPED_SURROGATE.search(_ESCAPED_PAIR.sub(b"", raw)) is not None
 
 
 def unescaped(raw: str) -> tuple[str, bool]:
     """A string's text with its escapes resolved, and whether one of them was wrong.
 
-    A wrong escape stands for itself. Where a string has one, and nothing that proves that its writer
-    escaped anything, no backslash of it is an escape: `C:\\Users\\new` has no line break.
+    A wrong escape stands for itself. If a string has one, and nothing proves that its writer escaped anything, no
+    backslash in it is an escape: `C:\\Users\\new` has no line break.
     """
     wrong = proven = False
     for match in _ESCAPE.finditer(raw):
@@ -157,7 +156,7 @@ def _resolve(match: re.Match[str]) -> str:
 
 
 class _Reader:
-    """Reads one value; `damage` and `raw_name` are filled on the way."""
+    """Reads one value; `damage` and `raw_name` are filled meanwhile."""
 
     def __init__(self, text: str, stop: int) -> None:
         self.text = text
@@ -168,7 +167,7 @@ class _Reader:
         self._doubtful_lists: set[int] = set()
 
     def read(self, start: int) -> tuple[Any, int]:
-        """The value at `start`, None for a list whose items are in doubt, and the index after it."""
+        """The value at `start` and the index after it; None for a list whose items are in doubt."""
         root: Any
         if not self.text.startswith(("{", "["), start):
             return self._value({}, "", self._after_space(start))
@@ -198,7 +197,7 @@ class _Reader:
                 doubtful = id(holder) in self._doubtful_lists
                 holder, key = stack.pop()
                 if doubtful:
-                    # A list with a quote too many may have an item too many, or one too few.
+                    # A list with an extra quote may have an item too many or too few.
                     _put(holder, key, None, last=True)
                 continue
             key = ""
@@ -234,7 +233,7 @@ class _Reader:
         return index
 
     def _plain_members(self, holder: dict[str, Any], index: int) -> int:
-        """Takes the members at `index` that have nothing special about them."""
+        """Reads plain members from `index` on."""
         while found := _PLAIN_MEMBER.match(self.text, index, self.stop):
             key, whole, decimals, string = found.groups()
             if key in holder:
@@ -292,13 +291,13 @@ class _Reader:
             if found.group() == '"':
                 if ends.match(self.text, index, self.stop):
                     break
-                # With a quote inside the string already, what looks like a key may be its text.
+                # With a quote already inside the string, what looks like a key may be its text.
                 firm = inner < 0 and isinstance(holder, dict)
                 if firm and _ENDS_WITHOUT_COMMA.match(self.text, index, self.stop):
                     break
                 inner = found.start() if inner < 0 else inner
             elif self.text.startswith('"', index) and ends.match(self.text, index + 1, self.stop):
-                # `C:\dir\", "tid": 1`: the backslash was not escaped, the quote is the end.
+                # `C:\dir\", "tid": 1`: the backslash was not escaped and the quote ends the string.
                 index += 1
                 break
             else:
@@ -335,7 +334,7 @@ class _Reader:
 
 
 def _put(holder: Any, key: str, value: Any, *, last: bool = False) -> None:
-    """Adds a value to its container, or replaces the `last`; of members with one key the last stays."""
+    """Adds a value to its container, or replaces the `last` one; a repeated key keeps its last value."""
     if isinstance(holder, dict):
         holder[key] = value
     elif last:

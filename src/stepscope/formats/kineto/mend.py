@@ -1,8 +1,8 @@
-"""Takes the events out of a piece of a trace that is not valid JSON, losing only what is damaged.
+"""Reads the events in a piece of a trace that is not valid JSON, and loses only what is damaged.
 
-Events are parsed one after the other where one is expected. Where one cannot be, it is read again
-without strictness (`loose`), and where that fails too it is given up and the next event is looked
-for. Nothing is made up: an event that could be read in two ways is dropped and counted.
+Events are parsed one after the other. Where parsing fails, the event is read again without strictness (`loose`). If
+that fails too, it is given up and the next event is searched for. Nothing is invented: an event that could be read in
+two ways is dropped and counted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from stepscope.formats.kineto.loose import (
 from stepscope.formats.tables import ReadReport
 
 RAW_NAME = "Name bytes"
-"""Argument that keeps apart events whose names differ only in bytes that are not UTF-8: a hash."""
+"""Argument that separates events whose names differ only in bytes that are not UTF-8: a hash."""
 
 _SPACE = " \t\r\n"
 _BETWEEN = re.compile(r"[ \t\r\n\x00,]*")
@@ -47,10 +47,10 @@ _WINDOW = 1 << 15
 
 @dataclass(slots=True)
 class Mended(ReadReport):
-    """What became of the events of damaged pieces of text.
+    """What became of the events in damaged pieces of text.
 
     Attributes:
-        end: byte of the file after the `]` that ends the trace's events, where it was met; whatever
+        end: byte of the file after the `]` that ends the trace's events, if it was found; whatever
             follows, in this piece or the next, is not the trace's.
     """
 
@@ -58,16 +58,16 @@ class Mended(ReadReport):
 
 
 def mend(chunk: bytes, offset: int, mended: Mended, *, last: bool) -> Iterator[dict[str, Any]]:
-    """Reads the events of a piece of a `traceEvents` array, whatever state it is in; never raises.
+    """Reads the events in a piece of a `traceEvents` array in any state; never raises.
 
-    Gives those that were intact and those that were repaired, in order. Numbers with decimals or
-    exponents are `NumberText`; what is not a number is None.
+    Yields intact and repaired events in order. Numbers with decimals or exponents are `NumberText`;
+    NaN and infinity are None.
 
     Args:
         chunk: events with commas between them, without the brackets around them. May begin or end
-            with commas, hold the array's end and anything after it, or break off.
+            with commas, contain the array's end and more after it, or break off.
         offset: byte of the uncompressed file at which the chunk begins.
-        mended: where repairs and losses are counted, up to the event given last.
+        mended: counts repairs and losses, up to the last event that was yielded.
         last: the file ends with this chunk.
 
     Example:
@@ -81,10 +81,10 @@ def mend(chunk: bytes, offset: int, mended: Mended, *, last: bool) -> Iterator[d
 
 
 class _Members:
-    """Turns members into dicts and knows which keys the object read last had twice, with another value
-    or `ph`, with which an event starts.
+    """Turns members into dicts, and records which keys of the last object appeared twice: with different values, or
+    `ph`, with which an event starts.
 
-    Of members with one key the last stays, as with other readers of JSON.
+    A repeated key keeps its last value, as with other JSON readers.
     """
 
     def __init__(self) -> None:
@@ -121,11 +121,11 @@ class _Mender:
             object_pairs_hook=self._members, parse_float=NumberText, parse_constant=not_measured
         )
         self._lenient = json.JSONDecoder(strict=False)
-        self._expected = True  # a comma came before, or nothing that would need one after it
+        self._expected = True  # after a comma, or where none is needed
         self._starts = _START.finditer(self._text)
         self._next_start = -1
-        # Parsing that fails far behind where it began is wasted; once too much was, every event is
-        # parsed only up to where the next seems to begin, which keeps the whole thing linear.
+        # Parsing that fails far beyond its start is wasted. Once too much was wasted, every event is parsed
+        # only up to where the next one seems to begin, which keeps the total linear.
         self._patience = 8 * len(chunk) + (1 << 20)
 
     def run(self) -> Iterator[dict[str, Any]]:
@@ -159,7 +159,7 @@ class _Mender:
     # -- one event ---------------------------------------------------------------------------------
 
     def _empty_events(self, index: int) -> int:
-        """Goes over many empty objects at once; 0 where there are none at `index`."""
+        """Skips many empty objects at once; returns 0 if there are none at `index`."""
         found = _EMPTY_OBJECTS.match(self._text, index)
         if found is None:
             return 0
@@ -171,7 +171,7 @@ class _Mender:
         return found.end()
 
     def _event(self, index: int) -> int:
-        """Reads the event at `index`; returns where to go on."""
+        """Reads the event at `index`; returns where to continue."""
         parsed = self._parse(index)
         if parsed is None:
             return self._damaged(index, self._start_after(index))
@@ -185,8 +185,8 @@ class _Mender:
     def _parse(self, index: int) -> tuple[dict[str, Any] | None, int] | None:
         """The valid object at `index` and where it ends.
 
-        The object is None where only the characters of its strings are at fault, the whole result
-        where there is no object.
+        The object is None if only characters in its strings are wrong; the entire result is None if
+        there is no object.
         """
         self._members.any = False
         found = self._decode(self._strict, index)
@@ -206,7 +206,7 @@ class _Mender:
         return value, end
 
     def _decode(self, decoder: json.JSONDecoder, index: int) -> tuple[dict[str, Any] | None, int] | None:
-        """What `_parse` returns, but for the encoding of strings."""
+        """What `_parse` returns, without regard to the encoding of strings."""
         while True:
             window = self._window_at(index)
             at = index - self._window_start
@@ -227,7 +227,7 @@ class _Mender:
                 return value, end + self._window_start
 
     def _window_at(self, index: int) -> str:
-        """Text around `index` to parse in: `json` counts lines up to every error it reports."""
+        """Text around `index` to parse in: `json` counts lines up to each error that it reports."""
         if self._patience <= 0:
             self._window_start = index
             self._window = self._text[index : self._start_after(index)]
@@ -237,7 +237,7 @@ class _Mender:
         return self._window
 
     def _widen(self, index: int) -> bool:
-        """Doubles the window from `index` on; false where the text has no more, or patience."""
+        """Doubles the window from `index` on; false if there is no more text, or no more patience."""
         length = len(self._window) - (index - self._window_start)
         if self._patience <= 0 or index + length >= len(self._text):
             return False
@@ -247,7 +247,7 @@ class _Mender:
         return True
 
     def _damaged(self, index: int, stop: int) -> int:
-        """Repairs the event at `index`, or gives it up; returns where to go on."""
+        """Repairs or gives up the event at `index`; returns where to continue."""
         if stop - index > LONGEST:
             return self._give_up(index, stop, "unreadable", index)
         try:
@@ -262,7 +262,7 @@ class _Mender:
         return read.end
 
     def _plausible(self, read: Loose, stop: int) -> bool:
-        """Whether what was repaired is one event and not the halves of two."""
+        """Whether the repaired text is one event and not the halves of two."""
         rest = self._text[read.end : stop].lstrip(_SPACE)[:1]
         return rest in ("", ",", "]", "{", "}", "\x00")
 
@@ -274,7 +274,7 @@ class _Mender:
         if not value:
             self._note("empty_event", index)
         elif "ph" in twice and not _IDENTITY.isdisjoint(twice):
-            # A further event starts within this one.
+            # Another event starts within this one.
             self._note("torn_event", index)
             mended.dropped += 1
         elif isinstance(value.get("ph"), str):
@@ -297,7 +297,7 @@ class _Mender:
                 self._note("wrong_type", index)
 
     def _give_up(self, index: int, stop: int, damage: str, at: int) -> int:
-        """Counts what lies between `index` and `stop` as lost; returns where to go on."""
+        """Counts what is between `index` and `stop` as lost; returns where to continue."""
         text, mended = self._text, self._mended
         at_end = stop >= len(text)
         end = _ARRAY_END.search(text, index, stop) if at_end else None
@@ -316,16 +316,16 @@ class _Mender:
         return stop
 
     def _breaks_off(self) -> bool:
-        """Whether the text ends otherwise than with an event's brace."""
+        """Whether the text ends without an event's closing brace."""
         return not self._text[-1024:].rstrip(_SPACE + "\x00").endswith("}")
 
     # -- between events ----------------------------------------------------------------------------
 
     def _array_end(self, index: int) -> int:
-        """Goes over a `]` at the level of the events.
+        """Passes a `]` at the level of the events.
 
-        Where the trace's end follows it, nothing behind it is taken: it is what a longer file left
-        that this one was written over, or another writer's trace. Elsewhere it is a stray byte.
+        If the trace's end follows, everything after it is ignored: the rest of a longer file that this one
+        overwrote, or another writer's trace. Otherwise it is a stray byte.
         """
         text, mended = self._text, self._mended
         found = _END.match(text, index)
@@ -346,7 +346,7 @@ class _Mender:
         text, mended = self._text, self._mended
         near = _NEAR_BRACE.match(text, index)
         if near:
-            # A byte or two between events, where a comma was: what follows is an event.
+            # A byte or two between events in place of a comma: an event follows.
             self._note("unreadable", index)
             return near.end() - 1
         stop = self._start_after(index)
@@ -370,7 +370,7 @@ class _Mender:
         return self._next_start
 
     def _begins_event(self, index: int) -> bool:
-        """Whether the object at `index` is no value of a member or list inside an event."""
+        """Whether the object at `index` is an event, and no value inside one."""
         before = self._text[max(0, index - 64) : index]
         bare = before.rstrip(_SPACE)
         mark = bare[-1:]

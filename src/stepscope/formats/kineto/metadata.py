@@ -1,7 +1,7 @@
-"""What a trace says of itself beside its events: the keys around `traceEvents`.
+"""What a trace says about itself in the keys around `traceEvents`.
 
-Kineto puts them before the events, after them, or in both places. They are read one by one, so that
-a damaged one, such as a log line with quotes in it, costs no more than itself.
+Kineto writes them before the events, after them, or in both places. They are read one by one, so that a damaged one,
+such as a log line with quotes in it, costs only itself.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ ERRORS = {
 }
 
 MOST_KEYS = 10_000
-"""Keys that are read; more is damage."""
+"""Keys that are read; more are damage."""
 
 MOST_LOST = 100
-"""Keys that are given up before the rest is."""
+"""Unreadable keys after which the rest is given up."""
 
 _EMPTY: tuple[Any, ...] = (None, "", [], {})
-"""Of keys that appear twice, the first whose value is not one of these stays: Kineto writes some both
-before and after the events, and one of them empty."""
+"""A key that appears twice keeps its first value that is not one of these: Kineto writes some keys both before and
+after the events, one of them empty."""
 
 _SPACE = " \t\r\n\x00"
 _BETWEEN = re.compile(r"[ \t\r\n,\x00]*")
 _BEHIND = re.compile(r"[ \t\r\n]*")
 _NEXT_KEY = re.compile(
-    # A key at the beginning of a line, one that Kineto writes, or one after a list or object.
+    # A key at the start of a line, one that Kineto writes, or one after a list or object.
     r'\n[ \t]*(?:,[ \t]*)?("[A-Za-z_][\w .\-]{0,80}")[ \t\r\n]*:'
     r'|("(?:schemaVersion|deviceProperties|distributedInfo|traceEvents|traceName|displayTimeUnit'
     r"|baseTimeNanoseconds|trace_id|record_shapes|profile_memory|with_stack|with_flops|with_modules"
@@ -74,9 +74,9 @@ _MODELS = {
     ("rocm", 9, 4, 304, 256): "AMD Instinct MI325X",
     ("rocm", 9, 4, 228, 128): "AMD Instinct MI300A",
 }
-"""Models that some drivers leave without a name, by what no other model has: kind, compute capability (gfx942),
-compute units and GiB of memory, from AMD's data sheets. MI350X and MI355X are alike in all of them, and so are an
-MI210 and a die of an MI250."""
+"""Models to which some drivers give no name, by what identifies them: kind, compute capability (gfx942), compute units
+and GiB of memory, from AMD's data sheets. MI350X and MI355X are alike in all of these, and so are an MI210 and a die of
+an MI250."""
 _VERSIONS = ("torch_version", "pytorch_version", "torchVersion", "kineto_version")
 _RUNTIMES = ("cuda_runtime_version", "hip_runtime_version")
 _OF_JOB = ("backend", "nccl_version")
@@ -84,16 +84,16 @@ _HOSTS = ("hostname", "host_name", "host", "node")
 _PIDS = ("pid", "process_id")
 _FILE_NAME = re.compile(
     r"(?:^|[/!])(?:libkineto_activities_(?P<kineto_pid>\d{1,10})"
-    # Names of hosts have no underscore, and `worker_3` is no host.
+    # Host names have no underscore, and `worker_3` is no host.
     r"|(?!(?:worker|rank|step|trace|profile|iter|epoch|gpu|node_rank)_)"
     r"(?P<host>[A-Za-z0-9][A-Za-z0-9.\-]*)_(?P<pid>\d{1,10})\.\d{8,20}(?:\.pt)?\.trace)\.json"
 )
 
 
 def read_metadata(head: bytes, tail: bytes, *, tail_offset: int = 0) -> tuple[dict[str, Any], list[tuple[str, int]]]:
-    """The keys around the events, and the damage they have; never raises.
+    """The keys around the events, and their damage; never raises.
 
-    Of a key that appears twice the first value that is not empty stays.
+    A key that appears twice keeps its first value that is not empty.
 
     Args:
         head: bytes of the file before the `[` of `traceEvents`, with or without it; empty or `[`
@@ -163,7 +163,7 @@ class _Keys:
             self.damage.append((damage, offset + index))
 
     def _value(self, text: str, at: int) -> Loose | None:
-        """The value at `at`; None where it cannot be read, or not without doubt."""
+        """The value at `at`; None if it cannot be read without doubt."""
         try:
             value, end = self._decoder.raw_decode(text, at)
             raw = text[at:end]
@@ -203,7 +203,7 @@ def _next_key(text: str, after: int) -> int:
 
 
 def facts(metadata: dict[str, Any], file_name: str) -> Facts:
-    """What the keys, and else the file's name, say of the recording; its resolution is not theirs.
+    """What the keys, or else the file's name, say about the recording; not its resolution.
 
     Args:
         metadata: as `read_metadata` returns it.
@@ -265,7 +265,7 @@ def _groups(job: dict[str, Any]) -> tuple[Group, ...]:
 
 
 def _module_classes(metadata: dict[str, Any]) -> dict[str, str]:
-    """The modules that StepScope's own recordings list; nothing where the model is not among them."""
+    """The modules that StepScope's own recordings list; none if the model is not among them."""
     ours = metadata.get("stepscope")
     listed = ours.get("modules") if isinstance(ours, dict) else None
     if not isinstance(listed, dict):
@@ -275,7 +275,7 @@ def _module_classes(metadata: dict[str, Any]) -> dict[str, str]:
 
 
 def devices(metadata: dict[str, Any]) -> list[dict[str, Any]]:
-    """The devices that the keys describe, with the columns of `device` but `used`.
+    """The devices that the keys describe, with the columns of `device` except `used`.
 
     What a device does not state is None.
 
@@ -295,7 +295,7 @@ def devices(metadata: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def device_names(metadata: dict[str, Any]) -> tuple[str, ...] | None:
-    """The models of the devices that the keys describe, once each; None where they are not listed.
+    """The distinct models of the devices that the keys describe; None if they are not listed.
 
     Example:
         >>> device_names({"deviceProperties": [{"name": "NVIDIA H100"}, {"name": "NVIDIA H100"}]})
@@ -307,7 +307,7 @@ def device_names(metadata: dict[str, Any]) -> tuple[str, ...] | None:
 
 
 def _model(device: dict[str, Any]) -> str:
-    """A device's name; some drivers give none, and then what tells models apart stands for it."""
+    """A device's name; if the driver gives none, what distinguishes its model."""
     if device["name"]:
         return str(device["name"])
     major, minor, processors = (device[it] for it in ("compute_major", "compute_minor", "sm_count"))
@@ -389,7 +389,7 @@ def _first_text(values: dict[str, Any], keys: tuple[str, ...]) -> str | None:
 
 
 def _integer(value: Any, most: int = 2**31 - 1) -> int | None:
-    """A number that is not negative, given as a number or its text; None where it is none."""
+    """A nonnegative number, given as a number or as text; None if it is none."""
     if isinstance(value, str) and value.strip().isdecimal() and len(value) < 25:
         value = int(value)
     if isinstance(value, float) and value.is_integer():

@@ -1,6 +1,6 @@
-"""Start and end events become events with a duration.
+"""Turns start and end events into events with a duration.
 
-py-spy, viztracer and other writers of Chrome's format give a `B` and an `E` row instead of one `X`.
+py-spy, viztracer and other writers of Chrome's format write a `B` and an `E` row instead of one `X`.
 An `E` closes the innermost open `B` of its thread. An `E` without a `B` is dropped and counted; a
 `B` without an `E` lasts to the end of the recording and is counted.
 """
@@ -17,15 +17,15 @@ Ints = np.ndarray[Any, np.dtype[Any]]
 
 
 def pair(thread: Ints, time_ns: Ints, begins: np.ndarray[Any, np.dtype[np.bool_]]) -> tuple[Ints, Ints, int]:
-    """Matches ends to begins.
+    """Matches ends to starts.
 
     Args:
         thread: thread number of each row, in file order.
         time_ns: time of each row (ns).
-        begins: whether a row is a begin.
+        begins: whether a row is a start.
 
     Returns:
-        Row of each begin; row of its end, -1 where it has none; number of ends without a begin.
+        Row of each start; row of its end, -1 if it has none; number of ends without a start.
     """
     order = np.lexsort((np.arange(len(thread)), time_ns, thread))
     step = np.where(begins[order], 1, -1)
@@ -35,14 +35,14 @@ def pair(thread: Ints, time_ns: Ints, begins: np.ndarray[Any, np.dtype[np.bool_]
     level = np.zeros(len(order), dtype=np.int64)
     for begin, end in zip(starts, [*starts[1:], len(order)][: len(starts)], strict=True):
         depth = np.cumsum(step[begin:end])
-        # Each time the depth falls to a new low below 0, that end has no begin.
+        # Each new low of the depth below 0 is an end without a start.
         floor = np.minimum.accumulate(np.minimum(depth, 0))
         lost = np.diff(floor, prepend=0) < 0
         keep[begin:end] = ~lost
         unmatched += int(lost.sum())
         level[begin:end] = depth - floor + np.where(step[begin:end] < 0, 1, 0)
     order, step, level = order[keep], step[keep], level[keep]
-    # Within a thread and a level, begins and ends take turns.
+    # Within a thread and a level, starts and ends alternate.
     by_level = np.lexsort((np.arange(len(order)), level, thread[order]))
     order, step = order[by_level], step[by_level]
     level, threads = level[by_level], thread[order]

@@ -1,8 +1,8 @@
-"""What a trace says of itself, from its head and tail alone.
+"""What a trace says about itself in its head and tail.
 
-A folder's files must have their ranks before any of them is read. The head holds the metadata in
-files that a profiler wrote at once; on-demand recordings put it after the events, so the end of the
-file is looked at too, which in a compressed file means to inflate it all.
+A folder's files need their ranks before any of them is read. In files that a profiler wrote at once the head has the
+metadata; on-demand recordings put it after the events, so the end of the file is read too. For a compressed file that
+means inflating all of it.
 """
 
 from __future__ import annotations
@@ -19,15 +19,14 @@ PEEK_BYTES = 1 << 20
 _NCCL_RANK = re.compile(rb'"Rank"\s*:\s*(\d{1,9})\b')
 _TIME = re.compile(rb'"ts"\s*:\s*"?(-?\d{1,19})')
 _LONGEST_NS = 86_400 * 10**9
-"""A time further than this from the first is a damaged one: no recording takes a day."""
+"""A time further than this from the first is damaged: no recording takes a day."""
 
 
 def peek(member: Member) -> Facts | None:
-    """What the file says of itself, or None when it holds no events and does not say whose they were.
+    """What the file says about itself, or None if it has no events and does not say whose they were.
 
-    Of `start_epoch_ns` only the base is known, to the first event's microsecond, which is enough to
-    put several recordings of one rank in order; `end_epoch_ns` is known where the file had to be read
-    to its end to find the rank.
+    `start_epoch_ns` is the base plus the first event's time to the microsecond, enough to order several recordings of
+    one rank. `end_epoch_ns` is known if the file had to be read to its end to find the rank.
 
     Raises:
         SourceError: it cannot be opened.
@@ -60,7 +59,7 @@ def _peeked(member: Member, *, through: bool) -> Facts | None:
                 last = piece
             metadata, _ = read_metadata(slices.head, slices.tail)
             found = facts(metadata, member.label)
-        # A list may be of other things: what is in a single piece of text shows it.
+        # A list may be of other things; a single piece of text shows what it contains.
         eventless = first is None or (last is first and b'"ph"' not in first.text)
         if eventless and slices.closed and found.rank is None:
             return None
@@ -71,7 +70,7 @@ def _peeked(member: Member, *, through: bool) -> Facts | None:
         ranks = set(_NCCL_RANK.findall(text))
         if len(ranks) == 1:
             found.rank, found.rank_rule = int(ranks.pop()), "nccl"
-    # Rows that only name a process or a thread have the time 0, or none.
+    # Rows that only name a process or a thread have time 0 or none.
     began = next((time for time in _times(text) if time), 0)
     base = metadata.get("baseTimeNanoseconds")
     found.start_epoch_ns = (base if isinstance(base, int) else 0) + began

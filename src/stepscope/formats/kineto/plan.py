@@ -1,4 +1,4 @@
-"""What DuckDB is told of a file's events: their keys and types, and the columns that are made of them."""
+"""What DuckDB is told about a file's events: their keys and types, and the columns that are made of them."""
 
 from __future__ import annotations
 
@@ -19,34 +19,32 @@ LONGEST_OBJECT_BYTES = 16 << 20
 """DuckDB keeps buffers of a few times this size; a longer event is read the slow way."""
 
 MOST_EXTRAS = 256
-"""Unknown fields that are kept; a file with more has garbage for keys."""
+"""Unknown fields that are kept; more of them are garbage."""
 
 EXACT_US = 2.0**43
-"""Times from here on (µs) do not survive a double to the nanosecond: below, the doubles around a
-time of three decimals lie less than a nanosecond apart. It is 101 days, and the base that Kineto
-counts from is the quarter's beginning."""
+"""Times from here on (µs; 101 days) do not survive a double to the nanosecond: below, the doubles around a time of
+three decimals are less than a nanosecond apart. Kineto counts from the start of the quarter."""
 
 MOST_US = 4_500_000_000_000_000
-"""Times from here on (µs; the year 2112) are none: differences of two of them would have more ns than
-64 bits hold."""
+"""Times from here on (µs; the year 2112) are invalid: differences of two of them could exceed 64 bits in ns."""
 
 LONGEST_US = 366 * 86_400_000_000
-"""Durations from here on (µs) are none: nothing is recorded for more than a year."""
+"""Durations from here on (µs) are invalid: no recording is longer than a year."""
 
 SEEN_BITS = 60
-"""Unknown fields whose presence one column of numbers tells, a bit each."""
+"""Unknown fields whose presence one integer column states, a bit each."""
 
 _UNSIGNED_US = 2**64 / 1000
-"""What an end of 0 less a begin is with unsigned numbers of ns (µs), or a little less."""
+"""An end of 0 less a start in unsigned ns (as µs), or a little more."""
 
 _HALF = np.nextafter(0.5, 0)
-"""With it a fraction of 0.5 rounds up, and no smaller one."""
+"""Makes a fraction of 0.5 round up, and no smaller one."""
 
 _BLOCK = 1 << 20
-"""Bytes that are searched at a time, so that what is made of them stays in the processor's caches."""
+"""Bytes that are searched at a time, so that intermediate arrays fit into the processor's caches."""
 
 _RENAMED = "\N{SYMBOL FOR UNIT SEPARATOR}"
-"""What the names of columns start with whose keys DuckDB cannot tell from another, or from nothing."""
+"""First character of columns whose keys DuckDB cannot tell from another key, or from nothing."""
 
 _LONG_TIME = re.compile(rb'("ts"\s*:\s*)(-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)')
 
@@ -60,9 +58,9 @@ class Plan:
 
     Args:
         extras: unknown fields, in the order of the bits of the columns `seen_0`, ....
-        select: SQL of what is taken of an event.
-        source: arguments of `read_json` beside the file.
-        respell: keys in the text that are written otherwise for DuckDB.
+        select: SQL of the columns that are taken from an event.
+        source: arguments of `read_json` besides the file.
+        respell: keys in the text that DuckDB gets in another spelling.
         exact: whether times are quoted, so that they keep their digits.
         loose: whether every field is read as text and converted one by one.
     """
@@ -75,7 +73,7 @@ class Plan:
     loose: bool
 
     def spelled(self, text: Text) -> list[Text]:
-        """A text of events as DuckDB is given it, in pieces."""
+        """A text of events as DuckDB gets it, in pieces."""
         if self.exact:
             text = _LONG_TIME.sub(rb'\1"\2"', bytes(text))
         found = ((place, raw, ours) for raw, ours in self.respell for place in _places(text, raw))
@@ -99,9 +97,9 @@ class Declared:
     loose: bool = False
     _args: dict[str, str] = field(default_factory=dict)
     _events: dict[str, str] = field(default_factory=dict)
-    """Column by key: by our spelling in lower case of a known one, whatever its case, and else by its own."""
+    """Column by key: a known key in our spelling in lower case, another in its own."""
     _columns: dict[str, str] = field(default_factory=dict)
-    """The same of both, as a text is respelled wherever a key stands in it."""
+    """The same for events and arguments together: respelling applies wherever in a text a key is."""
     _respell: dict[bytes, bytes] = field(default_factory=dict)
 
     def add(self, args: set[str], events: set[str]) -> bool:
@@ -130,7 +128,7 @@ class Declared:
                 return
             declared[same] = self._column(raw, same, known)
         # An event's own keys are never respelled: an argument whose name differs only in case, or a
-        # damaged key, would take its time or duration from every event of the file.
+        # damaged key, would take the time or duration of every event in the file.
         if raw != declared[same] and fields.KNOWN_EVENT.get(raw.lower()) != raw:
             ours = json.dumps(declared[same], ensure_ascii=False).encode() + b":"
             for as_ascii in (True, False):
@@ -138,7 +136,7 @@ class Declared:
                 self._respell[text] = ours
 
     def _column(self, raw: str, same: str, known: str | None) -> str:
-        """What DuckDB is told a key is called: to it, names that differ only in case are one, and some are none."""
+        """The column of a key for DuckDB, which ignores case and does not accept every name."""
         own = fields.KNOWN_EVENT.get(raw.lower())
         if own and (known or raw == own):
             return own
@@ -152,7 +150,7 @@ class Declared:
         return self._columns[same]
 
     def _unknown(self, declared: dict[str, str]) -> dict[str, str]:
-        """The columns of unknown fields, and what the file calls these."""
+        """The columns of unknown fields, and the file's names for them."""
         known = fields.KNOWN_ARGS if declared is self._args else fields.KNOWN_EVENT
         raw = {
             column: column if same in fields.KNOWN_ARGS else same
@@ -162,7 +160,7 @@ class Declared:
         return dict(sorted(raw.items(), key=lambda one: one[1]))
 
     def written(self, event: dict[str, Any]) -> dict[str, Any]:
-        """A parsed event as DuckDB is given it, with what is declared."""
+        """A parsed event as DuckDB gets it, with the declared keys."""
         named = {}
         for raw, value in event.items():
             column = self._events.get(_same(raw, fields.KNOWN_EVENT.get(raw.lower())))
@@ -177,7 +175,7 @@ class Declared:
         return named
 
     def plan(self) -> Plan:
-        """How a text is read, by what is known so far."""
+        """How a text is read, given what is known so far."""
         top, args = self._types()
         extras = {f"args.{sql_name(name)}": raw for name, raw in self._unknown(self._args).items()}
         extras |= {sql_name(name): raw for name, raw in self._unknown(self._events).items()}
@@ -199,7 +197,7 @@ class Declared:
         return {key: f"args.{sql_name(raw)}" for key, raw in known.items() if key}
 
     def _types(self) -> tuple[dict[str, str], dict[str, str]]:
-        """What the keys of events and those of arguments are read as."""
+        """The types that the keys of events and of arguments are read as."""
         top = {key: kind for key, kind in fields.EVENT.items() if key != "args"}
         top |= dict.fromkeys(self._unknown(self._events), "JSON")
         args = {
@@ -251,7 +249,7 @@ class Declared:
 
 
 def _same(raw: str, known: str | None) -> str:
-    """What is one key with another: our spelling in lower case, or its own."""
+    """The name under which spellings of a key are one: ours in lower case, or its own."""
     known = known or fields.KNOWN_ARGS.get(raw.lower())
     return known.lower() if known else raw
 
@@ -261,15 +259,14 @@ def _key_literal(key: str) -> str:
 
 
 def _as_object(values: dict[str, str]) -> str:
-    """SQL for some values as the text of a JSON object, NULL where all are."""
+    """SQL for some values as the text of a JSON object, NULL if all are."""
     absent = " AND ".join(f"{value} IS NULL" for value in values)
     parts = ", ".join(f"{_key_literal(key)} || CAST({value} AS VARCHAR)" for value, key in values.items())
     return f"CASE WHEN {absent} THEN NULL ELSE '{{' || concat_ws(',', {parts}) || '}}' END"
 
 
 def _nanoseconds(column: str, *, as_text: bool) -> tuple[str, str]:
-    """SQL for a time in µs as integer ns, and for whether it is in whole µs, as far as `in_ns` does not
-    find both out."""
+    """SQL for a time in µs as integer ns, and for whether it is in whole µs; `in_ns` does the rest."""
     if not as_text:
         return column, "true"
     exact = f"TRY_CAST({column} AS DECIMAL(32, 6))"
@@ -288,10 +285,10 @@ def _nanoseconds(column: str, *, as_text: bool) -> tuple[str, str]:
 
 
 def in_ns(table: pa.Table) -> pa.Table:
-    """What was read of events, with times that are doubles (µs) as integer ns.
+    """The table with times that are doubles (µs) as integer ns.
 
-    A time that cannot be one becomes NULL. A duration like that becomes `fields.UNSIGNED_NS` where it is
-    an end of 0 less a begin, as unsigned numbers have it, and else `fields.IMPOSSIBLE_NS`.
+    An invalid time becomes NULL. An invalid duration becomes `fields.UNSIGNED_NS` if it is an end of 0 less a start
+    in unsigned numbers, and otherwise `fields.IMPOSSIBLE_NS`.
     """
     whole = table["whole"].to_numpy()
     for name, most in (("ts_ns", MOST_US), ("dur_ns", LONGEST_US)):
@@ -302,7 +299,7 @@ def in_ns(table: pa.Table) -> pa.Table:
         known = np.abs(us) < most
         us = np.where(known, us, 0.0)
         floor = np.floor(us)
-        # The fraction alone is multiplied: all of it would lose its last digit to rounding.
+        # Only the fraction is multiplied: multiplying the entire time would round off its last digit.
         ns = floor.astype(np.int64) * 1000
         ns += ((us - floor) * 1000 + _HALF).astype(np.int64)
         whole = whole & (us == floor)
@@ -317,8 +314,8 @@ def in_ns(table: pa.Table) -> pa.Table:
 
 
 def _places(text: Text, key: bytes) -> Iterator[int]:
-    """Where a key stands in a text. Three of its bytes are looked for at a time, which is several times as fast as
-    `bytes.find` of all of them."""
+    """Where a key occurs in a text. Compares three of its bytes, which is several times as fast as `bytes.find` of all
+    of them."""
     letters, length = np.frombuffer(text, dtype=np.uint8), len(key)
     for low in range(0, len(text) - length + 1, _BLOCK):
         block = letters[low : low + _BLOCK + length - 1]
@@ -326,7 +323,7 @@ def _places(text: Text, key: bytes) -> Iterator[int]:
         for at in (2, length - 3):
             alike &= block[at : len(block) - length + 1 + at] == key[at]
         for place in (np.flatnonzero(alike) + low).tolist():
-            # Behind a backslash, the quote is one within a key that ends like this one.
+            # After a backslash, the quote is part of a key that ends like this one.
             if text[place : place + length] == key and text[place - 1 : place] != b"\\":
                 yield place
 

@@ -1,8 +1,7 @@
 """Reads a Kineto trace into the canonical tables.
 
-One thread reads and cuts the text while others read the slices before, so that only a few of them are in
-memory, whatever the size of the file. See `scan` for how a slice is read and `assemble` for how the rows of
-all slices become tables.
+One thread reads and cuts the text while others read earlier slices, so that only a few slices are in memory, whatever
+the size of the file. `scan` reads a slice; `assemble` makes tables of the rows of all slices.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from stepscope.formats.sniff import advice, what_is
 from stepscope.formats.tables import RankTables, ReadReport
 
 MOST_EVENTLESS_BYTES = 128 << 20
-"""A file that has no event by then is no trace."""
+"""A file without any event by then is no trace."""
 
 MOST_MENDED_BYTES = 32 << 20
-"""Nor is one that has none after so much damaged text: to repair it takes up to 2 µs a byte."""
+"""Nor is one without any after so much damaged text: repairing it takes up to 2 µs a byte."""
 
 _NO_EVENT = "the profiler recorded nothing, or was stopped before it wrote an event; record it again"
 
@@ -37,7 +36,7 @@ def looks_like_kineto(head: bytes) -> bool:
 
 
 def may_be_kineto(head: bytes) -> bool:
-    """Whether it could be one: JSON whose events, if it has any, come later."""
+    """Whether it could be one: JSON whose events, if any, come later."""
     start = head.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n\x00")
     return start[:1] in (b"{", b"[") and what_is(head) == "json"
 
@@ -46,7 +45,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
     """Reads one file, or one member of an archive, as the recording of one rank.
 
     Raises:
-        SourceError: it cannot be opened, or holds no trace.
+        SourceError: it cannot be opened, or contains no trace.
     """
     options = options or ReadOptions()
     report = ReadReport()
@@ -97,7 +96,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
 
 
 def _ahead(slices: EventSlices) -> Iterator[Slice]:
-    """The slices, one of them read by a thread while the one before is worked on."""
+    """The slices; a thread reads the next one while the current one is worked on."""
     pieces, known = iter(slices), KnownKeys(slices.boundary)
 
     def read_slice() -> Slice | None:

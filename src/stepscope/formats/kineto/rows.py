@@ -1,7 +1,7 @@
 """Takes the rows of the canonical tables out of slices of events.
 
-Texts that repeat become dictionaries at once and sets of inputs are told apart by a 64-bit hash, so
-that what is kept per event is a few dozen bytes, whatever the file says about it.
+Repeated texts become dictionaries at once and sets of inputs are identified by a 64-bit hash, so that an event takes a
+few dozen bytes, whatever the file says about it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _DEVICE = (
 _SIZES = ("grid", "block")
 _QUEUES = ("sycl queue", "l0 queue")
 _RATIOS = ("blocks_per_sm", "warps_per_sm", "occupancy_ratio")
-"""Columns in which infinity and what is no number stand for nothing."""
+"""Columns in which infinity and NaN mean nothing."""
 
 _MEMORY = {
     "ts_ns": "time_ns", "pid": "pid", "tid": "tid", "device_type": "device_type", "device_id": "device",
@@ -91,21 +91,21 @@ _TAKEN = {
     "Total Reserved": "total_reserved",
     "name": "given_name",
 }
-"""Columns that are taken as they stand, by argument: what is to be worked out of a value is worked out later, of
-the few rows that need it, and what DuckDB has to understand of a query takes it as long as hundreds of events."""
+"""Columns that are taken as they are, by argument. Values are worked out later, for the few rows that need it: a query
+that DuckDB must plan costs as much as reading hundreds of events."""
 
 _SMALL = {"Device Id": "device_id", "priority": "priority"}
 _IN_32_BITS = frozenset({
     "python_id", "python_parent_id", "python_module_id", "device", "registers_per_thread",
 })  # fmt: skip
-"""Columns whose values are nothing where they do not fit."""
+"""Columns whose values become null if they do not fit."""
 
 _UNSIGNED_NO_STREAM = (1 << 32) - 1
-"""CUPTI's number for no stream, -1, was written without its sign for some time."""
+"""CUPTI's number for no stream, -1, which was written without its sign for some time."""
 
 
 def columns(known: Mapping[str, str]) -> list[str]:
-    """SQL for all that is taken of an event's arguments; without what cannot have a value.
+    """SQL for the columns that are taken from an event's arguments, without those that cannot have a value.
 
     Args:
         known: SQL of each known argument that the file has.
@@ -138,9 +138,9 @@ class Taken:
         names: rows of `M` events: (name, pid, tid, a_name).
         instants: (ts_ns, cat, name, pid, tid, args).
         counters: (ts_ns, name, pid, args).
-        sets: for each of `fields.SETS`, hash → the arguments that it stands for, where they may be new.
+        sets: for each of `fields.SETS`, hash → the arguments that it stands for, if they may be new.
         whole_us: whether every time was in whole microseconds.
-        report: what was dropped, and which categories nobody knows.
+        report: what was dropped, and unknown categories.
     """
 
     host: dict[str, pa.Array] = field(default_factory=dict)
@@ -157,12 +157,12 @@ class Taken:
 
 
 def take(table: pa.Table, known: Sets, *, python_stack: bool = True) -> Taken:
-    """The rows of some events. May run in any thread.
+    """Takes the rows of some events. May run in any thread.
 
     Args:
         table: the columns of `columns`, one row an event.
-        known: arguments that need not be taken again: a step repeats, and what one slice holds, an earlier
-            one mostly had.
+        known: arguments that need not be taken again: a step repeats, so an earlier slice mostly had what this one
+            has.
         python_stack: whether Python frames are kept.
     """
     return _Slice(table, known, python_stack=python_stack).taken
@@ -170,7 +170,7 @@ def take(table: pa.Table, known: Sets, *, python_stack: bool = True) -> Taken:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """Events of one phase and category: how many there are, and what they have."""
+    """Events of one phase and category: how many there are, and how many have what."""
 
     phase: str | None
     category: str | None
@@ -183,7 +183,7 @@ class _Kind:
 
 
 class _Slice:
-    """The events of one slice, and what is taken of them."""
+    """The events of one slice, and the rows taken from them."""
 
     def __init__(self, table: pa.Table, known: Sets, *, python_stack: bool) -> None:
         self.taken = Taken()
@@ -236,7 +236,7 @@ class _Slice:
     # -- columns -------------------------------------------------------------------------------------
 
     def _codes(self, column: str) -> tuple[np.ndarray[Any, np.dtype[np.int32]], pa.Array]:
-        """A text column or one of hashes as numbers, -1 for NULL, and the values they stand for."""
+        """A column of texts or hashes as numbers, -1 for NULL, and the values they stand for."""
         found = self._numbered.get(column)
         if found is None:
             encoded = self._columns_there[column].dictionary_encode()
@@ -261,7 +261,7 @@ class _Slice:
         return valid
 
     def _columns(self, which: Mask, names: Iterable[str] | Mapping[str, str]) -> dict[str, pa.Array]:
-        """Columns of some rows, small: texts and hashes as dictionaries, those without a value as nothing."""
+        """Columns of some rows, kept small: texts and hashes as dictionaries, columns without values left out."""
         count = int(which.sum())
         if not count:
             return {}
@@ -293,10 +293,10 @@ class _Slice:
         )
         return list(zip(*values, strict=True))
 
-    # -- which side an event lies on ---------------------------------------------------------------
+    # -- host or device ----------------------------------------------------------------------------
 
     def _kinds(self) -> tuple[list[_Kind], np.ndarray[Any, np.dtype[np.intp]]]:
-        """The kinds of events that there are, and that of each row."""
+        """The kinds of events, and the kind of each row."""
         phase, phases = self._codes("ph")
         category, categories = self._codes("cat")
         spelled = [*categories.to_pylist(), None]
@@ -338,7 +338,7 @@ class _Slice:
         return which
 
     def _sides(self, kinds: list[_Kind]) -> tuple[Mask, Mask]:
-        """Which kinds lie on a device, and which are Python frames."""
+        """Which kinds ran on a device, and which are Python frames."""
         device: set[tuple[str, str | None]] = set()
         frames: set[str] = set()
         for kind in kinds:
@@ -349,7 +349,7 @@ class _Slice:
             if known is None and raw:
                 seen = self.taken.report.unknown_categories
                 seen[raw] = seen.get(raw, 0) + kind.count
-            # An unknown category lies where its rows say that they ran.
+            # Events of an unknown category ran where most of its rows say they did.
             there = kind.streamed * 2 > kind.count if known is None else known.side == "device"
             if there:
                 device.add((raw or "", None if raw else kind.pid or ""))
@@ -359,7 +359,7 @@ class _Slice:
         return np.array(on_device), np.array([one.category in frames for one in kinds])
 
     def _count_timeless(self, kinds: list[_Kind]) -> None:
-        """Counts what has no time, a duration that is none, or lacks the id that it needs."""
+        """Counts events without a time, with an impossible duration, or without an id that they need."""
         report = self.taken.report
         timed = _FLOWS | _INSTANTS | {"X", "B", "E", "C"}
         flows = [kind for kind in kinds if kind.phase in _FLOWS]
@@ -378,7 +378,7 @@ class _Slice:
         for phase, count in events.items():
             if phase in _FLOWS | _INSTANTS | {"X", "B", "E", "C", "M"}:
                 continue
-            # Some writers end their list with `{}`, which is no loss.
+            # Some writers end their list with `{}`, which is not a loss.
             empty = self._count_empty() if phase is None else 0
             if empty:
                 report.note("empty_event", count=empty)
@@ -396,7 +396,7 @@ class _Slice:
         found = self._columns(which, (*_WHO, "ts_ns", "dur_ns", *_DEVICE))
         if not found:
             return found
-        # Of few rows, and of few texts among them: DuckDB would convert a column of mostly nothing.
+        # Few rows have sizes, with few distinct texts; DuckDB would convert a column of mostly nothing.
         for name in _SIZES:
             listed = found.pop(name, None)
             if listed is not None and not pa.types.is_null(listed.type):
@@ -427,7 +427,7 @@ class _Slice:
         otherwise: int,
         most: int,
     ) -> pa.Array:
-        """What some rows state, and of those that state nothing the number in a text, where it is less than `most`."""
+        """The value that rows state, or else the number in a text if its magnitude is at most `most`."""
         stated = stated.cast(pa.int64())
         if not stated.null_count:
             return stated
@@ -437,7 +437,7 @@ class _Slice:
         return pc.coalesce(stated, pa.array(np.array([*known, otherwise], dtype=np.int64)[codes[which]]))
 
     def _take_sets(self, which: Mask, known: Sets) -> None:
-        """Keeps what each new hash of inputs, stack or collective arguments stands for."""
+        """Keeps the arguments of each new hash of inputs, stacks or collectives."""
         for column, seen in known.items():
             if column not in self._columns_there:
                 continue
@@ -452,7 +452,7 @@ class _Slice:
                 if row >= 0 and one not in seen
             ]  # fmt: skip
             if not new:
-                continue  # a step repeats: what a later slice holds, an earlier one mostly had
+                continue  # a step repeats: an earlier slice mostly had what a later one has
             new.sort()
             rows = pa.array([row for row, _ in new])
             values = (
@@ -477,14 +477,14 @@ class _Slice:
         for row in self._rows(instants, (*who, *_STATED)):
             at, cat, name, pid, tid, args = row[: len(who)]
             if name == vocabulary.OUT_OF_MEMORY_INSTANT:
-                # What is known of other events is all that this one states.
+                # All arguments of this event are known from others, so they are columns and not in `other_args`.
                 stated = dict(zip(fields.OUT_OF_MEMORY, row[len(who) :], strict=True))
                 args = json.dumps(stated, separators=(",", ":"))
             self.taken.instants.append((at, cat, name or "", pid or "", tid or "", args))
 
 
 def _sizes(listed: str) -> list[int | None]:
-    """The sizes of a grid or block along three axes; Inductor's operator rows have another text there."""
+    """The sizes of a grid or block along three axes; in Inductor's operator rows the text is another one."""
     try:
         values = json.loads(listed)
     except (ValueError, RecursionError):
@@ -495,13 +495,13 @@ def _sizes(listed: str) -> list[int | None]:
 
 
 def _stream_of(tid: str) -> int | None:
-    """The number in a thread's name, which is that of a stream where nothing else tells it."""
+    """The number in a thread's name, which is the stream's if nothing else states it."""
     found = _NUMBER.search(tid)
     return int(found.group()) if found and len(found.group()) < 20 else None
 
 
 def _in_32_bits(column: pa.Array) -> pa.Array:
-    """A column with nothing in place of what does not fit into 32 bits."""
+    """A column with null for values that do not fit into 32 bits."""
     if not pa.types.is_int64(column.type):
         return column
     fits = pc.and_(pc.greater_equal(column, -(1 << 31)), pc.less(column, 1 << 31))
@@ -509,7 +509,7 @@ def _in_32_bits(column: pa.Array) -> pa.Array:
 
 
 def _of_numbers(numbers: np.ndarray[Any, np.dtype[np.int32]], values: pa.Array) -> pa.Array:
-    """A dictionary column of those values that it has, in rising order of their numbers."""
+    """A dictionary column of the values that occur, in rising order of their numbers."""
     missing = numbers < 0
     if missing.all():
         return pa.nulls(len(numbers))
@@ -524,7 +524,7 @@ def _of_numbers(numbers: np.ndarray[Any, np.dtype[np.int32]], values: pa.Array) 
 
 
 class EventRows:
-    """Gathers the rows that were taken of a file's events.
+    """Gathers the rows of a file's events.
 
     Attributes:
         host, device, flow, memory, begin_end: columns, gathered slice by slice.
@@ -546,7 +546,7 @@ class EventRows:
         self.whole_us = True
 
     def add(self, taken: Taken) -> None:
-        """Adds the rows of the slice that follows."""
+        """Adds the rows of the next slice."""
         for name in ("host", "device", "flow", "memory", "begin_end"):
             getattr(self, name).add(getattr(taken, name))
         self.names += taken.names

@@ -1,13 +1,12 @@
-"""Gives slices of a trace to DuckDB's JSON reader and takes rows back.
+"""Reads slices of a trace with DuckDB's JSON reader.
 
-DuckDB reads JSON at several hundred MB/s per core, but it refuses a text with any damage, silently leaves
-out keys that it was not told of, and reads numbers as doubles. This module closes the three gaps. A slice
-is read by one thread, from its text to the rows of our tables, as soon as the keys of all slices before it
-are declared: those that are new are noticed in the text (see `keys`) and looked up. What needs more than
-that is done again for a slice when its turn comes, so that no answer depends on which thread was faster:
-times too large for a double are quoted in the text, so that DuckDB hands over their digits, a value of an
-unexpected type switches the file to reading everything as text, and a slice that is refused is halved until
-the damaged piece is small and that piece is mended.
+DuckDB reads JSON at several hundred MB/s per core, but it refuses damaged text, silently skips undeclared keys, and
+reads numbers as doubles. This module closes the three gaps. One thread reads a slice, from its text to the rows of our
+tables, as soon as the keys of all earlier slices are declared; new keys are noticed in the text (see `keys`) and looked
+up. A slice that needs more is read again when its turn comes, so that no answer depends on which thread was faster:
+times too large for a double are quoted, so that DuckDB returns their digits; a value of an unexpected type switches the
+file to reading everything as text; and a slice that is refused is halved until the damaged piece is small, which is
+then repaired.
 """
 
 from __future__ import annotations
@@ -50,14 +49,14 @@ from stepscope.formats.tables import ReadReport
 
 INSERTED_EVENTS = 8192
 DAMAGED_PIECES = 6
-"""After so many damaged pieces without an intact one between them, slices are mended whole."""
+"""After so many damaged pieces without an intact one between them, entire slices are repaired event by event."""
 
 MEND_BYTES = 64 << 10
 """A damaged slice is halved down to this before the slow way reads it event by event."""
 
 _KEPT_SAMPLE_BYTES = 1 << 20
 AHEAD = 1
-"""Slices that wait to be read or taken, beside one for each thread."""
+"""Slices that may wait to be read or taken, besides one for each thread."""
 
 _KEY = re.compile(rb'"([A-Za-z][A-Za-z0-9 _.%()/-]{0,63})"\s*:')
 _WRONG_TYPE = re.compile(r"transform error.*(?:Failed to cast|Expected ARRAY)", re.DOTALL)
@@ -65,11 +64,11 @@ _EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)
 
 
 class _LongTimesError(Exception):
-    """A text has times whose digits a double does not hold."""
+    """A text has times with more digits than a double holds."""
 
 
 class _WrongTypesError(Exception):
-    """A text has values of a type that their field does not have elsewhere."""
+    """A text has values of another type than their field has elsewhere."""
 
 
 class _SliceFiles(AbstractFileSystem):  # type: ignore[misc]
@@ -84,7 +83,7 @@ class _SliceFiles(AbstractFileSystem):  # type: ignore[misc]
 
     @contextlib.contextmanager
     def holding(self, *pieces: bytes | memoryview) -> Iterator[str]:
-        """The calling thread's file, with the list of the events of a text, in pieces, meanwhile."""
+        """The calling thread's file, which meanwhile contains the list of a text's events, given in pieces."""
         name = f"{threading.get_ident()}.json"
         self._texts[name] = b"".join((b"[", *pieces, b"]"))
         try:
@@ -96,7 +95,7 @@ class _SliceFiles(AbstractFileSystem):  # type: ignore[misc]
         return path.rsplit("/", 1)[-1]
 
     def _open(self, path: str, *_: Any, **__: Any) -> io.BytesIO:
-        # Neither this nor a reading of all of it copies the text.
+        # Neither this nor reading all of it copies the text.
         return io.BytesIO(self._texts[self._name(path)])
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:
@@ -116,7 +115,7 @@ class _SliceFiles(AbstractFileSystem):  # type: ignore[misc]
 
 
 class _Database:
-    """DuckDB, with slices as files, and the threads that ask it. Each has a connection of its own."""
+    """DuckDB with slices as files, and the threads that use it, each with its own connection."""
 
     def __init__(self, threads: int) -> None:
         self.workers = ThreadPoolExecutor(threads, "stepscope-slice")
@@ -126,15 +125,15 @@ class _Database:
         self._connection.execute("SET python_enable_replacements = false")
         self._connection.execute("SET preserve_insertion_order = true")
         self._connection.execute("SET memory_limit = '2GB'")
-        # Each statement runs in the thread that asks: two threads on one take a third less time than
-        # one, where two statements take half.
+        # Each statement runs in its caller's thread: two threads on one statement save a third of its time,
+        # two statements at once save half.
         self._connection.execute("SET threads = 1")
         self._of_thread = threading.local()
         self._keys_of: dict[bytes, tuple[set[str], set[str]]] = {}
         self._cursors: list[duckdb.DuckDBPyConnection] = []
 
     def close(self) -> None:
-        """Ends the threads, and DuckDB's use of the slices; without it DuckDB complains at exit."""
+        """Ends the threads and DuckDB's use of the slices; otherwise DuckDB complains at exit."""
         self.workers.shutdown(cancel_futures=True)
         for cursor in self._cursors:
             cursor.close()
@@ -169,7 +168,7 @@ class _Database:
             return in_ns(self._prepared(file, plan).to_arrow_table())
 
     def _prepared(self, file: str, plan: Plan) -> duckdb.DuckDBPyRelation:
-        """The query of a plan, which takes DuckDB as long to understand as a thousand events to read."""
+        """A plan's prepared query: planning it takes DuckDB as long as reading a thousand events."""
         known = self._of_thread.__dict__.setdefault("prepared", {})
         if plan not in known:
             known.clear()
@@ -183,7 +182,7 @@ class _Database:
         for text in texts:
             held = self.files.holding(_without_edges(text))
             with held as file, contextlib.suppress(duckdb.Error):
-                # Few combinations of keys are many events'.
+                # Many events share few combinations of keys.
                 found = self.cursor.execute(
                     "SELECT DISTINCT json_keys(event), CASE WHEN json_type(event, '$.args') = 'OBJECT' "
                     f"THEN json_keys(event, '$.args') END FROM read_json('{file}', "
@@ -194,13 +193,13 @@ class _Database:
                 if text is texts[0] and len(text) <= _KEPT_SAMPLE_BYTES:
                     self._keys_of = {text: (args, events)}
                 return args, events
-        # Damaged: what looks like a key is taken for one, lest its next appearance in an
-        # intact slice pass for known.
+        # Damaged: whatever looks like a key counts as one. Otherwise its next appearance, in an intact
+        # slice, would pass as known.
         return {key.decode() for key in set(_KEY.findall(texts[-1]))}, set()
 
 
 _IDLE: dict[int, _Database] = {}
-"""By its number of threads what waits for the next file: to make one takes as long as to read a megabyte."""
+"""Databases for the next file, by number of threads: making one takes as long as reading a megabyte."""
 
 
 @atexit.register
@@ -210,7 +209,7 @@ def _close_idle() -> None:
             idle.close()
 
 
-# A child has none of DuckDB's threads, and crashes when it lets go of a database that waits for them.
+# A forked child has none of DuckDB's threads, and crashes when it frees a database that waits for them.
 os.register_at_fork(before=_close_idle)
 
 
@@ -232,7 +231,7 @@ class EventScanner:
 
     def __init__(self, report: ReadReport, threads: int | None = None, *, python_stack: bool = True) -> None:
         self.rows = EventRows()
-        """What was taken so far, in the order of the file."""
+        """The rows taken so far, in file order."""
         self._report = report
         self._python_stack = python_stack
         self._threads = threads or workers(8)
@@ -245,26 +244,26 @@ class EventScanner:
         self._reading: deque[_Reading] = deque()
         self._damaged_pieces = 0
         self.mended_bytes = 0
-        """Text that was read the slow way so far."""
+        """Text that was read event by event so far."""
         self.ended = False
         """Whether the trace's own end was seen before the file's."""
         self.boundary: re.Pattern[bytes] = re.compile(rb'\}\s*,\s*(\{\s*")')
-        # What a reading of one slice, event by event, finds out.
+        # What reading one slice event by event finds.
         self._pending = Mended()
         self._again = False
         self._tables: list[pa.Table] = []
 
     def close(self) -> None:
-        """Leaves DuckDB to the next file, unless something may still be read of this one."""
+        """Leaves DuckDB to the next file, unless some of this one may still be read."""
         if not self._finished or self.ended or self._threads in _IDLE:
             self._database.close()
         else:
             _IDLE[self._threads] = self._database
 
-    # -- side by side ------------------------------------------------------------------------------
+    # -- in parallel -------------------------------------------------------------------------------
 
     def add(self, piece: Slice) -> None:
-        """Has a slice read, and takes what was read of earlier ones when that is enough at a time."""
+        """Starts reading a slice, and takes the rows of earlier ones while too many are waiting."""
         if piece.new_keys:
             found = self._workers.submit(self._database.keys, piece.new_keys, piece.text)
             if self._declared.add(*found.result()):
@@ -275,7 +274,7 @@ class EventScanner:
             self._take_first()
 
     def finish(self) -> None:
-        """Takes all that is still being read."""
+        """Takes the rows of all slices that are still being read."""
         while self._reading:
             self._take_first()
         self._finished = True
@@ -306,7 +305,7 @@ class EventScanner:
     # -- one after the other -----------------------------------------------------------------------
 
     def _take_first(self) -> None:
-        """Takes the rows of the first slice that was not taken."""
+        """Takes the rows of the first slice that is still waiting."""
         reading = self._reading.popleft()
         if self.ended:
             reading.taken.cancel()
@@ -316,8 +315,7 @@ class EventScanner:
             self.rows.add(reading.taken.result())
             self._damaged_pieces = 0
         except (duckdb.Error, _LongTimesError, _WrongTypesError) as error:
-            # Not in this thread: Ctrl-C would end up inside DuckDB, which takes it for a file that
-            # cannot be read.
+            # Not in this thread: Ctrl-C would arrive inside DuckDB, which would report an unreadable file.
             again = self._workers.submit(self._read_again, reading, error)
             self.rows.add(again.result())
         if piece.last and text.rstrip(b" \t\r\n").endswith(b"\x00"):
@@ -325,7 +323,7 @@ class EventScanner:
             self._report.note("trailing_nuls", piece.offset + end)
 
     def _read_again(self, reading: _Reading, error: Exception) -> Taken:
-        """The rows of a slice that needs more than plain reading, or more than was known then."""
+        """Reads a slice again that needs more than plain reading, or more than was known before."""
         piece = reading.piece
         if reading.plan is self._plan and not self._learn(error):
             return self._read_damaged(piece)
@@ -338,7 +336,7 @@ class EventScanner:
                     return self._read_damaged(piece)
 
     def _learn(self, error: Exception) -> bool:
-        """Whether a text that could not be read may be readable with what its error tells."""
+        """Declares what an error shows about a text; returns whether another try may succeed."""
         declared = self._declared
         if isinstance(error, _LongTimesError):
             declared.exact = True
@@ -352,10 +350,10 @@ class EventScanner:
         return True
 
     def _read_damaged(self, piece: Slice) -> Taken:
-        """The rows of all events of a slice that are intact or can be mended."""
+        """The rows of a slice's intact and repairable events."""
         self._again = True
         while self._again:
-            # What a pass finds out, other keys or other types, is for the next pass.
+            # Other keys or types that a pass finds apply to the next pass.
             self._again, self.ended = False, False
             self._pending, self._tables = Mended(), []
             self._plan = self._declared.plan()
@@ -382,8 +380,8 @@ class EventScanner:
                 self._read_damaged_piece(piece)
 
     def _read_damaged_piece(self, piece: Slice) -> None:
-        # Where every piece is damaged (paths of Windows in each call stack), halving finds no intact
-        # one and costs more than mending at once.
+        # If every piece is damaged (Windows paths in each call stack), halving finds no intact one and
+        # costs more than repairing at once.
         rare = self._damaged_pieces < DAMAGED_PIECES
         large = rare and len(piece.text) > MEND_BYTES
         halves = split_at_event(piece, self.boundary) if large or piece.end else None
@@ -402,7 +400,7 @@ class EventScanner:
                 self._again = True
             if not self._again:
                 self._read_conformed(conformed, piece.offset)
-        # The trace's own end: what follows is left over from a longer file before it.
+        # The trace's own end: the rest is left over from a longer file.
         self.ended |= self._pending.end is not None
         self._damaged_pieces += 1
 

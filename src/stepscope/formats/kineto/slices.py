@@ -1,8 +1,7 @@
-"""Cuts a trace's text into slices that hold whole events, without reading it at once.
+"""Cuts a trace's text into slices of complete events without reading all of it at once.
 
-A slice ends where an event ends and the next begins: at `}, {"ph"` (or whatever key this file's
-events begin with). That is a guess, but a cheap one that holds for every writer seen; a slice for
-which it does not hold does not parse and is mended.
+A slice ends between two events: at `}, {"ph"` (or whatever key this file's events begin with). That is a guess, but a
+cheap one that holds for every known writer; a slice for which it does not hold fails to parse and is repaired.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ LONGEST_HEAD_BYTES = 128 << 20
 """A file whose events have not started by then has none."""
 
 MOST_BLANK_BYTES = 256 << 20
-"""So many zeros or spaces in a row are the end of what was written: the rest of a sparse file."""
+"""So many zeros or spaces in a row are the unwritten rest of a sparse file."""
 
 _STRADDLING = 1 << 10
-"""Bytes of text that were searched and are searched again with those that follow."""
+"""Bytes of searched text that are searched again together with the following ones."""
 
 _ARRAY_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _EVENT_START = re.compile(rb'\{\s*"ph"\s*:')
@@ -45,13 +44,13 @@ class Readable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Text of whole events and the byte of the uncompressed file at which it begins.
+    """Text of complete events and the byte of the uncompressed file at which it begins.
 
     Args:
         last: whether the file ends with it.
-        new_keys: where it has keys that no slice before it had, some of its events that have all of its keys, or all.
-        booleans: whether true or false stands where a number belongs.
-        end: where its last event starts, which stands alone where the text cannot be read; 0 for nowhere.
+        new_keys: if it has keys that no earlier slice had, events that have all of its keys, or all events.
+        booleans: whether true or false is in place of a number.
+        end: where its last event starts, which is read apart if the text cannot be read; 0 if unknown.
     """
 
     text: bytes
@@ -63,7 +62,7 @@ class Slice:
 
 
 class EventSlices:
-    """Iterates over the slices of a trace; knows its head before the first and its tail after the last.
+    """Iterates over the slices of a trace; has its head from the start and its tail after the last slice.
 
     Attributes:
         head: bytes before the events.
@@ -71,8 +70,8 @@ class EventSlices:
         tail_offset: byte of the file at which the tail begins.
         found: whether anything that looks like an array of events was found.
         size: bytes of uncompressed text read so far.
-        closed: whether the events' array was seen to end.
-        boundary: what the place between two events looks like; its first group begins the second.
+        closed: whether the end of the events' array was found.
+        boundary: matches the place between two events; its first group begins the second.
     """
 
     def __init__(self, stream: Readable, slice_bytes: int = SLICE_BYTES) -> None:
@@ -94,7 +93,7 @@ class EventSlices:
         return text
 
     def _find_events(self) -> bool:
-        """Reads up to where the events begin; leaves what follows in `_rest`."""
+        """Reads up to the first event; leaves the text from there in `_rest`."""
         text = more = self._read()
         while more and not text.removeprefix(BOM).strip(BLANK):
             text = more = self._read()
@@ -109,7 +108,7 @@ class EventSlices:
                 cut = found.end()
                 break
             if not more or len(text) > LONGEST_HEAD_BYTES:
-                # The key itself may be what is damaged: take the first thing that looks like an event.
+                # The key itself may be damaged: take the first thing that looks like an event.
                 event = _EVENT_START.search(text)
                 if event is None:
                     self.head = text
@@ -128,7 +127,7 @@ class EventSlices:
         return re.compile(rb'\}\s*,\s*(\{\s*"(?:' + b"|".join(sorted(keys)) + rb')"\s*:)')
 
     def _last_boundary(self, text: bytes, searched: int = 0) -> int:
-        """Index at which the last event that begins behind what was searched begins, or 0."""
+        """Index of the last event that begins after the searched text, or 0."""
         unsearched = len(text) - max(0, searched - _STRADDLING)
         for window in (1 << 16, 1 << 20, unsearched):
             found = 0
@@ -139,7 +138,7 @@ class EventSlices:
         return 0
 
     def __iter__(self) -> Iterator[Slice]:
-        """Gives the slices in order. The last one may hold damage that runs to the file's end."""
+        """Yields the slices in order. The last one may have damage up to the file's end."""
         text, offset, searched = self._rest, self._rest_offset, 0
         self._rest, blank = b"", 0
         while blank < MOST_BLANK_BYTES:
@@ -161,7 +160,7 @@ class EventSlices:
             if not more:
                 break
             if len(text) < self._slice_bytes <= len(text) + len(more) and (cut := self._last_boundary(more)):
-                # The usual case, without a copy of all that was read.
+                # The usual case, without copying all that was read.
                 piece = b"".join((text, memoryview(more)[:cut]))
                 text, offset, blank = more[cut:], offset + len(piece), 0
                 yield Slice(piece, offset - len(piece))
@@ -171,7 +170,7 @@ class EventSlices:
         end, intact = self._split_tail(text[cut:])
         self.tail_offset = offset + len(text) - len(self.tail)
         if cut and not intact:
-            # Damage at the end costs nothing of what stands before.
+            # Damage at the end must not cost the events before it.
             yield Slice(text[:cut], offset)
             text, offset, cut = text[cut:], offset + cut, 0
         text = text[: cut + end]
@@ -179,7 +178,7 @@ class EventSlices:
             yield Slice(text, offset, last=True, end=cut)
 
     def _split_tail(self, text: bytes) -> tuple[int, bool]:
-        """Where the events of the last piece of text end, and whether they can be read; sets `tail` and `closed`."""
+        """Where the events in the last piece of text end, and whether they can be read; sets `tail` and `closed`."""
         decoded = text.decode("utf-8", "surrogateescape")
         decoder = json.JSONDecoder(strict=False)
         index = 0
@@ -204,11 +203,11 @@ class EventSlices:
 
 
 def split_at_event(piece: Slice, boundary: re.Pattern[bytes]) -> tuple[Slice, Slice] | None:
-    """Halves a slice near its middle, where an event seems to begin; None when none does.
+    """Halves a slice near its middle, where an event seems to begin; None if none does.
 
     Args:
         piece: a slice that could not be read.
-        boundary: what an event's begin looks like; its first group begins the second half.
+        boundary: matches the place between two events; its first group begins the second half.
     """
     text = piece.text
     if piece.end:

@@ -1,4 +1,4 @@
-"""Threads and streams: who the pids and tids of a trace are, and what they are called."""
+"""Threads and streams: the meaning and names of a trace's pids and tids."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Threads:
                 self._part_of[pid, tid] = name
 
     def number(self, pid: str, tid: str) -> int:
-        """The thread's number; a new one for a pair not seen before."""
+        """The thread's number; a new one for a new pair."""
         thread = pid, self._part_of.get((pid, tid), tid)
         return self._numbers.setdefault(thread, len(self._numbers))
 

@@ -1,4 +1,4 @@
-"""Texts of events to words of the canonical tables, once per distinct text."""
+"""Turns texts of events into words of the canonical tables, once per distinct text."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Words:
         """Columns that depend on the kind of an event's category and on its name.
 
         Args:
-            words: functions of that kind and the name to a word, or to None for no word.
+            words: functions of that kind and the name that return a word, or None for no word.
         """
         width = len(self._names)
         pairs = np.where(self._category_codes < 0, len(self._kinds) - 1, self._category_codes)
@@ -69,7 +69,7 @@ class Words:
 
 
 def dictionary(code: Ints, values: list[str]) -> pa.DictionaryArray:
-    """A text column of numbers of words; NULL where a number is below 0."""
+    """A text column from numbers of words; NULL if a number is below 0."""
     mask = code < 0
     small = code.astype(np.int8) if len(values) < 128 else code
     indices = pa.array(small, mask=mask) if mask.any() else pa.array(small)
@@ -84,14 +84,14 @@ def recoded(code: Ints, words: list[str]) -> pa.DictionaryArray:
 
 
 def text(column: pa.ChunkedArray, default: str | None = None) -> Any:
-    """A text column as a dictionary, its nulls filled when there is a default."""
+    """A text column as a dictionary, its nulls filled if there is a default."""
     if default is not None and column.null_count:
         return pc.fill_null(column.cast(pa.string()), default).dictionary_encode()
     return column
 
 
 def place_of(column: pa.ChunkedArray, known: dict[int, tuple[Any, ...]]) -> Any:
-    """Hashes as the number of what they stand for: its place among all that are known."""
+    """Hashes as the index of what they stand for among all known ones."""
     if not pa.types.is_dictionary(column.type):
         return column
     code, hashes = codes(column)
@@ -102,10 +102,10 @@ def place_of(column: pa.ChunkedArray, known: dict[int, tuple[Any, ...]]) -> Any:
 
 
 def as_table(columns: Columns, schema: pa.Schema) -> pa.Table:
-    """A table of a schema's columns, kept small.
+    """A table with a schema's columns, in little memory.
 
-    A column that is absent, or has no value, has the null type; integers that fit into 32 bits stay
-    there.
+    A column that is absent or has no values gets the null type; integers that fit into 32 bits keep
+    32 bits.
     """
     rows = len(next(iter(columns.values())))
     arrays, fields = [], []

@@ -1,4 +1,4 @@
-"""Call stacks of an export, of samples and of calls, as rows of `call_stack`."""
+"""Call stacks of samples and calls in an export, as rows of `call_stack`."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _UNKNOWN = "[unknown]"
 class Stacks:
     """The stacks of a recording, by number.
 
-    A frame is written `library!function`, or `function` where its library is not known.
+    A frame is written `library!function`, or `function` if its library is not known.
 
     Args:
-        recorded: rows of `call_stack` that are there already; numbers go on after them.
+        recorded: rows of `call_stack` that exist already; numbers continue after them.
     """
 
     def __init__(self, recorded: pa.Table) -> None:
@@ -34,7 +34,7 @@ class Stacks:
         self._numbers: dict[str, int] = {}
 
     def numbers(self, database: Database, table: str, ids: pa.ChunkedArray) -> pa.Array:
-        """The number of the stack that a table of call chains has under each id; NULL for none."""
+        """The number of the stack under each id in a table of call chains; NULL for none."""
         asked = ids.fill_null(-1).to_numpy()
         if ids.null_count == len(ids) or not database.has(table):
             return pa.nulls(len(ids), pa.int32())
@@ -83,7 +83,7 @@ def _chains(database: Database, table: str, ids: Int64s) -> tuple[np.ndarray[Any
 
 
 def _frames(rows: pa.Table) -> tuple[np.ndarray[Any, np.dtype[np.int64]], list[str]]:
-    """The number of each row's frame, and the frames; addresses without a function are one."""
+    """The number of each row's frame, and the frames; all addresses without a function are one frame."""
     symbol, module = rows["symbol"].combine_chunks(), rows["module"].combine_chunks()
     symbols = [*symbol.dictionary.to_pylist(), _UNKNOWN]
     modules = [*module.dictionary.to_pylist(), ""]

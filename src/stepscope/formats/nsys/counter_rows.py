@@ -1,8 +1,8 @@
-"""Metrics that were sampled while the program ran, of devices and network cards, as rows of `counter`.
+"""Metrics of devices and network cards that were sampled while the program ran, as rows of `counter`.
 
-Sampling reads a device, not a process: a process has the samples of the devices that its work ran on,
-under the index by which it knows them. Network cards are the node's, and their samples are kept with
-the first process of a file, so that they are in the recording once.
+Sampling reads a device, not a process: a process gets the samples of the devices that its work ran on, under its own
+index of them. Network cards belong to the node; their samples are kept with the first process of a file, so that they
+are in the recording once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from stepscope.formats.tables import READ, ReadReport
 
 DEVICES, NETWORK = "device metrics", "network metrics"
 _GPU = 0xFF
-"""The bits of a type of samples that say which device they are of."""
+"""The bits of a sample type that hold the device."""
 _SOURCE = "GpuMetrics"
 _MOST_METRICS = 4096
 _HERTZ = 1e6
@@ -34,7 +34,7 @@ def counters(database: Database, process: int | None, used: set[int], report: Re
     Args:
         process: the process that is read.
         used: devices that its work ran on, as it numbers them.
-        report: told what has no time.
+        report: counts rows without a time.
         first: whether it is the first process of the file.
     """
     wanted = _devices(database, process, used)
@@ -52,7 +52,7 @@ def _sampled_devices(database: Database) -> set[int]:
 
 
 def _devices(database: Database, process: int | None, used: set[int]) -> dict[int, int]:
-    """The device whose samples a process has, and its index there; all where none did any work."""
+    """The devices whose samples a process gets, and their indices there; all if no work ran on any."""
     listed = {
         gpu: cuda
         for gpu, cuda, pid in database.rows("TARGET_INFO_CUDA_DEVICE", ("gpuId", "cudaId", "pid"))
@@ -67,7 +67,7 @@ def _devices(database: Database, process: int | None, used: set[int]) -> dict[in
 
 
 def _sampled(database: Database, wanted: dict[int, int]) -> pa.Table:
-    """Samples with a row for each value, as exports have them from 2023 on."""
+    """Samples with a row for each value, as in exports since 2023."""
     columns = ("typeId", "metricId", "metricName")
     listed = database.rows("TARGET_INFO_GPU_METRICS", columns, metricName="text")
     named = {(one, metric): name for one, metric, name in listed if name}
@@ -87,7 +87,7 @@ def _sampled(database: Database, wanted: dict[int, int]) -> pa.Table:
 
 
 def _generic(database: Database, wanted: dict[int, int]) -> pa.Table:
-    """Samples with a text of all values each, as exports had them until 2022."""
+    """Samples with a text of all values each, as in exports until 2022."""
     types = _generic_types(database)
     if not types:
         return _empty()
@@ -145,7 +145,7 @@ def _number(value: Any) -> float | None:
 
 
 def _network(database: Database) -> pa.Table:
-    """What network cards counted; a value is of the time from its start to its end."""
+    """The counts of network cards; a value covers the time from its start to its end."""
     rows = database.columns(
         CARDS, ("start", "globalId", "portId", "metricsListId", "metricsIdx", "value"), value="number"
     )
@@ -185,7 +185,7 @@ def _rows(
     owners: list[str],
     units: list[str | None] | None = None,
 ) -> pa.Table:
-    """Rows of the metrics at `place`; those of no owner are left out."""
+    """Rows of the metrics at `place`; those without an owner are left out."""
     place_ = pa.array(place.astype(np.int32))
 
     def each(texts: list[str | None]) -> pa.DictionaryArray:
@@ -195,7 +195,7 @@ def _rows(
     kinds = [vocabulary.counter_kind(name) for name in names]
     stated = units or [unit for _, unit in kinds]
     amount = value.combine_chunks().to_numpy(zero_copy_only=False)
-    # Clocks are said to be in MHz, and are in Hz from some version on.
+    # Clocks claim to be in MHz, but are in Hz from some version on.
     clock = np.array([unit == "Hz" for unit in stated], bool)[place]
     amount = np.where(clock & (amount < _HERTZ), amount * _HERTZ, amount)
     table = pa.table(

@@ -26,7 +26,7 @@ from stepscope.formats.tables import ReadReport, canonical
 Row = dict[str, Any]
 
 _NAMES = ("demangledName", "shortName", "mangledName")
-"""Exports differ in which of these they have; what a symbol says, Nsight does not repeat."""
+"""Exports differ in which of these they have; Nsight Systems does not repeat what a symbol says."""
 _COPY_KINDS = {
     1: "HTOD", 2: "DTOH", 3: "HTOA", 4: "ATOH", 5: "ATOA", 6: "ATOD", 7: "DTOA", 8: "DTOD",
     9: "HTOH", 10: "PTOP", 11: "UVM_HTOD", 12: "UVM_DTOH", 13: "UVM_DTOD",
@@ -79,7 +79,7 @@ def devices(database: Database, process: int | None) -> list[Row]:
         for number, name, sms, memory, *rest in database.rows(table, columns, name="text"):
             if small_number(number) is not None:
                 physical[number] = device_row(name, sms, memory, (rest[0], rest[1]), *rest[2:])
-    # The device that a process calls 0 is what CUDA_VISIBLE_DEVICES gave it first.
+    # A process calls the first device in CUDA_VISIBLE_DEVICES 0.
     seen = {
         cuda: gpu
         for gpu, cuda, pid in database.rows("TARGET_INFO_CUDA_DEVICE", ("gpuId", "cudaId", "pid"))
@@ -91,7 +91,7 @@ def devices(database: Database, process: int | None) -> list[Row]:
 
 
 def _graphs(recorded: Recorded) -> pa.Table:
-    """One row for a launch of a graph whose nodes were not traced one by one."""
+    """One row for each launch of a graph whose nodes were not traced."""
     rows, made = recorded.events(GRAPHS, "cuda_graph", ("graphId",))
     made["graph_id"] = rows["graphId"]
     made["name"] = mapped(rows["graphId"].fill_null(-1), lambda one: "CUDA graph" if one < 0 else f"CUDA graph {one}")
@@ -108,7 +108,7 @@ _ACCESS = {1: "read", 2: "write", 3: "atomic", 4: "prefetch"}
 
 
 def _page_faults(recorded: Recorded) -> pa.Table:
-    """Faults of unified memory that a device raised; a row may stand for many of one page."""
+    """Faults of unified memory that a device raised; a row may stand for many faults of one page."""
     asked = ("numberOfPageFaults", "faultAccessType")
     rows, made = recorded.events(PAGE_FAULTS, "um_page_fault", asked)
     words = enumeration(recorded.database, "ENUM_CUDA_UNIF_MEM_ACCESS_TYPE", _ACCESS, "label")

@@ -1,9 +1,9 @@
-"""What every part of the reader asks of an export: its processes, clocks, words and numbers. Reports (`.nsys-rep`,
-`.qdrep`), whose format is NVIDIA's own, the `nsys` that is installed exports first.
+"""What every part of the reader needs from an export: its processes, clocks, words and numbers. Reports (`.nsys-rep`,
+`.qdrep`), whose format is NVIDIA's own, are first exported by the installed `nsys`.
 
-A table exists only where it has rows, and columns came with versions: what is not there is NULL. Rows
-name their process by a number, `globalPid`: the machine, the process id in bits 24 to 47, and zeros;
-`globalTid` has the thread id in these.
+A table exists only if it has rows, and versions added columns: missing ones are NULL. Rows name their process by a
+number, `globalPid`: the machine, the process id in bits 24 to 47, and zeros; `globalTid` has the thread id in place of
+these.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ SYSTEM_CALLS = "OSRT_API"
 MPI = ("MPI_P2P_EVENTS", "MPI_COLLECTIVES_EVENTS", "MPI_START_WAIT_EVENTS", "MPI_OTHER_EVENTS")
 LIBRARIES = {"CUDNN_EVENTS": "cudnn", "CUBLAS_EVENTS": "cublas"}
 LANGUAGES = {"CUPTI_ACTIVITY_KIND_OPENACC_": "openacc", "OPENMP_EVENT_KIND_": "openmp"}
-"""With what the tables of each start: there is one for each kind of event."""
+"""Prefixes of each language's tables: there is one table for each kind of event."""
 PAGE_FAULTS, CPU_PAGE_FAULTS = "CUDA_UM_GPU_PAGE_FAULT_EVENTS", "CUDA_UM_CPU_PAGE_FAULT_EVENTS"
 STACKS = "COMPOSITE_EVENTS"
 METRICS, CARDS, GENERIC = "GPU_METRICS", "NET_NIC_METRIC", "GENERIC_EVENTS"
@@ -83,16 +83,16 @@ _EXPORTER = Exporter(
 
 
 def looks_like_report(head: bytes) -> bool:
-    """Whether a file's first bytes are those of a report."""
+    """Whether a file's first bytes are a report."""
     return _REPORT in head[:_MARK_ENDS]
 
 
 @contextmanager
 def opened_export(member: Member) -> Iterator[Database]:
-    """Opens an export, or a report after it was exported.
+    """Opens an export, or a report after exporting it.
 
     Raises:
-        SourceError: it cannot be opened, exported, or is damaged.
+        SourceError: it cannot be opened or exported, or is damaged.
     """
     with member.open() as stream:
         head = stream.read(_MARK_ENDS)
@@ -103,11 +103,11 @@ def opened_export(member: Member) -> Iterator[Database]:
 
 
 def processes(database: Database) -> dict[str, int | None]:
-    """The processes that are ranks, by a name of each, in order of process ids.
+    """The processes that are ranks, by name, in order of process ids.
 
-    Those whose work ran on a device; where there is none, those that made calls to CUDA or have
-    ranges. System calls are made by every shell and helper, and do not tell ranks: where there is
-    nothing else, all rows are one rank's, with None for a number.
+    These are the processes whose work ran on a device; if there are none, those that called CUDA or have ranges. System
+    calls do not identify ranks, since every shell and helper makes them: if there is nothing else, all rows belong to
+    one rank, with None for a number.
     """
     for tables in (_WORK, _ASKING):
         found: set[int] = set()
@@ -127,7 +127,7 @@ def processes(database: Database) -> dict[str, int | None]:
 
 
 def others(database: Database, ranks: dict[str, int | None]) -> list[int]:
-    """Ids of processes that are no ranks and have events: data loaders, launchers."""
+    """Ids of processes that are not ranks but have events: data loaders, launchers."""
     if None in ranks.values():
         return []
     found: set[int] = set()
@@ -137,7 +137,7 @@ def others(database: Database, ranks: dict[str, int | None]) -> list[int]:
 
 
 def pid_of(process: int) -> int:
-    """The id of a process, given its number without the bits of the thread."""
+    """The id of a process, from its number without the bits of the thread."""
     return process & _LOW
 
 
@@ -147,7 +147,7 @@ def of_process(column: str, process: int | None) -> Only | None:
 
 
 def sampled(process: int | None) -> tuple[tuple[str, str, Only | None], ...]:
-    """Tables of samples with the columns of their times, and the rows that a process has."""
+    """Tables of samples with their time columns, and the condition for a process's rows."""
     return (
         (STACKS, "start", of_process("globalTid", process)),
         (METRICS, "timestamp", None),
@@ -164,7 +164,7 @@ def thread_ids(numbers: pa.Array) -> list[tuple[int | None, int | None]]:
 
 
 def epoch_of_zero_ns(database: Database) -> int | None:
-    """Unix time of the export's time 0 (ns); None where the file does not say.
+    """Unix time of the export's time 0 (ns); None if the file does not say.
 
     Times count from the start of the session. `nsys export --ts-shift` moves them, and
     `--ts-normalize` makes them Unix time.
@@ -182,7 +182,7 @@ def epoch_of_zero_ns(database: Database) -> int | None:
 
 
 def exported(database: Database) -> dict[str, str]:
-    """What the export says of itself: versions, options."""
+    """What the export says about itself: versions, options."""
     return {
         name: value
         for table in ("EXPORT_META_DATA", "META_DATA_EXPORT")
@@ -205,7 +205,7 @@ _STARTER = "TORCHELASTIC_RUN_ID"
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """What a file says of a process's place in its job; None for what it does not say."""
+    """What a file says about a process's place in its job; None for what it does not say."""
 
     rank: int | None = None
     rule: str | None = None
@@ -214,12 +214,12 @@ class Stated:
 
 
 def stated_rank(database: Database, process: int | None, *, alone: bool) -> Stated:
-    """The rank of a process: as recording with --nvtx wrote it, by MPI, which was traced, or by its launcher.
+    """The rank of a process: as recording with --nvtx wrote it, as traced from MPI, or from its launcher.
 
     Args:
-        process: the process; None where the file names none.
-        alone: whether it is the only process of the file that can be a rank. The environment is that of
-            the command that was profiled, which for several is their launcher and no rank.
+        process: the process; None if the file names none.
+        alone: whether it is the only process in the file that can be a rank. The environment is that of
+            the profiled command, which for several processes is their launcher and no rank.
     """
     written = _written_rank(database, process)
     if written is not None:
@@ -243,7 +243,7 @@ def stated_rank(database: Database, process: int | None, *, alone: bool) -> Stat
 
 
 def traced_rank(database: Database, process: int | None) -> int | None:
-    """The rank that MPI gave a process, where its calls were traced."""
+    """The rank that MPI gave a process, if its calls were traced."""
     traced = {
         rank
         for thread, rank in database.rows("MPI_RANKS", ("globalTid", "rank"))
@@ -260,7 +260,7 @@ def _written_rank(database: Database, process: int | None) -> Stated | None:
 
 
 def written_settings(database: Database, process: int | None) -> dict[str, Any]:
-    """The settings of the job, where recording with --nvtx wrote them."""
+    """The settings of the job, if recording with --nvtx wrote them."""
     for found in _written(database, process, _SETTINGS):
         with suppress(ValueError, RecursionError):
             stated = json.loads(found[1])
@@ -269,7 +269,7 @@ def written_settings(database: Database, process: int | None) -> dict[str, Any]:
 
 
 def _written(database: Database, process: int | None, text: re.Pattern[str]) -> Iterator[re.Match[str]]:
-    """What a process wrote in registered texts: these are few, so that ranges need not be looked through for it."""
+    """A process's matching registered texts: these are few, so that ranges need not be searched."""
     for number, written in database.each("StringIds", ("id", "value"), value="text"):
         found = text.match(written or "")
         if not found or number is None:
@@ -282,6 +282,6 @@ def _written(database: Database, process: int | None, text: re.Pattern[str]) -> 
 
 
 def enumeration(database: Database, table: str, otherwise: dict[int, str], column: str = "name") -> dict[int, str]:
-    """Words of an enumeration by number, as the file has them, or those of versions without it."""
+    """Words of an enumeration by number, from the file, else those of versions without it."""
     rows = database.rows(table, ("id", column), **{column: "text"})
     return otherwise | {number: word for number, word in rows if number is not None and word}

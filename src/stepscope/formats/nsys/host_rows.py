@@ -1,4 +1,4 @@
-"""Calls to CUDA and to the operating system, what profiling cost, and sampled stacks, as canonical rows of the host."""
+"""Calls to CUDA and the operating system, profiling overhead and sampled stacks, as canonical rows of the host."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _OVERHEADS = {
 
 @dataclass(slots=True)
 class Threads:
-    """Numbers threads by `globalTid`, in order of appearance; the profiler's own work has a track."""
+    """Numbers threads by `globalTid`, in order of appearance; the profiler's own work gets a track."""
 
     of: dict[int | str | None, int] = field(default_factory=dict)
 
@@ -93,7 +93,7 @@ class Threads:
 def host_calls(
     database: Database, process: int | None, threads: Threads, stacks: Stacks, messages: Messages, report: ReadReport
 ) -> list[pa.Table]:
-    """Calls and overhead, with the times as recorded; their stacks go to `stacks`, what MPI sent to `messages`."""
+    """Calls and overhead, with the times as recorded; adds their stacks to `stacks`, MPI's messages to `messages`."""
     made = _HostCalls(database, process, threads, stacks)
     libraries = {SYSTEM_CALLS: "os_runtime", **LIBRARIES}
     for prefix, category in LANGUAGES.items():
@@ -128,10 +128,10 @@ class _HostCalls:
         return self.stacks.numbers(self.database, table, rows["callchainId"])
 
     def cuda(self, table: str) -> pa.Table:
-        """Calls of CUDA's two interfaces."""
+        """Calls to CUDA's two interfaces."""
         rows = self._rows(table, "correlationId", "nameId", "callchainId")
         name = mapped(first_named([rows["nameId"]], _NAMELESS), call_name)
-        # One interface may be in the other's table: their names begin with cuda and cu.
+        # Calls to one interface may be in the other's table: their names begin with cuda and cu.
         category = mapped(name, lambda one: "cuda_driver" if re.match(r"cu(?!da)", one) else "cuda_runtime")
         return on_host(
             rows,
@@ -157,7 +157,7 @@ class _HostCalls:
         )
 
     def mpi(self, table: str, messages: Messages, communicators: dict[int, str]) -> pa.Table:
-        """Calls of MPI; all but those without arguments (`MPI_Init`, `MPI_Comm_rank`) communicate."""
+        """Calls to MPI; all except those without arguments (`MPI_Init`, `MPI_Comm_rank`) communicate."""
         rows = self._rows(table, "textId", *_MPI_ARGUMENTS)
         role = "communication" if table != MPI[-1] else None
         name = first_named([rows["textId"]], _NAMELESS)
@@ -167,7 +167,7 @@ class _HostCalls:
             return json.dumps(stated) if stated else None
 
         def message(row: dict[str, Any]) -> int | None:
-            # MPI_Gatherv and its like have a size for each rank.
+            # MPI_Gatherv and the like have a size for each rank.
             sized = operation_of(row["name"]) in _SIZED and "gatherv" not in row["name"].lower()
             size, group = row["size"] if sized else None, communicators.get(row["commHandle"])
             return None if size is None and group is None else messages.stated(group, size)
@@ -188,7 +188,7 @@ class _HostCalls:
         )
 
     def overhead(self, table: str) -> pa.Table:
-        """What the profiler itself took, on a track of its own: it overlaps the calls that it slowed."""
+        """The profiler's own time, on a track of its own: it overlaps the calls that it slowed down."""
         rows = self._rows(table, "nameId", "overheadType")
         words = enumeration(self.database, "ENUM_CUPTI_OVERHEAD_TYPE", _OVERHEADS, "label")
         stated = mapped(rows["overheadType"], words.get)
@@ -197,7 +197,7 @@ class _HostCalls:
 
 
 def call_name(name: str) -> str:
-    """A call's name without the version of CUDA that it came with.
+    """A call's name without the CUDA version at its end.
 
     >>> call_name("cudaLaunchKernel_v7000"), call_name("cudaMemcpyAsync_ptsz_v7000")
     ('cudaLaunchKernel', 'cudaMemcpyAsync')
@@ -213,16 +213,16 @@ _MPI_ARGUMENTS = {
     "tag": "tag",
     "commHandle": "communicator",
 }
-"""What an export has of a call of MPI, and how it is called here."""
+"""An export's names for the arguments of an MPI call, and ours."""
 
 
 _SIZED = ("all_reduce", "all_gather", "broadcast", "reduce", "gather", "send", "send_recv")
-"""What of the calls of MPI says in `size` what this rank gives. A receive says how much it has room for; what the others
-say may be of one rank or of all of them."""
+"""Calls to MPI whose `size` is what this rank sends. A receive states how much it has room for; the sizes of other
+calls may be for one rank or for all."""
 
 
 def _communicators(database: Database, process: int | None, messages: Messages) -> dict[int, str]:
-    """What all ranks call a communicator, by the handle that this rank has of it."""
+    """The name that all ranks share for a communicator, by this rank's handle."""
     rank = traced_rank(database, process)
     columns = ("rank", "commHandle", "size", "groupRoot", "groupRootUid")
     found: dict[int, set[str]] = {}
@@ -231,12 +231,12 @@ def _communicators(database: Database, process: int | None, messages: Messages) 
             named = f"MPI {root}.{number}"
             found.setdefault(handle, set()).add(named)
             messages.size(named, size)
-    # A handle that was used again stands for several.
+    # A reused handle stands for several.
     return {handle: named.pop() for handle, named in found.items() if len(named) == 1}
 
 
 def graph_nodes(database: Database, process: int | None, threads: Threads) -> pa.Table:
-    """Creations of nodes of graphs, with the times as recorded."""
+    """Creations of graph nodes, with the times as recorded."""
     columns = ("start", "globalTid", "graphNodeId", "originalGraphNodeId")
     rows = database.columns(NODES, columns, of_process("globalTid", process))
     timed = pc.and_(pc.greater_equal(rows["start"], 0), pc.less(rows["start"], LATEST_NS))
@@ -257,7 +257,7 @@ def graph_nodes(database: Database, process: int | None, threads: Threads) -> pa
 def stack_samples(
     database: Database, process: int | None, threads: Threads, stacks: Stacks, report: ReadReport
 ) -> pa.Table:
-    """Table `stack_sample`, with the times as recorded; its stacks go to `stacks`."""
+    """Table `stack_sample`, with the times as recorded; adds its stacks to `stacks`."""
     rows = database.columns(STACKS, ("id", "start", "globalTid"), of_process("globalTid", process))
     if not rows.num_rows:
         return READ["stack_sample"].empty_table()

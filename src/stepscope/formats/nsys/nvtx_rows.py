@@ -39,7 +39,7 @@ def nvtx_ranges(
     A range that never ended ends with the last moment of its thread.
 
     Returns:
-        the ranges, table `instant`, and what payloads tell of collectives.
+        the ranges, table `instant`, and what payloads say about collectives.
     """
     words = enumeration(database, "ENUM_NSYS_EVENT_TYPE", _KINDS)
     kinds = {
@@ -81,10 +81,10 @@ def nvtx_ranges(
 
 
 def _collective(asked: Int32s, ranges: _Columns, texts: Texts) -> Int32s | None:
-    """The collective that each range asked for; None where none did.
+    """The collective that each range called; None if none did.
 
-    NCCL launches what was asked for between ncclGroupStart and ncclGroupEnd, as torch does it, within the
-    end: that has the arguments where they are one call's.
+    NCCL launches calls between ncclGroupStart and ncclGroupEnd, as torch makes them, within the end; so the end gets
+    the arguments if they are one call's.
     """
     if (asked < 0).all():
         return None
@@ -112,7 +112,7 @@ def _collective(asked: Int32s, ranges: _Columns, texts: Texts) -> Int32s | None:
 
 
 class _Columns(NamedTuple):
-    """Ranges as they are read; `end` is -1 where a range never ended, -2 where its end is damaged."""
+    """Ranges as read; `end` is -1 if a range never ended, -2 if its end is damaged."""
 
     thread: Int32s
     start: Int64s
@@ -129,7 +129,7 @@ class _Columns(NamedTuple):
 
 
 def _concatenated(parts: list[_Columns]) -> Iterator[Any]:
-    """Each field of all parts; takes it out of them, so that little is there twice."""
+    """Each field of all parts; removes it from them, so that little is in memory twice."""
     fields = list(map(list, zip(*parts, strict=True)))
     parts.clear()
     while fields:
@@ -161,7 +161,7 @@ def _columns(rows: pa.Table, texts: Texts, others: _Others, threads: Threads) ->
 
 
 def cpu_page_faults(database: Database, process: int | None, report: ReadReport) -> pa.Table:
-    """Faults of unified memory that the host raised, as table `instant`: they took no time of their own."""
+    """Faults of unified memory that the host raised, as table `instant`: they have no duration of their own."""
     rows = database.columns(
         CPU_PAGE_FAULTS,
         ("start", "CpuInstruction", "module"),
@@ -191,12 +191,12 @@ def cpu_page_faults(database: Database, process: int | None, report: ReadReport)
 
 
 def _names(rows: pa.Table) -> pa.ChunkedArray:
-    """The text of each row: one of its own comes before a registered one."""
+    """The text of each row: its own text comes before a registered one."""
     return pc.coalesce(rows["text"], rows["textId"].cast(pa.string()))
 
 
 def _ended(ranges: _Columns, report: ReadReport) -> Int64s:
-    """The end of each range, changed in place; what never ended, ends with its thread's last moment."""
+    """The end of each range, changed in place; an unfinished one ends with its thread's last moment."""
     end = ranges.end
     damaged, open_ = end == _DAMAGED, end == _OPEN
     if damaged.any():
@@ -211,12 +211,12 @@ def _ended(ranges: _Columns, report: ReadReport) -> Int64s:
 
 
 class _Others:
-    """What else was recorded of an event: its payload, and the names of its domain and category, which may
+    """What else was recorded for an event: its payload, and the names of its domain and category, which may
     come later.
 
     Attributes:
-        listed: what was recorded of some event, by number.
-        messages: what payloads tell of collectives.
+        listed: what was recorded for events, by number.
+        messages: what payloads say about collectives.
     """
 
     def __init__(self) -> None:
@@ -226,14 +226,14 @@ class _Others:
         self._names: dict[str, dict[tuple[int | None, int | None], str]] = {"domain": {}, "category": {}}
 
     def name(self, rows: pa.Table, of: str) -> None:
-        """Takes the names that events give to domains or categories."""
+        """Records the names that events give to domains or categories."""
         texts = _names(rows).fill_null("").to_pylist()
         domains, categories = (rows[name].to_pylist() for name in ("domainId", "category"))
         for domain, category, text in zip(domains, categories, texts, strict=True):
             self._names[of][domain, category if of == "category" else None] = text
 
     def pairs(self, rows: pa.Table) -> Int32s:
-        """The number of each row's domain, category and payload together."""
+        """One number for each row's domain, category and payload together."""
         given = {name: rows[name] for name in ("domainId", "category")}
         if _PAYLOAD in rows.column_names:
             given[_PAYLOAD] = rows[_PAYLOAD].cast(pa.string())
@@ -248,7 +248,7 @@ class _Others:
         return self._pairs.number((domain, category, payload))
 
     def collective(self, pairs: Int32s) -> Int32s:
-        """The number of the collective that each pair tells of, -1 for none."""
+        """The number of the collective in each combination's payload, -1 for none."""
         told = [
             self.messages.number(json.loads(payload)) if payload else None for _, _, payload in self._pairs.listed()
         ]
@@ -257,7 +257,7 @@ class _Others:
         return found
 
     def resolved(self, pairs: Int32s) -> Int32s:
-        """The number in `listed` of what was recorded of each pair; -1 for nothing."""
+        """The number in `listed` of what was recorded for each combination; -1 for nothing."""
         table: list[int] = []
         for domain, category, payload in self._pairs.listed():
             named = {

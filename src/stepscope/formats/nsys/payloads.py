@@ -1,8 +1,8 @@
-"""What programs give with their NVTX ranges: a number, JSON, or a structure whose layout they registered.
+"""What programs attach to their NVTX ranges: a number, JSON, or a structure whose layout they registered.
 
-A structure is bytes: a header of 32 (domain, layout, sizes), and the fields at the offsets that
-`NVTX_PAYLOAD_SCHEMA_ENTRIES` names. NCCL gives its communicator and the size of the message so, from
-version 2.15 on (`src/include/nvtx_payload_schemas.h`).
+A structure is bytes: a header of 32 (domain, layout, sizes), and the fields at the offsets in
+`NVTX_PAYLOAD_SCHEMA_ENTRIES`. From version 2.15 on NCCL passes its communicator and the size of the message this way
+(`src/include/nvtx_payload_schemas.h`).
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _LAYOUTS = {
     1: "b", 2: "B", 3: "h", 4: "H", 5: "i", 6: "I", 7: "q", 8: "Q", 9: "q", 10: "Q", 11: "b", 12: "B",
     13: "h", 14: "H", 15: "i", 16: "I", 17: "q", 18: "Q", 19: "f", 20: "d", 22: "Q", 23: "Q",
 }  # fmt: skip
-"""Types of fields as nvToolsExtPayload.h numbers them, of 64-bit Linux, as `struct` writes them."""
+"""Numbers of field types in nvToolsExtPayload.h, on 64-bit Linux, with their `struct` formats."""
 _OF_PROGRAMS = 1 << 24
-"""Numbers from here on are the program's own types: enumerations, which C keeps in an int."""
+"""Numbers from here on are the program's own types: enumerations, which C stores in an int."""
 _COMMUNICATOR, _SIZE, _RANKS = "NCCL communicator ID", "Message size [bytes]", "No. of ranks"
 MOST = 1 << 16
-"""Distinct payloads that are kept: a counter in each of a million ranges would be a million texts."""
+"""Distinct payloads that are kept: a counter in a million ranges would make a million texts."""
 
 
 _MOST_FIELDS = 64
@@ -48,11 +48,11 @@ class Payloads:
 
     def __init__(self, database: Database, table: str, only: Only | None) -> None:
         self.columns = tuple(database.filled(table, COLUMNS, only))
-        """Those that have a value in some of these rows."""
+        """Columns that have a value in any of these rows."""
         self._fields = _layouts(database) if "binaryData" in self.columns else {}
 
     def of(self, rows: pa.Table) -> pa.DictionaryArray | None:
-        """The payload of each row; NULL where there is none. None where no row of the table has any."""
+        """The payload of each row; NULL if it has none. None if no row of the table has any."""
         if not self.columns:
             return None
         given = {
@@ -108,7 +108,7 @@ def _layouts(database: Database) -> dict[tuple[int, int], list[_Field]]:
     found: dict[tuple[int, int], list[_Field]] = {}
     asked = ("domainId", "schemaId", "type", "name", "offset")
     listed = database.rows("NVTX_PAYLOAD_SCHEMA_ENTRIES", asked, name="text")
-    # The first field of a structure has no offset; processes repeat each other's layouts.
+    # The first field of a structure has no offset; processes repeat one another's layouts.
     for domain, schema, kind, name, offset in listed:
         layout = _LAYOUTS.get(kind, "i" if kind is not None and kind >= _OF_PROGRAMS else "")
         if domain is None or schema is None or not layout or not name or (offset or 0) < 0:
@@ -122,14 +122,14 @@ def _layouts(database: Database) -> dict[tuple[int, int], list[_Field]]:
 
 
 class Messages:
-    """What is told of collectives, as rows of `collective_args`."""
+    """Arguments of collectives, as rows of `collective_args`."""
 
     def __init__(self) -> None:
         self._ranks: dict[str | None, int] = {}
         self._numbers: dict[tuple[str | None, int | None], int] = {}
 
     def number(self, payload: dict[str, Any]) -> int | None:
-        """The row of what NCCL's payload tells; None where it is of no collective."""
+        """The row for NCCL's payload; None if it is not a collective's."""
         communicator, size = payload.get(_COMMUNICATOR), payload.get(_SIZE)
         if not isinstance(communicator, int):
             return None
@@ -138,12 +138,12 @@ class Messages:
         return self.stated(named, size) if isinstance(size, int) else None
 
     def size(self, communicator: str, ranks: object) -> None:
-        """Takes how many ranks a communicator has, where that is a number of ranks."""
+        """Records how many ranks a communicator has, if `ranks` is a possible number."""
         if isinstance(ranks, int) and 0 < ranks < 1 << 31:
             self._ranks[communicator] = ranks
 
     def stated(self, communicator: str | None, size: int | None) -> int | None:
-        """The row of a message of so many bytes in a communicator; None for an impossible size, or one too many."""
+        """The row for a message of `size` bytes in a communicator; None for an impossible size, or beyond `MOST`."""
         key = communicator, size
         impossible = size is not None and not 0 <= size < 1 << 56
         if impossible or (len(self._numbers) >= MOST and key not in self._numbers):

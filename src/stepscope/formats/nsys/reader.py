@@ -1,7 +1,6 @@
-"""Reads an export of Nsight Systems into the canonical tables, one process of it at a time.
+"""Reads an export of Nsight Systems into the canonical tables, one process at a time.
 
-Exports are large, so rows go through Python only to cross from SQLite into Arrow, and columns are
-worked on as columns.
+Exports are large, so rows pass through Python only on their way from SQLite to Arrow; all other work is on columns.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ def looks_like(head: bytes) -> bool:
 
 
 def processes(member: Member) -> list[str]:
-    """Names of the processes that the file holds, in order of their ids."""
+    """Names of the processes in the file, in order of their ids."""
     with export.opened_export(member) as database:
         return list(export.processes(database))
 
@@ -84,7 +83,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         facts.module_classes = classes
         if database.unnamed:
             report.note("missing_string", count=database.unnamed)
-    # What was only sampled gives way to events: they say when the program ran.
+    # Samples give way to events, which say when the program ran.
     begun = _starts((device_event, host_event), "start_ns") or _starts((stack_sample, counter), "time_ns")
     if not begun:
         raise SourceError(
@@ -122,7 +121,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
 
 
 def peek(member: Member) -> Facts | None:
-    """What a process of a file says of itself, or None when it holds no activity."""
+    """What a process in a file says about itself, or None when it holds no activity."""
     with export.opened_export(member) as database:
         ranks = export.processes(database)
         process = _number(member, ranks)
@@ -163,12 +162,12 @@ def _number(member: Member, ranks: dict[str, int | None]) -> int | None:
 
 
 def _unix(time_ns: int, zero_ns: int) -> int:
-    """A time of the export as Unix time; `nsys export --ts-normalize` has made it so already."""
+    """A time of the export as Unix time; with `nsys export --ts-normalize` it is that already."""
     return time_ns if time_ns >= EPOCH_NS else zero_ns + time_ns
 
 
 def _facts(database: Database, process: int | None, ranks: dict[str, int | None]) -> Facts:
-    """`start_epoch_ns` is that of the export's time 0."""
+    """What the file says about a process; `start_epoch_ns` is that of the export's time 0."""
     stated = export.stated_rank(database, process, alone=len(ranks) == 1)
     return Facts(
         rank=stated.rank,
@@ -184,7 +183,7 @@ def _facts(database: Database, process: int | None, ranks: dict[str, int | None]
 
 
 def _metadata(database: Database, ranks: dict[str, int | None], process: int | None) -> Row:
-    """What is worth keeping of the export's own description; its environment is not."""
+    """What is worth keeping of the export's own description; not its environment."""
     made: Row = {}
     version = export.exported(database).get("EXPORT_SCHEMA_VERSION")
     if version is not None:

@@ -1,4 +1,4 @@
-"""What databases of nvprof have only the number of: metrics, events and calls."""
+"""Names of metrics, events and calls of which nvprof's databases have only the number."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from importlib import resources
 
 @cache
 def cupti_names() -> dict[tuple[str, int], str]:
-    """Their names by kind (`metric`, `event`, `runtime`, `driver`) and number, as `cupti_names.txt` has them."""
+    """The names by kind (`metric`, `event`, `runtime`, `driver`) and number, from `cupti_names.txt`."""
     text = resources.files("stepscope.formats.nvprof").joinpath("cupti_names.txt").read_text("utf-8")
     found: dict[tuple[str, int], str] = {}
     for line in text.splitlines():

@@ -58,7 +58,7 @@ _SERIES: dict[int, tuple[tuple[str, str, str, int], ...]] = {
     3: (("Power", "power", "mW", 1),),
     4: (("Fan", "fan", "%", 1),),
 }
-"""By the kind of a sample what its first numbers are, in order, as nvprof calls them: kind, unit, scale.
+"""By the kind of a sample the meaning of its first numbers, in order, under nvprof's names: kind, unit, scale.
 Source: `CUpti_ActivityEnvironment`."""
 
 

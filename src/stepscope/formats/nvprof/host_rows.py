@@ -22,9 +22,9 @@ from stepscope.schema.arrays import Int32s, Int64s
 _INSTANT, _BEGIN, _END = 1, 2, 4
 _THREAD_OBJECT = 2
 _NO_NAME = "-- null --"
-"""What nvprof writes where CUPTI named no domain."""
+"""nvprof's text for a domain that CUPTI did not name."""
 CALLS = {"CUPTI_ACTIVITY_KIND_RUNTIME": "runtime", "CUPTI_ACTIVITY_KIND_DRIVER": "driver"}
-"""Tables of calls, each with their kind in `cupti_names`."""
+"""Tables of calls, with their kind in `cupti_names`."""
 MARKERS = ("CUPTI_ACTIVITY_KIND_MARKER", "timestamp")
 OVERHEAD = "overhead"
 _OVERHEADS = {1: "Driver Compiler", 1 << 16: "Buffer Flush", 2 << 16: "Instrumentation", 3 << 16: "Resource"}
@@ -52,15 +52,15 @@ class Threads:
 
 @dataclass(slots=True)
 class HostRows:
-    """Rows of the host, and what they point to.
+    """Rows of the host, and what they refer to.
 
     Times are as recorded; every event has `start_ns` and `dur_ns`.
 
     Args:
         ranges: tables `host_event`, `operator_input` and `call_stack` of the markers.
-        events: tables `host_event` of all else.
+        events: tables `host_event` of everything else.
         instant: table `instant`.
-        threads: those that are named.
+        threads: named threads.
     """
 
     ranges: dict[str, pa.Table]
@@ -73,7 +73,7 @@ def host_rows(database: Database, report: ReadReport, *, python_stack: bool = Tr
     """Everything that took time on a thread of the host.
 
     Args:
-        database: where it is read from.
+        database: the source.
         python_stack: whether Python functions and call stacks are kept.
     """
     threads = Threads()
@@ -87,10 +87,10 @@ def host_rows(database: Database, report: ReadReport, *, python_stack: bool = Tr
 
 
 def _ranges(database: Database, threads: Threads, report: ReadReport) -> tuple[Ranges, pa.Table]:
-    """Pairs the begin and end of each marker, and table `instant`.
+    """Pairs the start and end of each marker; also returns table `instant`.
 
-    An end belongs to the begin of its number that stands right before it; a range that never ends, ends
-    with its thread's last.
+    An end belongs to the start of its number that directly precedes it; a range that never ends, ends with its
+    thread's last.
     """
     columns = ("flags", "timestamp", "id", "objectKind", "objectId", "name", "domain")
     table = database.columns(MARKERS[0], columns, objectId="blob", name="name", domain="name")
@@ -159,7 +159,7 @@ def _ranges(database: Database, threads: Threads, report: ReadReport) -> tuple[R
 
 
 def _domains(names: pa.ChunkedArray) -> tuple[list[dict[str, str]], Int32s]:
-    """What else is recorded of a range, its domain, and the number of it for each; -1 for nothing."""
+    """What else is recorded for ranges, their domains, and its number for each range; -1 for nothing."""
     coded = names.cast(pa.string()).combine_chunks().dictionary_encode()
     others = [{"domain": name} for name in coded.dictionary.to_pylist()]
     number = coded.indices.fill_null(NONE).to_numpy(zero_copy_only=False).astype(np.int32)
@@ -201,7 +201,7 @@ def _calls(database: Database, table: str, kind: str, threads: Threads) -> pa.Ta
 
 
 def _overhead(database: Database, threads: Threads) -> pa.Table:
-    """What CUPTI itself took, on a track of its own: it overlaps the calls that it slowed down."""
+    """CUPTI's own time, on a track of its own: it overlaps the calls that it slowed down."""
     rows = database.columns("CUPTI_ACTIVITY_KIND_OVERHEAD", ("overheadKind", "start", "end"))
     name = mapped(rows["overheadKind"].fill_null(0), lambda one: _OVERHEADS.get(one, "Overhead"))
     return on_track(rows, OVERHEAD, name, lambda track: threads.number(None, track))

@@ -1,9 +1,8 @@
 """Events and metrics that nvprof measured of kernels (`nvprof --events ... --metrics ...`).
 
-A database has their numbers and not their names, which nvprof asks CUPTI for; `cupti_names.txt` has what it
-answers. One of another version that is not there is named by its number: `metric 7`. Nor does a database say
-whether a metric is a double or a whole number; eight bytes that would be a double smaller than any measured
-value are a whole number.
+A database has their numbers but not their names, for which nvprof asks CUPTI; `cupti_names.txt` has CUPTI's answers. A
+number of another version that is not there becomes the name: `metric 7`. Nor does a database say whether a metric is a
+double or an integer; eight bytes that would be a double smaller than any measured value are an integer.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ _TABLES = {
     "EVENT_INSTANCE": ("event", "integer"),
 }
 _LEAST = 1e-290
-"""Doubles nearer to 0 are whole numbers below 2^51 in disguise."""
+"""Doubles nearer to 0 are really integers below 2^51."""
 
 
 def kernel_metrics(database: Database, device_event: pa.Table) -> dict[str, pa.Table]:
-    """Tables of what was measured of the kernels among the events of devices."""
+    """Tables of what was measured of the kernels among the device events."""
     measured = list(_measured(database, device_event))
     rows = sorted({one["device_row"] for one in measured})
     events = device_event.take(pa.array(rows, pa.int64())).to_pylist()
@@ -60,7 +59,7 @@ def _measured(database: Database, device_event: pa.Table) -> Iterator[Row]:
 
 
 def _value(blob: bytes) -> float | None:
-    """What `CUpti_MetricValue` holds, a union of a double and whole numbers."""
+    """The value in `CUpti_MetricValue`, a union of a double and integers."""
     if len(blob) < 8:
         return None
     (real,) = struct.unpack_from("<d", blob)

@@ -1,8 +1,8 @@
 """Reads what nvprof prints: its GPU trace and its API trace, as text or as CSV.
 
-A table follows the line `Profiling result:`, and around it may stand whatever the program printed. Its
-columns are known by their names; those that nvprof does not have otherwise are events and metrics that
-were measured of each kernel. Texts round each time to five digits, CSV all times to six decimals of one unit.
+A table follows the line `Profiling result:`; output of the program may surround it. Its columns are known by their
+names; other columns are events and metrics that were measured of each kernel. Texts round each time to five digits, CSV
+all times to six decimals of one unit.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ DEVICE = re.compile(r"(.*?)(?: \((\d+)\))?\Z")
 _LEVEL = re.compile(r"\w+ \((\d+)\)\Z")
 _CORRELATED = re.compile(r"(.*) \[(\d+)\]\Z", re.DOTALL)
 _LAUNCHING = re.compile(r"(\w+) \((?:.* \[(\d+)\]\)\Z|.*)", re.DOTALL)
-"""A call that launched, as text has it: `cudaLaunchKernel (void gemm(int) [2743])`, cut after 1000 letters."""
+"""A call that launched, in text form: `cudaLaunchKernel (void gemm(int) [2743])`, cut after 1000 letters."""
 _UNITS = frozenset(_SCALES) - {""} | {"%", *(f"{size}/s" for size in ("B", "KB", "MB", "GB"))}
 _BINARY = re.compile(r"([KMG])B/s\Z")
 _COPY = re.compile(r"\[CUDA memcpy (\w+)\]\Z")
@@ -61,7 +61,7 @@ _KNOWN = {
     "Name": "name", "Kernel": "name", "Correlation_ID": "correlation",
     "Unified Memory": "managed", "Virtual Address": "address", "Source": "from", "Destination": "to",
 }  # fmt: skip
-"""Columns of nvprof's tables, as text and as CSV; what is none of them was measured of kernels."""
+"""Columns of nvprof's tables, as text and as CSV; other columns were measured of kernels."""
 
 ERRORS = {
     "sums-only": (
@@ -73,12 +73,12 @@ ERRORS = {
 
 
 def looks_like(head: bytes) -> bool:
-    """Whether a file's first bytes could be of a log of nvprof."""
+    """Whether a file's first bytes could be a log of nvprof."""
     return _LOOKS.search(head) is not None
 
 
 def peek(member: Member) -> Facts | None:
-    """What the file says of its origin, or None when it holds no table."""
+    """The file's origin, or None when it holds no table."""
     found = _Log(member, ReadReport())
     row = next(found.rows(), None)
     return None if row is None else Facts(pid=found.pid, tool="nvprof")
@@ -107,7 +107,7 @@ class _Log:
     """The rows of the tables in a log: known columns by our words, and what was measured.
 
     Attributes:
-        pid: the process, where a line says so.
+        pid: the process, if a line says so.
         resolution_ns: the coarsest step of the times so far.
     """
 
@@ -117,10 +117,10 @@ class _Log:
     resolution_ns: int = 1
 
     def rows(self) -> Iterator[Row]:
-        """Each row as cells by column; times in ns under `start` and `duration`, None where there is none.
+        """Each row as cells by column; times in ns under `start` and `duration`, None if there is none.
 
         Raises:
-            SourceError: the log holds sums alone.
+            SourceError: the log holds only sums.
         """
         columns: list[str] | None = None
         units: list[str] | None = None
@@ -189,8 +189,8 @@ class _Log:
 
 
 def _units_below(head: str, line: str) -> list[str]:
-    """The units of a text's columns, where the line below their names has units and nothing else: they end where
-    the names do. Empty where it has not."""
+    """The units of a text's columns, if the line below their names has only units: a unit ends where its column's name
+    does. Otherwise empty."""
     words = {word.end(): word[0] for word in re.finditer(r"\S+", line)}
     if not words or not all(word in _UNITS for word in words.values()):
         return []
@@ -198,7 +198,7 @@ def _units_below(head: str, line: str) -> list[str]:
 
 
 def cells_of(line: str, count: int | None = None, *, as_csv: bool) -> list[str]:
-    """The cells of a line; of text they are two spaces apart, and the last of `count` takes the rest."""
+    """The cells of a line; in text they are two spaces apart, and the last of `count` takes the rest."""
     if not as_csv:
         return _APART.split(line.strip(), maxsplit=0 if count is None else count - 1)
     try:
@@ -208,7 +208,7 @@ def cells_of(line: str, count: int | None = None, *, as_csv: bool) -> list[str]:
 
 
 def _amount(cell: str, unit: str = "") -> int | None:
-    """A number with a unit, its own or the column's, in ns or bytes."""
+    """A number in ns or bytes, converted from its own or the column's unit."""
     found = _QUANTITY.match(cell)
     scale = _SCALES.get(found[2] or unit) if found else None
     if found is None or scale is None:
@@ -230,7 +230,7 @@ class _Tables:
     devices: dict[int, str] = field(default_factory=dict)
 
     def add(self, row: Row) -> None:
-        """A row of a log, which is what ran on a device, a call, or a mark."""
+        """Adds a row of a log: work on a device, a call, or a mark."""
         name = row.get("name", ("", ""))[0]
         start = row.get("start")
         if "device" in row:
@@ -348,13 +348,13 @@ def _kernel(row: Row, name: str) -> Row:
 
 
 def _whole(row: Row, key: str, below: int = LATEST_NS) -> int | None:
-    """A number of a row that is not negative."""
+    """A nonnegative number of a row."""
     value = _amount(*row[key]) if key in row else None
     return value if value is not None and 0 <= value < below else None
 
 
 def measured_value(cell: str) -> tuple[float | None, str]:
-    """What was measured and its unit: `0.46`, `93.75%`, `1.5GB/s`, `Low (2)`."""
+    """A measured value and its unit: `0.46`, `93.75%`, `1.5GB/s`, `Low (2)`."""
     level = _LEVEL.match(cell)
     found = _QUANTITY.match(level[1] if level else cell)
     try:
@@ -364,5 +364,5 @@ def measured_value(cell: str) -> tuple[float | None, str]:
 
 
 def binary_unit(unit: str) -> str:
-    """A unit of nvprof as others spell it: its GB/s are of 2^30 bytes."""
+    """A unit of nvprof as others spell it: its GB/s are 2^30 bytes."""
     return _BINARY.sub(r"\1iB/s", unit)

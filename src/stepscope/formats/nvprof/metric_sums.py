@@ -1,7 +1,7 @@
 """Reads the metrics and events of kernels that nvprof prints (`--metrics`, `--events`), as text or as CSV.
 
-Below the line `Metric result:` or `Event result:` stands, for each kernel of a device, a line a metric with the number
-of its launches and the smallest, the largest and the mean value; no launch stands on its own, and nothing has a time.
+Below the line `Metric result:` or `Event result:`, each kernel of a device has a line for each metric with the number
+of its launches and the smallest, largest and mean value; single launches are not listed, and nothing has a time.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ class _Sum(NamedTuple):
 
 
 def looks_like(head: bytes) -> bool:
-    """Whether a file's first bytes are of a log with metrics or events of kernels, and without a trace."""
+    """Whether a file's first bytes are a log with metrics or events of kernels, and without a trace."""
     return _LOOKS.search(head) is not None and _TRACE.search(head) is None
 
 
 def peek(member: Member) -> Facts | None:
-    """What the file says of its origin, or None when it holds no metric."""
+    """The file's origin, or None when it holds no metric."""
     return None if next(_sums(member, ReadReport()), None) is None else Facts(tool=NVPROF)
 
 
 def read(member: Member, _options: ReadOptions | None = None) -> RankTables:
-    """Reads one file, or one member of an archive, as what was measured of the kernels of one rank."""
+    """Reads one file, or one member of an archive, as the counters of one rank's kernels."""
     report, measured = ReadReport(), Measured()
     numbers: dict[tuple[str, str, int], int] = {}
     devices: dict[int, str] = {}
@@ -108,7 +108,7 @@ def _sums(member: Member, report: ReadReport) -> Iterator[_Sum]:
 
 
 def _sum(cells: list[str], head: list[str], device: str, kernel: str, *, as_csv: bool) -> _Sum | None:
-    """A line; of text the description may be of any number of words, so that values are found from its end."""
+    """Parses a line; the description in a text may have any number of words, so values are counted from its end."""
     if as_csv:
         if len(cells) != len(head):
             return None

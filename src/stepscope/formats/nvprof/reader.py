@@ -47,7 +47,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         if database.damage is not None:
             report.note(database.damage)
         device_event = device_events(database, report)
-        if database.unnamed:  # of kernels: ends of ranges rightly have no name
+        if database.unnamed:  # of kernels: ends of ranges have no name
             report.note("missing_string", count=database.unnamed)
         host = host_rows(database, report, python_stack=options.python_stack)
         known = devices(database)
@@ -77,7 +77,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
 
 
 def peek(member: Member) -> Facts | None:
-    """What the file says of itself, or None when it holds no activity."""
+    """What the file says about itself, or None when it holds no activity."""
     with opened(member, _NVPROF) as database:
         times = [
             time

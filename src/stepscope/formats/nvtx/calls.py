@@ -1,8 +1,8 @@
-"""What wrapped calls were given, in the order and words of the operators that they call.
+"""The arguments of wrapped calls, in the order and words of the operators that they call.
 
-PyProf writes arguments as the Python function took them: by position, then by keyword. Operators
-have an order of their own; where the two differ, or keywords must find their place, a signature is
-listed here. Element types are spelled as Kineto spells them, scalars are texts.
+PyProf writes arguments as the Python function took them: by position, then by keyword. Operators have an order of their
+own; if the two differ, or keywords must find their place, a signature is listed here. Element types are spelled as in
+Kineto, scalars are texts.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ _IN_PYTHON: dict[tuple[str, str], tuple[str, ...]] = {
     ("torch.nn.functional", "softmax"): ("input", "dim", "_stacklevel", "dtype"),
     ("torch.nn.functional", "log_softmax"): ("input", "dim", "_stacklevel", "dtype"),
 }  # fmt: skip
-"""Order of the arguments of Python functions that differ from the operator of their name."""
+"""Order of the arguments of Python functions that differ from the operator with their name."""
 
 _INTEGER = re.compile(r"\d{1,9}\Z")
 _REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
@@ -113,12 +113,12 @@ _NO_OPERATOR = frozenset(
         "normalize",
     ]
 )
-"""Python functions that call several operators, or none; there is no operator of their name."""
+"""Python functions that call several operators, or none; no operator has their name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """Inputs of an operator call as table `operator_input` has them: JSON lists."""
+    """Inputs of an operator call as in table `operator_input`: JSON lists."""
 
     dims: str
     types: str | None = None
@@ -126,7 +126,7 @@ class Inputs:
 
 
 def stated_inputs(operator: Marker) -> Inputs | None:
-    """What the range of an operator states of its inputs; None where it states no shapes."""
+    """The inputs that an operator's range states; None if it states no shapes."""
     if operator.sizes is None:
         return None
     types = [_TYPES.get(one, one) for one in operator.types]
@@ -134,7 +134,7 @@ def stated_inputs(operator: Marker) -> Inputs | None:
 
 
 def tensor_shape(inputs: Inputs, position: int) -> tuple[int, ...] | None:
-    """The shape of an input, or None where it is no tensor (or one without dimensions)."""
+    """The shape of an input, or None if it is not a tensor (or one without dimensions)."""
     shapes = json.loads(inputs.dims)
     if position >= len(shapes) or not shapes[position]:
         return None
@@ -143,15 +143,15 @@ def tensor_shape(inputs: Inputs, position: int) -> tuple[int, ...] | None:
 
 
 def tensor_type(inputs: Inputs, position: int) -> str:
-    """The element type of an input as it is spelled here; empty where it is not known."""
+    """The element type of an input in our spelling; empty if unknown."""
     types = json.loads(inputs.types) if inputs.types else []
     return str(types[position]) if position < len(types) else ""
 
 
 def integers_at(inputs: Inputs, position: int, count: int, default: int) -> tuple[int, ...] | None:
-    """`count` integers that an input has as a number or a list; defaults where it was not given.
+    """`count` integers from an input that is a number or a list; defaults if it was not given.
 
-    None where it is something else.
+    None if it is something else.
     """
     values = json.loads(inputs.values) if inputs.values else []
     text = str(values[position]) if position < len(values) else ""
@@ -172,7 +172,7 @@ def made_inputs(*given: tuple[tuple[int, ...] | list[list[int]], str, Any]) -> I
 
 
 def operator_name(call: Marker) -> str | None:
-    """The operator that a wrapped function calls, or None where it is none.
+    """The operator that a wrapped function calls, or None if there is none.
 
     >>> operator_name(Marker("call", "", "Tensor", "__iadd__"))
     'aten::add_'
@@ -191,7 +191,7 @@ def operator_name(call: Marker) -> str | None:
 
 
 def call_inputs(call: Marker, operator: str) -> Inputs | None:
-    """What a wrapped function gave to the operator that it calls; None where it gave nothing."""
+    """A wrapped function's inputs to the operator that it calls; None if it has none."""
     base = operator.rpartition("::")[2].rstrip("_")
     given = _in_order(call, SIGNATURES.get(base))
     if base in _LISTED:
@@ -225,7 +225,7 @@ def _in_order(call: Marker, signature: tuple[str, ...] | None) -> list[Given]:
 
 
 def _as_list(given: list[Given]) -> list[Given]:
-    """The tensors of a list were written one by one, before everything else."""
+    """The arguments with the tensors of a list as one: they were written one by one, before everything else."""
     tensors = tuple(one for one in given if isinstance(one, Argument) and one.shape is not None)
     others = [one for one in given if not (isinstance(one, Argument) and one.shape is not None)]
     return [tensors, *others]
@@ -248,7 +248,7 @@ def _entry(one: Given, base: str) -> tuple[Any, str, Any]:
 
 
 def _text(value: Any) -> str:
-    """A value as Kineto writes it: `2`, `[1, 1]`, `True`."""
+    """A value in Kineto's spelling: `2`, `[1, 1]`, `True`."""
     if isinstance(value, (tuple, list)):
         return "[" + ", ".join(_text(item) for item in value[:64]) + "]"
     return str(value)[:256]

@@ -1,10 +1,10 @@
 """Inputs of backward calls, which no marker states, from those of the forward calls they undo.
 
-Autograd runs in C++, where PyProf sees no arguments. But a node of autograd (`MmBackward, seq = 72`)
-names the forward operator of its number, whose arguments are known, and what the node calls follows
-from torch's own derivatives (tools/autograd/derivatives.yaml): the gradient of a product is two
-products with the same three sizes, that of an element-wise function works on the result's shape.
-Only nodes that are listed here are worked out; nothing is guessed for others.
+Autograd runs in C++, where PyProf sees no arguments. But the number of an autograd node (`MmBackward, seq = 72`)
+identifies its forward operator, whose arguments are known, and the node's calls follow from torch's own derivatives
+(tools/autograd/derivatives.yaml): the gradient of a product is two products with the same three sizes, that of an
+element-wise function works on the result's shape. Only the nodes listed here are worked out; nothing is guessed for
+others.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from stepscope.schema.arrays import Int32s, Int64s
 
 Shape = tuple[int, ...]
 Tensor = tuple[Shape, str, Any]
-"""Shape, type and value of an input, as `made_inputs` takes them."""
+"""Shape, type and value of an input, for `made_inputs`."""
 _SCALAR: Tensor = ((), "Scalar", None)
 Calls = dict[str, list[Inputs]]
 """Name of an operator within a node → inputs of its calls, in order."""
@@ -33,7 +33,7 @@ Calls = dict[str, list[Inputs]]
 _NODE = re.compile(r"(?:torch::autograd::)?(\w+?)Backward(?:s|\d+)?\Z")
 _ACCUMULATE = "AccumulateGrad"
 _DEEPEST = 256
-"""Ranges that are looked through; only a damaged file nests deeper."""
+"""Ranges that are searched; only a damaged file nests deeper."""
 
 _ENCLOSING: dict[str, tuple[str, ...]] = {
     "mm": ("matmul", "linear"),
@@ -47,12 +47,12 @@ _ENCLOSING: dict[str, tuple[str, ...]] = {
     "cudnn_convolution": ("conv1d", "conv2d", "conv3d"),
     "cudnn_batch_norm": ("batch_norm",),
 }
-"""Operators that hand what they were given on to another one."""
+"""Operators that pass their inputs on to another operator."""
 
 
 @dataclass(slots=True)
 class _Derived:
-    """What follows from a forward call for the node of autograd that undoes it.
+    """What a forward call says about the autograd node that undoes it.
 
     Args:
         calls: inputs of the node's calls.
@@ -66,7 +66,7 @@ class _Derived:
 
 
 def derive_inputs(made: Nested) -> None:
-    """Gives the calls within nodes of autograd, and right after them, their inputs, in place."""
+    """Sets, in place, the inputs of the calls within autograd nodes and right after them."""
     top = np.flatnonzero((made.nesting.parent < 0) & (made.operator >= 0))
     kind = made.of_marker(_kind)[top]
     nodes = np.flatnonzero(kind == _IS_NODE)
@@ -77,11 +77,11 @@ def derive_inputs(made: Nested) -> None:
     if not derived:
         return
     count = len(made.ranges)
-    # What is handed to a range of the first level: which calls, by name and order.
+    # The source of the inputs below each range of the first level: which calls, by name and order.
     source = np.full(count, NONE, np.int32)
     source[top[nodes]] = pair
     calls = {(number, base): waiting for number, one in enumerate(derived) for base, waiting in one.calls.items()}
-    # Between two nodes of a thread lies what the first one left to be done.
+    # Between two nodes of a thread is work that the first one left to be done.
     thread = made.ranges.thread[top]
     node = np.maximum.accumulate(np.where(kind == _IS_NODE, np.arange(len(top)), NONE))
     same = (node >= 0) & (thread[node] == thread)
@@ -115,13 +115,13 @@ def _kind(marker: Marker) -> int:
 
 
 def _bases(made: Nested) -> tuple[Int32s, Numbering[str]]:
-    """The number of the name of each operator, without namespace; -1 for what is none."""
+    """The number of each operator's name, without namespace; -1 for other ranges."""
     bases: Numbering[str] = Numbering()
     return made.of_operator(lambda name: bases.number(base_name(name))), bases
 
 
 def _give(made: Nested, at: Int64s, given: Int32s) -> None:
-    """Gives inputs to operators, in place, where they are known."""
+    """Sets the inputs of operators, in place, if they are known."""
     at, given = at[given >= 0], given[given >= 0]
     made.given[at] = given
     made.from_forward[at] = True
@@ -133,7 +133,7 @@ def _snake(node: str) -> str:
 
 
 def _forwards(made: Nested, nodes: Int64s) -> Int64s:
-    """The operator whose gradient each node computes, -1 for none: of its number and name, the last before it."""
+    """The operator whose gradient each node computes: the last before it with its number and name; -1 for none."""
     ranges = made.ranges
     words: Numbering[str] = Numbering()
 
@@ -153,7 +153,7 @@ def _forwards(made: Nested, nodes: Int64s) -> Int64s:
     key = np.stack([ranges.sequence[known], name[known].astype(np.int64)])
     order = np.lexsort((-ranges.end_ns[known], ranges.start_ns[known], key[1], key[0]))
     known, key = known[order], key[:, order]
-    # All candidates and all nodes in one order: the candidate before a node is the last one.
+    # With all candidates and nodes in one order, the last candidate before a node is its operator.
     sequences, names = ranges.sequence[nodes], asked.astype(np.int64)
     both = np.concatenate([key, np.stack([sequences, names])], axis=1)
     _, group = np.unique(both, axis=1, return_inverse=True)
@@ -170,7 +170,7 @@ def _forwards(made: Nested, nodes: Int64s) -> Int64s:
     at = np.empty(len(group), np.int64)
     at[merged] = before - 1
     at = at[len(known) :]
-    # One that has not ended when the node starts is none; few are, and they lie behind one another.
+    # A candidate that has not ended when the node starts does not count; few do, one after the other.
     for _ in range(_DEEPEST):
         unfit = np.flatnonzero(at >= 0)
         unfit = unfit[theirs[at[unfit]] == mine[unfit]]
@@ -187,7 +187,7 @@ def _forwards(made: Nested, nodes: Int64s) -> Int64s:
 
 
 def _known_inputs(made: Nested, forward: Int64s) -> Int32s:
-    """What each forward operator was given, or what handed its work to it was given; -1 for neither."""
+    """The inputs of each forward operator, or of the operator that passed its work to it; -1 for neither."""
     typed = np.array([*(one.types is not None for one in made.inputs.of), False])[made.given]
     base, bases = _bases(made)
     allowed = {
@@ -215,7 +215,7 @@ def _known_inputs(made: Nested, forward: Int64s) -> Int32s:
 
 
 def _derived(made: Nested, nodes: Int64s, known: Int32s) -> tuple[Int32s, list[_Derived]]:
-    """What follows for each distinct node and its inputs, and the number of it for each node."""
+    """The derived inputs for each distinct node and its inputs, and their number for each node."""
     listed = made.inputs.listed()
     derived: list[_Derived] = []
     numbers: dict[tuple[str, int], int] = {}
@@ -241,7 +241,7 @@ def _derive(node: str, known: Inputs) -> _Derived:
 
 
 def _hand_out(made: Nested, source: Int32s, base: Int32s, calls: dict[tuple[int, int], list[Inputs]]) -> None:
-    """Gives the calls below each range of the first level what its source has for them, in order."""
+    """Sets the inputs of the calls below each range of the first level from its source, in order."""
     inside = source.copy()
     made.nesting.inherit(inside)
     deep = made.nesting.parent >= 0
@@ -282,7 +282,7 @@ def _products(known: Inputs, first: int = 0) -> Calls | None:
     a, b = tensor_shape(known, first), tensor_shape(known, first + 1)
     if a is None or b is None or len(b) != 2 or a[-1] not in b:
         return None
-    n = b[1] if a[-1] == b[0] else b[0]  # linear gives the weight as it is stored: n x k
+    n = b[1] if a[-1] == b[0] else b[0]  # linear passes the weight as it is stored: n x k
     m, k, kind = math.prod(a[:-1]), a[-1], tensor_type(known, first)
     return {"mm": [_pair((k, m), (m, n), kind), _pair((m, n), (n, k), kind)]}
 
@@ -429,7 +429,7 @@ def _result(known: Inputs) -> Shape | None:
 
 
 def _reduced(node: str, known: Inputs) -> Inputs | None:
-    """The sum that undoes a broadcast, which autograd runs after the node."""
+    """The sum after the node with which autograd undoes a broadcast."""
     if node not in ("Add", "Sub", "Mul"):
         return None
     a, b, result = tensor_shape(known, 0), tensor_shape(known, 1), _result(known)
@@ -442,7 +442,7 @@ def _reduced(node: str, known: Inputs) -> Inputs | None:
 
 
 def _gradients(node: str, known: Inputs) -> list[tuple[Shape, str]]:
-    """Shapes of the parameters' gradients that a node hands to the `AccumulateGrad` after it."""
+    """Shapes of the parameters' gradients that a node passes to the `AccumulateGrad` after it."""
     kind = tensor_type(known, 0)
 
     def shapes(*positions: int) -> list[tuple[Shape, str]]:

@@ -1,9 +1,9 @@
-"""What the text of a marker says: a call that PyProf wrapped, a stack, a module, an operator, a range.
+"""Parses the text of a marker: a call that PyProf wrapped, a stack, a module, an operator, a range.
 
-PyProf writes Python literals into its markers: where a call stands (`traceMarker`), which module it
-belongs to (`strRepr`) and what it was given (`args`). torch's `emit_nvtx` writes the operator and
-its autograd number (`mm, seq = 72`), and the shapes where it was told to; recording with `--nvtx` writes the same
-with types and values, and modules with their classes. Anything else is a range of the program's own. Literals are parsed within limits and never evaluated.
+PyProf writes Python literals into its markers: where a call is (`traceMarker`), which module it belongs to (`strRepr`)
+and its arguments (`args`). torch's `emit_nvtx` writes the operator and its autograd number (`mm, seq = 72`), and on
+request the shapes; recording with `--nvtx` writes the same with types and values, and modules with their classes.
+Anything else is a range of the program's own. Literals are parsed within limits and never evaluated.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _STATED = re.compile(
     re.DOTALL,
 )
 _TYPES_OF = "types of "
-"""Before an operator of which only types and values are told: no call of it."""
+"""Prefix of a note that states only an operator's types and values: it is no call."""
 _OF_JOB = re.compile(r"(?:rank \d+ of \d+|settings \{.*\}), stepscope\Z", re.DOTALL)
 _OF_MODEL = re.compile(r"(nn\.Module: (\S+)) \(([\w.<>]+)(, model)?\)\Z")
 _QUALIFIED = re.compile(r"(?:aten|prim|prims|quantized|c10d|nccl|gloo|torch::\w+|torchvision)::[\w:]+\Z")
@@ -40,10 +40,10 @@ _BARE = re.compile(r"_*[a-z]\w*\Z")
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """What a call was given: a tensor's shape and type, or a scalar or a list of them.
+    """An argument of a call: a tensor's shape and type, or a scalar or a list of them.
 
     Args:
-        name: its keyword; empty for what was given by position.
+        name: its keyword; empty for one that was passed by position.
         kind: `tensor`, `ndarray`, or the Python type of a scalar or list.
         shape: of a tensor, else None.
         value: element type of a tensor (`float32`), else the value.
@@ -60,14 +60,14 @@ class Marker:
     """What a marker says.
 
     Args:
-        sort: what it marks; a `note` tells of an operator's types, or of the job, and marks nothing.
-        name: the operator as torch spells it today (`aten::mm`, `MmBackward`), the wrapped function
-            (`torch.nn.functional.linear`), the module with what it was made with, or the text itself.
+        sort: what it marks; a `note` describes an operator's types, or the job, and marks nothing.
+        name: the operator in torch's current spelling (`aten::mm`, `MmBackward`), the wrapped function
+            (`torch.nn.functional.linear`), the module with its arguments, or the text itself.
         module: where a wrapped function comes from (`torch.nn.functional`).
         function: its name there (`linear`).
-        arguments: what it was given.
+        arguments: of the call.
         sequence: autograd's number of an operator.
-        sizes: shapes of an operator's inputs, as JSON, where torch wrote them.
+        sizes: shapes of an operator's inputs, as JSON, if torch wrote them.
         types: their element types (`float32`), `Scalar` and `ScalarList` for those that are no tensors.
         values: those of scalars and lists, as JSON.
         frames: a call stack, outermost first.
@@ -88,7 +88,7 @@ class Marker:
 
 
 def parse_marker(text: str) -> Marker:
-    """What a marker's text says; one that cannot be parsed is a range of that name.
+    """Parses a marker's text; one that cannot be parsed is a range of that name.
 
     >>> parse_marker("mm, seq = 72").name
     'aten::mm'
@@ -117,7 +117,7 @@ def parse_marker(text: str) -> Marker:
         numbers = dict(_NUMBER.findall(numbered["numbers"]))
         return Marker(
             "operator",
-            # A torch that numbers its operators gives them their namespaces too.
+            # A torch that numbers its operators also writes their namespaces.
             numbered["name"] if "op_id" in numbers else _today(numbered["name"]),
             sequence=int(numbers["seq"]) if "seq" in numbers else None,
             sizes=_shapes(sizes[1]) if sizes else None,
@@ -128,7 +128,7 @@ def parse_marker(text: str) -> Marker:
 
 
 def _with_types(stated: re.Match[str]) -> Marker:
-    """An operator with its sizes, and the types and values that go with them."""
+    """An operator with its sizes, and their types and values."""
     numbered = _NUMBERED.match(stated["call"])
     numbers = dict(_NUMBER.findall(numbered["numbers"])) if numbered else {}
     sizes = _shapes(stated["sizes"])
@@ -146,7 +146,7 @@ def _with_types(stated: re.Match[str]) -> Marker:
 
 
 def _words(text: str, count: int) -> tuple[str, ...]:
-    """A JSON list of so many texts; nothing for anything else."""
+    """A JSON list of `count` texts; empty for anything else."""
     if len(text) > LONGEST_LITERAL:
         return ()
     try:
@@ -158,10 +158,10 @@ def _words(text: str, count: int) -> tuple[str, ...]:
 
 
 def types_of_operators(markers: Iterable[Marker]) -> dict[tuple[str, str], Marker]:
-    """Of operators whose ranges state only sizes, a marker with the types and values of such a call.
+    """For operators whose ranges state only sizes, a marker with the types and values of such a call.
 
-    By name and sizes, in which torch leaves those of lists out. Where calls differ in types there is
-    nothing, where they differ in values no values.
+    By name and sizes, in which torch omits those of lists. If calls differ in types there is no marker; if they differ
+    in values it has no values.
     """
     found: dict[tuple[str, str], Marker] = {}
     for one in markers:
@@ -182,13 +182,13 @@ def _is_list_of_lists(size: Any) -> bool:
 
 
 def module_classes(markers: Iterable[Marker]) -> dict[str, str]:
-    """Class of each module by its path, of the model under ""; empty where no range has the model."""
+    """Class of each module by its path, the model's under ""; empty if no range has the model."""
     classes = dict(marker.of_model for marker in markers if marker.of_model is not None)
     return classes if "" in classes else {}
 
 
 def base_name(operator: str) -> str:
-    """An operator's name without namespace and without the mark of working in place.
+    """An operator's name without namespace and without the mark of in-place operators.
 
     >>> base_name("aten::add_")
     'add'
@@ -198,12 +198,12 @@ def base_name(operator: str) -> str:
 
 
 def _today(name: str) -> str:
-    """Until torch 1.7 the names of operators had no namespace; nodes of autograd have none today."""
+    """An operator's current name: until torch 1.7 names had no namespace; autograd nodes have none today."""
     return f"aten::{name}" if _BARE.match(name) else name
 
 
 def python_literal(text: str) -> Any:
-    """A Python literal, or None for what is none, too long or too deep. Nothing is evaluated."""
+    """A Python literal, or None for other, too long or too deep texts. Nothing is evaluated."""
     if len(text) > LONGEST_LITERAL or _depth(text) > _DEEPEST:
         return None
     try:
@@ -213,7 +213,7 @@ def python_literal(text: str) -> Any:
 
 
 def _depth(text: str) -> int:
-    """Brackets and signs that may nest, counted without regard to quotes: never too few."""
+    """An upper limit of the nesting depth: brackets and signs, counted without regard to quotes."""
     deepest = depth = signs = 0
     for character in text:
         if character in "([{":
@@ -267,7 +267,7 @@ def _shape(sizes: Any) -> tuple[int, ...] | None:
 
 
 def _shapes(text: str) -> str | None:
-    """The shapes that torch wrote, as JSON; None for anything but lists of numbers."""
+    """The shapes that torch wrote, as JSON; None for anything except lists of numbers."""
     literal = python_literal(text)
     if not isinstance(literal, list):
         return None

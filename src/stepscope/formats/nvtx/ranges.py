@@ -1,4 +1,4 @@
-"""Ranges of the markers as columns, nested, each with what it stands for and what it was given."""
+"""Ranges of the markers as columns, nested, with the operator and inputs of each."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ class Ranges:
         start_ns, end_ns: int64, as recorded.
         marker: int32, number of its marker.
         sequence: int64, autograd's number of an operator, -1 for none.
-        other: int32, number of what else was recorded of it, -1 for nothing.
+        other: int32, number of what else was recorded for it, -1 for nothing.
         markers: the markers.
-        others: what else was recorded: its domain, its category, what the program gave with it.
-        collective: int32, number of the arguments of the collective that each asked for, -1 for none.
+        others: what else was recorded: its domain, its category, the program's payload.
+        collective: int32, number of the arguments of the collective that each called, -1 for none.
     """
 
     thread: NDArray[Any]
@@ -66,7 +66,7 @@ class Ranges:
         return len(self.thread)
 
     def order(self, row: Int32s) -> None:
-        """Puts the ranges into another order, in place: there may be millions."""
+        """Reorders the ranges, in place: there may be millions."""
         for name in ("thread", "start_ns", "end_ns", "marker", "sequence", "other", "collective"):
             if getattr(self, name) is not None:
                 setattr(self, name, kept(getattr(self, name)[row]))
@@ -74,15 +74,15 @@ class Ranges:
 
 @dataclass(slots=True)
 class Nested:
-    """Ranges in the order of their nesting: by thread and time, what encloses before what it encloses.
+    """Ranges in the order of their nesting: by thread and time, outer ones before inner ones.
 
     Args:
         ranges: the ranges, in this order.
         nesting: which encloses which.
         names: names of operators, by number.
-        inputs: what operators were given, by number.
+        inputs: inputs of operators, by number.
         operator: int32, number of the operator that each is, `aten::mm` or `MmBackward`; -1 for none.
-        given: int32, number of its inputs, -1 where they are not known.
+        given: int32, number of its inputs, -1 if they are not known.
         from_forward: whether the inputs follow from those of a forward call.
     """
 
@@ -104,7 +104,7 @@ class Nested:
         return np.array([*table, NONE], np.int32)[self.operator]
 
     def nearest_above(self, wanted: Flags) -> Int32s:
-        """Position of the nearest range at or above each one that is wanted, -1 for none."""
+        """Position of the nearest wanted range at or above each one, -1 for none."""
         at = np.where(wanted, np.arange(len(wanted), dtype=np.int32), np.int32(NONE))
         return self.nesting.inherit(at.astype(np.int32))
 
@@ -116,10 +116,10 @@ def per_marker(ranges: Ranges, of: Callable[[Marker], int]) -> Int32s:
 
 
 def nested(ranges: Ranges) -> Nested:
-    """Orders ranges, in place, and decides which are operators and what those that Python called were given.
+    """Orders ranges, in place, and decides which are operators and which inputs those called from Python got.
 
     torch marks its operators when `emit_nvtx` is on; PyProf marks the Python functions around them.
-    A call's arguments go to the operator of its name within it. Where torch marked nothing, the call
+    A call's arguments go to the operator with its name within it. If torch marked nothing, the call
     stands for the operator itself.
     """
     kinds = np.zeros(len(ranges), np.int8)
@@ -156,7 +156,7 @@ def nested(ranges: Ranges) -> Nested:
 
 
 def _name_calls(made: Nested) -> None:
-    """Hands what Python functions were given to the operators within, or makes them the operators."""
+    """Passes the arguments of Python functions to the operators within, or makes the functions the operators."""
     markers = made.ranges.markers
     called = made.of_marker(lambda one: made.names.number(operator_name(one)) if one.sort == "call" else NONE)
     is_call = made.of_marker(lambda one: one.sort == "call") == 1
@@ -175,7 +175,7 @@ def _name_calls(made: Nested) -> None:
         lambda call, operator: made.inputs.number(call_inputs(markers[call], listed[operator])),
     )
 
-    # A call's own operators are those that calls within it did not make.
+    # A call's own operators are those that no call within it made.
     owner = made.nearest_above(is_call)
     bases: Numbering[str] = Numbering()
     base = made.of_marker(lambda one: bases.number(base_name(one.name)))

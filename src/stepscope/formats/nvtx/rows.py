@@ -1,4 +1,4 @@
-"""Nested ranges as rows of host events, and the inputs and call stacks that they name."""
+"""Nested ranges as rows of host events, and the inputs and call stacks that they refer to."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _WORDS = ("category", "kind", "name", "role", "other_args")
 
 @lru_cache(maxsize=65_536)
 def role_of(kind: str, name: str) -> str | None:
-    """What a host event does in the step, where its name says so."""
+    """What a host event does in the step, if its name says so."""
     return vocabulary.host_role(kind, name)
 
 
@@ -37,7 +37,7 @@ def range_tables(ranges: Ranges, *, python_stack: bool = True) -> dict[str, pa.T
     """Tables `host_event`, with the times as recorded, `operator_input` and `call_stack` of ranges.
 
     Args:
-        ranges: those of all threads; they are brought into the order of the rows.
+        ranges: those of all threads; they are sorted into the order of the rows.
         python_stack: whether Python functions and call stacks are kept.
     """
     made = nested(ranges)
@@ -51,10 +51,10 @@ def range_tables(ranges: Ranges, *, python_stack: bool = True) -> dict[str, pa.T
         stack = made.of_marker(lambda one: stacks.number(_frames(one.frames)))
         made.nesting.inherit(stack)
     stack = kept(stack)
-    # Ranges alike in all that is not their own: few, and made in Python.
+    # Ranges that agree in everything shared: there are few, so Python makes their words.
     alike_in: list[NDArray[Any]] = [ranges.marker, made.operator, made.from_forward.astype(np.int8), ranges.other]
     given = made.given
-    del made  # with millions of ranges, what nesting needed counts
+    del made  # with millions of ranges, the memory for nesting matters
     distinct, which = _distinct(alike_in)
     del alike_in
     alike = [
@@ -104,7 +104,7 @@ def range_tables(ranges: Ranges, *, python_stack: bool = True) -> dict[str, pa.T
 
 
 def _distinct(columns: Sequence[NDArray[Any]]) -> tuple[list[tuple[int, ...]], Int32s]:
-    """The distinct rows of some columns, in order of appearance, and the number of that of each row."""
+    """The distinct rows of some columns, in order of appearance, and the number of its distinct row for each row."""
     codes = np.zeros(len(columns[0]), np.int32)
     distinct: list[tuple[int, ...]] = [()]
     for column in columns:
@@ -126,7 +126,7 @@ def _renumbered(codes: Int32s) -> tuple[pa.Array, list[int]]:
 
 
 def _row(marker: Marker, operator: str | None, others: Row, *, from_forward: bool, python_stack: bool) -> Row | None:
-    """The words of a row; None for a range that is no event."""
+    """The words of a row; None for a range that is not an event."""
     if operator is not None:
         kind = vocabulary.host_kind("operator", operator)
         stated = {"inputs": "from the forward call"} if from_forward else _python(marker)
@@ -165,7 +165,7 @@ def _row(marker: Marker, operator: str | None, others: Row, *, from_forward: boo
 
 
 def _sequences(made: Nested) -> Int64s:
-    """Autograd's numbers; what is no node on a thread of the backward has 0, which is nobody's."""
+    """Autograd's numbers; on a thread of the backward, events that are not nodes have 0, which means no number."""
     node = made.of_operator(lambda name: role_of("operator", name) == "backward") == 1
     ranges = made.ranges
     backward = np.isin(ranges.thread, np.unique(ranges.thread[node]))
@@ -182,7 +182,7 @@ def _python(marker: Marker) -> dict[str, str]:
 
 
 def _frames(frames: tuple[str, ...]) -> str | None:
-    """The call stack as table `call_stack` has it: innermost first."""
+    """The call stack as in table `call_stack`: innermost first."""
     if not frames:
         return None
     return ";".join(os.path.normpath(frame) if frame else frame for frame in reversed(frames))

@@ -1,7 +1,7 @@
-"""Texts of ranges as numbers of distinct markers: those that differ in their numbers alone are parsed once.
+"""Parses the texts of ranges to numbers of distinct markers; texts that differ only in their numbers are parsed once.
 
 torch numbers each call that it marks (`aten::mm, seq = 7, op_id = 9`), so that a recording has as many
-texts as operators. They are made alike by columns, and autograd's numbers kept beside them.
+texts as operators. Column operations make them alike and keep autograd's numbers beside them.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _SEQUENCE = r", seq = (?P<number>[0-9]{1,18})\b"
 _LAST = ", op_id = "
 _GIVEN = ", input_op_ids = ["
 _GIVEN_BY = r", input_op_ids = \[[^\[\]]*\]$"
-"""Which operators made an operator's inputs; nothing is made of it."""
+"""The operators that made an operator's inputs; ignored."""
 
 
 class Texts:
-    """Parses texts, and numbers the distinct markers that they are.
+    """Parses texts, and numbers their distinct markers.
 
     Attributes:
         markers: the markers, by number. Those of texts made alike have the sequence number 0.
@@ -36,15 +36,15 @@ class Texts:
         self._own: dict[str, int] = {}
 
     def named(self, name: str) -> set[int]:
-        """The numbers of the markers of a name."""
+        """The numbers of the markers with this name."""
         return {number for number, one in enumerate(self.markers) if one.name == name}
 
     def read(self, texts: pa.Array) -> pa.StructArray:
-        """Reads texts; one that is NULL is a range without a name.
+        """Reads texts; a NULL is a range without a name.
 
         Returns:
-            of each text `marker`, the number of its marker (int32), and `sequence`, autograd's number
-            (int64), NULL where it has none.
+            for each text `marker`, the number of its marker (int32), and `sequence`, autograd's number
+            (int64), NULL if it has none.
         """
         named = texts.fill_null(NAMELESS_RANGE)
         coded = _without_last_number(named).dictionary_encode()
@@ -69,7 +69,7 @@ class Texts:
         return pa.StructArray.from_arrays([marker, sequence], ["marker", "sequence"])
 
     def _of_alike(self, text: str) -> int | None:
-        """The number of the marker that all texts like this one are; None where each is its own."""
+        """The number of the marker that all texts like this one share; None if each has its own."""
         if text not in self._alike:
             marker = parse_marker(text)
             alike = (
@@ -92,7 +92,7 @@ class Texts:
 
 def _without_last_number(texts: pa.Array) -> pa.Array:
     """Texts with 0 for the number of a call at their end, which differs in each: regular expressions
-    then look at a third of them."""
+    then search only a third of them."""
     rest = pc.ascii_rtrim(texts, "0123456789")
     digits = pc.subtract(pc.binary_length(texts), pc.binary_length(rest))
     numbered = pc.and_(pc.ends_with(rest, _LAST), pc.and_(pc.greater(digits, 0), pc.less(digits, 19)))

@@ -1,8 +1,8 @@
-"""Reads collapsed stacks: a stack a line, outermost frame first, frames parted by semicolons, then a number.
+"""Reads collapsed stacks: a stack a line, outermost frame first, frames separated by semicolons, then a number.
 
-`py-spy record -f raw` writes them, and the scripts of FlameGraph make them of Linux perf and others.
-A line of py-spy may start with its process and its thread. What the numbers count, no line says: of
-py-spy and perf they are samples.
+`py-spy record -f raw` writes them, and the scripts of FlameGraph convert output of Linux perf and others to them. A
+line of py-spy may start with its process and its thread. No line says what the numbers count: for py-spy and perf they
+are samples.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _THREAD = re.compile(r"thread \((\w+)\)(?:: (.*))?")
 
 
 def looks_like(head: bytes) -> bool:
-    """Whether the lines of a file's first bytes are stacks with a number, and most are stacks of several
-    frames, or of one that says where it is: other text is none.
+    """Whether the lines of a file's first bytes are stacks with a number, most of them of several frames or of one
+    frame that says where it is: other text has none.
 
     A few lines may be damaged: one in ten, or one of a short file.
     """
@@ -43,7 +43,7 @@ def looks_like(head: bytes) -> bool:
 
 
 def peek(member: Member) -> Facts | None:
-    """What the file says of its origin: the process, where py-spy says so. None when it holds no sample."""
+    """The file's origin: the process, if py-spy states it. None when it holds no sample."""
     found = next(_stacks(member, ReadReport()), None)
     return None if found is None else _facts({found[0]} if found[0] else set(), found[4])
 

@@ -1,6 +1,6 @@
 """Reads what `perf script` prints of a recording of Linux perf: a sample, its frames below it, an empty line.
 
-Of the recording itself (`perf.data`), which only perf can read, the perf that is installed prints it.
+Only perf can read the recording itself (`perf.data`), so the installed perf prints it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class _Sample:
 
 
 def looks_like(head: bytes) -> bool:
-    """Whether a file's first bytes are of a recording of perf, or samples as `perf script` prints them."""
+    """Whether a file's first bytes are a recording of perf, or samples printed by `perf script`."""
     if head.startswith(_RECORDING):
         return True
     lines = strip_bom(head).decode("utf-8", "replace").split("\n")
@@ -61,7 +61,7 @@ def looks_like(head: bytes) -> bool:
 
 
 def peek(member: Member) -> Facts | None:
-    """What the file says of its origin: that perf made it. None when it holds no sample."""
+    """The file's origin: perf. None when it holds no sample."""
     found = next(_samples(member, ReadReport()), None)
     return None if found is None else Facts(tool="perf")
 

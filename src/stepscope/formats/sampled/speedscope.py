@@ -40,12 +40,12 @@ ERRORS = {
 
 
 def looks_like(head: bytes) -> bool:
-    """Whether a file's first bytes could be of speedscope's format."""
+    """Whether a file's first bytes could be in speedscope's format."""
     return strip_bom(head).lstrip(b" \t\r\n")[:1] == b"{" and _LOOKS.search(head) is not None
 
 
 def peek(member: Member) -> Facts | None:
-    """What the file says of its origin, or None when it holds no profile."""
+    """The file's origin, or None when it holds no profile."""
     loaded = _load(member)
     return _facts(loaded, set()) if loaded.get("profiles") else None
 
@@ -120,7 +120,7 @@ def _frames(loaded: dict[str, Any]) -> list[Frame]:
 
 
 def _frame(stated: dict[str, Any]) -> Frame:
-    """py-spy has the library of native code where others have the source file."""
+    """A frame; in place of the source file py-spy has the library of native code."""
     name, file = str(stated.get("name") or UNKNOWN), stated.get("file")
     if not isinstance(file, str) or not file:
         return Frame(name)
@@ -160,7 +160,7 @@ def _sampled(profile: dict[str, Any]) -> Found:
 
 
 def _evented(profile: dict[str, Any]) -> Found:
-    """What passed while each stack was open; it was not sampled, so nothing was counted."""
+    """The weight that passed while each stack was open; there are no samples, so the count is 0."""
     events = profile.get("events")
     sums: dict[tuple[int, ...], float] = {}
     stack: list[int] = []
@@ -181,7 +181,7 @@ def _evented(profile: dict[str, Any]) -> Found:
 
 
 def _process(path: list[Frame]) -> tuple[str, list[Frame]]:
-    """py-spy has the process as outermost frame where it samples several."""
+    """The process and the other frames; py-spy has the process as outermost frame if it samples several."""
     found = _PROCESS.fullmatch(path[0].function) if path else None
     return (found[1], path[1:]) if found else ("", path)
 

@@ -1,4 +1,4 @@
-"""The tables that profiles of sampled stacks are read into."""
+"""The tables for profiles of sampled stacks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Samples:
     """Rows of `stack_sample`, `call_stack` and `thread`, as a reader adds them.
 
     Args:
-        clock: which time the samples are spread over, as in `stack_sample.clock`.
+        clock: the time over which samples are spread, as in `stack_sample.clock`.
     """
 
     def __init__(self, clock: str | None = None) -> None:
@@ -29,7 +29,7 @@ class Samples:
         self._rows: dict[tuple[int | None, int | None, str | None, tuple[bool, ...]], list[int | None]] = {}
 
     def thread(self, pid: str, tid: str, name: str | None = None) -> int:
-        """The number of a thread, by what the file calls its process and it."""
+        """The number of a thread, by the file's names of its process and itself."""
         number, _ = self._threads.setdefault((pid, tid), (len(self._threads), name))
         return number
 
@@ -45,7 +45,7 @@ class Samples:
         instructions: int | None = None,
         cycles: int | None = None,
     ) -> None:
-        """Samples of one stack on one thread; what is added of the same is added up.
+        """Adds samples of one stack on one thread; repeated ones are added up.
 
         Args:
             frames: the innermost first.
@@ -54,7 +54,7 @@ class Samples:
         texts = [frame.text() for frame in frames][:MOST_FRAMES]
         stack = self._stacks.setdefault(";".join(texts), len(self._stacks)) if texts else None
         figures = [weight, sampled_ns, instructions, cycles]
-        # What counts other things is another row: what one lacks is not known of the sum.
+        # Samples that count other things get another row: a sum over rows that lack a value would be unknown.
         key = thread, stack, phase, tuple(one is None for one in figures)
         known = self._rows.get(key, [0] * len(figures))
         self._rows[key] = [
@@ -64,7 +64,7 @@ class Samples:
 
     @property
     def pids(self) -> set[str]:
-        """The processes, as the file calls them."""
+        """The processes, by the file's names."""
         return {pid for pid, _ in self._threads}
 
     def __len__(self) -> int:

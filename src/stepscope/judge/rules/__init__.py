@@ -1,7 +1,7 @@
-"""The rules, and those of plug-ins.
+"""The rules, including those of plug-ins.
 
-`ALL` names them, with `_` for `-`. A rule has a file of its own, named like it; before the dot stands
-the file of those that share one.
+`ALL` names them, with `_` for `-`. A rule has a file of its own, named like it; for rules that share a
+file, the file's name stands before the dot.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ QUICK = (
     "throttled_device",
     "data_quality",
 )
-"""Rules that step times, phases and checks suffice for: among them are all that say what limits the
+"""Rules that need only step times, phases and checks, including all that name what limits the
 step. A summary can always afford them."""
 
 ALL = (
@@ -93,11 +93,11 @@ ALL = (
 
 
 OURS = {place.rpartition(".")[2].replace("_", "-"): place for place in ALL}
-"""Where our rules are, by their ids."""
+"""The modules of our rules, by id."""
 
 
 def find(name: str) -> Rule:
-    """A rule by its id. Plug-ins are looked for only when it is none of ours.
+    """Finds a rule by its id. Plug-ins are loaded only if it is none of ours.
 
     Raises:
         UsageError: there is no such rule.
@@ -122,24 +122,24 @@ def _added() -> dict[str, Rule]:
 
 
 def _guarded(plug_in: PlugIn, rule: Rule) -> Rule:
-    """The rule, so that a fault of its plug-in costs no more than what it finds."""
+    """Wraps a plug-in's rule, so that a fault in it loses only its own findings."""
 
     def found(facts: Facts) -> Iterator[Finding]:
-        # All of them at once: one that fails half-way has found nothing.
+        # All of them at once: a rule that fails half-way has found nothing.
         return iter([_checked(finding) for finding in rule.find(facts)])
 
     return replace(rule, find=plug_in.or_else(iter(()), found))
 
 
 def _checked(finding: Finding) -> Finding:
-    """A plug-in's finding, when it can be ranked and shown.
+    """Checks that a plug-in's finding can be ranked and shown.
 
     Raises:
         TypeError, ValueError: it cannot.
     """
     of_type(Finding, finding)
     if finding.role != "remedy":
-        # The summary's verdict is made without asking plug-ins, and is the first finding everywhere.
+        # The summary's verdict is made without plug-ins, and is the first finding everywhere.
         raise ValueError(f"its finding is a {finding.role}; a plug-in's is a remedy")
     if not all(map(isfinite, (finding.value, finding.saving_ns or 0, *(finding.at_least or ())[:1]))):
         raise ValueError("its finding has a number that is none")
@@ -150,11 +150,11 @@ def _checked(finding: Finding) -> Finding:
 
 
 def quick() -> tuple[Rule, ...]:
-    """The quick ones; the others are not even imported."""
+    """The quick rules; the others are not even imported."""
     return tuple(find(place.rpartition(".")[2]) for place in QUICK)
 
 
 def with_quick(name: str) -> tuple[Rule, ...]:
-    """The quick rules and the one that was asked for: whether its finding leads depends on theirs."""
+    """The quick rules and the requested one: whether its finding leads depends on theirs."""
     asked = find(name)
     return (*(rule for rule in quick() if rule is not asked), asked)

@@ -1,4 +1,4 @@
-"""`allocation-in-steps`: memory of the device is asked for and given back in every step."""
+"""`allocation-in-steps`: device memory is requested and returned in every step."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _CALLS = """
     trade_off="A cache that is not emptied, and sizes that are padded, hold more device memory.",
 )
 def allocation_in_steps(facts: Facts) -> Iterator[Finding]:
-    """PyTorch keeps device memory and asks for more in the first steps alone. Calls in later steps
-    mean that the cache is emptied, too small for changing sizes, or that something else allocates;
-    `cudaFree` waits for the device besides. The first recorded step does not count.
+    """PyTorch keeps device memory and requests more only in the first steps. Calls in later steps
+    mean that the cache is emptied, is too small for changing sizes, or that something else allocates;
+    `cudaFree` also waits for the device. The first recorded step does not count.
 
     At most the calls' time on the host can be saved, and no more than the time in which no kernel computes; nothing is
-    certain where it hides behind the device.
+    certain, because the time may be hidden behind device work.
     """
     later = sum(int(broken.counted[1:].sum()) for broken in facts.times.broken)
     if not facts.has_steps or not later:

@@ -1,4 +1,4 @@
-"""`activations-at-peak` and `optimizer-state-at-peak`: what most of the memory at the peak is for."""
+"""`activations-at-peak` and `optimizer-state-at-peak`: what uses most of the memory at the peak."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ _SIZES = "SELECT rank, device, memory_bytes FROM device WHERE memory_bytes > 0"
     trade_off="Checkpointed layers compute their forward again in backward: up to a third more computation.",
 )
 def activations_at_peak(facts: Facts) -> Iterator[Finding]:
-    """What is made in the forward pass and alive when backward starts, of all that is allocated at the peak
-    of a device. `memory` says how that is known; memory of unknown use counts against it. It saves no time.
+    """The share of allocations at a device's peak that were made in the forward pass and are alive when backward
+    starts. `memory` explains how that is found; memory of unknown use counts against it. It saves no time.
     """
     yield from _found(
         facts,
@@ -58,7 +58,7 @@ def activations_at_peak(facts: Facts) -> Iterator[Finding]:
     trade_off="Sharded state is communicated; state in fewer bits is less exact.",
 )
 def optimizer_state_at_peak(facts: Facts) -> Iterator[Finding]:
-    """What the optimizer's step makes and keeps, of all that is allocated at the peak of a device; memory of
+    """The share of allocations at a device's peak that the optimizer's step made and keeps; memory of
     unknown use counts against it. It saves no time.
     """
     yield from _found(

@@ -63,11 +63,11 @@ _BROADCASTS = """
 )
 def broadcast_buffers(facts: Facts) -> Iterator[Finding]:
     """With `broadcast_buffers=True`, its default, DistributedDataParallel packs all buffers of the module
-    (`aten::flatten_dense_tensors`), broadcasts them, unpacks them again and copies each into its place, before the module's
-    forward starts. What counts is the host's time from the first of these calls to the last.
+    (`aten::flatten_dense_tensors`), broadcasts them, unpacks them again and copies each into its place, before the
+    module's forward starts. The host's time from the first of these calls to the last counts.
 
     At most this time and that of their device work can be saved, of the host's no more than the time in which no kernel
-    computes; nothing is certain, since the host may be ahead of the device.
+    computes; nothing is certain, because the host may be ahead of the device.
     """
     if not facts.has_called("DistributedDataParallel.forward"):
         return

@@ -13,13 +13,13 @@ _SHARE = worth(
     "exposed communication", 0.10, "TensorBoard profiler plugin: communication > 10 % of the step (TraceLens: > 5 %)"
 )
 _MUCH = 0.25
-"""An operation with this part of all communication has a cure named."""
+"""If an operation has this share of all communication, its cure is named."""
 _MEASURED = 0.9
-"""The part of the collectives' time that must be measured for a word on waiting."""
+"""The share of the collectives' time that must be measured before waiting is mentioned."""
 _UNSURE = 0.1
-"""The part of it that may at most be hidden in what clocks are not known to."""
+"""The share of it that the uncertainty of the clocks may hide."""
 _UNRECORDED = 0.05
-"""The part of it that is waiting for what no recording has, from which on that is said."""
+"""From this share on, waiting for unrecorded causes is mentioned."""
 _EXCHANGES = frozenset({"all_to_all", "send_recv"})
 _MESSAGES = frozenset({"send", "recv"})
 _SHARDED = frozenset({"all_gather", "reduce_scatter"})
@@ -36,15 +36,15 @@ _INFERENCE = ("fewer ranks to a layer", "smaller types", "one part of the batch 
     silent_without=("device-work",),
 )
 def communication_bound(facts: Facts) -> Iterator[Finding]:
-    """The time in which communication kernels ran, or the host was in a collective, and nothing
-    computed or copied. It holds the transfer as well as waiting for ranks that are late, which one
-    rank's recording cannot tell apart. Where all ranks were recorded and nine tenths of the collectives'
-    time are matched over them, it says what part of that time was waiting for the last rank. Waiting for ranks that
-    `straggling-rank` names is that loss, and not counted here. Profilers do not start at the same time on all ranks: waiting
-    for what a late rank did before its recording starts may be theirs; it is said, and where it is most, confidence is low.
+    """The time in which communication kernels ran, or the host was in a collective, and nothing computed or copied. It
+    includes both the transfer and waiting for late ranks, which one rank's recording cannot separate. If all ranks were
+    recorded and nine tenths of the collectives' time are matched over them, the finding says how much of that time was
+    waiting for the last rank. Waiting for ranks that `straggling-rank` names is that loss, and not counted here.
+    Profilers do not start at the same time on all ranks, which may cause waiting for what a late rank did before its
+    recording starts; the finding says so, and has low confidence if that is most of it.
 
-    Of phases it is the part of backward that DDP's own timings found exposed, on the rank that waits
-    least where all ranks have timings: more of it on another is waiting for late ranks.
+    For phases it is the part of backward that DDP's own timings found exposed; if all ranks have timings, on the rank
+    that waits least: more of it on another is waiting for late ranks.
 
     At most all of it can be saved; nothing is certain.
     """
@@ -76,14 +76,14 @@ def communication_bound(facts: Facts) -> Iterator[Finding]:
 
 
 def _beside(facts: Facts) -> str:
-    """Which waiting is not counted, in words."""
+    """Says which waiting is not counted."""
     if facts.late is None or not facts.waited_for_late_ns:
         return ""
     return f", beside waiting for {ranks_text(facts.late.ranks)} ({time_text(facts.waited_for_late_ns)})"
 
 
 def _before(facts: Facts, exposed_ns: float) -> str:
-    """What part of it has its cause before a recording starts, in words."""
+    """Says how much of it has its cause before a recording starts."""
     unrecorded_ns = facts.waited_unrecorded_ns
     if unrecorded_ns <= _UNRECORDED * exposed_ns:
         return ""
@@ -91,10 +91,10 @@ def _before(facts: Facts, exposed_ns: float) -> str:
 
 
 def _by_operation(facts: Facts) -> list[Row]:
-    """Collectives of the counted steps by operation and process group, a step: those with the most exposed
-    time first, or, where that is not known, with the most time.
+    """Collectives of the counted steps by operation and process group, per step: those with the most exposed
+    time first, or, if that is unknown, with the most time.
 
-    `wait_ns` is how long ranks waited for the last one, where that was measured of all of them, on all ranks.
+    `wait_ns` is how long ranks waited for the last one, if that was measured for all of them, on all ranks.
     """
     if facts.phases_alone is not None:
         return []
@@ -116,7 +116,7 @@ def _by_operation(facts: Facts) -> list[Row]:
 
 
 def _most(facts: Facts, operations: list[Row]) -> str:
-    """The operation that most of it is, and what part of it was waiting, in words."""
+    """Names the operation with most of it, and how much of it was waiting."""
     by = "exposed_ns" if all(row["exposed_ns"] is not None for row in operations) else "time_ns"
     whole = sum(row[by] for row in operations)
     if not whole:
@@ -131,8 +131,8 @@ def _most(facts: Facts, operations: list[Row]) -> str:
 
 
 def _waiting(facts: Facts, operations: list[Row]) -> float | None:
-    """The part of the collectives' time in which ranks waited for the last; None where it is not measured of
-    nearly all of it, or where the clocks are not known well enough: a shorter wait than that counts as none.
+    """The share of the collectives' time in which ranks waited for the last; None if it is not measured for
+    nearly all of it, or if the clocks are too imprecise: a wait shorter than their error counts as none.
     """
     whole = sum(row["time_ns"] for row in operations)
     known = [row for row in operations if row["wait_ns"] is not None]
@@ -146,7 +146,7 @@ def _waiting(facts: Facts, operations: list[Row]) -> float | None:
 
 
 def _less(facts: Facts, operations: list[Row]) -> str:
-    """What hides or shortens the communication of such a job, by what most of it is."""
+    """Says what hides or shortens the communication of such a job, by its largest operation."""
     cures: list[str] = []
     whole = sum(row["time_ns"] for row in operations)
     large = {row["operation"] for row in operations if row["time_ns"] > _MUCH * whole}

@@ -1,4 +1,4 @@
-"""`copy-bound`: copies run, and nothing computes meanwhile."""
+"""`copy-bound`: copies run while nothing computes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stepscope.judge.facts import Facts, first
 _SHARE = worth("exposed copies", 0.05, "TraceLens: a direction of copies above 5 % of the total")
 
 COPYING = "kind = 'runtime' AND role = 'copy'"
-"""Calls that copy, which wait for the device where memory is pageable."""
+"""Calls that copy, which wait for the device if memory is pageable."""
 
 
 @rule(
@@ -23,11 +23,11 @@ COPYING = "kind = 'runtime' AND role = 'copy'"
     silent_without=("device-work",),
 )
 def copy_bound(facts: Facts) -> Iterator[Finding]:
-    """The time in which a device copied and computed nothing. Of phases it is the time that the host
+    """The time in which a device copied and computed nothing. For phases it is the time that the host
     spends copying batches to the device.
 
-    At most all of it can be saved, and the time in which calls that copy hold the host up; nothing is certain: `pageable-copies` and `copies-and-casts` name
-    copies that have a cure.
+    At most all of it can be saved, plus the time in which calls that copy block the host; nothing is certain:
+    `pageable-copies` and `copies-and-casts` name copies that have a cure.
     """
     time_ns, share = facts.time("memcpy"), facts.share("memcpy")
     if share <= _SHARE.value:

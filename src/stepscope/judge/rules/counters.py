@@ -1,4 +1,4 @@
-"""What hardware counters show of kernels, where a report of a profiler that counts lies beside the recording."""
+"""Rules about hardware counters of kernels, if a counting profiler's report lies beside the recording."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ def _excess(values: dict[str, float]) -> float | None:
     trade_off="Another layout of data may cost a copy, or make other kernels' accesses worse.",
 )
 def uncoalesced_access(facts: Facts) -> Iterator[Finding]:
-    """Memory moves in sectors of 32 bytes. Counted are the sectors that global accesses need beyond those
-    that they would need were neighbouring threads to access neighbouring words: `excess_sector_ratio`
-    of the source counters, or what `gld_efficiency` and `gst_efficiency` leave, each by its
+    """Memory moves in sectors of 32 bytes. It counts the sectors that global accesses need beyond those
+    needed if neighbouring threads accessed neighbouring words: `excess_sector_ratio`
+    of the source counters, or what `gld_efficiency` and `gst_efficiency` leave, each weighted by its
     transactions. Kernels that are closer to the peak of compute than to that of memory do not count.
 
-    At most that part of the kernels' time can be saved; nothing is certain, because caches serve some of it.
+    At most that share of the kernels' time can be saved; nothing is certain, because caches serve some of it.
     """
     yield from of_counters(
         facts,
@@ -97,10 +97,10 @@ def _conflicting(values: dict[str, float]) -> float | None:
     trade_off="Padding takes shared memory, and so may lower occupancy.",
 )
 def bank_conflicts(facts: Facts) -> Iterator[Finding]:
-    """The part of all passes over shared memory that conflicts of banks made necessary, of kernels in
-    which L1 and shared memory are closest to their peak; elsewhere other work hides them.
+    """The share of passes over shared memory that bank conflicts caused, in kernels for which L1 and shared
+    memory are closest to their peak; elsewhere other work hides them.
 
-    At most that part of the kernels' time can be saved; nothing is certain.
+    At most that share of the kernels' time can be saved; nothing is certain.
     """
     yield from of_counters(
         facts,
@@ -131,11 +131,11 @@ def _spilled(values: dict[str, float]) -> float | None:
     trade_off="More registers a thread mean fewer threads on a multiprocessor.",
 )
 def register_spills(facts: Facts) -> Iterator[Finding]:
-    """Local memory holds what a thread has no registers for, and arrays that it indexes at run time; it lies
-    in device memory, behind L1 and L2. Counted is the part of the sectors of global and local accesses
-    that are local, of kernels that are not bound by compute.
+    """Local memory holds values for which a thread has no registers, and arrays that it indexes at run time; it lies
+    in device memory, behind L1 and L2. The share of local accesses in the sectors of global and local accesses
+    counts, in kernels that are not bound by compute.
 
-    At most that part of the kernels' time can be saved; nothing is certain.
+    At most that share of the kernels' time can be saved; nothing is certain.
     """
     yield from of_counters(
         facts,
@@ -168,12 +168,12 @@ def _held_down(values: dict[str, float]) -> float | None:
     trade_off="Threads with fewer registers and less shared memory may go to memory more often.",
 )
 def occupancy_limit(facts: Facts) -> Iterator[Finding]:
-    """Kernels with a measured occupancy below a quarter that their launch holds down (a theoretical occupancy of at
+    """Kernels with a measured occupancy below a quarter that their launch limits (a theoretical occupancy of at
     most a half), below 60 % of the peak of compute and of memory, with at least a wave of blocks, and
     not on tensor cores, which need few warps. The evidence has the blocks that fit a multiprocessor by each of
-    its limits: the least one holds occupancy down. `low-occupancy` has the kernels that were not measured.
+    its limits: the smallest one limits occupancy. `low-occupancy` has the kernels that were not measured.
 
-    At most what is left to the peak of compute or memory can be saved; nothing is certain.
+    At most the distance to the peak of compute or memory can be saved; nothing is certain.
     """
     yield from of_counters(
         facts,

@@ -17,8 +17,8 @@ _CALLS = """
 
 @rule("data-parallel", "nn.DataParallel over several devices.", _DEVICES)
 def data_parallel(facts: Facts) -> Iterator[Finding]:
-    """`DataParallel.forward` in a process that has work on more than one device. What it costs is not
-    in one recording: it copies the model in every step and runs Python for all devices in one process.
+    """`DataParallel.forward` in a process that has work on more than one device. One recording does not show
+    its cost: it copies the model in every step and runs Python for all devices in one process.
     """
     rows = facts.host(_CALLS)
     for row in rows[:1]:

@@ -1,4 +1,4 @@
-"""`data-quality`: checks that failed, and what they make unreliable."""
+"""`data-quality`: failed checks, and what they make unreliable."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _IDLE = Threshold(
 
 @rule("data-quality", "Data-quality checks with a warning or an error.", _CHECKS, _IDLE)
 def data_quality(facts: Facts) -> Iterator[Finding]:
-    """What `stepscope checks` says in full. It saves nothing; it says which of the other findings and
-    answers to take with care. It comes first where a check with an error bears on the times of steps,
-    and where the device looks idle, or has no work at all, while a check says that device work is missing. Where either is
-    so of some of the ranks, or their files are damaged, these are named, and the other findings are about the others.
+    """`stepscope checks` has the details. It saves nothing; it says which of the other findings and
+    answers need care. It comes first if a check with an error concerns the times of steps,
+    or if the device looks idle, or has no work at all, while a check says that device work is missing. If only some
+    ranks are affected, or their files are damaged, these are named, and the other findings are about the others.
     """
     checks = facts.of_all.checks
     if len(checks) <= _CHECKS.value:

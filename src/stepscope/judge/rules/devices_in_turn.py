@@ -29,13 +29,13 @@ _TAKES_PART = Threshold(
     silent_without=("device-work",),
 )
 def devices_in_turn(facts: Facts) -> Iterator[Finding]:
-    """A process that drives several devices: the time in which any of them computes, less the time for which one does in the
-    mean. It is 0 where all compute at once, and half of the step and more where a model is spread over two devices and
-    each batch runs through one after the other. Steps look filled then (a moment is Kernel when any device computes),
-    and each device is idle for most of them. Devices that compute next to nothing do not count.
+    """A process that drives several devices: the time in which any of them computes, minus the mean time for which one
+    does. It is 0 if all compute at once, and half of the step or more if a model is spread over two devices and
+    each batch runs through one after the other. Steps look filled then (a moment is Kernel if any device computes),
+    but each device is idle for most of them. Devices that compute next to nothing do not count.
 
-    At most this time can be saved, when the same work is spread evenly over all devices at all times, and what copies between
-    them take with nothing else running; nothing is certain, since the work of one may need another's.
+    At most this time can be saved, if the same work is always spread evenly over all devices, plus the time of copies
+    between them with nothing else running; nothing is certain, because the work of one may need another's.
     """
     if not facts.has_steps or len(facts.devices) <= len(facts.scope.ranks):
         return
@@ -64,7 +64,7 @@ def devices_in_turn(facts: Facts) -> Iterator[Finding]:
 
 
 def _by_device(facts: Facts) -> list[Row]:
-    """For how long each device of a rank with several computes, and waits while another one does, in a mean step."""
+    """How long each device of a rank with several computes, and waits while another one does, in a mean step."""
     steps = {(broken.rank, broken.span): broken.counted_windows for broken in facts.times.broken}
     rows: list[Row] = []
     with every_step(facts.scope) as whole:

@@ -1,4 +1,4 @@
-"""What a step is filled with when no loss leads, and what cannot be said about half a recording."""
+"""What fills a step if no loss leads, and the limits of incomplete recordings."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _HOST = Threshold("recorded operators and ranges", 0, "count", "ours: any one sh
 
 @rule("device-only", "Recordings of a device without operators.", _HOST)
 def device_only(facts: Facts) -> Iterator[Finding]:
-    """Device work was recorded and no operator, range or Python frame. What kernels fill of the time is
-    known; what the host did while the device was idle is not. Where launches were recorded and no kernel, neither is.
+    """Device work was recorded, but no operator, range or Python frame. The time that kernels fill is known; what the
+    host did while the device was idle is not. If launches but no kernels were recorded, neither is known.
     """
     if not facts.has_device or facts.has_host or not facts.step_ns:
         return
@@ -49,8 +49,8 @@ def device_only(facts: Facts) -> Iterator[Finding]:
 
 @rule("device-bound", "Steps that kernels fill.", LEADING, FILLED)
 def device_bound(facts: Facts) -> Iterator[Finding]:
-    """What is left when no loss leads: the time in which a kernel computes. Waiting less
-    saves nothing then; shorter kernels do. It is silent where device work is missing
+    """The remaining case if no loss leads: the time in which a kernel computes. Less waiting
+    saves nothing then; shorter kernels do. It is silent if device work is missing
     and the device looks idle.
     """
     if not facts.has_device or not facts.has_host or hides_idle(facts):
@@ -71,10 +71,10 @@ def device_bound(facts: Facts) -> Iterator[Finding]:
 
 @rule("host-only", "Recordings without a device, whose steps the host's operators fill.", LEADING, FILLED)
 def host_only(facts: Facts) -> Iterator[Finding]:
-    """The time in operators, ranges and Python, which stands for the device's where none is recorded,
-    and the operator with the largest self time, where that leads as a loss would. Where none does, the next
-    step is to the modules, if they have half of the time, or else to the call tree, which has ranges and Python, too. It is
-    silent where a check says that device work is missing.
+    """The time in operators, ranges and Python, which replaces the device's if none is recorded, and the operator with
+    the largest self time, if that would lead as a loss. If none does, the next step is to the modules, if they have
+    half of the time, or else to the call tree, which includes ranges and Python. It is silent if a check says that
+    device work is missing.
     """
     if facts.has_device or not facts.has_host or hides_idle(facts):
         return
@@ -99,7 +99,7 @@ def host_only(facts: Facts) -> Iterator[Finding]:
 
 
 def _in_modules_ns(facts: Facts) -> float:
-    """Time of the host in modules in a mean step, over all threads (ns)."""
+    """Host time in modules in a mean step, over all threads (ns)."""
     rows = facts.host("SELECT sum(self_ns)::BIGINT AS ns FROM host_event WHERE module_id IS NOT NULL AND {counted}")
     return sum(row["ns"] or 0 for row in rows) / facts.steps
 
@@ -111,7 +111,7 @@ def _in_modules_ns(facts: Facts) -> float:
     FILLED,
 )
 def compute_bound(facts: Facts) -> Iterator[Finding]:
-    """What is left when no loss leads and a device was timed in the phases, for at least that part of the step."""
+    """The remaining case if no loss leads and a device was timed in the phases, for at least that share of the step."""
     if _on_device(facts):
         title = "Compute-bound: forward, backward and optimizer fill {}"
         yield from _of_phases(facts, title, "kernels and operators")
@@ -124,8 +124,8 @@ def compute_bound(facts: Facts) -> Iterator[Finding]:
     FILLED,
 )
 def phases_only(facts: Facts) -> Iterator[Finding]:
-    """What is left when no loss leads and no device was timed for that part of the step. Whether the host computes in a
-    phase, waits or sleeps phases do not tell.
+    """The remaining case if no loss leads and no device was timed for that share of the step. Phases do not show
+    whether the host computes, waits or sleeps in them.
     """
     if not _on_device(facts):
         title = (
@@ -135,7 +135,7 @@ def phases_only(facts: Facts) -> Iterator[Finding]:
 
 
 def _on_device(facts: Facts) -> bool:
-    """Whether a device was timed in the phases, for so much of the step as fills it."""
+    """Whether a device was timed in the phases, for enough of the step to fill it."""
     phases = facts.phases_alone
     return phases is not None and facts.part_of_step(phases.device_ns()) >= FILLED.value
 

@@ -1,4 +1,4 @@
-"""Kernels whose grid of blocks leaves a part of the device empty."""
+"""Rules about kernels whose grid of blocks leaves a part of the device empty."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ _QUERY = f"""{_BLOCKS}
     trade_off="A larger batch needs more memory and changes convergence; kernels side by side share bandwidth.",
 )
 def small_grids(facts: Facts) -> Iterator[Finding]:
-    """A kernel of fewer blocks than multiprocessors leaves the others empty: its duration times the
-    part of them that have no block is lost, unless another stream fills it.
+    """A kernel with fewer blocks than multiprocessors leaves the others empty: its duration times the
+    share of multiprocessors without a block is lost, unless another stream fills it.
 
     At most this time can be saved, by a batch that fills the device; nothing is certain.
     """
@@ -90,8 +90,8 @@ def small_grids(facts: Facts) -> Iterator[Finding]:
 )
 def low_occupancy(facts: Facts) -> Iterator[Finding]:
     """Kernels with at least one block per multiprocessor and an estimated occupancy below a quarter.
-    Products do well with few threads and many registers and do not count; kernels with fewer blocks
-    than multiprocessors are `small-grids`, and those whose occupancy was measured `occupancy-limit`.
+    Products are efficient with few threads and many registers and do not count; kernels with fewer blocks
+    than multiprocessors are in `small-grids`, and those with a measured occupancy in `occupancy-limit`.
 
     At most their time can be saved; nothing is certain.
     """
@@ -126,12 +126,12 @@ def low_occupancy(facts: Facts) -> Iterator[Finding]:
     trade_off="Other sizes are another model: a larger one takes more of everything else.",
 )
 def tail_waves(facts: Facts) -> Iterator[Finding]:
-    """A device takes as many blocks at once as its multiprocessors hold, by their threads, registers
-    and shared memory; what is over waits for the next wave. With 1.1 waves a kernel takes the time of
-    two. Lost is its duration times the empty part of its last wave, for kernels of more than one and
+    """A device runs as many blocks at once as fit its multiprocessors, by their threads, registers
+    and shared memory; the others wait for the next wave. With 1.1 waves a kernel takes the time of
+    two. The loss is its duration times the empty share of its last wave, for kernels of more than one and
     fewer than ten waves; it needs grids, registers and the device's properties.
 
-    At most that can be saved; nothing is certain, since blocks do not all take the same time.
+    At most that can be saved; nothing is certain, because blocks do not all take the same time.
     """
     if not facts.enough_work or not facts.devices:
         return

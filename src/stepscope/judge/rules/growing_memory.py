@@ -33,7 +33,7 @@ _READ = """
 @rule("growing-memory", "Memory that grows on through the run, of a job's own phases.", _GROWTH, _SAMPLES, _GOES_ON)
 def growing_memory(facts: Facts) -> Iterator[Finding]:
     """Medians of the memory in use after a step, over the first, second and last third of the run, on
-    the rank where it grows most. It saves no time, but the run will end out of memory.
+    the rank with the largest growth. It saves no time, but the run will end out of memory.
     """
     rows = [] if facts.phases is None else facts.scope.sql(_READ).to_pylist()
     grown = [(growth, row) for row in rows if (growth := _growth(row["bytes"])) is not None]
@@ -57,7 +57,7 @@ def growing_memory(facts: Facts) -> Iterator[Finding]:
 
 
 def _growth(samples: list[int]) -> float | None:
-    """How much the last third is above the first (bytes), where that is much and goes on."""
+    """How much the last third is above the first (bytes), if that is much and continues."""
     if len(samples) < _SAMPLES.value:
         return None
     third = len(samples) // 3

@@ -30,7 +30,7 @@ _DOING = {
     "other": "nothing recorded",
 }
 _SHOWN = 0.0005
-"""Shares below this would read 0.0 %."""
+"""Smaller shares would be shown as 0.0 %."""
 _ELSEWHERE = "Python that leaves the step has to run elsewhere."
 _CAPTURED = "Captured graphs fix shapes and addresses and hold memory of their own."
 _COMPILED = "torch.compile takes its time at the start and for each new shape."
@@ -47,21 +47,20 @@ _COMPILED = "torch.compile takes its time at the start and for each new shape."
     silent_without=("device-work",),
 )
 def host_bound(facts: Facts) -> Iterator[Finding]:
-    """The time in which nothing ran on a device because its next work was launched only then, or none
-    followed (host wait and no work follows in `idle`), as far as the host was in runtime calls,
-    operators, ranges and Python or in nothing that was recorded, and not in the DataLoader. Idle time
-    before work that had been launched in time does not count: the device waited for another stream
-    or rank. Neither do single long waits that make most of a step's (`single-gaps`, `cold-start`),
-    nor those in which the host waits itself (`unrecorded-work`). Where most kernels are short, or operators that launch
-    work fill most of these waits, an operator takes the host longer than its kernel takes the device, and launching less
-    is the cure.
+    """The time in which nothing ran on a device because its next work was launched only then, or none followed (host
+    wait and no work follows in `idle`), while the host was in runtime calls, operators, ranges, Python or nothing that
+    was recorded, and not in the DataLoader. Idle time before work that had been launched in time does not count: the
+    device waited for another stream or rank. Neither do single long waits that make up most of a step's (`single-gaps`,
+    `cold-start`), nor those in which the host itself waits (`unrecorded-work`). If most kernels are short, or operators
+    that launch work fill most of these waits, an operator takes the host longer than its kernel takes the device, and
+    launching less is the cure.
 
-    Of phases, which have no idle time of the device, it is said where the device had run out of work
-    in most steps; its share is what the host spends in forward, backward and optimizer.
+    For phases, which do not contain the device's idle time, it is reported if the device had run out of work
+    in most steps; its share is the host's time in forward, backward and optimizer.
 
-    At most all of it can be saved, and with it the other waits for the host and its loader, which a host that gets ahead
-    hides; nothing is certain, since the recorder itself slows the host. Phases, and less work than a training step has,
-    give no saving.
+    At most all of it can be saved, plus the other waits for the host and its loader, which a host that gets ahead
+    hides; nothing is certain, because the recorder itself slows the host. Phases, and less work than a training step
+    has, give no saving.
     """
     if facts.phases_alone is not None:
         yield from _of_phases(facts)
@@ -120,7 +119,7 @@ def host_bound(facts: Facts) -> Iterator[Finding]:
 
 
 def _of_launching_less(facts: Facts) -> str:
-    """What the cures that `launch_less` names ask for in exchange."""
+    """The costs of the cures that `launch_less` names."""
     cures = ((graphs(facts), _CAPTURED), (facts.in_pytorch, _COMPILED))
     return " ".join(words for named, words in cures if named)
 
@@ -131,7 +130,7 @@ def _of_phases(facts: Facts) -> Iterator[Finding]:
     if phases is None or not checked:
         return
     idle = phases.total("idle_steps") / checked
-    # A device that is merely asked late (the job waits for it every step) is slower than the host.
+    # A device that only gets its work late (the job waits for it every step) is slower than the host.
     if idle < _RAN_DRY.value or phases.host_ns() < 0.9 * phases.device_ns():
         return
     share = facts.share("compute")

@@ -1,4 +1,4 @@
-"""`host-use`, `host-flagged`: processors that are idle, taken by others or spent in communication; what APS flags."""
+"""`host-use`, `host-flagged`: processors that are idle, used by others or busy with communication; what APS flags."""
 
 from __future__ import annotations
 
@@ -40,8 +40,9 @@ _SAID = {
     *(limit.threshold for limit in HOST_LIMITS.values()),
 )
 def host_use(facts: Facts) -> Iterator[Finding]:
-    """A metric of the complete run that misses its threshold, the mean of the ranks: of the recorder's own figures or of a
-    summary of APS. Use of processors is not judged where a device was timed. What of it a step could save no such metric says.
+    """A metric of the complete run that misses its threshold, the mean of the ranks: from the recorder's own figures or
+    a summary of APS. Use of processors is not judged if a device was timed. Such metrics do not show what a step could
+    save.
     """
     parts = facts.rows_of("host_metric", HOST_PARTS)
     if not parts:
@@ -78,9 +79,9 @@ _PART_OF = {
     "numa_remote": "memory_stalls",
     "mpi_imbalance": "mpi_time",
 }
-"""Metrics that say more of another, which is the finding where both are flagged."""
+"""Metrics with a more informative one, which becomes the finding if both are flagged."""
 _ON_OUTLIERS = "Some of the individual values contributing to this average metric"
-"""How APS starts what it says where values of single ranks differ, which is no judgement of the metric."""
+"""How APS's text starts if values of single ranks differ, which is no judgement of the metric."""
 _TO_BE_HIGH = ("vectorization", "fpu_utilization")
 _OF_THE_HOST = frozenset({*_PART_OF, *_TO_BE_HIGH, "memory_stalls", "openmp_imbalance", "serial_time", "io_bound"})
 
@@ -95,9 +96,9 @@ _LEAST = Threshold(
 
 @rule("host-flagged", "Stalls, imbalance, disk and vectorization that Intel's APS flags.", _LEAST)
 def host_flagged(facts: Facts) -> Iterator[Finding]:
-    """A metric of a summary of APS on which APS itself says that it needs a look; its thresholds are its own. What
-    `host-use` judges is left out, and so are parts of a metric that is flagged, too (cache and DRAM stalls are parts of
-    memory stalls). What of it a step could save no such metric says.
+    """A metric in a summary of APS that APS itself flags, by its own thresholds. Metrics that
+    `host-use` judges are left out, and so are parts of another flagged metric (cache and DRAM stalls are parts of
+    memory stalls). Such metrics do not show what a step could save.
     """
     rows = [row for row in facts.rows_of("host_metric", _FLAGGED) if not row["advice"].startswith(_ON_OUTLIERS)]
     flagged = {row["kind"] for row in rows}

@@ -1,4 +1,4 @@
-"""Devices that are idle although nothing says that they wait for the host."""
+"""Rules about devices that are idle without evidence that they wait for the host."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _UNKNOWN = worth("idle time of unknown cause", 0.05, AS_INPUT)
     silent_without=("device-work",),
 )
 def dependency_bound(facts: Facts) -> Iterator[Finding]:
-    """The time in which nothing ran on a device although its next work had been launched (other in
-    `idle`: gaps of 30 µs and more). Said with it are the streams that wait, and where: before or within replays of
-    CUDA graphs, before or after a collective, after work on another stream, or between two pieces of their own.
-    For what they wait is not in one rank's recording, so nothing is said of a saving.
+    """The time in which nothing ran on a device although its next work had been launched (other in `idle`: gaps of 30
+    µs and more). The finding names the waiting streams, and where they wait: before or within replays of CUDA graphs,
+    before or after a collective, after work on another stream, or between two pieces of their own. One rank's recording
+    does not show what they wait for, so no saving is stated.
     """
     time_ns = sum(facts.idle_ns("other").values())
     if facts.part_of_step(time_ns) <= _DEPENDENCY.value:
@@ -79,7 +79,7 @@ def gap_bound(facts: Facts) -> Iterator[Finding]:
 )
 def idle(facts: Facts) -> Iterator[Finding]:
     """The time in which nothing ran on a device before work whose launch was not recorded (unlinked in
-    `idle`): nobody can say whether it was launched late.
+    `idle`): it is unknown whether it was launched late.
     """
     yield from _idle(
         facts,
@@ -92,7 +92,7 @@ def idle(facts: Facts) -> Iterator[Finding]:
 
 
 def _for_whom(facts: Facts) -> str:
-    """How to see in the next recording for whom a stream waits."""
+    """How to record next time what a stream waits for."""
     ranks = facts.scope.value("SELECT max(world_size) FROM rank") or 1
     ways = []
     if ranks > 1 and ranks > len(facts.scope.store.ranks):
@@ -113,7 +113,7 @@ def _idle(
     advice: str,
     evidence: tuple[Row, ...] = (),
 ) -> Iterator[Finding]:
-    """A finding where idle time of these causes (see `idle`) is more than a share of the step."""
+    """Yields a finding if idle time of these causes (see `idle`) is more than a share of the step."""
     time_ns = sum(facts.idle_ns(*causes).values())
     if facts.part_of_step(time_ns) <= share.value:
         return

@@ -21,13 +21,13 @@ _SHARE = worth("waiting for the next batch", 0.05, "TensorBoard profiler plugin:
     silent_without=("device-work",),
 )
 def input_bound(facts: Facts) -> Iterator[Finding]:
-    """The time in `DataLoader.__next__` in which nothing ran on a device and no runtime call went on;
-    of phases, the mean input wait of all ranks but those that the others wait for because of it. Where a run has both,
-    the phases are of the steps in which no profiler ran, and they are asked, since a profiler slows the loader;
-    with a device the lesser of both counts, since the host may wait while the device computes.
+    """The time in `DataLoader.__next__` in which nothing ran on a device and no runtime call was under way;
+    for phases, the mean input wait of all ranks except those that the others wait for because of it. If a run has both,
+    the phases, which cover the steps in which no profiler ran, are used, because a profiler slows the loader;
+    with a device the smaller of both counts, because the host may wait while the device computes.
 
-    At most all of it can be saved, when workers keep ahead; beside a device also what the host waits while the device
-    works, since a host that gets ahead hides other waits. Nothing is certain: workers share the host's cores with the
+    At most all of it can be saved, if workers keep ahead; with a device, also the host's waits while the device
+    works, because a host that gets ahead hides other waits. Nothing is certain: workers share the host's cores with the
     training process and may be no faster than it, and in phases even the device may be busy meanwhile.
     """
     wait_ns, share, untraced = facts.input_wait

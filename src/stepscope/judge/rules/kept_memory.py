@@ -32,10 +32,10 @@ _GROWTH = Threshold(
     rests_on=("memory", "steps"),
 )
 def kept_memory(facts: Facts) -> Iterator[Finding]:
-    """What is allocated at the end of each step, but the first: it must grow in every one, by the
-    median of these at least. What was allocated in one of them and is alive at the end of the last is
-    grouped by operator and call stack; those that all of these steps kept are candidates for what leaks. It
-    saves no time, but the run will end for want of memory. `growing-memory` looks at a run's phases.
+    """Memory allocated at the end of each step except the first: it must grow in every one, by the
+    median of these at least. Allocations of one of them that are alive at the end of the last are
+    grouped by operator and call stack; groups in which all of these steps kept some are candidates for a leak. It
+    saves no time, but the run will run out of memory. `growing-memory` examines a run's phases.
     """
     found = [one for memory in facts.memories if (one := _growth(memory)) is not None]
     if not found:
@@ -61,7 +61,7 @@ def kept_memory(facts: Facts) -> Iterator[Finding]:
 
 
 def _growth(memory: Memory) -> tuple[Memory, int, list[int]] | None:
-    """The median growth of a step, and the last state of each step, where all but the first grow."""
+    """The median growth of a step, and the last state of each step, if all but the first grow."""
     ends = []
     for step in memory.steps:
         states = memory.states_in([(step.start_ns, step.end_ns)])
@@ -78,7 +78,7 @@ def _growth(memory: Memory) -> tuple[Memory, int, list[int]] | None:
 
 
 def _sites(memory: Memory, ends: list[int]) -> list[dict[str, Any]]:
-    """What each of the steps kept until the end of the last, by what allocated it; the most first."""
+    """What each of the steps kept until the end of the last, by allocation site; the most first."""
     kept: dict[tuple[int, int], list[int]] = {}
     steps = len(ends) - 1
     for place, (start, end) in enumerate(pairwise(ends)):

@@ -43,12 +43,11 @@ _OUTERMOST = """
     silent_without=("device-work",),
 )
 def low_utilization(facts: Facts) -> Iterator[Finding]:
-    """Utilisation is the part of the steps in which at least one kernel runs. What is lost is counted
-    where its cause is (`host-bound`), so nothing is said of a saving here. It is
-    silent where input or communication is the cause, or single long waits, or operators on the host
-    that launch nothing, which a larger batch lengthens too (preprocessing of each sample, say); where
-    the recording has no host side, and where no steps are found, since outside of them the device
-    waits for no one.
+    """Utilisation is the share of the steps in which at least one kernel runs. The loss is counted
+    under its cause (`host-bound`), so no saving is stated here. It is silent if the cause is input or
+    communication, single long waits, or operators on the host that launch nothing, which a larger batch
+    lengthens too (preprocessing of each sample, say); if the recording has no host side; and if no steps
+    are found, because outside of them the device waits for no one.
     """
     use = facts.utilization
     if use is None or use >= _USE.value or not facts.enough_work or not facts.has_host:
@@ -81,7 +80,7 @@ def operators_launch(facts: Facts) -> bool:
 
 
 def _operators_ns(facts: Facts, *, launching: bool) -> float:
-    """How long operators that launch work, or those that do not, ran while the device waited for the host, per step (ns)."""
+    """How long operators that launch work, or that do not, ran while the device waited for the host, per step (ns)."""
     key = f"operators {'that launch' if launching else 'without work'} in waits"
     return facts.scope.kept(key, lambda: _measure(facts, launching=launching))
 
@@ -98,6 +97,6 @@ def _measure(facts: Facts, *, launching: bool) -> float:
 
 
 def low_use(facts: Facts) -> str:
-    """The utilisation in words, where it is low, to end a sentence about a device that waits."""
+    """Says that utilisation is low, at the end of a sentence about a device that waits; empty if it is not."""
     use = facts.utilization
     return "" if use is None or use >= _USE.value else f"; GPU utilisation is {ratio_text(use)}"

@@ -23,9 +23,9 @@ _PEAK = """
 
 @rule("memory-near-limit", "Devices whose memory is almost full at its peak.", _SHARE)
 def memory_near_limit(facts: Facts) -> Iterator[Finding]:
-    """Peak of what was allocated over the device's memory; it needs profile_memory=True. It saves no
-    time, but the next larger batch will fail, and an allocator that has no room gives memory back and
-    asks for it again.
+    """Peak of the allocated memory over the device's memory; it needs profile_memory=True. It saves no
+    time, but the next larger batch will fail, and an allocator without room returns memory and
+    requests it again.
     """
     rows = facts.rows_of("memory_event", _PEAK)
     if not rows or rows[0]["share_ratio"] <= _SHARE.value:

@@ -1,4 +1,4 @@
-"""`nothing-recorded`: there is nothing to judge by."""
+"""`nothing-recorded`: there is nothing to judge."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _HELD = (
     ("host_metric", "snapshot", "what was measured of the host"),
     ("measured_kernel", "metrics", "counters of kernels"),
 )
-"""Tables that such a recording may have rows of, the question about them, and what they are."""
+"""Tables that such a recording may have rows in, the question about them, and their name."""
 
 
 @rule("nothing-recorded", "Recordings without operators, device events and phases.", _EVENTS)
 def nothing_recorded(facts: Facts) -> Iterator[Finding]:
-    """No operator, device event or phase of a step was read, or none takes any time in the steps that
-    were asked for.
+    """No operator, device event or phase of a step was read, or none takes any time in the requested
+    steps.
     """
     shown = facts.has_device or facts.has_host or facts.phases_alone or facts.times.device
     if facts.step_ns and shown:

@@ -1,4 +1,4 @@
-"""`out-of-memory`: the device had too little for an allocation."""
+"""`out-of-memory`: the device had too little memory for an allocation."""
 
 from __future__ import annotations
 
@@ -27,11 +27,10 @@ _IN_PIECES = Threshold(
     rests_on=("memory",),
 )
 def out_of_memory(facts: Facts) -> Iterator[Finding]:
-    """The last time that an allocation failed on a device, with what was asked for and what was free. Where the
-    allocator held as much as that and nobody used it, but in no piece that is large enough, fragmentation
-    explains the failure, and segments that can grow (`expandable_segments:True`) avoid it. The allocator
-    gives back what lies in segments without any use before it fails, so that what is left lies between
-    blocks in use. It saves no time.
+    """The last time that an allocation failed on a device, with the requested and the free memory. If the allocator
+    held that much unused, but in no piece that was large enough, fragmentation explains the failure, and segments that
+    can grow (`expandable_segments:True`) avoid it. Before it fails, the allocator returns entirely unused segments, so
+    the remaining free memory lies between blocks in use. It saves no time.
     """
     if facts.scope.has_none("allocator_event"):
         return

@@ -41,9 +41,10 @@ _COPIES = f"""
     rests_on=("device-times",),
 )
 def pageable_copies(facts: Facts) -> Iterator[Finding]:
-    """A copy from pageable memory goes through a buffer and holds the host up, so it hides behind
-    nothing. At most what copies take with nothing else running can be saved, when pinned copies run
-    beside computation, and the time in which calls that copy hold the host up; nothing is certain, since pinned copies may be slower than the link, too.
+    """A copy from pageable memory goes through a buffer and blocks the host, so nothing hides it.
+    At most the time of copies with nothing else running can be saved, if pinned copies run
+    beside computation, plus the time in which calls that copy block the host; nothing is certain, because pinned copies
+    may be slower than the link, too.
     """
     rows = facts.host(_COPIES.replace("{steps}", str(facts.steps)))
     if not rows:
@@ -68,7 +69,7 @@ def pageable_copies(facts: Facts) -> Iterator[Finding]:
 
 
 def _pin(facts: Facts, directions: set[str]) -> str:
-    """How to copy through pinned memory, each way that is copied."""
+    """How to copy through pinned memory, in each direction that occurs."""
     if not facts.in_pytorch:
         api = "hip" if facts.platform == "rocm" else "cuda"
         allocate = "hipHostMalloc" if api == "hip" else "cudaMallocHost"

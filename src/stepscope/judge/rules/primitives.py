@@ -1,4 +1,4 @@
-"""Primitives of oneDNN that are slower than they need be, or that only change the layout of tensors."""
+"""Rules about oneDNN primitives that are unnecessarily slow, or that only change the layout of tensors."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _IS_REORDER = "primitive = 'reorder'"
     _REFERENCE,
 )
 def reference_primitives(facts: Facts) -> Iterator[Finding]:
-    """Time of executions whose implementation is `ref` or `simple`, of that of all primitives of the log. What part of a
-    step that is, a log of oneDNN does not say, nor how fast another implementation would be, so nothing is said of a saving.
+    """Time of executions whose implementation is `ref` or `simple`, as a share of all primitives in the log. A log of
+    oneDNN does not show their share of a step, nor how fast another implementation would be, so no saving is stated.
     """
     yield from _found(
         facts,
@@ -47,8 +47,8 @@ def reference_primitives(facts: Facts) -> Iterator[Finding]:
 
 @rule("layout-reorders", "Primitives of oneDNN that only change the layout or type of tensors.", _REORDERS)
 def layout_reorders(facts: Facts) -> Iterator[Finding]:
-    """Time of `reorder`, of that of all primitives of the log. Some of it is needed where tensors enter and leave oneDNN's own
-    layouts, so that nothing is said of a saving.
+    """Time of `reorder`, as a share of all primitives in the log. Some reorders are needed where tensors enter and
+    leave oneDNN's own layouts, so no saving is stated.
     """
     yield from _found(
         facts,

@@ -1,4 +1,4 @@
-"""Matrix products, convolutions and attention that keep off the fastest units of the device."""
+"""Rules about matrix products, convolutions and attention that do not use the device's fastest units."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _LOAD = Threshold(
 
 
 _HALVED = ("element-wise", "normalisation", "reduction")
-"""Classes of kernels whose time is that of moving their tensors."""
+"""Classes of kernels whose time is spent moving their tensors."""
 
 
 @kernel_rule(
@@ -52,14 +52,13 @@ _HALVED = ("element-wise", "normalisation", "reduction")
 )
 def amp_off(facts: Facts) -> Iterator[Finding]:
     """Products are matrix products, convolutions and attention, by operator and kernel; their element
-    type follows from inputs where they were recorded, else from the kernel's name. Products in TF32
-    are in float32 too. Those of no known type count neither way.
+    type comes from inputs if they were recorded, else from the kernel's name. Products in TF32
+    count as float32, too. Those of unknown type count neither way.
 
-    At most all of their time can be saved (the peaks of both types do not bound it: a kernel in 16 bits may come closer to
-    its own), and half of that of element-wise kernels, normalisations and
-    reductions but the optimizer's, since they move half the bytes. Nothing is certain: autocast
-    leaves some of these in float32, kernels may be bound by other things, and the host may be slower than the
-    device.
+    At most all of their time can be saved (the ratio of both types' peaks does not limit it: a kernel in 16 bits may
+    come closer to its own peak), and half of that of element-wise kernels, normalisations and reductions except the
+    optimizer's, because they move half the bytes. Nothing is certain: autocast leaves some of these in float32, kernels
+    may have other bounds, and the host may be slower than the device.
     """
     if not facts.has_tensor_cores or not facts.enough_work:
         return
@@ -91,7 +90,7 @@ def amp_off(facts: Facts) -> Iterator[Finding]:
 
 
 def _on_cores(facts: Facts, products: list[Group]) -> str:
-    """How much of products' time is on tensor cores, as far as kernels' names tell."""
+    """Says how much of the products' time is on tensor cores, as far as kernels' names show."""
     used, unknown = (summed(group for group in products if group.use.used is told) for told in (True, None))
     if unknown and not used:
         return ""
@@ -100,7 +99,7 @@ def _on_cores(facts: Facts, products: list[Group]) -> str:
 
 
 def _moves_less(group: Group) -> bool:
-    """Whether it would read and write half the bytes of tensors in 16 bits."""
+    """Whether it would read and write half the bytes with tensors in 16 bits."""
     if group.kind != "computation" or group.is_product or group.direction == "optimizer":
         return False
     return _class(group) in _HALVED
@@ -118,10 +117,10 @@ def _class(group: Group) -> str:
     trade_off="Products keep ten bits of mantissa instead of 23.",
 )
 def tf32_off(facts: Facts) -> Iterator[Finding]:
-    """Float32 products whose kernel's name says that it does not use tensor cores. PyTorch leaves TF32
-    off for matrix products and on for convolutions. Products with a vector do not count.
+    """Float32 products whose kernel's name shows that it does not use tensor cores. By default PyTorch uses TF32
+    for convolutions but not for matrix products. Products with a vector do not count.
 
-    At most their time can be saved; nothing is certain, since many products are bound by memory.
+    At most their time can be saved; nothing is certain, because many products are bound by memory.
     """
     if facts.capability is None or facts.capability < _AMPERE.value:
         return
@@ -146,10 +145,10 @@ def tf32_off(facts: Facts) -> Iterator[Finding]:
     trade_off="Padding is computed and stored like the rest.",
 )
 def tensor_cores_unused(facts: Facts) -> Iterator[Finding]:
-    """Products whose type fits tensor cores and whose kernel's name says that it does not use them, or, where the
-    name does not tell, whose hardware counters (`tensor_active`, `tensor_instructions` of `metrics --by metric`) show
-    no work of the tensor pipe; others count neither way, and products with a vector have no use for them. The
-    evidence names the sizes that keep them off, where inputs were recorded.
+    """Products whose type fits tensor cores and whose kernel's name shows that it does not use them, or, if the name
+    does not show it, whose hardware counters (`tensor_active`, `tensor_instructions` of `metrics --by metric`) show no
+    work of the tensor pipe; others count neither way, and products with a vector have no use for them. The evidence
+    names the sizes that prevent them, if inputs were recorded.
 
     At most their time can be saved; nothing is certain.
     """
@@ -178,7 +177,7 @@ def _off_cores(group: Group) -> bool:
 
 
 def _shown(facts: Facts) -> dict[str, Any]:
-    """The counter that shows an idle tensor pipe, where one does."""
+    """The counter that shows an idle tensor pipe, if one does."""
     if not any(_idle_pipe(facts, group) for group in facts.groups):
         return {}
     told = {one.name: one.values.get("tensor_active", 0.0) for one in facts.measured}
@@ -186,7 +185,7 @@ def _shown(facts: Facts) -> dict[str, Any]:
 
 
 def _idle_pipe(facts: Facts, group: Group) -> bool:
-    """Whether counters show no instruction of the tensor pipe in a product of 16 bits, whose name does not tell."""
+    """Whether counters show no tensor instruction in a 16-bit product whose name does not show it."""
     if not group.is_product or group.use.used is not None or group.dtype not in NARROW:
         return False
     own = [one.values for one in facts.measured if one.name == group.name]
@@ -203,9 +202,9 @@ def _idle_pipe(facts: Facts, group: Group) -> bool:
     trade_off="Padding is computed and stored like the rest.",
 )
 def misaligned_dimensions(facts: Facts) -> Iterator[Finding]:
-    """Sizes alone prove nothing: libraries cope with many. It is the kernel's name that must show it: a
-    CUTLASS kernel of an alignment (`_align1`) that comes to less than 16 bytes of its type. The
-    evidence names the sizes where inputs were recorded.
+    """Sizes alone prove nothing: libraries handle many. The kernel's name must show it: a
+    CUTLASS kernel with an alignment (`_align1`) of less than 16 bytes of its type. The
+    evidence names the sizes if inputs were recorded.
 
     At most the kernels' time can be saved; nothing is certain.
     """
@@ -231,7 +230,7 @@ def _loads_less(group: Group) -> bool:
 
 
 def _wrong_sizes(group: Group) -> str | None:
-    """The sizes of a group that are no multiple of 16 bytes, in words; None where all are."""
+    """The sizes of a group that are not multiples of 16 bytes, in words; None if all are."""
     if group.operator is None or group.dims is None:
         return None
     wrong = misaligned(group.operator, group.dims, group.types, group.strides, group.values)

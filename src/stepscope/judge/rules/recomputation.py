@@ -1,4 +1,4 @@
-"""`recomputation`: activations are computed a second time in backward."""
+"""`recomputation`: activations are computed again in backward."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _LAUNCHED = """
     )
 """
 """Work of operators in backward, and whether one between them and the backward node above them, or
-they themselves, carry a number, or that node is a checkpoint's."""
+they themselves, have a number, or that node is a checkpoint's."""
 
 _NODES = """
     SELECT sum(dur_ns)::BIGINT AS ns FROM (
@@ -64,13 +64,14 @@ _NODES = """
     rests_on=("launches",),
 )
 def recomputation(facts: Facts) -> Iterator[Finding]:
-    """Autograd numbers the operators that it records, and in backward it records none. Operators that
-    carry a number all the same inside a backward node are a forward that `torch.utils.checkpoint`
-    runs again, with re-entry or without; so is what they call, such as the convolution or the attention
-    of a library, which carries none itself, and what a checkpoint's own backward node calls. Backward of backward (create_graph=True) numbers its
-    operators too: where these take longer than the rest of backward, the rule is silent.
+    """Autograd numbers the operators that it records, and in backward it records none. Operators that nevertheless have
+    a number inside a backward node are a forward that `torch.utils.checkpoint` runs again, re-entrant or not; so is
+    what they call, such as a library's convolution or attention, which has no number itself, and what a checkpoint's
+    own backward node calls. Backward of backward (create_graph=True) numbers its operators too: if these take longer
+    than the rest of backward, the rule is silent.
 
-    At most their device time and that of the host in such backward nodes can be saved, if memory allows; nothing is certain, since it may not.
+    At most their device time and that of the host in such backward nodes can be saved, if memory allows; nothing is
+    certain, because it may not.
     """
     if not facts.enough_work or not facts.there("host_event", _RERUNS.replace("{counted}", facts.counted)):
         return

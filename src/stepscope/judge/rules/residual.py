@@ -1,4 +1,4 @@
-"""`residual`: a part of the step that is none of its phases."""
+"""`residual`: a part of the step that belongs to none of its phases."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ _NAMED = 3
     trade_off="What the loop does there has to be done elsewhere or less often.",
 )
 def residual(facts: Facts) -> Iterator[Finding]:
-    """What phases leave of the step: batches that the loop makes itself, gradient clipping, logging, metrics,
+    """The rest of the step besides its phases: batches that the loop makes itself, gradient clipping, logging, metrics,
     synchronisation, checkpoints, Python, and what runs in compiled code or a captured graph, where phases
-    are not observed. Where the recording has samples of the stack (those of `stepscope record` do), it is said
-    in which lines of the program they fell, and in what these called; otherwise not what it is.
+    are not observed. If the recording has stack samples (those of `stepscope record` do), the finding names
+    the lines of the program in which they fell, and what these called; otherwise the cause is unknown.
 
     Beside a trace that has a device, the trace is judged and this is silent: the host may do such things
     while the device works. Beside one without, the phases of the entire run say more than its few steps.
 
-    At most all of it can be saved; nothing is certain, since it may be waiting for the device.
+    At most all of it can be saved; nothing is certain, because it may be waiting for the device.
     """
     means = facts.phases_without_device
     time_ns = None if means is None else means.part_ns("residual")

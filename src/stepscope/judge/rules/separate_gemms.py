@@ -1,4 +1,4 @@
-"""`separate-gemms`: matrix products of one shape, one after another, that could be one."""
+"""`separate-gemms`: consecutive matrix products of one shape that could be one."""
 
 from __future__ import annotations
 
@@ -31,15 +31,14 @@ _FILLS = Threshold(
 )
 def separate_gemms(facts: Facts) -> Iterator[Finding]:
     """Four products of one input with four weights are one product with the weights side by side: it
-    has four times the blocks and fills a device that each of them leaves nearly empty. Looked for are
-    products of the same operator with the same inputs' shapes that follow each other on a stream of a
-    typical step with no other kernel between (what computes an activation between them makes the next
-    depend on the last), each with few blocks, in forward only.
+    has four times the blocks and fills a device that each of them leaves nearly empty. The rule looks for
+    products of the same operator with the same input shapes that follow each other on a stream of a
+    typical step with no other kernel between (if an activation is computed between them, the next
+    depends on the last), each with few blocks, in forward only.
 
-    A recording has no addresses, so whether they share an input is not known: confidence is low, and
-    nothing is certain. At most, n products become one that takes as long as the shortest of them, since a multiprocessor
-    may have several blocks at once, and the host launches one. It needs shapes
-    (record_shapes=True) and grids.
+    A recording has no addresses, so it is unknown whether they share an input: confidence is low, and nothing is
+    certain. At most, n products become one that takes as long as the shortest of them, because a multiprocessor may
+    have several blocks at once, and the host launches one. It needs shapes (record_shapes=True) and grids.
     """
     sequence = facts.sequence
     if sequence is None or not facts.enough_work:

@@ -1,4 +1,4 @@
-"""Long waits of a device that few gaps make: what a first use costs, what the host does in them, and
+"""Long waits of a device in few gaps: the cost of a first use, what the host does in them, and
 those in which the host itself waits."""
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ _EVIDENCE = 5
 def cold_start(facts: Facts) -> Iterator[Finding]:
     """Single long waits for the host (see `single-gaps`) that are filled by a runtime call that takes a
     millisecond and more in no other step (`cudaMalloc`, `cudaFree`, loading a library), by the first
-    launch of a kernel, or by the first call of an operator or frame, where these take a hundred times
-    the median of their name. Training for long does not lose this time, so nothing is said of a
-    saving; it spoils the means of a recording.
+    launch of a kernel, or by the first call of an operator or frame, if these take a hundred times
+    the median of their name. Long training does not lose this time, so no
+    saving is stated; it distorts the means of a recording.
     """
     yield from _found(
         facts,
@@ -82,13 +82,13 @@ def cold_start(facts: Facts) -> Iterator[Finding]:
     silent_without=("device-work",),
 )
 def single_gaps(facts: Facts) -> Iterator[Finding]:
-    """The waits that `host-bound` would count, where the five longest gaps of a step hold most of them:
-    those of at least 100 µs and 5 % of the step's waits. Launching less does not shorten them. What
-    fills a gap is named: runtime calls of one name that cover half of it, or the innermost operator,
+    """The waits that `host-bound` would count, if the five longest gaps of a step contain most of them:
+    those of at least 100 µs and 5 % of the step's waits. Launching less does not shorten them. The finding names what
+    fills a gap: runtime calls of one name that cover half of it, or the innermost operator,
     Python frame or range that does. The short ones beside them stay with `host-bound`.
 
-    At most all of it can be saved, and what fills the gaps takes beside them, while the device works: a host that does not
-    do it gets ahead, and hides other waits. Nothing is certain.
+    At most all of it can be saved, plus the time of the fillers beside the gaps, while the device works: a host without
+    them gets ahead, and hides other waits. Nothing is certain.
     """
     yield from _found(
         facts,
@@ -110,9 +110,9 @@ def single_gaps(facts: Facts) -> Iterator[Finding]:
 )
 def unrecorded_work(facts: Facts) -> Iterator[Finding]:
     """Gaps in which the host is for 100 µs and more, and for most of the time, in a call that waits for
-    the device: a copy or a synchronisation. Such a call returns at once when the device has nothing
-    to do. So the device worked on what was not recorded, or another process used it, and nobody can
-    say that it waited for the host.
+    the device: a copy or a synchronisation. Such a call returns at once if the device is idle.
+    So the device did unrecorded work, or another process used it, and it cannot
+    be said that it waited for the host.
     """
     yield from _found(
         facts,
@@ -142,7 +142,7 @@ def _found(
         facts.part_of_step(time_ns),
         share.name,
         title=title.format(amount=facts.amount(time_ns), few=_few(facts, waits), filled=_filled(facts, waits))
-        + (low_use(facts) if share is not _BLOCKED else ""),  # its use is not known then
+        + (low_use(facts) if share is not _BLOCKED else ""),  # its use is unknown then
         saving_ns=time_ns if saves and facts.enough_work else None,
         hidden_ns=facts.hidden(_filling_ns(facts, waits), time_ns) if saves else 0.0,
         confidence="medium" if named else "low",
@@ -160,7 +160,7 @@ def _warm_up(facts: Facts) -> str:
 
 
 def _few(facts: Facts, waits: list[Wait]) -> str:
-    """How many they are: of gaps that not every step has, how many of all steps, and how long each is."""
+    """Says how many there are: of gaps that not every step has, how many in all steps, and how long each is."""
     steps = facts.host_waits.steps
     if len(waits) >= steps:
         number = mean_count_text(len(waits) / steps)
@@ -173,7 +173,7 @@ def _few(facts: Facts, waits: list[Wait]) -> str:
 
 
 def _filling_ns(facts: Facts, waits: list[Wait]) -> float:
-    """How long the host takes for what fills them, in a mean step (ns): all of the step where that is not known."""
+    """How long the host takes for what fills them, in a mean step (ns): the entire step if that is unknown."""
     known = [wait.filler.dur_ns for wait in waits if wait.filler is not None]
     if not known:
         return float(facts.step_ns)
@@ -182,7 +182,7 @@ def _filling_ns(facts: Facts, waits: list[Wait]) -> float:
 
 
 def _filled(facts: Facts, waits: Iterable[Wait]) -> str:
-    """What fills the waits of a mean step, and for how long: `` `cudaFree` 6.000 s, `mm` 2.1 ms``."""
+    """Says what fills the waits of a mean step, and for how long: `` `cudaFree` 6.000 s, `mm` 2.1 ms``."""
     times: dict[str, int] = {}
     for wait in waits:
         words = _name(wait)

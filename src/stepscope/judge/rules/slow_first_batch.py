@@ -19,9 +19,8 @@ _EPOCHS = Threshold("epochs", 2, "count", "ours: what happens once is no habit")
 
 @rule("slow-first-batch", "Epochs that start with a long wait, of a job's own phases.", _SHARE, _EPOCHS)
 def slow_first_batch(facts: Facts) -> Iterator[Finding]:
-    """The waits with which a loader starts over, which are in no counted step, against the time of all
-    counted steps, on the rank where they are worst. It is no part of a step, so nothing is said of a
-    saving in one.
+    """The waits in which a loader starts over, which are in no counted step, compared with the time of all
+    counted steps, on the worst rank. They are not part of a step, so no saving in one is stated.
     """
     if facts.phases is None:
         return

@@ -37,12 +37,12 @@ _WHERE = f"""
 )
 def slow_pinned_copies(facts: Facts) -> Iterator[Finding]:
     """Large copies from pinned memory whose summed bytes over summed time are less than half of what
-    the link to the host can carry, where the device and its link are known. The recording does not tell
-    the reason: other devices that copy through the same switch, memory that belongs to another processor, or a link
-    that runs slower than it could.
+    the link to the host can carry, if the device and its link are known. The recording does not show
+    the reason: other devices that copy through the same switch, memory of another processor, or a link
+    that runs below its speed.
 
-    At most what the link's full bandwidth would make them shorter can be saved, and no more than copies
-    take with nothing else running; nothing is certain.
+    At most the difference to copies at the link's full bandwidth can be saved, and no more than the time of copies
+    with nothing else running; nothing is certain.
     """
     speed = None if facts.limits is None else facts.limits.host_bytes_per_s
     if not speed:

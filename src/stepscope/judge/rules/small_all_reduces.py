@@ -1,4 +1,4 @@
-"""`small-all-reduces`: gradients, or other tensors, that are exchanged one by one."""
+"""`small-all-reduces`: gradients, or other tensors, that are reduced one by one."""
 
 from __future__ import annotations
 
@@ -55,13 +55,14 @@ _CALLS = """
     rests_on=("device-times",),
 )
 def small_all_reduces(facts: Facts) -> Iterator[Finding]:
-    """An all-reduce of a few kilobytes takes its start on every rank and the network's latency, whatever its size.
-    Counted are all-reduces of less than a mebibyte outside of forward, in training, where the recording has
-    their sizes: those of kernels (torch 2.1 and later), or else the shapes of the host's calls (record_shapes=True), taken
-    for float32. What they carry is not recorded: gradients of parameters, or other tensors.
+    """An all-reduce of a few kilobytes costs its launch on every rank and the network's latency, whatever its size.
+    It counts all-reduces of less than a mebibyte outside of forward, in training, if the recording has
+    their sizes: those of kernels (torch 2.1 and later), or else the shapes of the host's calls (record_shapes=True),
+    assuming float32. Their contents are not recorded: gradients of parameters, or other tensors.
 
-    At most the time of their kernels and of the host's calls for them can be saved, of these no more than the time in which
-    no kernel computes; nothing is certain, since kernels may run beside others, and what they carry has to be exchanged all the same.
+    At most the time of their kernels and of the host's calls for them can be saved, of these no more than the time in
+    which no kernel computes; nothing is certain, because kernels may run beside others, and their contents still have
+    to be exchanged.
     """
     rows = [row for row in _all_reduces(facts) if row["bytes"] < _SIZE.value]
     calls = sum(row["calls"] for row in rows) / facts.steps

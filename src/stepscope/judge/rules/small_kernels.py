@@ -36,10 +36,10 @@ _GAP = Threshold(
 )
 def small_kernels(facts: Facts) -> Iterator[Finding]:
     """Kernels below 10 µs in a typical step, and the gaps from each to the next kernel of its stream
-    where that had been launched in time, as far as these are below 30 µs. It is silent where the
-    device mostly waits for the host: `host-bound` then says so.
+    if that had been launched in time and the gap is below 30 µs. It is silent if the
+    device mostly waits for the host: `host-bound` covers that.
 
-    At most all of it can be saved, by running less of them, and what the host takes to launch them; nothing is certain.
+    At most all of it can be saved, by running fewer of them, plus the host's time to launch them; nothing is certain.
     """
     sequence = facts.sequence
     if sequence is None or facts.waiting_share > LEADING.value:

@@ -33,7 +33,7 @@ _LOOK_INTO = {
     "profiler": "recording fewer steps, or without stacks and shapes, since the profiler holds it up",
     "not recorded": "a trace with Python stacks (`--stack` of `stepscope record`), since nothing was recorded there",
 }
-"""What to look at, by the cause that its trace shows."""
+"""What to look at, by the cause that the trace shows."""
 _OFTEN = """
     SELECT sum((own_ns - others_ns >= $late_ns)::INTEGER * stands_for) / sum(stands_for) FROM (
         SELECT max(dur_ns) FILTER (rank = $rank) AS own_ns,
@@ -53,15 +53,15 @@ _OFTEN = """
 )
 def straggling_rank(facts: Facts) -> Iterator[Finding]:
     """Ranks that exchange gradients in every step have steps of the same length, whoever is late. A
-    rank is named where something tells: DDP's own timings of the all-reduce, in which the last to
-    come waits least; input wait, which is never a wait for a rank; or, with four ranks or more, that
+    rank is named if there is evidence: DDP's own timings of the all-reduce, in which the last to
+    arrive waits least; input wait, which is never a wait for a rank; or, with four ranks or more, that a
     few do more than all others before they meet.
 
-    Where the ranks were traced and their collectives matched, these tell which rank arrived last, how long each of the
-    others waited for it, and what took it longer than them. A wait for a rank that had itself waited for another is
-    charged to that other one, and what lies before a rank's recording is charged to none (`stragglers` has all of it).
+    If the ranks were traced and their collectives matched, these show which rank arrived last, how long each of the
+    others waited for it, and what it did longer than them. A wait for a rank that had itself waited for another is
+    charged to that other one, and time before a rank's recording is charged to none (`stragglers` has the details).
 
-    At most what the others wait can be saved; nothing is certain.
+    At most the waiting time of the others can be saved; nothing is certain.
     """
     late = facts.late
     if late is None:

@@ -1,4 +1,4 @@
-"""`synchronization`: calls in the step that make the host wait for the device, which then runs dry."""
+"""`synchronization`: calls in the step that make the host wait for the device, which then runs out of work."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ _CALLS = f"""
     ORDER BY event.rank, event.span, end_ns
 """
 _ONCE = 0.5
-"""A gap that makes more than this part of what all steps lose is said to be one."""
+"""If one gap has more than this share of the loss in all steps, the finding says so."""
 _OF_PROFILER = ["cudaDeviceSynchronize", "hipDeviceSynchronize"]
-"""The recorder calls these itself where it starts and ends; outside of an operator they are not blamed."""
+"""The recorder itself calls these where it starts and ends; outside of an operator they are not blamed."""
 
 
 @rule(
@@ -62,18 +62,17 @@ _OF_PROFILER = ["cudaDeviceSynchronize", "hipDeviceSynchronize"]
     silent_without=("device-work",),
 )
 def synchronization(facts: Facts) -> Iterator[Finding]:
-    """A call that waits for the device returns when all its work is done; until the host has launched
-    again the device is idle. These gaps, which start during such a call and end after it with work launched
-    only then, are what counts, and not how long the calls take: waiting for a busy device loses nothing.
+    """A call that waits for the device returns when all its work is done; the device is then idle until the host has
+    launched again. These gaps, which start during such a call and end after it with work launched
+    only then, are what counts, not the duration of the calls: waiting for a busy device loses nothing.
     `cudaMemcpyAsync` from the device into pageable memory is such a call: it returns when all is copied.
-    What the host waits for the DataLoader in them is `input-bound`, and a call that goes on for 100 µs
-    and more after the device has nothing recorded to do is `unrecorded-work`.
+    Waits for the DataLoader in such gaps are `input-bound`, and a call that continues for 100 µs
+    and more after the device has no more recorded work is `unrecorded-work`.
 
-    A host that does not wait gets ahead by as long as such calls take, with the operators that make them (`aten::item` and
-    what it calls), and hides later waits, too: at most so much is saved,
-    and no more than the time in which no kernel computes. Nothing is certain: a host that is slower than the device would
-    leave it idle anyway. Calls of the recorder itself, and waiting for events of other streams on the
-    device, do not count.
+    A host that does not wait gets ahead by the duration of such calls, with the operators that make them (`aten::item`
+    and what it calls), and hides later waits, too: at most that much is saved, and no more than the time in which no
+    kernel computes. Nothing is certain: a host that is slower than the device would leave it idle anyway. Calls of the
+    recorder itself, and waiting for events of other streams on the device, do not count.
     """
     if not facts.enough_work:
         return
@@ -114,7 +113,8 @@ def synchronization(facts: Facts) -> Iterator[Finding]:
 
 
 def _after_one(gaps: dict[tuple[int, int, int], float], idle_ns: float) -> str:
-    """What of a mean one call makes, as before a checkpoint: other steps then lose much less than the mean."""
+    """Says how much of the mean one call causes, as before a checkpoint: other steps then lose much less than the
+    mean."""
     longest = max(gaps.values())
     return (
         f", {ratio_text(longest / idle_ns)} of it after a single call"
@@ -143,7 +143,7 @@ def _calls(count: float) -> str:
 
 
 def _blamed(calls: dict[str, Array], start: Array, end: Array, lost_ns: Array, steps: int) -> list[Row]:
-    """Calls during which a gap starts and that return in it, with what it loses, per step; a gap counts
+    """Calls during which a gap starts and that return in it, with their loss per step; a gap counts
     once.
     """
     if not len(start):

@@ -1,4 +1,4 @@
-"""`throttled-device`: a device whose clock is held down by heat or power while it works."""
+"""`throttled-device`: a device whose clock is limited by heat or power while it works."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ _CAUSES = {
     trade_off="A higher clock takes more power and gives off more heat.",
 )
 def throttled_device(facts: Facts) -> Iterator[Finding]:
-    """What the driver says once a second of why the clock is lower than it could be, at moments at which the device
-    computed: heat, power, or the hardware's own protection (NVML's reasons, AMD SMI's violations). One finding for the
-    device that is held down most; the others are in its evidence.
+    """The driver reports once a second why the clock is lower than it could be; moments at which the device computed
+    count: heat, power, or the hardware's own protection (NVML's reasons, AMD SMI's violations). One finding for the
+    most limited device; the others are in its evidence.
 
-    At most it is saved what the step is longer by the lower clock, if all of it scaled with the clock and the device could
-    keep its highest one; nothing is certain, since work that is bound by memory does not, and few devices can.
+    At most the step's slowdown by the lower clock is saved, if all of it scales with the clock and the device could
+    keep its highest one; nothing is certain, because work bound by memory does not scale, and few devices can.
     """
     if facts.scope.has_none("counter"):
         return
@@ -102,7 +102,7 @@ def _cause(row: Row) -> str:
 
 
 def _clock(row: Row) -> str:
-    """Its clock then, and how hot it was."""
+    """The device's clock then, and its temperature."""
     words = ""
     if row["throttled_clock_hz"]:
         words = f", at {row['throttled_clock_hz'] / 1e6:.0f} MHz"

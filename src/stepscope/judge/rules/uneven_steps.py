@@ -1,4 +1,4 @@
-"""Steps that take much longer than the others, the first of a recording among them."""
+"""Rules about steps that take much longer than the others, and the first step of a recording."""
 
 from __future__ import annotations
 
@@ -63,15 +63,14 @@ _WARM_UP = {True: "Record with a longer warmup in torch.profiler.schedule", Fals
     silent_without=("file",),
 )
 def uneven_steps(facts: Facts) -> Iterator[Finding]:
-    """The complete steps of all recordings but the first of each, which `first-step` is about, without
+    """The complete steps of all recordings except the first of each, which `first-step` is about, without
     the time in which kernels run: a step that has more to compute (the last of accumulated gradients)
-    is longer with good reason. Which part of the breakdown grows most in the longest step is said
-    with it.
+    is longer with good reason. The finding names the part of the breakdown that grows most in the longest step.
 
-    Of a job's own phases, which are of the entire run, its counted steps on the host; the parts are the phases.
+    For a job's own phases, which cover the entire run, its counted steps on the host; the parts are the phases.
 
-    At most it is saved how much the mean of this time is above its median, if long steps were like the
-    others; nothing is certain, since long steps may do what the others do not.
+    At most the difference between the mean and the median of this time is saved, if long steps were like the
+    others; nothing is certain, because long steps may do what the others do not.
     """
     if facts.phases is not None:
         yield from (found := list(_of_phases(facts)))
@@ -130,10 +129,11 @@ def uneven_steps(facts: Facts) -> Iterator[Finding]:
 
 
 def _gaps(facts: Facts, beyond: dict[tuple[int, tuple[int, int]], float]) -> dict[tuple[int, int, int], float]:
-    """The longest waits of a device for its host in long steps, up to what these take beyond the others, in a mean step (ns).
+    """The longest waits of a device for its host in long steps, up to these steps' excess over the others, in a mean
+    step (ns).
 
     Args:
-        beyond: by rank, and start and end of each step.
+        beyond: the excess by rank, and start and end of each step.
     """
     found = {}
     left = dict(beyond)
@@ -151,7 +151,7 @@ def _gaps(facts: Facts, beyond: dict[tuple[int, tuple[int, int]], float]) -> dic
 
 
 def _of_phases(facts: Facts) -> Iterator[Finding]:
-    """The rank of a run whose steps are most uneven, by the phases of its kept steps."""
+    """The rank of a run with the most uneven steps, by the phases of its kept steps."""
     steps = facts.scope.sql(by_steps(EACH_STEP)).to_pylist()
     means = f"SELECT rank, sum({TOGETHER}) / sum(stands_for) AS ns FROM phase_step WHERE phase = 'step' GROUP BY rank"
     mean_of = {row["rank"]: row["ns"] for row in facts.scope.sql(means).to_pylist()}
@@ -172,7 +172,7 @@ def _of_phases(facts: Facts) -> Iterator[Finding]:
     grown = max(_OF_PHASES, key=lambda part: (longest[f"{part}_ns"] or 0) - usual[part])
     whose = f" of rank {rank}" if len(by_rank) > 1 else ""
     part_ns = longest[f"{grown}_ns"] or 0
-    # Of long steps that are seldom none may have been timed.
+    # If long steps are rare, none may have been timed.
     timed = longest["total_ns"] > (1 + _SHARE.value) * mean
     title = (
         f"Steps are uneven: step {longest['step']}{whose} of the run takes {time_text(longest['total_ns'])}, the "
@@ -189,7 +189,7 @@ def _of_phases(facts: Facts) -> Iterator[Finding]:
         unit="ratio",
         saving_ns=more,
         lost_on="job",
-        step_ns=mean,  # with the long ones, which are what it is about
+        step_ns=mean,  # including the long ones, which are its subject
         evidence=first({k: v for k, v in row.items() if v is not None} for row in rows),
         rank=rank,
         advice="`stepscope phases --by step` has the kept steps of the run, and `--by window` where in it they became "
@@ -201,9 +201,9 @@ def _of_phases(facts: Facts) -> Iterator[Finding]:
 
 @rule("first-step", "A first recorded step that would spoil means.", _RATIO, _AT_LEAST, silent_without=("file",))
 def first_step(facts: Facts) -> Iterator[Finding]:
-    """The first complete step of a recording, where it is its longest, against the median of the others. Means, intervals and
-    `diff` leave it out, by this threshold, as means of the step in other findings do; nothing is saved
-    by it in a long run.
+    """The first complete step of a recording, if it is the longest, compared with the median of the others. Means,
+    intervals and `diff` leave it out, by this threshold, as means of the step in other findings do; a long run saves
+    nothing by it.
     """
     if not facts.has_steps:
         return

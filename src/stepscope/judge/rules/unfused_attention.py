@@ -1,4 +1,4 @@
-"""`unfused-attention`: attention that is written as a product, a softmax and another product."""
+"""`unfused-attention`: attention that runs as a product, a softmax and another product."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _CAUSAL = Threshold(
 )
 
 _SCORES = frozenset({"elementwise", "copy", "fill", "dropout", "random", "indexing", "reduction"})
-"""Families of what is done to the scores between the products."""
+"""Families of operations on the scores between the products."""
 _MATH = """
     SELECT count(*) FROM host_event
     WHERE name = 'aten::_scaled_dot_product_attention_math' AND device_ns > 0 AND {counted}
@@ -75,16 +75,17 @@ class _Attention:
     rests_on=("stream-order", "device-times", "launches"),
 )
 def unfused_attention(facts: Facts) -> Iterator[Finding]:
-    """Looked for is a softmax on a stream of a typical step with a batched product (`aten::bmm`,
-    `aten::baddbmm`) before and after it, and nothing between them but what is done to scores: scaling, masks, casts,
-    dropout, and what `aten::_safe_softmax` adds. Where shapes are recorded, the scores that the first product
-    makes are those that the softmax and the second product take. Its backward is the work whose forward
+    """It looks for a softmax on a stream of a typical step with a batched product (`aten::bmm`,
+    `aten::baddbmm`) before and after it, and only operations on scores between them: scaling, masks, casts,
+    dropout, and what `aten::_safe_softmax` adds. If shapes are recorded, the scores that the first product
+    makes must be those that the softmax and the second product take. Its backward is the work whose forward
     operator, by autograd's numbers, is one of these.
 
-    What counts is all of their work, forward and backward. At most all of it can be saved but
-    the time that half of the products' operations need at the device's peak: what is between the products
+    All of their work counts, forward and backward. At most all of it can be saved except
+    the time that half of the products' operations need at the device's peak: the work between the products
     goes, and products that neither write nor read the matrix of scores are faster, too (Dao et al.,
-    FlashAttention, 2022, figure 1); and what the host takes to launch it. Where shapes or the device are not known, nothing is taken off.
+    FlashAttention, 2022, figure 1); plus the host's time to launch it. If shapes or the device are unknown, nothing is
+    subtracted.
     """
     sequence = facts.sequence
     if sequence is None or not facts.enough_work:
@@ -138,7 +139,7 @@ class _Inputs:
             self._rows = {row.pop("input_id"): row for row in rows.to_pylist()}
 
     def shapes(self, piece: Piece) -> list[list[int]]:
-        """Shapes of its operator's tensors; none where they were not recorded."""
+        """Shapes of its operator's tensors; empty if they were not recorded."""
         row = self._rows.get(piece.input_id) if piece.input_id is not None else None
         found = [] if row is None else json.loads(row["dims"])
         return [shape for shape in found if shape and all(isinstance(size, int) for size in shape)]
@@ -150,7 +151,7 @@ class _Inputs:
         return " × ".join(map(str, shapes[0])) if shapes else None
 
     def agree(self, before: Piece, softmax: Piece, after: Piece) -> bool:
-        """Whether the first product's result is what the softmax and the second product take."""
+        """Whether the softmax and the second product take the first product's result."""
         made, taken, read = (self.shapes(piece) for piece in (before, softmax, after))
         operands = [shape for shape in made if len(shape) == 3][-2:]
         if not taken or len(operands) < 2 or not read:
@@ -160,7 +161,7 @@ class _Inputs:
         return batch * rows * columns == scores and scores in [prod(shape) for shape in read]
 
     def least_ns(self, products: Iterable[Piece]) -> float:
-        """What the products' operations need at the device's peak, where a causal mask leaves half."""
+        """Time of the products' operations at the device's peak, if a causal mask leaves half."""
         calls = {piece.operator_id: piece for piece in products}
         return _CAUSAL.value * sum(self._at_peak_ns(piece) for piece in calls.values())
 
@@ -191,7 +192,7 @@ def _attentions(pieces: list[Piece], inputs: _Inputs) -> Iterator[_Attention]:
 
 
 def _to_product(pieces: list[Piece], place: int, way: int) -> tuple[list[Piece], list[Piece]]:
-    """What is done to the scores from here to the next product, and the work of this product."""
+    """The operations on the scores from here to the next product, and the work of this product."""
     between: list[Piece] = []
     place += way
     while 0 <= place < len(pieces) and _of_scores(pieces[place]):
@@ -243,7 +244,7 @@ def _is_softmax(piece: Piece) -> bool:
 def _of_scores(piece: Piece) -> bool:
     if piece.kind == "communication":
         return False
-    if _is_softmax(piece):  # a second kernel of it
+    if _is_softmax(piece):  # its second kernel
         return True
     model = piece.model
     return model.family in _SCORES if model is not None else piece.label == "element-wise"

@@ -1,4 +1,4 @@
-"""`unfused-optimizer`: an optimizer that launches kernels for each parameter by itself."""
+"""`unfused-optimizer`: an optimizer that launches kernels for each parameter separately."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ _GAP = Threshold(
 )
 def unfused_optimizer(facts: Facts) -> Iterator[Finding]:
     """Kernels launched in `Optimizer.step` and `zero_grad` other than those over many tensors at once
-    (`multi_tensor_apply`, `_foreach_...`, `_fused_...`). What counts is their time, with the gaps between those that follow
-    each other, in a typical one of the steps that have an optimizer's work, times the part that these are of all steps:
-    where gradients accumulate, not every step has one.
+    (`multi_tensor_apply`, `_foreach_...`, `_fused_...`). Their time counts, with the gaps between consecutive
+    ones, in a typical one of the steps that have an optimizer's work, times the share of these among all steps:
+    with gradient accumulation, not every step has one.
 
-    At most all of it can be saved, as of many small parameters, and what the host takes to launch the kernels while the
-    device works; nothing is certain: of large parameters a fused Adam still makes a third of the passes over memory, and
-    plain SGD as many as before.
+    At most all of it can be saved, as with many small parameters, plus the host's time to launch the kernels while the
+    device works; nothing is certain: with large parameters a fused Adam still makes a third of the passes over memory,
+    and plain SGD as many as before.
     """
     if not facts.has_steps or not facts.enough_work:
         return
@@ -83,7 +83,7 @@ def _stepping(facts: Facts) -> int:
 
 
 def _time(sequence: Sequence) -> tuple[int, int]:
-    """Duration of the optimizer's kernels, and of the gaps between those that follow each other (ns)."""
+    """Duration of the optimizer's kernels, and of the gaps between consecutive ones (ns)."""
     kernel_ns = gaps_ns = 0
     for pieces in sequence.streams():
         for piece, after in zip(pieces, [*pieces[1:], None], strict=True):
@@ -97,7 +97,7 @@ def _time(sequence: Sequence) -> tuple[int, int]:
 
 
 def _launching_ns(sequence: Sequence) -> int:
-    """How long the host takes to launch work of the optimizer that follows each other (ns)."""
+    """How long the host takes to launch consecutive work of the optimizer (ns)."""
     runs = (
         run
         for pieces in sequence.streams()

@@ -16,23 +16,23 @@ from stepscope.link.across_ranks.waits import Waits, find_waits
 from stepscope.schema.arrays import Int32s
 
 _UNTESTED = 0.5
-"""Confidence that is left of a match by order which no clock could test."""
+"""Confidence of a match by order that no clock could test."""
 
 
 @dataclass(frozen=True, slots=True)
 class Aligned:
-    """What the ranks tell together.
+    """What the ranks show together.
 
     Args:
-        matches: which collectives are one.
-        confidence: of each match, how sure that is: how sure its group is known (`groups.CERTAINTY`), times the share of
-            the group's matches of its rule that can have been one: their last rank arrived before the first left, as
-            far as the clocks tell. Where none could be tested, the share counts as 1 for sequence numbers, else 0.5.
+        matches: which collectives are the same.
+        confidence: of each match: how certain its group is (`groups.CERTAINTY`), times the share of the group's matches
+            by the same rule that are possible: their last rank arrived before the first left, as far as the clocks
+            show. If none could be tested, the share is 1 for sequence numbers, else 0.5.
         waits: of each matched collective.
         clocks: of each rank.
-        alone: collectives without a partner of which the recording should hold one: another rank of their group is
-            there, or nothing tells which group it is.
-        unknown: those among them whose group cannot be told, or whose sender and receiver were not recorded.
+        alone: collectives without a partner though the recording should have one: another rank of their group is
+            there, or their group is unknown.
+        unknown: those among them whose group is unknown, or whose sender and receiver were not recorded.
     """
 
     matches: Matches
@@ -44,9 +44,9 @@ class Aligned:
 
 
 def align(found: Collectives, ranks: Sequence[Known]) -> Aligned:
-    """Sets the ranks of a job beside each other.
+    """Matches and aligns the ranks of a job.
 
-    Order gives a first matching where no sequence number does, that the clocks, and these a second one.
+    Without sequence numbers, order gives a first matching, the first matching the clocks, and the clocks a second one.
     """
     groups = find_groups(found, [one.rank for one in ranks])
     hosts: dict[str, int] = {}
@@ -89,7 +89,7 @@ def _corrected(found: Collectives, clocks: Sequence[Clock]) -> Times:
 
 
 def _of(found: Collectives, operations: Sequence[str]) -> NDArray[np.bool_]:
-    """Whether each recorded kind is one of some operations."""
+    """Whether each recorded kind is one of these operations."""
     return np.array([one[0] in operations for one in found.kinds], dtype=bool)
 
 
@@ -106,7 +106,7 @@ def _one_clock(matches: Matches, found: Collectives, times: Times) -> NDArray[np
 def _tested(
     found: Collectives, groups: Groups, matches: Matches, times: Times, noise: NDArray[np.float64]
 ) -> tuple[Matches, NDArray[np.float64]]:
-    """The matches without those of order that cannot have been one, and how sure each is."""
+    """The matches without impossible ones by order, and the confidence of each."""
     if not len(matches):
         return matches, np.empty(0)
     rows, first = matches.rows, matches.first
@@ -131,7 +131,7 @@ def _tested(
 
 
 def _share(key: Int32s, possible: NDArray[np.bool_], tested: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """For each match the share of the possible ones among the tested ones of its key; NaN where none is tested."""
+    """For each match the share of possible matches among the tested ones of its key; NaN if none was tested."""
     count = np.bincount(key[tested], minlength=int(key.max()) + 1)
     good = np.bincount(key[tested & possible], minlength=len(count))
     with np.errstate(invalid="ignore"):
@@ -139,7 +139,7 @@ def _share(key: Int32s, possible: NDArray[np.bool_], tested: NDArray[np.bool_]) 
 
 
 def _alone(found: Collectives, groups: Groups, matches: Matches) -> tuple[int, int]:
-    """How many collectives have no partner though one should be there, and how many of them no known group."""
+    """How many collectives lack a partner that should be there, and how many of them have no known group."""
     left = np.flatnonzero(matches.match < 0)
     group = groups.group[left]
     known = group >= 0

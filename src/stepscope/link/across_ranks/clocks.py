@@ -1,8 +1,8 @@
-"""Learns how the clocks of ranks differ from when collectives that all leave together ended.
+"""Estimates how the clocks of ranks differ from when collectives that all ranks leave together ended.
 
-All ranks of such a collective end it at one moment, so what their clocks show then differs by their clocks alone, but
-for some microseconds. Ranks of one host share a clock. Half of the matches tell how much a clock is ahead, and how that
-changes; the other half, held back, tells how far the result may be off: its residual. A difference below it is not applied.
+All ranks of such a collective end it at one moment, except for some microseconds, so other differences between the ends
+are those of the clocks. Ranks of one host share a clock. Half of the matches give a clock's lead and its drift; the
+other half, held back, gives the error of the result: its residual. A difference below it is not applied.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from stepscope.schema.arrays import Int32s, Int64s
 Floats = NDArray[np.float64]
 
 LEAST_MATCHES = 8
-"""With fewer no clock is moved."""
+"""With fewer matches no clock is moved."""
 MOST_MATCHES = 2048
-"""As many of a set of ranks tell, evenly spaced: more do not make a clock known better."""
+"""Matches used of a set of ranks, evenly spaced: more do not improve the estimate."""
 SURE = 4.0
-"""Standard errors by which a drift must differ from none."""
+"""Standard errors by which a drift must differ from 0."""
 _DRIFT_BLOCKS = 16
 _TO_DEVIATION = 1.4826
 """A normal distribution's standard deviation over its median absolute deviation."""
 _COVERED = 95
 """Per cent of the residuals that the uncertainty covers."""
 _ONE_CLOCK_NS = 1_000_000
-"""Ranks whose ends differ by more may not share a clock, whatever their hosts are called."""
+"""Ranks whose ends differ by more may not share a clock, whatever the names of their hosts."""
 _STRANGERS = 0.1
-"""They do not where, with a clock for each, they differ by less than this part of it."""
+"""They do not share one if, with a clock for each, they differ by less than this part of it."""
 _OF_SPACING = 0.5
-"""A residual above this share of the time between two collectives shows that they are not the same ones."""
+"""A residual above this share of the time between two collectives shows that the matched ones are different."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +46,14 @@ class Clock:
     """The clock of a rank.
 
     Args:
-        ahead_ns: how much it is ahead of the run's when that shows `at_ns`.
-        drift: how much faster it runs, as a ratio; None where that was not estimated.
-        noise_ns: what the ends of collectives that were held back differ by, after the correction, in 95 of 100;
-            None where none tells.
-        rule: same host, epoch or collectives; None where nothing tells.
-        matches: collectives that told.
-        among: number of the clocks that it was aligned with; -1 where it was with none.
-        refused: whether the matches that there are contradict each other.
+        ahead_ns: its lead over the run's clock when that shows `at_ns`.
+        drift: how much faster it runs, as a ratio; None if not estimated.
+        noise_ns: after correction, 95 of 100 ends of held-back collectives differ by at most this; None if there are
+            none.
+        rule: same host, epoch or collectives; None if nothing relates it to others.
+        matches: collectives that were used.
+        among: number of the set of clocks that it was aligned with; -1 for none.
+        refused: whether its matches contradict one another.
     """
 
     ahead_ns: float
@@ -66,18 +66,18 @@ class Clock:
     refused: bool = False
 
     def ahead_at(self, time_ns: float) -> int:
-        """How much it is ahead when it shows a time (ns)."""
+        """Its lead when it shows a time (ns)."""
         return int(np.rint(_ahead(np.array(time_ns), self.ahead_ns, self.drift, self.at_ns)))
 
     def corrected(self, times: Int64s) -> Int64s:
-        """Times by the clock of the run, of times that it shows (ns)."""
+        """Converts times that it shows to the run's clock (ns)."""
         ahead = _ahead(times, self.ahead_ns, self.drift, self.at_ns)
         moved: Int64s = times - np.rint(ahead).astype(np.int64)
         return moved
 
 
 def _ahead(shown: NDArray[Any], ahead: float, drift: float | None, at: float) -> Floats:
-    """How much a clock is ahead when it shows some times (ns): by `ahead` when it should show `at`."""
+    """The lead of a clock (ns) at times that it shows: `ahead` when it should show `at`."""
     rate = (drift or 0.0) / (1.0 + (drift or 0.0))
     found: Floats = ahead + rate * (shown - at - ahead)
     return found
@@ -85,7 +85,7 @@ def _ahead(shown: NDArray[Any], ahead: float, drift: float | None, at: float) ->
 
 @dataclass(frozen=True, slots=True)
 class _Ends:
-    """When ranks came to matched collectives and left them: match, rank and times (ns), and which are held back."""
+    """When ranks arrived at matched collectives and left them: match, rank and times (ns), and which are held back."""
 
     match: Int64s
     rank: Int32s
@@ -121,13 +121,13 @@ def learn_clocks(found: Collectives, matches: Matches, ranks: Sequence[Known]) -
 
 
 def _ends(found: Collectives, matches: Matches) -> _Ends:
-    """The ends that tell, of at most `MOST_MATCHES` matches of each group, every other one held back."""
+    """The usable ends, of at most `MOST_MATCHES` matches of each group, every other one held back."""
     together = np.array([one[0] in TOGETHER for one in found.kinds], dtype=bool)
     first = matches.rows[matches.first]
     telling = np.flatnonzero(together[found.kind[first]])
     telling = telling[np.argsort(found.group[first[telling]], kind="stable")]
     starts = np.flatnonzero(run_starts(found.group[first[telling]]))
-    # -1 for a match that does not tell, else whether it is held back.
+    # -1 for an unused match, else whether it is held back.
     use = np.full(len(matches), -1, np.int8)
     for own in np.split(telling, starts[1:]):
         at = np.linspace(0, len(own) - 1, min(len(own), MOST_MATCHES)).astype(np.int64)
@@ -145,7 +145,7 @@ def _ends(found: Collectives, matches: Matches) -> _Ends:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """How much a clock is ahead (ns) at a time of the run, and how much faster it runs."""
+    """The lead of a clock (ns) at a time of the run, and its drift."""
 
     ahead: float = 0.0
     drift: float | None = None
@@ -164,8 +164,8 @@ class _Fit:
 
 
 def _solve(ends: _Ends, unit: NDArray[np.int64], ranks: Sequence[Known]) -> list[Clock]:
-    """The clocks of units of ranks that share one: from the first unit on to those that have matches with a solved
-    one, until none is left.
+    """The clocks of units, which are ranks that share one: starts from the first unit and goes on to units with matches
+    to solved ones, until none is left.
     """
     fits: dict[int, _Fit] = {}
     of_end = unit[ends.rank]
@@ -205,7 +205,7 @@ def _solve(ends: _Ends, unit: NDArray[np.int64], ranks: Sequence[Known]) -> list
 
 
 def _moments(match: Int64s, ends: Floats, asked: Int64s) -> Floats:
-    """The median end of each asked match; NaN where there is none of it."""
+    """The median end of each asked match; NaN if there is no end of it."""
     order = np.lexsort((ends, match))
     match, ends = match[order], ends[order]
     first = np.flatnonzero(run_starts(match))
@@ -216,8 +216,8 @@ def _moments(match: Int64s, ends: Floats, asked: Int64s) -> Floats:
 
 
 def _fit(moment: Floats, ahead: Floats, ends: _Ends, rows: Int64s, rank: Known, among: int) -> _Fit | None:
-    """What the ends of a unit's ranks, of which `rank` is one, say of their clock; None where they are too few, and
-    its times have no epoch either.
+    """The clock of a unit, from the ends of its ranks, one of which is `rank`; None if there are too few and its times
+    have no epoch either.
     """
     known, resolution = rank.epoch_ns is not None, rank.resolution_ns
     held = ends.held[rows]
@@ -235,8 +235,8 @@ def _fit(moment: Floats, ahead: Floats, ends: _Ends, rows: Int64s, rank: Known, 
 
 
 def _line(time: Floats, ahead: Floats) -> _Line:
-    """A line through most of the points: its slope is the median of those between medians of blocks (Theil and Sen), so
-    that wrong matches do not bend it, and 0 where the medians scatter so much that they could have none.
+    """A line through most of the points. Its slope is the median slope between medians of blocks (Theil and Sen), so
+    that wrong matches do not bend it, and 0 if the medians scatter so much that there may be no drift.
     """
     at = float(time.mean())
     blocks = min(_DRIFT_BLOCKS, len(time) // 2)
@@ -260,7 +260,7 @@ def _line(time: Floats, ahead: Floats) -> _Line:
 
 
 def _covering(residuals: Floats) -> float:
-    """What most residuals stay below: all of them where there are few."""
+    """A limit that most residuals stay below; all of them if there are few."""
     sizes = np.abs(residuals)
     return float(sizes.max() if len(sizes) < 20 else np.percentile(sizes, _COVERED))
 
@@ -268,7 +268,7 @@ def _covering(residuals: Floats) -> float:
 def _with_residuals(
     ends: _Ends, corrected: Floats, unit: NDArray[np.int64], fits: dict[int, _Fit], ranks: Sequence[Known]
 ) -> list[Clock]:
-    """The clock of each rank, with what its ends that were held back differ by from those of the others."""
+    """The clock of each rank, with the residuals of its held-back ends from those of the other ranks."""
     among = np.array([fits[one].among if one in fits else -1 for one in unit.tolist()])
     moment = np.full(len(ends.end), np.nan)
     count = np.zeros(len(ends.end), np.int64)
@@ -286,7 +286,7 @@ def _with_residuals(
         noise, rule = None, fit.rule
         if len(held):
             rule = rule or "collectives"
-            # The median holds the rank's own end.
+            # The median includes the rank's own end.
             apart = (corrected[held] - moment[held]) * (count[held] / (count[held] - 1))
             most = min(_covering(apart), bound[at])
             noise = max(float(np.ceil(most)), float(one.resolution_ns))
@@ -297,11 +297,11 @@ def _with_residuals(
 
 
 def _by_order(ends: _Ends, corrected: Floats, told: NDArray[np.bool_], ranks: int) -> Floats:
-    """How far the clock of each rank is off at most, as none leaves before all have come (ns): on threads of the host, ends
-    differ by when each is scheduled. Infinite where that is contradicted.
+    """An upper limit of each rank's clock error, since none leaves before all have arrived (ns): on threads of the
+    host, ends differ by when each is scheduled. Infinite if contradicted.
 
     Args:
-        told: the ends whose matches hold several ranks of clocks that agree.
+        told: the ends whose matches have several ranks with clocks that agree.
     """
     match, rank, left = ends.match[told], ends.rank[told], corrected[told]
     came = ends.start[told] - ends.end[told] + left
@@ -317,7 +317,7 @@ def _least(rank: Int32s, values: Floats, ranks: int) -> Floats:
 
 
 def _next(match: Int64s, values: Floats) -> Floats:
-    """The least value of the others of each one's match, of which it has several."""
+    """For each value the least of the other values of its match; every match has several."""
     order = np.lexsort((values, match))
     first = np.flatnonzero(run_starts(match[order]))
     size = np.diff(np.append(first, len(order)))

@@ -17,19 +17,19 @@ _GROUP = ("group_name", "group_description", "group_ranks", "group_size", "commu
 _KIND = ("operation", "dtype", "bytes", "source_rank", "destination_rank")
 _COLUMNS = ("i4", "i4", "i2", "i4", "i4", "i8", "i8", "i8")
 READ = ("start_ns", "end_ns", "sequence", *_GROUP, *_KIND)
-"""The columns that are asked of `collective`."""
+"""The columns that are read of `collective`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What a rank's recordings tell of its clock.
+    """What a rank's recordings say about its clock.
 
     Args:
-        rank: whose.
-        host: its node, None where that is not known.
-        epoch_ns: Unix time from which its times count, by its clock; None where that is not known.
+        rank: the rank.
+        host: its node, None if unknown.
+        epoch_ns: Unix time from which its times count, by its clock; None if unknown.
         resolution_ns: smallest step of its times.
-        guessed: whether nothing but the order of files says that it is this rank.
+        guessed: whether only the order of files says that it is this rank.
         spans: first and last start of each of its recordings that has events (ns since its epoch).
     """
 
@@ -43,15 +43,15 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Collectives:
-    """The collectives of all ranks: those of a rank together, by start.
+    """The collectives of all ranks, rank by rank, by start.
 
     Args:
-        row: place among those that were handed over.
-        rank: place of the rank among the ranks.
+        row: index in the table it came from.
+        rank: index of the rank among the ranks.
         span: recording.
-        group: which of `groups`: name, description, ranks, size and communicator, as recorded.
-        kind: which of `kinds`: operation, element type, bytes, source and destination, as recorded.
-        sequence: number within the group; -1 where none was recorded.
+        group: index in `groups`: name, description, ranks, size and communicator, as recorded.
+        kind: index in `kinds`: operation, element type, bytes, source and destination, as recorded.
+        sequence: number within the group; -1 if none was recorded.
         start, end: by the clock of the rank (ns since `origin_ns`, Unix time).
     """
 
@@ -68,19 +68,19 @@ class Collectives:
     origin_ns: int
 
     def __len__(self) -> int:
-        """Their number."""
+        """The number of collectives."""
         return len(self.row)
 
 
 @dataclass(slots=True)
 class _Distinct:
-    """Numbers of distinct sets of values, over all tables."""
+    """Numbers for distinct sets of values, over all tables."""
 
     names: Sequence[str]
     number: dict[tuple[Any, ...], int] = field(default_factory=dict)
 
     def of(self, table: pa.Table) -> Int32s:
-        """The number of each row's values."""
+        """The number of each row's set of values."""
         code = np.zeros(table.num_rows, np.int64)
         values: list[tuple[Int64s, int, list[Any]]] = []
         for name in self.names:
@@ -104,7 +104,7 @@ class _Distinct:
 
 
 def gather(ranks: Sequence[Known], recordings: Iterable[tuple[int, int, pa.Table]]) -> Collectives:
-    """Puts the collectives of all ranks together.
+    """Collects the collectives of all ranks.
 
     Args:
         ranks: what is known of each, by rank.
@@ -134,7 +134,7 @@ def gather(ranks: Sequence[Known], recordings: Iterable[tuple[int, int, pa.Table
         for part, column in zip(parts, columns, strict=True):
             part.append(column[order])
         first += rows
-    # One column at a time, and the parts of those that are complete are freed.
+    # One column at a time; the parts of finished columns are freed.
     row, at_rank, at_span, groups, kinds, sequence, starts, ends = (np.concatenate(parts.pop(0)) for _ in _COLUMNS)
     return Collectives(
         row, at_rank, at_span, groups, kinds, sequence, starts, ends,

@@ -1,7 +1,7 @@
-"""Which process group a collective is of, as far as its recording tells.
+"""The process group of each collective, as far as its recording shows.
 
-The same name may stand for several groups: those of tensor parallelism are often called the same on every node. What
-tells them apart are their ranks, or the library's own number of the communicator.
+One name may stand for several groups: those of tensor parallelism often have the same name on every node. Their ranks,
+or the library's own number of the communicator, distinguish them.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from stepscope.schema.arrays import Int32s
 POINT_TO_POINT = ("send", "recv", "send_recv")
 
 CERTAINTY = {"ranks": 1.0, "communicator": 1.0, "name": 0.9, "nothing": 0.5}
-"""How sure it is that collectives are of one group, by what tells: the ranks of the group, a communicator that several
-ranks name, a name that no more ranks have than the group has, or nothing but that ranks do the same."""
+"""How certain it is that collectives belong to one group, by the evidence: the ranks of the group, a communicator that
+several ranks name, a name that no more ranks have than the group has, or only that ranks do the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,9 @@ class Groups:
     """The group of each collective.
 
     Args:
-        group: number of its group among all that can be told apart; -1 where that cannot be told.
-        certainty: of each group, how sure it is that what carries its number is of one group.
-        size: of each group, its number of ranks where that is known, else 0.
+        group: number of its group among all that can be distinguished; -1 if unknown.
+        certainty: for each group, how certain it is that the collectives with its number belong to one group.
+        size: for each group its number of ranks, 0 if unknown.
     """
 
     group: Int32s
@@ -40,8 +40,8 @@ class Groups:
 
 
 def find_groups(found: Collectives, ranks: Sequence[int]) -> Groups:
-    """The group of each collective; a point-to-point transfer is of a group of its sender and receiver."""
-    # Each recorded group on each rank that names it, and which of these each collective is.
+    """The group of each collective; a point-to-point transfer gets a group of its sender and receiver."""
+    # Each recorded group on each rank that names it, and the index of this pair for each collective.
     pairs, of_row = np.unique(found.group.astype(np.int64) * len(ranks) + found.rank, return_inverse=True)
     on = [(pair // len(ranks), ranks[pair % len(ranks)]) for pair in pairs.tolist()]
     sharing: dict[Any, set[int]] = {}
@@ -72,7 +72,7 @@ def find_groups(found: Collectives, ranks: Sequence[int]) -> Groups:
 
 
 def _told(recorded: tuple[Any, ...], sharing: dict[Any, set[int]]) -> tuple[str, Any, int, frozenset[int]]:
-    """What tells a group from others, by what that is, its size (0: not known), and its ranks where they are known."""
+    """What distinguishes a group: the kind of evidence, its value, the group's size (0: unknown) and known ranks."""
     name, description, text, size, communicator = recorded
     members = recorded_ranks(text)
     if members:
@@ -84,7 +84,7 @@ def _told(recorded: tuple[Any, ...], sharing: dict[Any, set[int]]) -> tuple[str,
 
 
 def recorded_ranks(text: str | None) -> frozenset[int]:
-    """The ranks of a group, of their recorded list; none where it is no list of ranks."""
+    """The ranks of a group from their recorded list; none if it is not a list of ranks."""
     if not text:
         return frozenset()
     try:

@@ -1,6 +1,6 @@
-"""Numbers the collectives of all ranks so that those which are one have the same number.
+"""Gives the collectives of all ranks numbers, so that those which are the same have one number.
 
-Where a sequence number was recorded, a collective is (process group, operation, sequence number). Elsewhere the ranks'
+With a recorded sequence number, a collective is (process group, operation, sequence number). Otherwise the ranks'
 collectives of a group are paired with those of the rank that has most of them (`order.py`).
 """
 
@@ -29,17 +29,17 @@ NONE, SEQUENCE, ORDER = range(3)
 RULES = (None, "sequence", "order")
 
 _PASSES = 3
-"""What the rank with most collectives lacks is paired among the others, and so on."""
+"""Collectives that the rank with most of them lacks are paired among the other ranks, up to so many times."""
 
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """Collectives that are one.
+    """Which collectives are the same.
 
     Args:
-        match: of each collective the number of the one that it is, from 0 in order of the first end; -1 for none.
-        rule: of each, what told (`SEQUENCE`, `ORDER`).
-        rows: the matched ones, those of a match together.
+        match: for each collective the number of its match, from 0 in order of the first end; -1 for none.
+        rule: for each collective the rule that matched it (`SEQUENCE`, `ORDER`).
+        rows: the matched collectives, match by match.
         first: where each match starts in `rows`.
     """
 
@@ -54,7 +54,7 @@ class Matches:
 
     @property
     def ranks(self) -> Int64s:
-        """How many ranks each match holds."""
+        """How many ranks each match has."""
         return np.diff(np.append(self.first, len(self.rows)))
 
     def each(self, values: NDArray[Any]) -> NDArray[Any]:
@@ -63,7 +63,7 @@ class Matches:
 
 
 def numbered(match: Int64s, rule: NDArray[np.int8], end: Int64s) -> Matches:
-    """Matches by their numbers: those of one collective alone are none; numbers follow the first end."""
+    """Matches by their numbers: a single collective is no match; numbers follow the first end."""
     rows = np.flatnonzero(match >= 0)
     rows = rows[np.argsort(match[rows], kind="stable")]
     first = np.flatnonzero(run_starts(match[rows]))
@@ -88,7 +88,7 @@ class Times:
 
     Args:
         start, end: of each collective (ns).
-        clock: of each rank, the number of the clocks that agree with it; -1 where none is known to.
+        clock: for each rank, the number of the set of clocks that agree with its own; -1 if unknown.
     """
 
     start: Int64s
@@ -97,7 +97,7 @@ class Times:
 
 
 def match_collectives(found: Collectives, groups: Groups, ranks: Sequence[Known], times: Times) -> Matches:
-    """Finds the collectives that are one. Those of a rank that was guessed are left out."""
+    """Finds the collectives that are the same. Those of guessed ranks are left out."""
     guessed = np.array([one.guessed for one in ranks], dtype=bool)
     group = np.where(guessed[found.rank], -1, groups.group)
     operation, alike = _kinds(found)
@@ -129,7 +129,7 @@ def match_collectives(found: Collectives, groups: Groups, ranks: Sequence[Known]
 
 @dataclass(frozen=True, slots=True)
 class _OnRank:
-    """What a rank has of a group: rows of the collectives, and what they are."""
+    """A rank's collectives of a group: their rows, and what they are."""
 
     rank: int
     rows: Int64s
@@ -143,7 +143,7 @@ def _run(rows: Int64s, found: Collectives, times: Times, alike: Int64s) -> Run:
 
 
 def _pair_all(left: list[_OnRank], clock: Int32s, match: Int64s, count: int) -> int:
-    """Numbers the collectives of a group's ranks in `match`, from `count` on; the next free number."""
+    """Numbers the collectives of a group's ranks in `match`, from `count` on; returns the next free number."""
     for _ in range(_PASSES):
         if len(left) < 2:
             break
@@ -164,7 +164,7 @@ def _pair_all(left: list[_OnRank], clock: Int32s, match: Int64s, count: int) -> 
 
 
 def _kinds(found: Collectives) -> tuple[Int64s, Int64s]:
-    """Of each recorded kind a number for its operation, and one for what is equal on all ranks."""
+    """For each recorded kind a number for its operation, and one for what all ranks have in common."""
     operations: dict[Any, int] = {}
     alike: dict[Any, int] = {}
     numbers = []
@@ -178,10 +178,10 @@ def _kinds(found: Collectives) -> tuple[Int64s, Int64s]:
 
 
 def _sessions(ranks: Sequence[Known], spans: int) -> Int64s:
-    """For each rank and span, which of the times at which the job was recorded it is of.
+    """For each rank and span, the recording session of the job that it belongs to.
 
-    Where all ranks were recorded equally often, the spans tell. Elsewhere a new one starts where a rank is recorded
-    again, or where none is being recorded any more.
+    If all ranks were recorded equally often, sessions are spans. Otherwise a new session starts when a rank is recorded
+    again, or when no rank is being recorded any more.
     """
     most = max(spans, *(max(one.spans, default=0) + 1 for one in ranks))
     session = np.tile(np.arange(most), (len(ranks), 1))
@@ -203,7 +203,7 @@ def _sessions(ranks: Sequence[Known], spans: int) -> Int64s:
 
 
 def _of_each(values: NDArray[Any], rows: Int64s) -> Iterator[Int64s]:
-    """Some rows by their value, in order within each."""
+    """Groups rows by their value, in order within each group."""
     if len(rows):
         rows = rows[np.argsort(values[rows], kind="stable")]
         yield from np.split(rows, np.flatnonzero(np.diff(values[rows])) + 1)
@@ -216,8 +216,8 @@ def _dense(values: Int64s) -> Int64s:
 
 
 def _with_occurrence(key: Int64s, rank: Int32s) -> Int64s:
-    """Numbers from 0 for a key and which of the rank's rows of that key it is: of what was coalesced, several
-    collectives have one sequence number.
+    """Numbers from 0 for a key and its occurrence on the rank: several coalesced collectives share one sequence
+    number.
     """
     ranks = int(rank.max()) + 1
     order = np.argsort(key * ranks + rank, kind="stable")

@@ -1,8 +1,8 @@
-"""Pairs the collectives of two ranks of a group where no sequence number tells which are one.
+"""Pairs the collectives of two ranks of a group if no sequence number decides which are the same.
 
 Ranks of a group run its collectives in the same order, and one that all leave together ends at the same time
-everywhere. Where recordings hold the same collectives, their order pairs them. Where one of them lacks some, times
-do: by clocks that are known to agree, or by the difference of the clocks under which most of them end together.
+everywhere. If recordings have the same collectives, their order pairs them. If one of them lacks some, times do: by
+clocks that are known to agree, or by the difference of the clocks under which most of them end together.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from numpy.typing import NDArray
 from stepscope.schema.arrays import Int64s
 
 _ANCHORS = 64
-"""Collectives of one rank that are compared with all of the other to find how far their clocks are apart."""
+"""Collectives of one rank that are compared with all of the other to find the difference of their clocks."""
 _ANCHORS_NS = 10 * 10**9
-"""They lie within this: the difference of two clocks changes by less than `_WINDOW_NS` meanwhile."""
+"""The anchors are within this time: meanwhile the difference of two clocks changes by less than `_WINDOW_NS`."""
 _WINDOW_NS = 500_000
 _CANDIDATES = 8
 _SAMPLE = 4096
 _MOST = 0.9
-"""So many of the ends must differ by the same, else the n-th of one rank is not the n-th of the other."""
+"""This share of the ends must differ by the same, or the n-th of one rank is not the n-th of the other."""
 _NOISE_NS = 10_000
-"""By how much ends that are one may differ."""
+"""By how much the ends of one collective may differ."""
 _LINE = 16
 """Fewer pairs do not show how clocks drift apart."""
 
 _SLACK_NS = 50_000
-"""By how much clocks that agree may differ all the same."""
+"""By how much clocks that agree may still differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,9 @@ class Run:
     """Collectives of a rank in a group, by start.
 
     Args:
-        kind: what they are; those of one collective are equal on all ranks.
+        kind: what they are, equal on all ranks of a collective.
         start, end: when (ns).
-        together: whether all ranks leave it together, none of them before the last has arrived.
+        together: whether all ranks leave it together, none before the last has arrived.
     """
 
     kind: Int64s
@@ -48,15 +48,15 @@ class Run:
     together: NDArray[np.bool_]
 
     def __len__(self) -> int:
-        """Their number."""
+        """The number of collectives."""
         return len(self.kind)
 
     def part(self, rows: slice | list[int]) -> Run:
-        """Some of them."""
+        """Some of the collectives."""
         return Run(self.kind[rows], self.start[rows], self.end[rows], self.together[rows])
 
     def moved(self, by: Int64s | int) -> Run:
-        """At other times."""
+        """The collectives with shifted times."""
         return Run(self.kind, self.start + by, self.end + by, self.together)
 
 
@@ -66,8 +66,8 @@ def same_order(one: Run, other: Run) -> bool:
 
 
 def pair_by_time(one: Run, other: Run) -> Int64s:
-    """For each collective of `one` the place of that of `other` which is it, or -1: of the same kind, each nearest to
-    the other by its end, and, where all ranks leave together, both running at some moment.
+    """For each collective of `one` the index of the same one in `other`, or -1: of the same kind, each nearest to the
+    other by its end, and, if all ranks leave it together, both running at some moment.
     """
     kinds = int(max(one.kind.max(initial=0), other.kind.max(initial=0))) + 1
     low = min(int(one.end.min()), int(other.end.min()))
@@ -86,14 +86,14 @@ def pair_by_time(one: Run, other: Run) -> Int64s:
 
 
 def _once(found: Int64s, count: int) -> Int64s:
-    """Leaves each place to the first that has it: two that end at the same moment are nearest to the same one."""
+    """Leaves each index to the first that has it: two that end at the same moment are nearest to the same one."""
     first = np.full(count + 1, len(found), np.int64)
     np.minimum.at(first, found, np.arange(len(found)))
     return np.where(first[found] == np.arange(len(found)), found, -1)
 
 
 def _nearest(asked: Int64s, known: Int64s) -> Int64s:
-    """For each asked value the place of the nearest of some rising ones."""
+    """For each asked value the index of the nearest of some rising ones."""
     after = np.minimum(np.searchsorted(known, asked), len(known) - 1)
     before = np.maximum(after - 1, 0)
     closer: Int64s = np.where(asked - known[before] <= np.abs(known[after] - asked), before, after)
@@ -101,8 +101,8 @@ def _nearest(asked: Int64s, known: Int64s) -> Int64s:
 
 
 def clocks_apart(one: Run, other: Run) -> int | None:
-    """How much the clock of `other` is ahead of that of `one` (ns): the difference under which most of their
-    collectives are paired; None where they have no kind in common.
+    """The lead of `other`'s clock over `one`'s (ns): the difference under which most of their collectives are paired;
+    None if they have no kind in common.
     """
     middle = min(int(np.searchsorted(one.end, _middle(one))), len(one) - 1)
     near = np.flatnonzero(np.abs(one.end - one.end[middle]) <= _ANCHORS_NS // 2)
@@ -128,7 +128,7 @@ def _middle(one: Run) -> int:
 
 
 def pair(one: Run, other: Run, *, aligned: bool) -> Int64s:
-    """For each collective of `one` the place of its partner in `other`, or -1.
+    """For each collective of `one` the index of its partner in `other`, or -1.
 
     Args:
         one, other: the collectives.
@@ -143,9 +143,9 @@ def pair(one: Run, other: Run, *, aligned: bool) -> Int64s:
 
 
 def _met_in_order(one: Run, other: Run) -> bool:
-    """Whether the n-th of one rank can be the n-th of the other, by clocks that agree: all run at the same time at some
-    moment. On threads of the host several run at once, and a rank that is held up there leaves long after the others:
-    then the nearest end is another's."""
+    """Whether the n-th of one rank can be the n-th of the other, by clocks that agree: each pair runs at the same time
+    at some moment. On threads of the host several run at once, and a rank that is delayed leaves long after the others:
+    then the nearest end belongs to another collective."""
     if not same_order(one, other) or not one.together.any():
         return False
     meet = (one.start < other.end) & (other.start < one.end)
@@ -153,7 +153,7 @@ def _met_in_order(one: Run, other: Run) -> bool:
 
 
 def _near(apart: Int64s) -> NDArray[np.bool_]:
-    """Which of some differences lie among most of them."""
+    """Which differences are close to most of them."""
     if not len(apart):
         return np.empty(0, dtype=bool)
     off = np.abs(apart - int(np.median(apart)))

@@ -1,4 +1,4 @@
-"""Whether collectives stay within a node, and how many ranks have those whose group is not recorded."""
+"""Whether collectives stay within a node, and how many ranks those without a recorded group have."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ INTRA, INTER = range(2)
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Of each collective.
+    """The reach of each collective.
 
     Args:
-        reach: a place in `REACHES`; -1 where the nodes of its ranks are not known.
-        size: ranks in its group, of those that do not state it; -1 where that is not known.
+        reach: index in `REACHES`; -1 if the nodes of its ranks are unknown.
+        size: ranks in its group, if the recording does not state it; -1 if unknown.
     """
 
     reach: NDArray[np.int8]
@@ -33,15 +33,15 @@ class Reach:
 def find_reach(found: Collectives, matches: Matches, ranks: Sequence[Known], world_size: int | None) -> Reach:
     """How far each collective goes.
 
-    Its ranks are those of its group, or sender and receiver; where these are not recorded, those of its
-    match. Ranks on two nodes are enough to know that it leaves a node; that it does not is known
-    where the nodes of all its ranks are. A match of as many ranks as the job has is of a group of them all.
+    Its ranks are those of its group, or sender and receiver; if these are not recorded, those of its match. Ranks on
+    two nodes suffice to know that it leaves a node; to know that it does not, the nodes of all its ranks must be known.
+    A match of as many ranks as the job has belongs to a group of them all.
 
     Args:
         found: the collectives.
-        matches: which of them are one.
+        matches: which of them are the same.
         ranks: the recorded ranks.
-        world_size: ranks of the job; None where that is not known.
+        world_size: ranks of the job; None if unknown.
     """
     host_of = {one.rank: one.host for one in ranks if one.host is not None}
     held = np.append(matches.ranks, 0)[matches.match]
@@ -74,7 +74,7 @@ def find_reach(found: Collectives, matches: Matches, ranks: Sequence[Known], wor
 
 
 def _ranks(found: Collectives, group: int, kind: int, own: int) -> frozenset[int]:
-    """The ranks of a collective as recorded; none where that is not."""
+    """The recorded ranks of a collective; none if not recorded."""
     operation, _, _, source, destination = found.kinds[kind]
     if operation in POINT_TO_POINT:
         source = own if source is None and operation == "send" else source

@@ -13,10 +13,10 @@ from stepscope.schema.arrays import Int32s, Int64s
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """For each matched collective (in order of `Matches.rows`), -1 where it is not known.
+    """For each matched collective (in order of `Matches.rows`), -1 if unknown.
 
     Args:
-        last: place of the rank that arrived last.
+        last: index of the rank that arrived last.
         wait: time from its start until then, within its duration (ns).
     """
 
@@ -27,17 +27,17 @@ class Waits:
 def find_waits(
     matches: Matches, rank: Int32s, start: Int64s, end: Int64s, noise: NDArray[np.float64], waits: NDArray[np.bool_]
 ) -> Waits:
-    """Sets the ranks' arrivals beside each other.
+    """Compares the arrivals of the ranks.
 
-    A difference that the clocks do not let be told is none: who arrived so close to the last did not wait, and where
-    the last two are so close, none is the last.
+    A difference within the error of the clocks counts as none: a rank that arrived so close to the last did not wait,
+    and if the last two are so close, no rank is the last.
 
     Args:
-        matches: which collectives are one.
-        rank: of each matched collective, the place of its rank.
+        matches: which collectives are the same.
+        rank: for each matched collective, the index of its rank.
         start, end: by clocks that agree (ns).
-        noise: of each, how far the clock of its rank may be off (ns); NaN where that is not known.
-        waits: of each match, whether all its ranks wait for the last.
+        noise: for each, the error of its rank's clock (ns); NaN if unknown.
+        waits: for each match, whether all its ranks wait for the last.
     """
     count = len(rank)
     last, wait = np.full(count, -1, np.int32), np.full(count, -1, np.int64)
@@ -45,7 +45,7 @@ def find_waits(
         return Waits(last, wait)
     first = matches.first
     known = np.logical_and.reduceat(~np.isnan(noise), first) & waits
-    # The row of the last arrival of each match, and of the last one but it.
+    # The row of the last arrival of each match, and of the one before it.
     order = np.lexsort((start, matches.each(np.arange(len(matches)))))
     latest = order[np.append(first[1:], count) - 1]
     second = order[np.append(first[1:], count) - 2]

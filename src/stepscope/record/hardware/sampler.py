@@ -46,7 +46,8 @@ class HardwareSampler:
         """Starts sampling; harmless if it is running."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="stepscope-hardware", daemon=True)
-            self._thread.start()
+            with suppress(RuntimeError):  # no thread can be started any more: nothing is known over time
+                self._thread.start()
 
     def stop(self) -> None:
         """Stops sampling; does not wait for the thread."""

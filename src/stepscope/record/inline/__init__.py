@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from stepscope.floor.errors import StepScopeError
+from stepscope.floor.folders import from_anywhere
 from stepscope.record.annotate import NOTHING
 from stepscope.record.recording import SCRIPTS_OWN, Recording, count_samples
 from stepscope.record.settings import note_loader
@@ -70,7 +71,7 @@ def start(
         session = begin(
             None if plan is None else as_plan(plan), model=model, optimizer=optimizer, out=out, phases=phases
         )
-        SCRIPTS_OWN.append(Path(out).absolute())
+        SCRIPTS_OWN.append(from_anywhere(out))
         session.start(lead_in=True)
     except StepScopeError as error:
         hint = f" ({error.hint})" if error.hint else ""

@@ -39,12 +39,13 @@ _OF_MEMORY = 3
 """The last columns of a step: memory, which is not read in every step."""
 
 
-def file_name(process: Process, kind: str) -> str:
-    """`<host>.<rank>.<kind>.json`: a different file for each process of a job.
+def file_name(process: Process, kind: str, *, by_pid: bool = False) -> str:
+    """`<host>.<rank>.<kind>.json`: no two processes of a job write the same file.
 
-    If launchers disagree, two processes may have the same rank; then the process number tells them apart.
+    Args:
+        by_pid: with the process's number, too. Where launchers disagree it always is: two may have the same rank.
     """
-    host = f"{process.host}.pid{process.pid}" if process.disagreement else process.host
+    host = f"{process.host}.pid{process.pid}" if by_pid or process.disagreement else process.host
     return f"{host}.{process.rank}.{kind}.json"
 
 

@@ -17,6 +17,8 @@ from stepscope.record.targets.watch import ObservingWatch
 from stepscope.record.trouble import Guard
 
 _KINDS: tuple[Kind, ...] = ("all", "forwards") * 2
+_MOST_LABELS = 256
+"""Of a plan, those that take longest: each is measured in an iteration of its own, and asked about in all of them."""
 _MOST_WAITING = 64
 """Iterations to wait for a device that has not reached the last marks."""
 
@@ -68,7 +70,9 @@ class OwnPlan:
         self._waited += 1
         if self._own is None and (surveyor.reached() or self._waited > _MOST_WAITING):
             found = listed(surveyor.rounds)
-            self._own = weights(heaviest(found, MOST_MODULES)), weights(found)
+            own = weights(heaviest(found, MOST_MODULES))
+            longest = set(sorted(own, key=lambda label: -own[label])[:_MOST_LABELS])
+            self._own = {label: ns for label, ns in own.items() if label in longest}, weights(found)
             surveyor.remove()
         if self._own is not None:
             own, known = self._own

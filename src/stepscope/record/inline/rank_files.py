@@ -75,7 +75,7 @@ class RankFiles:
         )
         if self._phases:
             del summary["ended"]
-        self._keep(file_name(process, "prof"), summary, "the inline profile")
+        self._keep(process, "prof", summary, "the inline profile")
 
     def ask_ddp(self, model: Any) -> None:
         """Asks a DDP model for its timings while it exists: a script's `main` returns, and its model is deleted, before
@@ -113,9 +113,17 @@ class RankFiles:
     def write_phases(self, summary: dict[str, Any]) -> None:
         """Writes the phases and the usage of the host, replacing an earlier file of this process."""
         summary["host"] = self.hardware.figures()
-        self._keep(file_name(self._who.named(), "phases"), summary, "the summary of phases")
+        self._keep(self._who.named(), "phases", summary, "the summary of phases")
 
-    def _keep(self, name: str, payload: dict[str, Any], what: str) -> None:
-        path = keep_json(self.out, name, payload, what=what)
+    def _keep(self, process: Process, kind: str, payload: dict[str, Any], what: str) -> None:
+        # An earlier run's file is replaced, not what another job in the same folder writes now.
+        path = keep_json(
+            self.out,
+            file_name(process, kind),
+            payload,
+            what=what,
+            since_epoch_s=self._started_epoch_ns / 1e9,
+            other_name=file_name(process, kind, by_pid=True),
+        )
         if path is not None and path not in self.written:
             self.written.append(path)

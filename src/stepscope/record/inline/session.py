@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from stepscope.floor.folders import from_anywhere
 from stepscope.record import annotate
 from stepscope.record.budget import OF_STEPS
 from stepscope.record.compiling import capturing_check
@@ -27,6 +28,7 @@ from stepscope.record.phases.phases import Phases
 from stepscope.record.phases.stacks import StackSampler
 from stepscope.record.plan import Plan
 from stepscope.record.recording import Recording
+from stepscope.record.targets.optimizers import put_hooks_in, take_hooks_out
 from stepscope.record.trouble import Guard, warn_once
 
 _FIRST_SAVE_SECONDS, _SAVE_AFTER_SECONDS, _SAVE_EVERY_SECONDS = 1.0, 5.0, 60.0
@@ -70,8 +72,8 @@ class Session(Recording):
         self._listeners = PhaseListeners(self._phases, self.guard)
         if self._phases is not None:
             self._phases.in_forward = self._ask_in_forward
-        # Absolute, because a job may change its directory.
-        self._files = RankFiles(Path(out).absolute(), self.guard, phases=phases)
+        # A job may change its directory; its files stay where they were to go.
+        self._files = RankFiles(from_anywhere(out), self.guard, phases=phases)
         warn_unusable(self._files.out)
         self._recorder: Recorder | None = None
         self._shared = SharedPlan(self._files) if plan is not None and plan.is_own else None
@@ -129,6 +131,7 @@ class Session(Recording):
     def start(self, *, lead_in: bool = False) -> None:
         """The session records from its creation; without a lead-in the first iteration starts."""
         annotate.take_values(self.takes)
+        self.guard.ask(put_hooks_in)
         if self._shared is not None:
             self.guard.ask(self._shared.start)
         if not lead_in:
@@ -480,6 +483,7 @@ class Session(Recording):
         self._files.hardware.stop()
         self._trained.close()
         self._listeners.remove()
+        take_hooks_out()
         if self._recorder is not None:
             self._recorder.remove()
 

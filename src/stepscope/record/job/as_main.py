@@ -55,7 +55,10 @@ class MainProgram:
             SystemExit: the module does not exist; the message is Python's.
         """
         sys.argv = ["-m", *arguments]
-        _replace_first_path(str(Path.cwd()))
+        try:
+            _replace_first_path(str(Path.cwd()))
+        except OSError:  # it was removed, and is nowhere
+            _replace_first_path()
         spec = _found(name)
         sys.argv[0] = spec.origin or name
         _run_found(spec)
@@ -122,7 +125,7 @@ def _has_parents(name: str) -> bool:
     return _has_parents(parent) and importlib.util.find_spec(parent) is not None
 
 
-def _replace_first_path(first: str) -> None:
-    # With -P or -I, Python does not add the program's folder, so neither do we.
+def _replace_first_path(*first: str) -> None:
+    # With -P or -I nothing of the program's is there, and nothing is put there.
     if not getattr(sys.flags, "safe_path", False):
-        sys.path[0:1] = [first]
+        sys.path[0:1] = first

@@ -139,7 +139,7 @@ class _Termination:
     def handle(self, number: int, frame: FrameType | None) -> None:
         self._handled.set()
         ends = self._ends_the_process()
-        # If no thread can be started, nothing is saved.
+        # Where no thread can be started, nothing is saved: the signal may have come anywhere.
         with contextlib.suppress(Exception):
             if ends:
                 tell(signal="SIGTERM")
@@ -158,7 +158,8 @@ class _Termination:
                 tell(exit_code=int(status))
                 self._call_before_leaving()
             with contextlib.suppress(Exception):
-                self._save_in_time(report=True)
+                # Python starts no threads any more for those who leave from an exit handler.
+                self._save_in_time(report=True, or_here=True)
             return leave(status)
 
         return _exit
@@ -184,11 +185,16 @@ class _Termination:
             self._call_before_leaving()
         over.set()
 
-    def _save_in_time(self, *, report: bool) -> None:
-        # In a thread, because the training thread may hold a lock that saving needs.
+    def _save_in_time(self, *, report: bool, or_here: bool = False) -> None:
+        # In a thread: the training thread may hold a lock that saving needs.
         saving = threading.Thread(target=self._save, args=(report,), name="stepscope-ending", daemon=True)
-        saving.start()
-        saving.join(PATIENCE_SECONDS)
+        try:
+            saving.start()
+        except RuntimeError:
+            if or_here:
+                self._save(report)
+        else:
+            saving.join(PATIENCE_SECONDS)
 
     def _is_outermost(self) -> bool:
         return signal.getsignal(signal.SIGTERM) == self.handle
@@ -217,9 +223,15 @@ class _Termination:
         self._sockets = _Socket(reading), _Socket(writing)
         reading.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         writing.setblocking(False)
-        signal.set_wakeup_fd(writing.fileno(), warn_on_full_buffer=False)
         thread = threading.Thread(target=self._notice, args=self._sockets[:1], name="stepscope-signals", daemon=True)
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError:  # there are too many
+            self._sockets = None
+            reading.close()
+            writing.close()
+            return
+        signal.set_wakeup_fd(writing.fileno(), warn_on_full_buffer=False)
 
     def _notice(self, reading: _Socket) -> None:
         while reading.is_there:

@@ -5,8 +5,12 @@ batches, which the phases tell apart by counting backwards. If a DataLoader star
 validation ran, so that iteration does not count, unless one starts over in every iteration (`next(iter(loader))`),
 which is then normal for the job.
 
-Of several optimizers, the first that steps counts. If it stops while another continues, as after a pretraining or a
-warm-up with its own optimizer, the other one takes its place, immediately if the job has freed the first.
+With several optimizers the first that steps is the one. When it has stopped while another goes on,
+as after a pretraining or a warm-up with its own optimizer, the other takes its place; at once where the job
+has freed the first.
+
+A step inside compiled code is not heard, nor is one of an optimizer that is not torch's. Where backwards return and it
+is certain that no step will be heard, an iteration ends where a backward returns, until one is.
 """
 
 from __future__ import annotations
@@ -16,16 +20,19 @@ import inspect
 import weakref
 from typing import Any
 
-from stepscope.record.compiling import capturing_check, compiling_check
+from stepscope.record.compiling import apart, capturing_check, compiling_check, run_as_it_is
 from stepscope.record.recording import Recording, count_samples
 from stepscope.record.settings import note_loader
-from stepscope.record.targets.optimizers import OptimizerSteps
+from stepscope.record.targets.optimizers import OptimizerSteps, why_unheard
 from stepscope.record.targets.patches import Patch
+from stepscope.record.trouble import warn_once
 
 QUIET = 16
 """Steps of another optimizer after which one that has not stepped counts as finished.
 
 A generator may wait for a few steps of its critic."""
+UNHEARD = 16
+"""Backwards without a step after which it is looked for a reason why none is heard; and again after twice as many."""
 
 
 class _Step:
@@ -79,6 +86,10 @@ class LoopFinder:
         self._starts_over = self._started_over_before = False
         self._optimizer: Any = lambda: None
         self._step: Patch | None = None
+        self._backward: Patch | None = None
+        self._backwards = self._inside = 0
+        self._looks_at = UNHEARD
+        self._by_backwards = False
         self._heard: OptimizerSteps | None = None
         self._batches: Patch | None = None
 
@@ -87,6 +98,10 @@ class LoopFinder:
         if self._steps:
             self._heard = OptimizerSteps(self._guard.wrap(self._adopt))
             self._heard.install()
+            import torch
+
+            self._backward = Patch(torch.Tensor, "backward", self._returning)
+            self._backward.install()
         if not self._recording.takes_batches:
             return
         from torch.utils.data import dataloader
@@ -100,9 +115,10 @@ class LoopFinder:
             self._heard.remove()
         if self._batches is not None:
             self._batches.remove()
-        if self._step is not None:
-            self._step.remove()
-        self._heard = self._batches = self._step = None
+        for patch in (self._step, self._backward):
+            if patch is not None:
+                patch.remove()
+        self._heard = self._batches = self._step = self._backward = None
 
     def _followed(self) -> Recording:
         """The recording to drive: the script may have started its own session without a loop that drives it."""
@@ -119,6 +135,9 @@ class LoopFinder:
             self._others.clear()
             return
         steps = 1
+        if self._backward is not None:
+            self._backward.remove()
+            self._backward = None
         if adopted is not None:
             steps = self._others[id(optimizer)] = self._others.get(id(optimizer), 0) + 1
             if steps <= QUIET:
@@ -142,26 +161,65 @@ class LoopFinder:
         @functools.wraps(function)
         def step(*args: Any, **kwargs: Any) -> Any:
             result = function(*args, **kwargs)
-            # A step inside compiled or captured code is code under construction, not an iteration.
-            if is_compiling():
-                return result
-            recording = self._followed()
-            if recording.rests and recording.driver is None and not self._missed:
-                self._started_over_before, self._starts_over = self._starts_over, False
-                recording.passes()
-                return result
-            if self._guard.tripped or recording.driver is not None:
-                return result
-            # Another optimizer may have taken its place.
-            if not self._capturing() and (of_adopted is None or of_adopted() is self._optimizer()):
-                missed, self._missed = self._missed, 0
-                if missed:
-                    recording.missed(missed)
-                self._started_over_before, self._starts_over = self._starts_over, False
-                recording.begin()
+            # A step inside compiled or captured code is the code being made, not an iteration.
+            # And another one may have taken its place.
+            if not is_compiling() and (of_adopted is None or of_adopted() is self._optimizer()):
+                self._ended()
             return result
 
         return step if owner is None else _Step(step, original)
+
+    def _ended(self) -> None:
+        """An iteration has ended."""
+        recording = self._followed()
+        if recording.rests and recording.driver is None and not self._missed:
+            self._started_over_before, self._starts_over = self._starts_over, False
+            recording.passes()
+        elif not self._guard.tripped and recording.driver is None and not self._capturing():
+            missed, self._missed = self._missed, 0
+            if missed:
+                recording.missed(missed)
+            self._started_over_before, self._starts_over = self._starts_over, False
+            recording.begin()
+
+    def _returning(self, original: Any) -> Any:
+        is_compiling = compiling_check()
+        returned = apart(lambda: self._guard.ask(self._returned))
+
+        @functools.wraps(original)
+        def backward(*args: Any, **kwargs: Any) -> Any:
+            if is_compiling():
+                return original(*args, **kwargs)
+            self._inside += 1
+            try:
+                result = original(*args, **kwargs)
+            finally:
+                self._inside -= 1
+            # Not of one that another one runs, as checkpointing does.
+            if not self._inside:
+                returned()
+            return result
+
+        run_as_it_is(backward)
+        return backward
+
+    def _returned(self) -> None:
+        if self._by_backwards:
+            self._ended()
+            return
+        self._backwards += 1
+        if self._backwards < self._looks_at or self._followed().driver is not None:
+            return
+        self._looks_at *= 2
+        why = why_unheard()
+        if why:
+            self._by_backwards = True
+            self._missed = self._backwards
+            warn_once(
+                f"{why}: an iteration is taken to end where a backward returns, which is too often where several make a "
+                "step; `with stepscope.inline.iteration():` around each says where it is"
+            )
+            self._ended()
 
     def _next(self, original: Any) -> Any:
         @functools.wraps(original)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stepscope.record.job.discover import Discovery
+from stepscope.record.targets.optimizers import put_hooks_in, take_hooks_out
 from stepscope.record.trouble import Guard
 
 _LOOK_EVERY = 4
@@ -179,6 +180,11 @@ class ModelSearch:
         self._looked = False
         self._discovery: Discovery | None = None
 
+    def start(self) -> None:
+        """The first step starts."""
+        if self.model is None:
+            put_hooks_in()
+
     def step_begins(self, index: int, *, first_recorded: int) -> None:
         """Starts a step: searches in it if it is the one for that, or takes the result.
 
@@ -205,6 +211,7 @@ class ModelSearch:
         if self._discovery is not None:
             self._discovery.remove()
             self._discovery = None
+        take_hooks_out()
 
 
 def _called(model: Any) -> list[Any]:

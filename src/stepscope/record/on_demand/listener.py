@@ -27,6 +27,7 @@ from typing import Any
 
 from stepscope.floor.chosen_ranks import chosen
 from stepscope.floor.errors import StepScopeError
+from stepscope.floor.folders import from_anywhere
 from stepscope.floor.ranks import this_process
 from stepscope.record.on_demand.request import (
     BUSY,
@@ -72,9 +73,9 @@ class OnDemand(EveryStep):
         on_signal: bool = False,
         poll_seconds: float = 0.5,
     ) -> None:
-        # Absolute, because a job may change its directory.
-        self.directory = Path(directory).absolute()
-        self.out = self.directory if out is None else Path(out).absolute()
+        # A job may change its directory; what it listens to stays where it was.
+        self.directory = from_anywhere(directory)
+        self.out = self.directory if out is None else from_anywhere(out)
         self.guard = Guard("the trace on demand")
         self.written: list[Path] = []
         self._name = name

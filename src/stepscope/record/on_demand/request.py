@@ -11,15 +11,15 @@ written.
 
 from __future__ import annotations
 
+import errno
 import json
 import math
-import os
-import stat
 import uuid
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from stepscope.floor.regular_file import regular_file_bytes
 from stepscope.record.output import write_complete
 
 REQUEST = "request.json"
@@ -32,6 +32,7 @@ BUSY = "busy"
 """State of a rank that is recording for another request."""
 
 _MOST_BYTES = 1 << 16
+_NO_REQUEST = {errno.EINVAL: "no regular file", errno.EFBIG: "far too large"}
 _MOST_RANKS = 1 << 20
 
 
@@ -173,14 +174,13 @@ def _is_integer(number: object) -> bool:
 
 
 def _read_json(path: Path) -> Any:
-    # Anything may be there: a pipe would block, and a huge file is not ours.
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise ValueError("it is not a file")
-        text = file.read(_MOST_BYTES + 1)
-    if len(text) > _MOST_BYTES:
-        raise ValueError("it is far too large")
+    # Whatever is there: a pipe would block, and a huge file is not ours.
+    try:
+        text = regular_file_bytes(path, _MOST_BYTES)
+    except OSError as error:
+        if error.errno in _NO_REQUEST:
+            raise ValueError(f"it is {_NO_REQUEST[error.errno]}") from None
+        raise
     try:
         return json.loads(text)
     except RecursionError:

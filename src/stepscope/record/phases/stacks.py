@@ -63,7 +63,8 @@ class StackSampler:
         """Starts sampling."""
         self._began = time.monotonic()
         self._running.acquire()
-        self._thread.start()
+        with suppress(RuntimeError):  # no thread can be started any more: there are no samples
+            self._thread.start()
 
     def stop(self) -> None:
         """Stops sampling; does not wait for the thread."""

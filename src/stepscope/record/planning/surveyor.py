@@ -30,6 +30,9 @@ from stepscope.record.trouble import Guard
 
 Kind = Literal["all", "forwards", "operators"]
 
+MOST_REGIONS = 512
+"""Names of regions that are looked at in an iteration, the first ones."""
+
 _STEP = ("zero_grad", "forward", "**.forward", "backward", "optimizer.step", "host_to_device")
 # Functions of torch.distributed that communicate; the others only query or set up.
 _COLLECTIVES = frozenset(
@@ -192,7 +195,7 @@ class Surveyor:
 
     def _open_region(self, name: str) -> WatchedRegion | None:
         watch = self.watch
-        if watch is None:
+        if watch is None or (name not in watch.regions and len(watch.regions) == MOST_REGIONS):
             return None
         watch.regions.add(name)
         return WatchedRegion(watch, self._guard, name)

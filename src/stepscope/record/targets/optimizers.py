@@ -1,8 +1,13 @@
 """Observes the steps of every optimizer, even in versions of torch that remove their own hooks from them.
 
-torch calls its global hooks from a wrapper around each optimizer class's `step`. The first versions with torch.compile
-remove that wrapper from their own classes, once per process, when something is compiled, and no hook is called any
-more. Such a class is "deaf", and gets a wrapper of ours while anything observes.
+torch calls its global hooks from a wrapper around each optimizer class's `step`. The first torches
+with torch.compile take that wrapper off their own classes, once per process, when something is
+compiled, and no hook is called any more. Such a class is "deaf", and gets a wrapper of ours instead
+while anything listens.
+
+A step that is compiled has been compiled with the hooks that were there, and is compiled again when others are. So
+torch has one pair of hooks of ours for all who listen. Compiled, it does nothing; and it stays where steps seem to be
+compiled, which are then not heard.
 """
 
 from __future__ import annotations
@@ -15,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from stepscope.record.after_import import AfterImport
-from stepscope.record.compiling import compiling_check
+from stepscope.record.compiling import apart, compiling_check, has_compiled, run_as_it_is
 from stepscope.record.targets.patches import Patch
 
 StepHook = Callable[[Any, Any, Any], None]
@@ -23,6 +28,10 @@ StepHook = Callable[[Any, Any, Any], None]
 _COMPILER = "torch._dynamo.eval_frame"
 
 _listening: list[OptimizerSteps] = []
+_hooks: dict[str, Any] = {}
+"""The handles of ours in torch, `before` and `after`, while they are there."""
+_has_heard = False
+"""Whether a step was heard since it was last asked."""
 _layers: dict[type, tuple[Any, Any]] = {}
 """For each deaf class its original `step` and ours."""
 
@@ -38,18 +47,13 @@ class OptimizerSteps:
     def __init__(self, before: StepHook, after: StepHook | None = None) -> None:
         self._before = before
         self._after = after
-        self._handles: list[Any] = []
         self._compiler: AfterImport | None = None
         self._patcher: Patch | None = None
 
     def install(self) -> None:
-        """Starts observing."""
-        from torch.optim import optimizer
-
-        self._handles = [optimizer.register_optimizer_step_pre_hook(self._before)]
-        if self._after is not None:
-            self._handles.append(optimizer.register_optimizer_step_post_hook(self._after))
+        """Starts to listen."""
         _listening.append(self)
+        put_hooks_in()
         if _may_go_deaf():
             self._compiler = AfterImport(_COMPILER, self._know_compiler)
             self._compiler.install()
@@ -61,11 +65,9 @@ class OptimizerSteps:
         if self._patcher is not None:
             self._patcher.remove()
         self._compiler = self._patcher = None
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
         if self in _listening:
             _listening.remove(self)
+        take_hooks_out()
         if not _listening:
             _take_out()
 
@@ -79,6 +81,88 @@ class OptimizerSteps:
                 _put_in()
                 self._patcher = Patch(patcher, "patch", _then_put_in)
                 self._patcher.install()
+
+
+def put_hooks_in() -> None:
+    """Puts those that are missing into torch; before a first step both, because it may be compiled."""
+    from torch.optim import optimizer
+
+    if "before" not in _hooks:
+        _hooks["before"] = optimizer.register_optimizer_step_pre_hook(_hook(_call_before))
+    if "after" not in _hooks and (not _has_heard or any(one._after for one in _listening)):
+        _hooks["after"] = optimizer.register_optimizer_step_post_hook(_hook(_call_after))
+
+
+def take_hooks_out() -> None:
+    """Takes out those for which nobody listens, unless a step would then be compiled again."""
+    global _has_heard
+    heard, _has_heard = _has_heard, False
+    if not heard and _is_compiled():
+        return
+    if not any(one._after for one in _listening):
+        _take_hook_out("after")
+    if not _listening:
+        _take_hook_out("before")
+
+
+def _take_hook_out(when: str) -> None:
+    handle = _hooks.pop(when, None)
+    if handle is not None:
+        handle.remove()
+
+
+def _hook(call: StepHook) -> StepHook:
+    is_compiling, call = compiling_check(), apart(call)
+
+    def hook(optimizer: Any, args: Any, kwargs: Any) -> None:
+        if not is_compiling():
+            call(optimizer, args, kwargs)
+
+    run_as_it_is(hook)
+    return hook
+
+
+def _call_before(optimizer: Any, args: Any, kwargs: Any) -> None:
+    global _has_heard
+    _has_heard = True
+    for one in tuple(_listening):
+        one._before(optimizer, args, kwargs)
+
+
+def _call_after(optimizer: Any, args: Any, kwargs: Any) -> None:
+    for one in tuple(_listening):
+        if one._after is not None:
+            one._after(optimizer, args, kwargs)
+
+
+def why_unheard() -> str:
+    """Why no step will be heard, in words; empty where one may be, or nothing is known."""
+    if not _was_made():
+        return "there is no optimizer of torch's"
+    return "the optimizer steps in compiled code, where nothing is observed" if _is_compiled() else ""
+
+
+def _was_made() -> bool:
+    """Whether there was any optimizer: torch marks their classes."""
+    from torch.optim import Optimizer
+
+    return any(getattr(one.step, "hooked", False) for one in _below(Optimizer))
+
+
+def _below(one: Any) -> list[Any]:
+    found: list[Any] = one.__subclasses__()
+    return [*found, *(deeper for below in found for deeper in _below(below))]
+
+
+def _is_compiled() -> bool:
+    """Whether the step of one has been compiled, as far as is known; asked where none was heard."""
+    return has_compiled() and _was_made() and any(map(_knows_an_optimizer, list(sys.modules.values())))
+
+
+def _knows_an_optimizer(module: Any) -> bool:
+    """Whether torch's compiler has put an optimizer into a module, for code of it that it has compiled."""
+    names = getattr(module, "__dict__", {})
+    return any(isinstance(name, str) and name.startswith("__optimizer_") for name in list(names))
 
 
 @functools.cache
@@ -143,13 +227,9 @@ def _listening_step(original: Callable[..., Any]) -> Callable[..., Any]:
         # A subclass with its own step that calls this one is not deaf.
         if is_compiling() or not _listening or getattr(type(self), "step", None) is not step:
             return original(self, *args, **kwargs)
-        listening = list(_listening)
-        for one in listening:
-            one._before(self, args, kwargs)
+        _call_before(self, args, kwargs)
         result = original(self, *args, **kwargs)
-        for one in listening:
-            if one._after is not None:
-                one._after(self, args, kwargs)
+        _call_after(self, args, kwargs)
         return result
 
     return step

@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from stepscope.record.compiling import compiling_check
+from stepscope.record.compiling import apart, compiling_check, run_as_it_is
 from stepscope.record.targets import Target
 from stepscope.record.targets.watch import Watch
 from stepscope.record.trouble import Guard
@@ -152,27 +152,38 @@ class Calls(Target):
     def _is_one(self, args: tuple[Any, ...]) -> bool:
         return not self._owners or any(args[0] is owner() for owner in self._owners)
 
+    def _open(self, args: tuple[Any, ...]) -> Any:
+        watch, guard = self._watch, self._guard
+        if watch is None or guard is None or watch.resting or not self._is_one(args):
+            return None
+        token = guard.ask(watch.open, self._label)
+        return None if token is None else (watch, guard, token)
+
+    def _close(self, opened: tuple[Watch, Guard, Any], result: Any) -> None:
+        watch, guard, token = opened
+        if self._watch is watch and self._finished(result):
+            guard.ask(watch.close, token)
+
     def _listening(self, original: Callable[..., Any]) -> Callable[..., Any]:
         is_compiling = compiling_check()
+        open_, close = apart(self._open), apart(self._close)
 
         @functools.wraps(original)
         def call(*args: Any, **kwargs: Any) -> Any:
-            # Asked first, because compiled code that looked at our state would be recompiled for each change.
-            if is_compiling():
+            # Asked first: compiled code that looked at ours would be compiled again for each change.
+            if is_compiling() or self._watch is None:
                 return original(*args, **kwargs)
-            watch, guard = self._watch, self._guard
-            if watch is None or guard is None or watch.resting or not self._is_one(args):
-                return original(*args, **kwargs)
-            token = guard.ask(watch.open, self._label)
+            opened = open_(args)
             result = None
             try:
                 result = original(*args, **kwargs)
             finally:
-                # Even if it raises and the job continues: a phase must not stay open.
-                if token is not None and self._watch is watch and self._finished(result):
-                    guard.ask(watch.close, token)
+                # Also when it raises and the job goes on: a phase must not stay open.
+                if opened is not None:
+                    close(opened, result)
             return result
 
+        run_as_it_is(call)
         return call
 
 

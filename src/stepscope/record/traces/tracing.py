@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from stepscope.floor.chosen_ranks import chosen, may_be_chosen
+from stepscope.floor.folders import from_anywhere
 from stepscope.record import annotate
 from stepscope.record.job.at_exit import AtExit
 from stepscope.record.job.at_term import PATIENCE_SECONDS, AtTerm
@@ -90,8 +91,8 @@ class Tracer(EveryStep):
         start_step: int = 0,
         step_in_name: bool = False,
     ) -> None:
-        # Absolute, because a job may change its directory.
-        self.out = Path(out).absolute()
+        # A job may change its directory; its traces stay where they were to go.
+        self.out = from_anywhere(out)
         self.name = name or _script_name()
         self.guard = Guard("the trace")
         self.written: list[Path] = []
@@ -174,6 +175,8 @@ class Tracer(EveryStep):
             self._one.install()
             self._captures = self._graph_captures(self._one)
             self._captures.install()
+            if self._search is not None:
+                self._search.start()
             if lead_in:
                 self._lead_in = 1 if self._cycles.wait else 2
                 self._index = -self._lead_in
