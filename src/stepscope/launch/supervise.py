@@ -64,7 +64,7 @@ class Supervisor:
         self._exchange = Exchange()
         self._mask: set[int | signal.Signals] = set()
         self._of_children: Any = signal.SIG_DFL
-        """What SIGCHLD did: where a launcher has it ignored, nobody would be told how the command ends."""
+        """The previous handling of SIGCHLD: if a launcher ignores it, nobody would learn how the command ends."""
         self._tool = 0
         self._tool_status: int | None = None
         self._starter = 0

@@ -72,7 +72,7 @@ class Session(Recording):
         self._listeners = PhaseListeners(self._phases, self.guard)
         if self._phases is not None:
             self._phases.in_forward = self._ask_in_forward
-        # A job may change its directory; its files stay where they were to go.
+        # Absolute, because a job may change its directory.
         self._files = RankFiles(from_anywhere(out), self.guard, phases=phases)
         warn_unusable(self._files.out)
         self._recorder: Recorder | None = None
