@@ -29,7 +29,7 @@ from stepscope.timeline.tracks import Track, drawn_rows, missing_words, tracks_o
 if TYPE_CHECKING:
     from stepscope.store.open import Store
 
-ERRORS = {"bad-tile": "The timeline was asked for a zoom, a tile or a stretch of time that there cannot be."}
+ERRORS = {"bad-tile": "The timeline was asked for a zoom, tile or interval that does not exist."}
 
 MOST_KEPT = 60_000_000
 """Rows of lanes kept in memory: some 1.7 GB."""
