@@ -13,7 +13,7 @@ BIN := $(VENV)/bin
 HTA := .venv-hta
 RECIPE := pyproject.toml constraints.txt scripts/environment.py
 
-.PHONY: help demo test test-fast test-long check format page bench gpu wheels docs clean
+.PHONY: help demo test test-fast test-long check check-style check-types check-page format page bench gpu wheels docs clean
 .DEFAULT_GOAL := help
 
 help:
@@ -60,11 +60,17 @@ test-fast: $(VENV)/.developer
 test-long: $(VENV)/.developer
 	@TEST_EXAMPLES=20 $(BIN)/python -m pytest $(TEST_FLAGS)
 
-check: $(VENV)/.developer
+check: check-style check-types check-page
+
+check-style: $(VENV)/.developer
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+check-types: $(VENV)/.developer
+	$(BIN)/mypy
+
+check-page: $(VENV)/.developer
 	@$(BIN)/python scripts/page.py check
 
 format: $(VENV)/.developer

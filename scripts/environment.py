@@ -21,6 +21,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LINK = "torch_of_the_base_python.pth"
 OLDEST = (3, 10)
+# Python compiles what is imported, when that is first done; most of these 19,000 files never are.
+INSTALL = ("-m", "pip", "install", "--quiet", "--no-compile")
 
 
 def say(line):
@@ -62,7 +64,7 @@ def make_environment(venv):
     if run(sys.executable, "-m", "venv", "--without-pip", "--clear", venv) != 0:
         sys.exit("{} cannot make a virtual environment".format(sys.executable))
     packages = ask(python, "import sysconfig; print(sysconfig.get_path('purelib'))")
-    if run(sys.executable, "-m", "pip", "install", "--quiet", "--target", packages, "pip") != 0:
+    if run(sys.executable, *INSTALL, "--target", packages, "pip") != 0:
         sys.exit("{} has no working pip. Install pip for it and try again.".format(sys.executable))
     return python
 
@@ -79,7 +81,7 @@ def install_package(python, dev):
     """Installs this checkout, editable, with its dependencies and, if requested, the developers' tools."""
     say("installing stepscope" + (" and the developers' tools" if dev else ""))
     what = ".[dev]" if dev else "."
-    if run(python, "-m", "pip", "install", "--quiet", "-c", "constraints.txt", "--editable", what) != 0:
+    if run(python, *INSTALL, "-c", "constraints.txt", "--editable", what) != 0:
         sys.exit("the dependencies could not be installed; pip says why above")
 
 
@@ -97,7 +99,7 @@ def provide_torch(python, link):
     if ask(python, "import torch") is not None:
         return
     say("installing torch (to go without it: make ... TORCH=no)")
-    if run(python, "-m", "pip", "install", "--quiet", "-c", "constraints.txt", "torch") != 0:
+    if run(python, *INSTALL, "-c", "constraints.txt", "torch") != 0:
         go_without(
             "torch could not be installed for Python {}.{}: tests that need it will be skipped, and".format(
                 *sys.version_info[:2]
@@ -116,7 +118,7 @@ def provide_frameworks(python):
     with tempfile.TemporaryDirectory() as space:
         bound = Path(space) / "torch.txt"
         bound.write_text("torch=={}\n".format(version), encoding="utf-8")
-        done = run(*(python, "-m", "pip", "install", "--quiet", "-c", bound), *("--editable", ".[frameworks]"))
+        done = run(python, *INSTALL, "-c", bound, "--editable", ".[frameworks]")
     if done != 0:
         go_without("they could not be installed beside torch {}: their tests will be skipped".format(version))
 
@@ -140,7 +142,7 @@ def main():
     venv = (ROOT / asked.venv).resolve()
     python = make_environment(venv)
     if asked.only:
-        return run(python, "-m", "pip", "install", "--quiet", "-r", asked.only)
+        return run(python, *INSTALL, "-r", asked.only)
     link = Path(ask(python, "import sysconfig; print(sysconfig.get_path('purelib'))")) / LINK
     if link.exists():
         link.unlink()  # pip must not mistake the base Python's packages for this environment's

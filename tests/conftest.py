@@ -1,6 +1,7 @@
 """Decides whether a marked test can run here (pyproject.toml describes the marks), and provides diff tests: literal
 rows, a question, the expected CSV, all in one function."""
 
+import gc
 import os
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,6 +11,8 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
+from hypothesis import settings
+from tests.examples import examples
 
 from stepscope.answers.ask import ask
 from stepscope.answers.scope import Scope
@@ -27,6 +30,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
+    # For property tests that do not say how many examples they try.
+    settings.register_profile("tests", examples(100))
+    settings.load_profile("tests")
     # Hundreds of test processes import the same files, so these are compiled once.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     # Jobs of tests are small, and several run at once, so torch's threads would compete for processors.
@@ -51,6 +57,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for mark, reason in reasons.items():
             if reason is not None and item.get_closest_marker(mark):
                 item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def pytest_collection() -> None:
+    """What is collected stays to the end, so that looking for garbage in it is lost: it took a quarter of collecting."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:

@@ -17,5 +17,5 @@ export default defineConfig({
     reportCompressedSize: false,
   },
   define: { "process.env.NODE_ENV": '"production"' },
-  test: { environment: "node", include: ["src/**/*.test.ts"] },
+  test: { environment: "node", include: ["src/**/*.test.ts"], isolate: false }, // all are of functions without state
 });

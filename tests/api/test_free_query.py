@@ -135,9 +135,15 @@ def test_only_named_answers_are_computed(make_scope, monkeypatch):
     assert computed == ["device-time"]
 
 
+@pytest.fixture(scope="module")
+def steps():
+    with Store.from_rows(STEPS) as store, Scope(store) as scope:
+        yield scope
+
+
 @pytest.mark.parametrize("question", [q.method for q in every() if q.recordings == "one"])
-def test_every_answer_can_be_selected(make_scope, question):
-    answer_query(make_scope(STEPS), f"SELECT count(*) AS n FROM answer.{question}")
+def test_every_answer_can_be_selected(steps, question):
+    answer_query(steps, f"SELECT count(*) AS n FROM answer.{question}")
 
 
 def test_an_unknown_answer_is_refused_with_the_nearest(answered):

@@ -67,6 +67,16 @@ def without_steps() -> dict[str, Any]:
     return {"device_event": [{"name": "k", "start_ns": 10 * n, "dur_ns": 5} for n in range(4)]}
 
 
+def timed_by_itself() -> dict[str, Any]:
+    """The phases of a job that nobody traced, and what its processes wrote meanwhile."""
+    phases = {"step": 100.0, "forward": 40.0, "backward": 50.0, "residual": 10.0}
+    written = {"track": "job's processes", "series": "written", "unit": "bytes/s"}
+    return {
+        "phase": [{"phase": name, "steps": 4, "mean_ns": ns} for name, ns in phases.items()],
+        "counter": [{**written, "time_ns": 10 * n, "value": 2000.0} for n in range(3)],
+    }
+
+
 def allocating() -> dict[str, Any]:
     """Memory of a device: two allocations, of which one is given back, and a third."""
 

@@ -230,7 +230,7 @@ def test_a_view_follows_a_job_and_keeps_its_place(browser: Any, served: Any, tmp
     assert page.locator("main").evaluate("main => main.scrollTop") == 20
     page.evaluate("window.stays = true")
     file.write_text("two")
-    page.wait_for_selector("text=9 of 36 rows", timeout=15_000)
+    page.wait_for_selector("text=9 of 36 rows")
     assert rows.count() == 9
     assert "find=quoted" in page.url
     assert page.locator("main").evaluate("main => main.scrollTop") == 20

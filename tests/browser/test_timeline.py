@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 import pytest
-from tests.browser.recordings import HOSTILE, LONG, training
+from tests.browser.recordings import HOSTILE, LONG, timed_by_itself, training
 
 
 def opened(show: Any, kind: str, rows: dict[str, Any], hash_: str = "timeline", **looks: Any) -> Any:
@@ -12,7 +12,6 @@ def opened(show: Any, kind: str, rows: dict[str, Any], hash_: str = "timeline", 
     page = opened.page
     page.goto(f"{opened.address}#/{hash_}")  # whose hash changes as soon as something was found
     page.wait_for_selector(".timeline[data-complete=yes]")
-    page.set_default_timeout(8_000)
     return page
 
 
@@ -122,6 +121,23 @@ def test_a_rank_of_many_is_chosen_and_open(show: Any) -> None:
     page.get_by_label("Go to a rank").select_option("3")
     page.locator(".track-title.rank [aria-expanded=true]", has_text="rank 3").wait_for()
     page.wait_for_url("**turned=rank+3")
+
+
+@pytest.mark.parametrize("show", ["report"], indirect=True)
+def test_of_curves_alone_it_says_what_they_are(show: Any) -> None:
+    report = show("timed by itself", timed_by_itself())
+    report.page.add_init_script("""
+        const write = CanvasRenderingContext2D.prototype.fillText;
+        window.written = new Set();
+        CanvasRenderingContext2D.prototype.fillText = function (text, ...where) {
+            window.written.add(text);
+            return write.call(this, text, ...where);
+        };""")
+    page = report.show("timeline")
+    page.wait_for_function("() => window.written.has('2.000 kB/s')")
+    words = page.locator("main").inner_text()
+    assert "Values over time" in words
+    assert "computation on a device" not in words
 
 
 def test_other_views_lead_to_it(show: Any) -> None:

@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 import pytest
-from tests.browser.recordings import LONG, allocating, collectives, on_cpu, training
+from tests.browser.recordings import LONG, allocating, collectives, on_cpu, timed_by_itself, training
 
 FOCUSED = """() => {
     const shown = [...document.querySelectorAll(
@@ -144,6 +144,24 @@ def test_names_under_columns_are_complete_however_wide_the_page_is(show: Any) ->
             if (cut_names := names.evaluate_all(cut)) == 0:
                 break
         assert cut_names == 0, width
+
+
+def test_what_is_drawn_to_the_width_follows_a_window_that_becomes_narrow(show: Any) -> None:
+    report = show("training", training())
+    for view in ("modules", "findings", "timeline"):
+        report.page.set_viewport_size({"width": 1280, "height": 800})
+        page = report.show(view)
+        page.wait_for_function("() => [...document.querySelectorAll('canvas')].every((one) => one.clientWidth > 400)")
+        page.set_viewport_size({"width": 400, "height": 800})
+        page.wait_for_function("() => document.querySelector('main').scrollWidth <= innerWidth", timeout=4000)
+    assert page.locator("canvas").evaluate("one => one.clientWidth") > 200
+
+
+def test_steps_of_a_job_that_timed_itself_lead_to_its_phases(show: Any) -> None:
+    page = show("timed by itself", timed_by_itself()).show("overview")
+    for link in ("Mean step", "4 (their phases timed by the job itself)"):
+        href = page.locator("main").get_by_role("link", name=link).get_attribute("href")
+        assert href == "#/measured?question=phases", link
 
 
 def test_an_open_row_shows_how_its_single_calls_are_spread(show: Any) -> None:

@@ -26,6 +26,21 @@ def test_a_tenth_of_the_change_is_a_reason_unless_it_is_unclear():
     ) == ("step", ["backward", "copy"])
 
 
+def test_what_changed_as_much_the_other_way_is_named_too():
+    found = drivers_of(
+        (
+            row("step", 1000, 900, verdict="faster", share=1.0),
+            row("backward", 500, 300, verdict="faster", share=2.0),
+            row("residual", 60, 150, share=-0.9),
+            row("input", 60, 70, verdict="unclear", share=-0.1),
+            row("optimizer", 50, 59, share=-0.09),
+        )
+    )
+    assert [part["name"] for part in found.parts] == ["backward"]
+    assert [part["name"] for part in found.against] == ["residual"]
+    assert not drivers_of((row("step", 10, 11, verdict="unclear"), row("fc", 10, 9, share=-1.0))).against
+
+
 @pytest.mark.parametrize("verdict", ["unclear", "same"])
 def test_in_an_unchanged_whole_a_clear_change_of_a_hundredth_of_it_matters(verdict):
     assert named(

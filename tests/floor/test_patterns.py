@@ -6,8 +6,9 @@ import re
 from importlib import import_module
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from stepscope.floor.patterns import _Uncompiled, lazily, words_of
 
@@ -29,7 +30,6 @@ def _given() -> list[tuple[str, int]]:
 @pytest.mark.parametrize(
     "text", ["ab|cd(e|f)", "abc?d", "ab[|)]cd|e", r"a\|bc|de", "(?<!ab)cd", "ab{0}c", "^ab|cd$", "a.b|"]
 )
-@settings(deadline=None)
 @given(st.text("abcdef|)]", max_size=6))
 def test_words_do_not_hide_a_match(text: str, within: str) -> None:
     """A pattern finds what it finds compiled."""
@@ -38,7 +38,7 @@ def test_words_do_not_hide_a_match(text: str, within: str) -> None:
         assert (found and found.span()) == (expected and expected.span())
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.data())
 def test_what_our_patterns_match_has_one_of_their_words(data: st.DataObject) -> None:
     """Texts that are made to match are found."""

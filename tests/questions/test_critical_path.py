@@ -74,8 +74,8 @@ def test_the_parts_of_a_step_are_its_time(diff: Any) -> None:
         "critical-path",
         ONE_STREAM,
         """
-        step,start_ns,host_ns,input_ns,launch_ns,computation_ns,transfer_ns,waiting_ns,copy_ns,synchronization_ns,idle_ns,total_ns
-        0,0,20000,0,10000,169000,0,0,0,3000,1000,203000
+        step,start_ns,host_ns,input_ns,launch_ns,computation_ns,transfer_ns,communication_ns,waiting_ns,copy_ns,synchronization_ns,idle_ns,total_ns
+        0,0,20000,0,10000,169000,0,0,0,0,3000,1000,203000
         """,
         by="step",
     )

@@ -1,13 +1,15 @@
 """Every question with each filter: it answers truly, or refuses in our words."""
 
+from contextlib import ExitStack
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
 import stepscope
-from stepscope.answers.ask import ask
+from stepscope.answers.ask import ask, ask_within
 from stepscope.answers.part import Part
+from stepscope.answers.scope import Scope
 from stepscope.api.trace import Trace
 from stepscope.floor.errors import UsageError
 from stepscope.questions import every, find
@@ -95,18 +97,25 @@ def store():
         yield opened
 
 
+@pytest.fixture(scope="module")
+def narrowed(store):
+    """The recording with each filter: all questions are asked of the same three scopes."""
+    with ExitStack() as open_scopes:
+        yield {name: open_scopes.enter_context(Scope(store, part=part)) for name, part in FILTERS.items()}
+
+
 @pytest.mark.parametrize(("question", "by"), ASKED, ids=[f"{q.name}-{by}" if by else q.name for q, by in ASKED])
-def test_every_question_takes_a_filter_or_refuses_it(store, question, by):
+def test_every_question_takes_a_filter_or_refuses_it(narrowed, question, by):
     form = {} if by is None else {"by": by}
     about = question.about if isinstance(question.about, str) else question.about[by]
-    for name, part in FILTERS.items():
+    for name, scope in narrowed.items():
         if name in TAKES[about]:
-            answer = ask(question, store, part=part, **form)
-            assert answer.note.startswith(part.words())
+            answer = ask_within(question, scope, **form)
+            assert answer.note.startswith(FILTERS[name].words())
             assert len(answer) or "No matching rows" in answer.note
         else:
             with pytest.raises(UsageError) as caught:
-                ask(question, store, part=part, **form)
+                ask_within(question, scope, **form)
             assert caught.value.slug == "cannot-narrow"
             assert f"--{name}" in caught.value.message
 

@@ -3,6 +3,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
 
+import stepscope
+from stepscope.api.trace import Trace
+from stepscope.store.open import Store
+
 STEP = {"phase": "step", "steps": 4, "mean_ns": 100.0}
 FORWARD = {"phase": "forward", "steps": 4, "mean_ns": 40.0}
 
@@ -154,6 +158,36 @@ def test_long_steps_that_were_not_timed_are_other_steps(answer):
         "step": mean, "forward": 81, "residual": 20, "other steps": mean - 101,
     }  # fmt: skip
     assert "rare long steps were not timed" in found.note
+
+
+def _two_ranks(usual, with_long):
+    """A rank whose timed steps are like all of its steps, and one whose long steps were not timed."""
+    tables = [_timed(own)[0] for own in (usual, with_long)]
+    return {
+        name: [row | {"rank": rank} for rank, own in enumerate(tables) for row in own[name]] for name in tables[0]
+    }  # fmt: skip
+
+
+def test_means_over_ranks_add_up_where_one_rank_alone_has_long_steps_that_were_not_timed(answer):
+    even = [(80, 20, 100, 100 * 100), (82, 20, 100, 100 * 102)]
+    long = [(80, 20, 100, 100 * 100), (82, 20, 100, 100 * 300)]
+    job = _two_ranks(even, long)
+    rows = answer("phases", job).rows()
+    assert [row["mean_ns"] for row in rows if row["phase"] == "other steps"] == [0, 99]
+    shown = [row for row in answer("summary", job).rows() if row["section"] == "phases"]
+    parts = {row["item"]: row["time_ns"] for row in shown}
+    whole = parts.pop("step", None)
+    assert sum(ns for ns in parts.values() if ns) == pytest.approx(whole or (101 + 200) / 2, abs=1)
+    assert parts["other steps"] == pytest.approx(99 / 2, abs=1)
+
+
+def test_steps_that_all_were_timed_have_no_other_steps_and_are_compared_as_having_none():
+    even, long = _timed([(80, 20, 100, 100 * 100)] * 2)[0], _timed([(80, 20, 100, 100 * 300)] * 2)[0]
+    with Trace(Store.from_rows(even)) as one, Trace(Store.from_rows(long)) as other:
+        (row,) = [row for row in stepscope.diff(one, other, by="phase").rows() if row["name"] == "other steps"]
+        scaled = [one for one in stepscope.scaling([one, other]).rows() if one["label"] == "other steps"]
+    assert (row["before_ns"], row["after_ns"], row["change_ns"]) == (0, 200, 200)
+    assert [one["average_ns"] for one in scaled] == [0, 200]
 
 
 @examples(15)

@@ -35,6 +35,12 @@ def test_kernels_below_ten_microseconds_by_name_and_operator(diff: Any) -> None:
     )
 
 
+def test_where_all_kernels_are_long_it_says_so() -> None:
+    with Store.from_rows({"device_event": ROWS["device_event"][3:]}) as store:
+        assert ask(find("short-kernels"), store).note == "None of 2 kernels runs for less than 10.00 µs."
+        assert ask(find("short-kernels"), store, below_ns=20_000).note == ""
+
+
 def test_the_histogram_has_empty_bins_too(diff: Any) -> None:
     diff(
         "short-kernels",

@@ -124,6 +124,10 @@ def test_where_the_late_rank_was_not_recorded_no_wait_is_told_and_no_transfer_is
         note = trace.ask("stragglers").note
         (_, row) = (what_if := trace.ask("what-if", without="communication")).rows()
         (finding,) = trace.ask("findings", id="communication-bound").rows()
+        path = {row["kind"]: row["path_ns"] for row in trace.ask("critical-path").rows()}
+        steps = trace.ask("critical-path", by="step").rows()
+    assert "transfer" not in path
+    assert path["communication"] == sum(row["communication_ns"] for row in steps) > 4 * MS
     assert "some lack a rank of their group, which may be the one that the others waited for" in note
     assert "No recorded rank is a straggler" in note
     assert (moved["wait_ns"], moved["transfer_ns"], moved["bandwidth_over"]) == (None, None, "duration")

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import warnings
@@ -184,3 +185,19 @@ def test_where_no_thread_can_be_started_files_are_written_all_the_same(
     background.run(lambda: (tmp_path / "a").touch())
     assert (tmp_path / "a").exists()
     assert background.wait(0)
+
+
+def test_where_no_temporary_directory_is_usable_either_the_job_is_told_and_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_usable() -> str:
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
+
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(tempfile, "gettempdir", none_usable)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        warn_unusable(tmp_path / ("long" * 2000) / "out")  # a name that cannot be looked at
+        warn_unusable(tmp_path / "file" / "out")
+    [warning] = told
+    assert "nor is there a temporary directory" in str(warning.message)

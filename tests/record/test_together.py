@@ -74,6 +74,30 @@ def test_steps_in_which_a_profiler_runs_are_in_no_mean(tmp_path: Path) -> None:
     assert document["first_batch_ns"] == []
 
 
+def test_steps_of_phases_have_the_numbers_that_they_have_in_a_trace(tmp_path: Path) -> None:
+    """The first of a script's goes by unobserved, and what another optimizer stepped before it took over."""
+    model = make_model()
+    for missed, first in ((1, 7), (17, 23)):
+        session = Session(None, model=model, out=tmp_path / str(missed))
+        session.start(lead_in=True)
+        session.missed(missed)
+        for batch in batches(9):
+            session.begin()
+            train(model, [batch])
+        session.stop()
+        assert _document(tmp_path / str(missed), "phases")["step_samples"][0][0] == first
+
+
+def test_steps_of_phases_have_the_numbers_that_a_framework_gives(tmp_path: Path) -> None:
+    model = make_model()
+    session = Session(None, model=model, out=tmp_path)
+    for place, batch in enumerate(batches(9)):
+        session.begin(number=1000 + place)
+        train(model, [batch])
+    session.stop()
+    assert _document(tmp_path, "phases")["step_samples"][0][0] == 1005
+
+
 def test_events_of_a_plan_are_measured_in_the_other_steps(tmp_path: Path) -> None:
     plan = {"warmup": 1, "repetitions": 3, "unarmed_every": 0, "events": ["forward", "backward"]}
     both = _recorded(tmp_path, _Disturbing({4, 5}), 14, plan=plan)

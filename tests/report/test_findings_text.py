@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from stepscope.answers.ask import ask
-from stepscope.judge.declare import WITH_OTHERS
+from stepscope.judge.declare import WITH_HOST, WITH_OTHERS
 from stepscope.questions import find
 from stepscope.report.advice import typed
 from stepscope.report.findings_text import findings_lines
@@ -112,17 +112,20 @@ def test_chosen_columns_are_a_grid() -> None:
     assert any(line.startswith("id ") for line in text_of(LOADING, width=200, whole=True))
 
 
-def test_a_bound_that_counts_others_waiting_says_so() -> None:
+def test_a_bound_says_what_it_holds_and_what_it_leaves_out() -> None:
     row = {
         "saving_high_ns": 5, "saving_low_ns": 0, "saving_share_ratio": 0.5, "per": "step", "severity": "high",
         "confidence": "high", "id": "amp-off", "trade_off": "", "failing_checks": None,
     }  # fmt: skip
-    rows = [row | {"title": "Loss", "advice": words} for words in ("Fuse." + WITH_OTHERS, "Wait.")]
+    said = ("Fuse." + WITH_OTHERS, "Copy." + WITH_HOST + WITH_OTHERS, "Wait.")
+    rows = [row | {"title": "Loss", "advice": words} for words in said]
     table = SimpleNamespace(question=find("findings"), rows=lambda: rows, note="")
-    lines = [line.text.strip() for line in findings_lines(table, width=200, most=None)]  # type: ignore[arg-type]
+    lines = [line.text.strip() for line in findings_lines(table, width=300, most=None)]  # type: ignore[arg-type]
     assert [text.partition(" Confidence")[0] for text in lines if "saves" in text] == [
-        "A cure saves at most 5 ns a step (50.0 %), which includes time that ranks may wait for each other and is of high "
-        "severity by what ranks lose themselves.",
+        "A cure saves at most 5 ns a step of a rank's own time (50.0 %), which is of high severity. Ranks that wait for each "
+        "other may gain more.",
+        "A cure saves at most 5 ns a step of a rank's own time (50.0 %), which includes other waits that freed host time may "
+        "shorten and is of high severity by the loss alone. Ranks that wait for each other may gain more.",
         "A cure saves at most 5 ns a step (50.0 %), which is of high severity.",
     ]
-    assert [text for text in lines if "Next:" in text] == ["Next: Fuse.", "Next: Wait."]
+    assert [text for text in lines if "Next:" in text] == ["Next: Fuse.", "Next: Copy.", "Next: Wait."]

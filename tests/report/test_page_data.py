@@ -1,6 +1,7 @@
 """What a report holds, and what it says it leaves out."""
 
 import base64
+import hashlib
 import json
 import zlib
 
@@ -181,3 +182,18 @@ def test_a_name_that_is_no_unicode_is_no_obstacle(few):
     with Store.from_rows(ROWS) as store:
         data = page_data([Shown("run-\udcff", Trace(store))])
     assert data["recordings"][0]["name"] == "run-\udcff"
+
+
+def test_how_many_rows_fit_is_found_in_a_few_tries(monkeypatch):
+    def packed(rows):
+        return made._packed({"answer": {"rows": rows}, "labels": {}})
+
+    rows = [{"name": hashlib.sha256(str(n).encode()).hexdigest()} for n in range(2000)]
+    tried = []
+    monkeypatch.setattr(made, "_packed", lambda value, pack=made._packed: tried.append(value) or pack(value))
+    room = len(packed(rows)) // 10
+    tried.clear()
+    fitting = made._first_rows(packed(rows), room)
+    kept = json.loads(zlib.decompress(base64.b64decode(fitting)))["answer"]["rows"]
+    assert sum(len(one["answer"]["rows"]) for one in tried[1:]) < 2000
+    assert len(packed(rows[: len(kept) + 4])) > room >= len(packed(kept))

@@ -13,6 +13,8 @@ from stepscope.report.private_names import without_places
         ("/opt/venv/lib/python3.11/site-packages/torch/nn/modules/linear.py(114): forward",
          "torch/nn/modules/linear.py(114): forward"),
         ("'/home/ann/a.json'", "'a.json'"),
+        ("/home/ann//run/a.json", "a.json"),
+        ("~//ann//", "ann"),
         ("~/runs/a.json", "a.json"),
         (r"C:\Users\ann\train.py(3): main", "train.py(3): main"),
         ("/data/my runs (old)/b.json: 3 events", "b.json: 3 events"),

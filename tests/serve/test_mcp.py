@@ -22,8 +22,6 @@ from stepscope.serve.agent_replies import MOST_CHARACTERS, fitting
 from stepscope.serve.agent_tools import _again
 from stepscope.serve.tasks import AT_ONCE
 
-mcp = pytest.importorskip("mcp")
-
 T = TypeVar("T")
 
 pytestmark = pytest.mark.slow
@@ -92,6 +90,12 @@ def slower() -> dict[str, Any]:
     return rows
 
 
+@pytest.fixture(scope="module", autouse=True)
+def needs_mcp() -> None:
+    """Imported by the process that runs these tests, not by every one that collects them: that takes seconds."""
+    pytest.importorskip("mcp")
+
+
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory):
     folder = tmp_path_factory.mktemp("mcp")
@@ -100,6 +104,8 @@ def stores(tmp_path_factory):
 
 
 def parameters_of(*arguments: object) -> Any:
+    import mcp
+
     return mcp.StdioServerParameters(
         command=sys.executable, args=["-m", "stepscope", "mcp", *map(str, arguments)], env=dict(os.environ)
     )
@@ -113,6 +119,8 @@ def session(stores):
     got: dict[str, Any] = {}
 
     async def talk() -> None:
+        import mcp
+
         transport = mcp.stdio_client(parameters_of(first, *options))
         async with mcp.Client(transport) as client:
             got["instructions"] = client.instructions
@@ -292,6 +300,8 @@ def test_a_query_without_end_is_stopped_by_its_limit_or_by_whoever_asked(stores)
     endless = {"sql": "SELECT count(*) FROM range(1000000000000) a WHERE hash(a.range) = 1"}
 
     async def talk() -> list[Any]:
+        import mcp
+
         transport = mcp.stdio_client(parameters_of(stores[0], "--time-limit", "4"))
         async with mcp.Client(transport) as client:
             for _ in range(AT_ONCE):  # as many as are answered at a time: each has to make room

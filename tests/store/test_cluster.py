@@ -8,7 +8,6 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from distributed import Client, LocalCluster
 
 from stepscope.floor.errors import StoreError, UsageError
 from stepscope.store import cluster as on_cluster
@@ -22,6 +21,8 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def cluster():
+    from distributed import LocalCluster  # here and below: processes that only collect this need a second less
+
     with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit="4GB") as running:
         yield running
 
@@ -73,9 +74,10 @@ def test_tables_are_those_of_an_import_here(folder, cluster, tmp_path):
 
 def test_worker_that_ends_midway_changes_nothing(folder, cluster, tmp_path):
     here = import_source(folder, tmp_path / "here")
-    with Client(cluster, set_as_default=False) as client:
-        from distributed.diagnostics.plugin import WorkerPlugin
+    from distributed import Client
+    from distributed.diagnostics.plugin import WorkerPlugin
 
+    with Client(cluster, set_as_default=False) as client:
         plugin = type("Plugin", (Ending, WorkerPlugin), {})([1], tmp_path / "marker")
         client.register_plugin(plugin, name="ending")
         there = import_source(folder, tmp_path / "there", dask=cluster.scheduler_address)
@@ -88,9 +90,10 @@ def test_rank_that_ends_every_worker_is_left_out_and_named(folder, cluster, tmp_
     def give_up_at_once(dask_scheduler):
         dask_scheduler.allowed_failures = 0
 
-    with Client(cluster, set_as_default=False) as client:
-        from distributed.diagnostics.plugin import WorkerPlugin
+    from distributed import Client
+    from distributed.diagnostics.plugin import WorkerPlugin
 
+    with Client(cluster, set_as_default=False) as client:
         client.run_on_scheduler(give_up_at_once)
         plugin = type("Plugin", (Ending, WorkerPlugin), {})([2])
         client.register_plugin(plugin, name="always-ending")

@@ -6,10 +6,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import ClassVar
 
-import boto3
 import pytest
 from fsspec.config import conf
-from moto.server import ThreadedMotoServer
 
 import stepscope
 from stepscope.floor.errors import SourceError, UsageError
@@ -33,6 +31,9 @@ def own_folders(tmp_path, monkeypatch):
 @pytest.fixture(scope="module")
 def bucket():
     """A client of a server with the bucket `runs`; fsspec is told where it is."""
+    import boto3  # here: processes that only collect this need half a second less
+    from moto.server import ThreadedMotoServer
+
     server = ThreadedMotoServer(port=0, verbose=False)
     server.start()
     _, port = server.get_host_and_port()

@@ -109,7 +109,7 @@ function Side() {
     </li>
   );
   return (
-    <div class="side">
+    <header class="side">
       <p class="brand">StepScope</p>
       <RecordingChoice />
       <Following />
@@ -124,7 +124,7 @@ function Side() {
           </ul>
         </details>
       </nav>
-    </div>
+    </header>
   );
 }
 

@@ -115,8 +115,8 @@ export type Rows = {
     span: number; step: number; rank: number; start_ns: number; kind: string; class: string; name: string;
     operator: string; module: string; pieces: number; path_ns: number; step_ns: number; share_ratio: number;
     largest: string; largest_part_ns: number; host_ns: number; input_ns: number; launch_ns: number;
-    computation_ns: number; transfer_ns: number; waiting_ns: number; copy_ns: number;
-    synchronization_ns: number; idle_ns: number; total_ns: number;
+    computation_ns: number; transfer_ns: number; communication_ns: number; waiting_ns: number;
+    copy_ns: number; synchronization_ns: number; idle_ns: number; total_ns: number;
   }>;
   /** How long would a step take if something were faster, or were not there? */
   "what-if": Row<{
@@ -332,9 +332,9 @@ export type Rows = {
   /** What is worth changing, and what would it save? */
   "findings": Row<{
     id: string; severity: string; title: string; saving_high_ns: number; saving_low_ns: number;
-    saving_share_ratio: number; per: string; confidence: string; advice: string; trade_off: string;
-    metric: string; value: number; unit: string; rank: number; step: number; window_start_ns: number;
-    window_end_ns: number; evidence: string; query: string; failing_checks: string;
+    saving_share_ratio: number; saving_job_ns: number; per: string; confidence: string; advice: string;
+    trade_off: string; metric: string; value: number; unit: string; rank: number; step: number;
+    window_start_ns: number; window_end_ns: number; evidence: string; query: string; failing_checks: string;
   }>;
   /** What got slower or faster, and how sure is that? */
   "diff": Row<{

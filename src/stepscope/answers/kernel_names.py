@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from stepscope.formats.demangle import demangled
 
@@ -24,10 +25,15 @@ _NOISE = re.compile(
     r"|LoadWith\w*|StoreWith\w*)\b.*"
 )
 """Template arguments that say how a kernel was compiled and not what it does."""
+_TENSILE = re.compile(r"(Cijk(?:_[A-Z][a-z]{1,9}){1,4}(?:_[A-Z]{1,9}){0,4})_(?:\w*?_)?(MT\d+(?:x\d+)+)_\w*")
+"""Of a kernel of Tensile (rocBLAS, hipBLASLt): the problem and its types, and the tile; all else is how it was tuned."""
 _CLOSING = {"(": ")", "{": "}", "[": "]"}
 _MIRRORED = str.maketrans("()", ")(")
 _LONGEST = 1 << 12
 """Longer names stay as they are: they come from files."""
+_MOST_TIDIED = 1 << 16
+"""Signs that are tidied of one name: arguments within arguments are once more with each of those they are in."""
+_MOST_REMEMBERED = 1 << 13
 
 
 def short_names(names: Sequence[str]) -> list[str]:
@@ -69,21 +75,24 @@ def cut_apart(texts: Sequence[str], width: int) -> list[str]:
     return [cut[text] for text in texts]
 
 
+@lru_cache(_MOST_REMEMBERED)  # the same names are in most answers of a report
 def _simplified(name: str) -> str:
     """The name without parameters, namespaces, and template arguments that do not distinguish it."""
+    if len(name) <= _LONGEST and (tensile := _TENSILE.fullmatch(name)):
+        return "_".join(tensile.groups())
     if not _COMPILED.search(name) or (inside := _inside_brackets(name)) is None:
         return name
     return _tidy(inside)
 
 
 def _inside_brackets(name: str) -> str | None:
-    """The name with its template arguments filtered and everything in parentheses removed; None if brackets
-    do not match, or if it is longer than any compiler's."""
+    """The name with its template arguments sifted and all in parentheses left out; None where brackets
+    do not match, or where it is longer, or deeper, than any compiler's."""
     if len(name) > _LONGEST:
         return None
     name = " ".join(name.split())
     levels: list[list[str]] = [[""]]
-    position, end = 0, len(name)
+    position, end, tidied = 0, len(name), 0
     while position < end:
         sign = name[position]
         if sign in _CLOSING:
@@ -96,6 +105,9 @@ def _inside_brackets(name: str) -> str | None:
         elif sign == "<":
             levels.append([""])
         elif sign == ">" and len(levels) > 1:
+            tidied += sum(map(len, levels[-1]))
+            if tidied > _MOST_TIDIED:
+                return None
             kept = [text for text in map(_tidy, levels.pop()) if text and not _NOISE.fullmatch(text)]
             levels[-1][-1] += f"<{', '.join(kept)}>" if kept else ""
         elif sign == "," and len(levels) > 1:

@@ -41,8 +41,8 @@ class RecordingQuestions(Asks):
             by: what a row is: a kind of work, a name, an operator, a module, a rank, a step, or a piece of the path.
 
         Columns: span, step, rank, start_ns, kind, class, name, operator, module, pieces, path_ns, step_ns, share_ratio,
-        largest, largest_part_ns, host_ns, input_ns, launch_ns, computation_ns, transfer_ns, waiting_ns, copy_ns,
-        synchronization_ns, idle_ns, total_ns.
+        largest, largest_part_ns, host_ns, input_ns, launch_ns, computation_ns, transfer_ns, communication_ns,
+        waiting_ns, copy_ns, synchronization_ns, idle_ns, total_ns.
         """
         return self.ask("critical-path", by=by, **asked)
 
@@ -181,8 +181,9 @@ class RecordingQuestions(Asks):
         Args:
             id: only the findings of one rule.
 
-        Columns: id, severity, title, saving_high_ns, saving_low_ns, saving_share_ratio, per, confidence, advice,
-        trade_off, metric, value, unit, rank, step, window_start_ns, window_end_ns, evidence, query, failing_checks.
+        Columns: id, severity, title, saving_high_ns, saving_low_ns, saving_share_ratio, saving_job_ns, per, confidence,
+        advice, trade_off, metric, value, unit, rank, step, window_start_ns, window_end_ns, evidence, query,
+        failing_checks.
         """
         return self.ask("findings", id=id, **asked)
 

@@ -27,13 +27,15 @@ class Drivers:
     """The rows of a comparison that explain it.
 
     Args:
-        whole: the row of the total; None if it was not measured on both sides.
-        parts: the reasons for its change; if it did not clearly change, the parts that did nevertheless; without
-            a total, all changed parts. The largest changes first.
+        whole: the row of the whole; None where it was not measured on both sides.
+        parts: the reasons of its change; what changed all the same where it did not change, or not
+            clearly; what changed at all where there is no whole. The largest changes first.
+        against: what changed as much the other way, where the whole changed.
     """
 
     whole: Row | None
     parts: tuple[Row, ...]
+    against: tuple[Row, ...] = ()
 
 
 def drivers_of(rows: Sequence[Row]) -> Drivers:
@@ -41,10 +43,15 @@ def drivers_of(rows: Sequence[Row]) -> Drivers:
     whole = rows[0] if rows and rows[0]["name"] in _WHOLES else None
     if whole is None or whole["change_ns"] is None:
         return Drivers(None, tuple(row for row in rows if row["verdict"] in CERTAIN))
-    chosen = _matters if whole["verdict"] in ("same", "unclear") else _drives
-    if "depth" in whole:
-        return Drivers(whole, tuple(_deepest(rows, lambda row: chosen(row, whole))))
-    return Drivers(whole, tuple(row for row in rows[1:] if chosen(row, whole)))
+    unchanged = whole["verdict"] in ("same", "unclear")
+    chosen = _matters if unchanged else _drives
+
+    def those(chosen: Callable[[Row, Row], bool]) -> tuple[Row, ...]:
+        if "depth" in whole:
+            return tuple(_deepest(rows, lambda row: chosen(row, whole)))
+        return tuple(row for row in rows[1:] if chosen(row, whole))
+
+    return Drivers(whole, those(chosen), () if unchanged else those(_opposes))
 
 
 def _deepest(rows: Sequence[Row], is_reason: Callable[[Row], bool]) -> list[Row]:
@@ -88,10 +95,18 @@ def _stands_for(rows: Sequence[Row], place: int) -> Row:
 
 
 def _drives(row: Row, whole: Row) -> bool:
-    """Whether a part is a reason: its own change is clear, or as clear as the total's."""
+    """Whether a part is a reason: its own change is clear, or as clear as the whole's."""
+    return _known_share(row) >= _DRIVES and whole["change_ns"] != 0
+
+
+def _opposes(row: Row, whole: Row) -> bool:
+    """Whether a part changed as much the other way: without it the whole would have changed more."""
+    return _known_share(row) <= -_DRIVES and whole["change_ns"] != 0
+
+
+def _known_share(row: Row) -> float:
     known = row["verdict"] != "unclear" and row.get("inside") is None
-    share = row["share_ratio"]
-    return known and share is not None and share >= _DRIVES and whole["change_ns"] != 0
+    return float(row["share_ratio"] or 0) if known else 0.0
 
 
 def _matters(row: Row, whole: Row) -> bool:

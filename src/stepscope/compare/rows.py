@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from stepscope.analysis.job.phase_times import OTHER_STEPS
 from stepscope.answers.declare import Column
 from stepscope.answers.rounding import whole_parts
 from stepscope.answers.rows import answer_dicts
@@ -66,8 +67,8 @@ def set_beside(before: Side, after: Side, by: str) -> pa.Table:
     rows = []
     for name in names:
         own, other = before.parts.get(name), after.parts.get(name)
-        # A trace would have shown it, so it was not there; a phase or a label may not have been observed.
-        gone = by in COUNTED_CALLS
+        # What a trace would have shown was not there; a phase or a label may not have been listened to.
+        gone = by in COUNTED_CALLS or name == OTHER_STEPS
         if gone and own is None and before.total is not None:
             own = Part(before.total.timing.of_nothing(), before.calls.get(name, 0.0))
         if gone and other is None and after.total is not None:

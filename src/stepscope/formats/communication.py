@@ -30,9 +30,9 @@ class Communicating(NamedTuple):
 
 _LONGEST_NAME = 8192
 _READS_RESULTS = lazily(r"triton_(?:poi|per|red|for|tem|unk|mm)_?fused")
-"""Inductor names a kernel after the operators whose work it does or whose results it reads, including waits for
-collectives (`triton_poi_fused_add_all_reduce_wait_tensor_0`). Such a kernel does not communicate."""
-_TEMPLATE = lazily(r"<[^<>]*>")
+"""Inductor names a kernel after the operators whose work it does or whose results it reads, waits for a
+collective among them (`triton_poi_fused_add_all_reduce_wait_tensor_0`). It communicates in none."""
+_BRACKETS = lazily(r"([<>])")
 _EXCHANGE = (
     r"(?<![A-Za-z])(?:[Aa]ll_?[Rr]educe|[Aa]ll_?[Gg]ather|[Rr]educe_?[Ss]catter|[Aa]ll_?[Tt]o_?[Aa]ll|a2a)|"
     r"(?<=[a-z0-9])(?:All[Rr]educe|All[Gg]ather|Reduce[Ss]catter|All[Tt]o[Aa]ll|A2A)"
@@ -97,9 +97,16 @@ def communicating(kernel: str) -> Communicating | None:
 def _own_name(kernel: str) -> str:
     """A kernel's name without its template arguments, which may name anything."""
     name = kernel.replace("(anonymous namespace)::", "")
-    while (shorter := _TEMPLATE.sub("", name)) != name:
-        name = shorter
-    return name.partition("(")[0]
+    kept: list[str] = []
+    opened: list[int] = []
+    for piece in _BRACKETS.split(name):
+        if piece == ">" and opened:
+            del kept[opened.pop() :]
+            continue
+        if piece == "<":
+            opened.append(len(kept))
+        kept.append(piece)
+    return "".join(kept).partition("(")[0]
 
 
 _HOST_LIBRARIES = lazily(r"(gloo|mpi|ucc):|(MPI)_")

@@ -27,17 +27,9 @@ Confidence = Literal["high", "medium", "low"]
 HIGH, MEDIUM = 0.20, 0.05
 """Shares of the step from which a loss has high or medium severity: xprof's bands for time lost to input."""
 WITH_OTHERS = " Ranks that wait for each other may gain more."
+"""Said where the job may save more than ranks themselves: what these wait for each other is not in what is said of a saving."""
 WITH_HOST = " Host time that this frees may shorten other waits, too."
-BEYOND = {
-    WITH_OTHERS: "time that ranks may wait for each other",
-    WITH_HOST: "other waits that freed host time may shorten",
-}
-"""Notes for findings whose largest saving includes more than the ranks' own losses."""
-
-
-def beyond(advice: str) -> str:
-    """Says what the bounds of such advice include besides the losses; empty if nothing."""
-    return " and ".join(words for said, words in BEYOND.items() if said in advice)
+"""Said where what is said of a saving holds such waits beside the loss."""
 
 
 Role = Literal["obstacle", "loss", "work", "remedy"]

@@ -20,9 +20,11 @@ _SHARED = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A finding with its rule and the failing checks that concern it. `step_ns` is its mean step, which `per` names;
-    `lost_ns` ranks it: the ranks' own losses in that step, without the waits of others for them, -1 if no saving is
-    stated; `caveat` is why it may save less than its bound, as the end of its advice says."""
+    """A finding with the rule it comes from and the failing checks that bear on it; `step_ns` is the mean step that it
+    is about, which is `per` in words, and `lost_ns` what it is ranked by: what ranks lose themselves of that step, without
+    waits that freed host time may shorten; -1 where nothing is said of it; `job_ns` is what a step of the job could save at
+    most, with what ranks wait for each other; `caveat` is why it may save less than it could at most, as the end of its
+    advice says."""
 
     rule: Rule
     finding: Finding
@@ -31,6 +33,7 @@ class Found:
     step_ns: float
     per: str
     lost_ns: float
+    job_ns: float | None = None
     caveat: str = ""
 
     @property
@@ -139,8 +142,8 @@ def _judged(facts: Facts, rule: Rule, finding: Finding) -> Found:
     of_run = finding.step_ns is not None and facts.phases_alone is None
     per = "step that is not traced" if of_run else facts.per
     step_ns = float(facts.step_ns) if finding.step_ns is None else finding.step_ns
-    lost, caveat = None, ""
-    if facts.failing("device-work"):  # the saving in missing work is unknown
+    lost, most, caveat = None, None, ""
+    if facts.failing("device-work"):  # nobody knows what could be saved of the work that is missing
         finding = replace(finding, saving_ns=None)
     if finding.saving_ns is not None:
         lost = min(max(finding.saving_ns, 0.0), step_ns)
@@ -156,14 +159,14 @@ def _judged(facts: Facts, rule: Rule, finding: Finding) -> Found:
             caveat = _host_first(facts, lost)
         advice += caveat
         least = finding.at_least
-        # One step does not predict the next, and a lower bound equal to the upper one would be a promise.
-        if least is not None and (checks or facts.steps < 2 or not 0 < round(least[0]) < round(most)):
+        # One step says nothing of the next, and a bound that meets the other would be a promise.
+        if least is not None and (checks or facts.steps < 2 or not 0 < round(least[0]) < round(own)):
             least = None
-        finding = replace(finding, saving_ns=most, at_least=least, advice=advice)
+        finding = replace(finding, saving_ns=own, at_least=least, advice=advice)
     if checks:
         finding = replace(finding, confidence="low")
     severity = finding.severity or _severity(_share(lost, step_ns))
-    return Found(rule, finding, severity, checks, step_ns, per, -1.0 if lost is None else lost, caveat)
+    return Found(rule, finding, severity, checks, step_ns, per, -1.0 if lost is None else lost, most, caveat)
 
 
 def _host_first(facts: Facts, lost_ns: float) -> str:

@@ -21,7 +21,8 @@ _OF_STEPS = {
     "input_ns": ("input wait",),
     "launch_ns": ("launch", "launch delay"),
     "computation_ns": ("computation",),
-    "transfer_ns": ("transfer", "communication"),
+    "transfer_ns": ("transfer",),
+    "communication_ns": ("communication",),
     "waiting_ns": ("waiting for a rank",),
     "copy_ns": ("copy",),
     "synchronization_ns": ("synchronization",),
@@ -88,8 +89,9 @@ def critical_path(scope: Scope, by: str = "kind") -> pa.Table:
       two in a row, the loader set the pace.
     * **launch**: in the call that launches a kernel, copy or graph; **launch delay**: from there until it started.
     * **computation**, **copy**: kernels by class of work (as in `classes`), copies and fills.
-    * **transfer**: a collective after the last rank had arrived; **waiting for a rank**: before, if the late rank is
-      not among the requested ones. **communication**: a collective that was not matched over ranks, both together.
+    * **transfer**: a collective after the last rank had arrived; **waiting for a rank**: before, where the late rank is
+      not among those asked for. **communication**: both together, of a collective that was not matched over ranks, or that lacks
+      a rank, which was not recorded and may have come last.
     * **synchronization**: a call returns after the device was done, or after a copy into pageable memory.
     * **kernel gap**: below 30 µs between work that was launched in time; **unexplained**: a longer wait for something
       that is not recorded.

@@ -22,13 +22,19 @@ _COLUMNS = (
     Column("id", "text", "rule that found it", shown=False),
     Column("severity", "text", "high, medium, low by what ranks lose themselves; or note"),
     Column("title", "text", "what was found"),
-    Column("saving_high_ns", "int", "what a step could save, at most"),
+    Column("saving_high_ns", "int", "what ranks themselves could save of a step, at most"),
     Column(
         "saving_low_ns",
         "int",
         "what a step saves at least; 0 unless the evidence shows more, and of a single step always",
     ),
-    Column("saving_share_ratio", "float", "the most it could save, of the step"),
+    Column("saving_share_ratio", "float", "the most that ranks themselves could save, of the step"),
+    Column(
+        "saving_job_ns",
+        "int",
+        "what a step of the job could save, at most: with what ranks may wait for each other",
+        shown=False,
+    ),
     Column(
         "per",
         "text",
@@ -79,16 +85,17 @@ def findings(scope: Scope, id: str | None = None) -> pa.Table:  # noqa: A002  # 
     is large, or what prevents judging. The others follow, ordered by the ranks' own losses, without others'
     waiting.
 
-    **Savings** are bounds for a mean step: what a cure saves at most, and never more than the step. Titles state what
-    ranks lose themselves, on average. If ranks meet in collectives, a loss on one of them makes the others wait, so
-    a cure may save the job more than that: a loader that waits on one rank of eight delays all eight. No rank's
-    step gets shorter than by its own loss and its waits for others, and the bound is the smallest such sum over
-    the ranks that the recording allows, in a run of such steps. For collectives that are not matched over ranks all
-    exposed time may be waiting; for phases, the all-reduce as DDP timed it, and if it did not, the sum over the ranks
-    bounds the job's loss. If a bound includes such waiting, the advice says so. It also says so if the cure frees
+    **Savings** are bounds, of a mean step: what a cure saves ranks of their own time at most, and never more than the
+    step. Titles state what they lose, on average. More is in the bound, and the advice says so, where the cure frees
     time of the host, which counts even while a device works: a host that gets ahead hides waits with other causes
-    (without `.item()` in mid-step, later launches happen while earlier work still runs). A recording shows how large a
-    loss is, not how much of it a cure wins, so the lower bound is 0 unless a rule names evidence for more; for a single
+    (without `.item()` in mid-step, later launches happen while earlier work still runs). Where ranks meet in collectives,
+    a loss on one of them makes the others wait, so that a cure may save the job more than ranks themselves: a loader that
+    waits on one rank of eight holds all eight up. The advice says so too, and `saving_job_ns` bounds it, often loosely: no
+    rank's step gets shorter than by what it loses itself and what it waits for others, and this is the least such sum over
+    the ranks that the recording allows, in a run of such steps. Of collectives that are not matched over ranks all
+    exposed time may be waiting; of phases, the all-reduce as DDP timed it, and where it did not, the sum over the ranks
+    bounds the job's loss. A recording shows how large a
+    loss is, not how much of it a cure wins, so the lower bound is 0 unless a rule names evidence for more; of a single
     step it always is. What a cure moves elsewhere (loading in workers, to CPU cores that the step needs too) is its
     trade-off, which no saving includes. Findings overlap: a step that waits for its loader is not made faster twice, so
     savings do not add up; if one counts single waits of a device that another counts, it says how much of its time
@@ -139,6 +146,7 @@ def _row(facts: Facts, found: Found) -> dict[str, Any]:
         "saving_high_ns": None if high is None else round(high),
         "saving_low_ns": None if high is None else round(low),
         "saving_share_ratio": found.saving_share,
+        "saving_job_ns": None if found.job_ns is None else round(found.job_ns),
         "per": found.per,
         "confidence": finding.confidence,
         "advice": finding.advice,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from stepscope.analysis.job.phase_times import OTHER_STEPS
 from stepscope.analysis.job.throughput import Rate, rate_text, rates, together
 from stepscope.answers.ask import ask_within
 from stepscope.answers.declare import Column, Parameter, question
@@ -243,7 +244,7 @@ def _rows(runs: Sequence[Recording], kind: str) -> list[list[dict[str, Any]]]:
     if kind == "label":
         return [ask_within(find("inline"), run.scope).rows() for run in runs]
     if kind == "phase":
-        return [_phases(run.scope) for run in runs]
+        return _all_with_other_steps([_phases(run.scope) for run in runs])
     parts = [step_parts(run.scope) for run in runs]
     if all(tells_waiting(run.scope, own) for run, own in zip(runs, parts, strict=True)):
         for own in parts:
@@ -262,6 +263,17 @@ def _phases(scope: Scope) -> list[dict[str, Any]]:
         mean = known.get(row["phase"], {}).get(row["rank"], alone)
         rows.append(as_event(place, row["rank"], row["phase"], mean))
     return rows
+
+
+def _all_with_other_steps(runs: list[list[dict[str, Any]]]) -> list[list[dict[str, Any]]]:
+    """Where one run has steps that the timed ones are not like, they are nothing in those that have none: parts add up."""
+    if any(row["label"] == OTHER_STEPS for rows in runs for row in rows):
+        for rows in runs:
+            if all(row["label"] != OTHER_STEPS for row in rows):
+                ranks = [row["rank"] for row in rows if row["kind"] == "iteration"]
+                nothing = RankMean(Fraction(0), 0, None)
+                rows += [as_event(len(rows) + place, rank, OTHER_STEPS, nothing) for place, rank in enumerate(ranks)]
+    return runs
 
 
 def _ranks(scope: Scope) -> int:

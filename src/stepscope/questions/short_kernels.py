@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from stepscope.analysis.attribution import LABELLED_WORK
 from stepscope.analysis.kernels.traits import KERNELS
 from stepscope.answers.declare import Column, Parameter, by_form, question
+from stepscope.answers.rows import noted
+from stepscope.floor.units import count_text, time_text
 from stepscope.formats.evidence import LAUNCHED_WORK
 
 if TYPE_CHECKING:
@@ -87,7 +89,7 @@ def short_kernels(scope: Scope, by: str = "kernel", below_ns: int = BELOW_NS, bi
         every = f"SELECT rank, id, dur_ns AS recorded_ns FROM {scope.every('device_event')}"
         duration, recorded = "recorded_ns", f"JOIN ({every}) USING (rank, id)"
     params = {"below_ns": below_ns} | ({"bins": max(1, bins)} if by == "histogram" else {})
-    return scope.sql(
+    short = scope.sql(
         f"""
         WITH kernel AS (
             SELECT name, charged_to AS operator, {duration} AS dur_ns
@@ -98,3 +100,7 @@ def short_kernels(scope: Scope, by: str = "kernel", below_ns: int = BELOW_NS, bi
         """,
         params,
     )
+    count = 0 if short.num_rows else scope.value(f"SELECT count(*) FROM device_event WHERE {KERNELS}")
+    if not count:
+        return short
+    return noted(short, f"None of {count_text(count)} kernels runs for less than {time_text(below_ns)}.")

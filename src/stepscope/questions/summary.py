@@ -384,12 +384,14 @@ def _worth_changing(found: list[Found]) -> Iterator[Row]:
 
 def _bounds(found: list[Found]) -> Iterator[Row]:
     """What readers should know about the listed savings."""
-    from stepscope.judge.declare import beyond
+    from stepscope.judge.declare import WITH_HOST, WITH_OTHERS
 
     listed = _savings(found)
-    if more := beyond("".join(one.finding.advice for one in listed)):
-        text = f"These bounds include {more}."
-        yield {"item": "others", "text": text}
+    advice = "".join(one.finding.advice for one in listed)
+    if WITH_HOST in advice:
+        yield {"item": "host", "text": "These bounds include other waits that freed host time may shorten."}
+    if WITH_OTHERS in advice:
+        yield {"item": "others", "text": "They are of ranks' own time." + WITH_OTHERS}
     for caveat in dict.fromkeys(one.caveat for one in listed if one.caveat):
         of = ", ".join(one.rule.id for one in listed if one.caveat == caveat)
         yield {"item": of, "text": f"{of}:{caveat}"}

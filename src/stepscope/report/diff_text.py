@@ -57,7 +57,7 @@ def diff_lines(table: Table, *, width: int, most: int | None) -> list[Line]:
 
 
 def verdict_sentence(rows: Sequence[Row]) -> str:
-    """States in one sentence what changed: the total, and the parts with most of the change."""
+    """What changed, in one sentence: the whole, the parts that are most of it, and those that changed the other way."""
     if not rows:
         return "Nothing to compare."
     drivers = drivers_of(rows)
@@ -75,6 +75,8 @@ def verdict_sentence(rows: Sequence[Row]) -> str:
         return f"{name}: no clear change ({change}{sure}).{beside}"
     how = "slower" if whole["change_ns"] > 0 else "faster"
     tail = f": {parts}" if parts else ""
+    if against := _parts(drivers.against[:_MOST_NAMED]):
+        tail += f"{'; ' if parts else ', '}against that {against}"
     return f"{name} {_relative(whole)}{how} ({change}{sure}){tail}."
 
 

@@ -1,4 +1,4 @@
-"""Findings in a terminal: a paragraph each, the largest possible saving first.
+"""The findings in a terminal: a paragraph each, in the order of the answer.
 
 Computes nothing: every number is in the rows of the question `findings`.
 """
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.text_grid import MARK, Line, note_lines, wrapped
 from stepscope.floor.units import ratio_text, time_text
-from stepscope.judge.declare import BEYOND, HIGH, MEDIUM, beyond
+from stepscope.judge.declare import HIGH, MEDIUM, WITH_HOST, WITH_OTHERS
 from stepscope.report.advice import advice_lines
 
 if TYPE_CHECKING:
@@ -53,9 +53,8 @@ def _paragraph(number: int, row: Row, width: int, command: str, source: str) -> 
     found = f"{number}. {row['title']}"
     lines = [Line(text, "head") for text in wrapped(found, width, "   ")]
     lines += [Line(f"   {text}") for text in wrapped(_saving(row), width - 3)]
-    advice = row["advice"]
-    for said in BEYOND:  # stated with the bound
-        advice = advice.replace(said, "")
+    # What the bound holds, and what it does not, is said with it.
+    advice = row["advice"].replace(WITH_HOST, "").replace(WITH_OTHERS, "")
     below = advice_lines("Next: ", advice, command=command, source=source, width=width - 3)
     if row["saving_high_ns"] is not None and row["trade_off"]:
         below += [Line(text) for text in wrapped(f"Trade-off: {row['trade_off']}", width - 3, "  ")]
@@ -75,8 +74,10 @@ def _saving(row: Row) -> str:
     share = ratio_text(row["saving_share_ratio"])
     bounds = f"at most {time_text(high)}" if not low else f"{time_text(low)} to {time_text(high)}"
     share = share if not low else f"at most {share}"
-    counted, by = "which", ""
-    if more := beyond(row["advice"]):
-        counted, by = f"which includes {more} and", " by what ranks lose themselves"
-    saved = f"A cure saves {bounds} a {row['per']} ({share}), {counted} is of {row['severity']} severity{by}."
-    return f"{saved} {sure}"
+    counted, by, own, others = "which", "", "", ""
+    if WITH_HOST in row["advice"]:
+        counted, by = "which includes other waits that freed host time may shorten and", " by the loss alone"
+    if WITH_OTHERS in row["advice"]:
+        own, others = " of a rank's own time", WITH_OTHERS
+    saved = f"A cure saves {bounds} a {row['per']}{own} ({share}), {counted} is of {row['severity']} severity{by}."
+    return f"{saved}{others} {sure}"

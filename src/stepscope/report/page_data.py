@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -50,6 +49,8 @@ MOST_TIMELINE_BYTES = 5_000_000
 _LEAST_SHARE = 50_000
 """Size that one answer may always have if all are too large: the first questions are kept rather than a few rows of
 each."""
+_MOST_GUESSES = 6
+"""Attempts at finding how many rows fit into a report."""
 _FEWEST_EVENTS = 100
 """A timeline without room for this many events is left out."""
 _HELD = ("held", "left_out")
@@ -321,8 +322,20 @@ def _first_rows(packed: str, room: int) -> str | None:
         labels = {column: [one for one in pairs if one[0] in named[column]] for column, pairs in held["labels"].items()}
         return _packed(held | {"answer": held["answer"] | {"rows": kept}, "labels": labels})
 
-    most = bisect_right(range(1, len(rows)), room, key=lambda most: len(first(most)))
-    return first(most) if most else None
+    # Rows are about as long as one another: the first guess is near, and each costs as much as the rows that it packs.
+    fitting, low, high = None, 0, len(rows)
+    fits, large = len(first(low)), len(packed)
+    for _ in range(_MOST_GUESSES):
+        if high - low <= 1:
+            break
+        guess = low + (high - low) * (room - fits) // max(large - fits, 1)
+        guess = min(max(guess, low + 1), high - 1)
+        tried = first(guess)
+        if len(tried) <= room:
+            fitting, fits, low = tried, len(tried), guess
+        else:
+            large, high = len(tried), guess
+    return fitting
 
 
 def reply(table: Table, *, most: int | None = None) -> dict[str, Any]:

@@ -14,8 +14,8 @@ from typing import Any
 _PATH = re.compile(
     r"""
     (?<![\w.:/\\<-])                    # not in a name, nor after https:/
-    (?: (?:/[^/\s"'`<>|:,;()\[\]{}*?\\]+){2,}/?             # /home/ann/train.py
-      | ~(?:/[^/\s"'`<>|:,;()\[\]{}*?\\]+)+/?               # ~/train.py
+    (?: (?:/+[^/\s"'`<>|:,;()\[\]{}*?\\]+){2,}/*            # /home/ann//train.py
+      | ~(?:/+[^/\s"'`<>|:,;()\[\]{}*?\\]+)+/*              # ~/train.py
       | [A-Za-z]:(?:[\\/]+[^\\/\s"'`<>|:,;()\[\]{}*?]+)+ )  # C:\\Users\\ann\\train.py
     """,
     re.VERBOSE,

@@ -55,7 +55,8 @@ _SPAN = """
     )
 """
 _STEPS = f"""
-    SELECT span * {SPAN_IDS} + step AS id, coalesce(name, 'step ' || step) AS name, start_ns,
+    SELECT span * {SPAN_IDS} + step AS id, start_ns,
+        CASE WHEN contains(name, step::VARCHAR) THEN name ELSE concat_ws(', ', 'step ' || step, name) END AS name,
         least(end_ns, coalesce(lead(start_ns) OVER (ORDER BY start_ns, end_ns), end_ns)) AS end_ns
     FROM step WHERE rank = $rank ORDER BY start_ns, end_ns
 """
@@ -75,6 +76,11 @@ _COUNTER = """
     WHERE rank = $rank AND isfinite(value) AND (track, series, coalesce(pid, '')) = ($1, $2, $3)
     ORDER BY time_ns
 """
+_LATER = """
+    SELECT rank, [track, series, coalesce(pid, '')] FROM counter WHERE isfinite(value)
+    GROUP BY ALL HAVING min(time_ns) > {end}
+"""
+"""Counters of which nothing lies on the timeline: another recording has them, of a longer time."""
 _MEMORY = """
     SELECT time_ns, total_allocated_bytes AS value FROM memory_event
     WHERE rank = $rank AND total_allocated_bytes IS NOT NULL AND device_kind = $1
@@ -147,6 +153,7 @@ class Timeline:
             warm = _pairs(scope, _WARM_UP)
             ranks = scope.ranks
             first = typical_steps(scope)
+            later = _pairs(scope, _LATER.format(end=end)) if end is not None else []
             missing = "" if tracks else missing_words(scope)
         warm_up = union([one for one, _ in warm], [one for _, one in warm])
         if len(warm_up) > MOST_WARM_UPS:
@@ -172,7 +179,7 @@ class Timeline:
                             "events": one.events, "dull": one.dull, "unit": one.unit,
                         }
                         for one in tracks.values()
-                        if one.rank == rank
+                        if one.rank == rank and not (one.kind == "counter" and (rank, list(one.keys[0])) in later)
                     ],
                 }
                 for rank in ranks

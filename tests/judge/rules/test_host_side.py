@@ -36,7 +36,7 @@ def test_reference_implementations_that_take_a_tenth_are_found(findings: Any) ->
     assert row["value"] == pytest.approx(0.1)
     assert row["title"] == (
         "10.0 % of the time of oneDNN's primitives run as reference implementations, which are plain loops; the longest "
-        "takes 100.0 µs in 1 executions"
+        "takes 100.0 µs in 1 execution"
     )
     assert "reference-primitives" not in findings(FAST.format(0.91) + REFERENCE.format(0.09))
 
@@ -84,4 +84,5 @@ def test_what_aps_flags_is_found_once_and_outliers_are_no_judgement(tmp_path: Pa
 def test_mpi_beyond_its_threshold_is_found(findings: Any) -> None:
     row = findings(APS.format(16, 16.0))["host-use"]
     assert (row["title"], row["value"]) == ("MPI takes 16.0 % of the elapsed time, by APS", 0.16)
+    assert "`stepscope" not in row["advice"]  # a summary of APS has no ranks that could be asked who waits
     assert "host-use" not in findings(APS.format(15, 15.0))

@@ -27,7 +27,9 @@ export function layout(nodes: readonly Node[], focus: string | null = null): Fra
   const parts = new Map<string | null, Node[]>();
   for (const node of nodes) {
     const above = node.parent !== null && byId.has(node.parent) ? node.parent : null;
-    parts.set(above, [...(parts.get(above) ?? []), node]);
+    const beside = parts.get(above);
+    if (beside === undefined) parts.set(above, [node]);
+    else beside.push(node);
   }
   for (const group of parts.values()) group.sort((a, b) => b.value - a.value);
   const frames: Frame[] = [];

@@ -3,6 +3,7 @@
  * agreement.
  */
 import type { Value } from "../source/source";
+import { plain } from "./cut";
 
 /** A missing value; it is never shown as 0. */
 export const NOT_MEASURED = "–";
@@ -41,7 +42,7 @@ export interface Kind {
 export function valueText(value: Value | undefined, kind: Kind): string {
   if (value === null || value === undefined) return NOT_MEASURED;
   if (typeof value === "boolean") return value ? "yes" : "no";
-  if (typeof value === "string") return value;
+  if (typeof value === "string") return plain(value);
   if (kind.moment) return `${fixed(value / 1e9, 6)} s`;
   return numberText(
     value,
@@ -85,7 +86,7 @@ export function tickText(value: number, unit: string): string {
 
 /** A text whose numbers stay on a line with their units, as in the terminal. */
 export function held(text: string): string {
-  return text.replace(/(?<=\d) (?=(?:[nµm]?s|[KMGT]?i?B|[KMGT]?FLOP)\b|%)/g, "\u00a0");
+  return plain(text).replace(/(?<=\d) (?=(?:[nµm]?s|[KMGT]?i?B|[KMGT]?FLOP)\b|%)/g, "\u00a0");
 }
 
 export function bytesText(size: number): string {

@@ -42,8 +42,8 @@ export function ColumnsChart({ columns, label, height, mean, reach }: Props) {
   const every = Math.ceil((columns.length * (longest * LETTER + SPACE)) / Math.max(width, 1));
   const marks = columns.map((one, index) => ({ words: columnWords(one, sums[index] ?? 0), href: one.href }));
   return (
-    <figure class="columns-chart">
-      <div class="axis" style={{ height: `${height}px` }} aria-hidden="true">
+    <figure class="columns-chart" style={{ "--tall": `${height}px` }}>
+      <div class="axis" aria-hidden="true">
         {ticks(top).map((tick) => (
           <span key={tick} style={{ bottom: `${(100 * tick) / top}%` }}>
             {tick === 0 ? "0" : tickText(tick, "ns")}
@@ -53,12 +53,7 @@ export function ColumnsChart({ columns, label, height, mean, reach }: Props) {
       <div class="plot" ref={place} style={{ maxWidth: `${Math.min(100, WIDEST * columns.length)}%` }}>
         <Walk label={label} marks={marks}>
           {(at) => (
-            <svg
-              viewBox={`0 0 ${WIDTH} ${height}`}
-              preserveAspectRatio="none"
-              style={{ height: `${height}px` }}
-              aria-hidden="true"
-            >
+            <svg viewBox={`0 0 ${WIDTH} ${height}`} preserveAspectRatio="none" aria-hidden="true">
               {ticks(top).map((tick) => (
                 <line
                   key={tick}

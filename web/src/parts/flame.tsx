@@ -1,6 +1,7 @@
 /** An icicle on a canvas: point at frames or use the arrow keys, press to zoom, Escape to go back. */
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { type Direction, type Frame, frameAt, layout, type Node, neighbour } from "../flame/layout";
+import { fitting, plain } from "../format/cut";
 import { colourOf } from "../format/parts";
 import { useDark } from "./plot";
 
@@ -82,7 +83,7 @@ export function Flame({ nodes, label, words, pale, focus, onFocus }: Props) {
       <p class="flame-words small" aria-live="polite">
         {current === undefined
           ? "Point at a frame, or walk with the arrow keys; press to zoom."
-          : words(current.node)}
+          : plain(words(current.node))}
         {focus !== null && (
           <>
             {" "}
@@ -136,12 +137,4 @@ function draw(
       context.fillText(fitting(context, frame.node.name, wide - 8), x + 4, y + ROW / 2 - 1);
     }
   }
-}
-
-function fitting(context: CanvasRenderingContext2D, text: string, room: number): string {
-  const short = text.slice(0, 200);
-  if (context.measureText(short).width <= room) return short;
-  let kept = Math.floor((short.length * room) / context.measureText(short).width);
-  while (kept > 0 && context.measureText(`${short.slice(0, kept)}…`).width > room) kept -= 1;
-  return kept > 0 ? `${short.slice(0, kept)}…` : "";
 }

@@ -1,5 +1,6 @@
 /** The table of any answer: sort, filter, group, choose columns, copy, page through it, show a complete row. */
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { plain } from "../format/cut";
 import { countText, NOT_MEASURED, ratioText, valueText } from "../format/units";
 import type { Reply, Row } from "../source/source";
 import { useChange, useDeclaration, useLink, usePage } from "../state/page";
@@ -137,8 +138,10 @@ export function AnswerTable({ reply, prefix = "" }: Props) {
                         onClick={() => turn(line)}
                       >
                         <span aria-hidden="true">{closed.has(line.value) ? "▸" : "▾"}</span>{" "}
-                        {labels.get(by?.name ?? "")?.get(String(line.value)) ??
-                          valueText(line.value, by ?? { unit: "" })}{" "}
+                        {valueText(
+                          labels.get(by?.name ?? "")?.get(String(line.value)) ?? line.value,
+                          by ?? { unit: "" },
+                        )}{" "}
                         <span class="plain">
                           {countText(line.places.length)} {line.places.length === 1 ? "row" : "rows"}
                           {line.share !== null && `, ${ratioText(line.share)}`}
@@ -235,7 +238,7 @@ interface CellProps {
 function Cell({ column, row, label, depth, onOpen, expanded }: CellProps) {
   const value = row[column.name];
   const full = valueText(value, column);
-  const text = label ?? full;
+  const text = label === undefined ? full : plain(label);
   const classes = [
     isNumeric(column) ? "number" : column.type,
     isMeasured(value) ? "" : "unmeasured",

@@ -2,6 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { ancestorsOf, depthAtFirst, type TreeRow, visibleRows } from "../flame/tree";
+import { plain } from "../format/cut";
 import { NOT_MEASURED } from "../format/units";
 
 export interface TreeColumn<R> {
@@ -70,10 +71,10 @@ export function TreeTable<R extends TreeRow>({ rows, label, head, columns, match
                       aria-expanded={isOpen(row)}
                       onClick={() => turn(row.id)}
                     >
-                      <span aria-hidden="true">{isOpen(row) ? "▾" : "▸"}</span> {row.name}
+                      <span aria-hidden="true">{isOpen(row) ? "▾" : "▸"}</span> {plain(row.name)}
                     </button>
                   ) : (
-                    <span class="leaf">{row.name}</span>
+                    <span class="leaf">{plain(row.name)}</span>
                   )}
                 </th>
                 {columns.map((column, place) => {

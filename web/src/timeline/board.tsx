@@ -1,6 +1,7 @@
 /** The canvas of the timeline with its titles, its search, and the details of a selection. */
 import { useEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
 import { useDark } from "../parts/plot";
+import { useWidth } from "../parts/width";
 import { Words } from "../parts/words";
 import type { Parameters } from "../source/source";
 import type {
@@ -44,7 +45,8 @@ interface Props {
   readonly onWrite: (state: string) => void;
 }
 
-const TITLES = 210;
+/** What the titles take in pixels, where that is so much of the width. */
+const TITLES = { least: 210, most: 260, share: 0.19, narrow: 0.36 };
 const SCROLLBAR = 14;
 
 export function Board({ layout, recording, onWrite }: Props) {
@@ -56,7 +58,11 @@ export function Board({ layout, recording, onWrite }: Props) {
   const bar = useRef<HTMLDivElement>(null);
   const searchBox = useRef<HTMLInputElement>(null);
   const keysMenu = useRef<HTMLDetailsElement>(null);
-  const [width, setWidth] = useState(0);
+  const [area, wide] = useWidth();
+  const titles = Math.round(
+    Math.min(wide * TITLES.narrow, TITLES.most, Math.max(TITLES.least, wide * TITLES.share)),
+  );
+  const width = Math.max(0, wide - titles - SCROLLBAR);
   const most = useHeight();
   useFocus(canvas);
   const [hidesWarmUp, setHidesWarmUp] = useState(kept.hidesWarmUp);
@@ -137,13 +143,6 @@ export function Board({ layout, recording, onWrite }: Props) {
     measured: drawnOut ?? measured?.range ?? null, found: found === null ? "" : find,
   }; // biome-ignore format: one line for what is where
 
-  useEffect(() => {
-    const place = canvas.current?.parentElement;
-    if (!place) return undefined;
-    const follow = new ResizeObserver(() => setWidth(Math.max(0, place.clientWidth - TITLES - SCROLLBAR)));
-    follow.observe(place);
-    return () => follow.disconnect();
-  }, []);
   const colours = useMemo(palette, [dark]);
   const level = levelOf(range, width);
   const indices = tilesOf(range, level, layout);
@@ -525,20 +524,20 @@ export function Board({ layout, recording, onWrite }: Props) {
           {trouble}
         </p>
       )}
-      <div class="timeline-area" style={{ height: `${height}px` }}>
+      <div class="timeline-area" ref={area} style={{ height: `${height}px` }}>
         <Titles
           rows={rows}
           shown={shown}
           scroll={top}
           height={height}
-          width={TITLES}
+          width={titles}
           onTurn={turn}
           onPin={pin}
           onSeen={(row) => setScroll(scrollTo(rows, row, 0, top, height - AXIS))}
         />
         <canvas
           ref={canvas}
-          style={{ left: `${TITLES}px` }}
+          style={{ left: `${titles}px` }}
           tabIndex={0}
           role="img"
           aria-label="Timeline. Arrow keys walk over the events, W and S zoom, A and D move; the menu Keys has all. What is chosen is told below."

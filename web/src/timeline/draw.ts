@@ -1,4 +1,5 @@
 /** Draws the visible part of the timeline on its canvas. */
+import { fitting } from "../format/cut";
 import { numberText, timeText } from "../format/units";
 import type { Blocks, Curve, Layout, Place, Stretch } from "../source/timeline";
 import type { Palette, Shade } from "./colours";
@@ -252,7 +253,12 @@ function drawCurve(pen: Pen, scene: Scene, palette: Palette, row: Row, pieces: r
     });
   }
   until(Math.min(scene.width, across(scene, scene.layout.end_ns)));
-  const text = `${numberText(high, row.track?.unit ?? "")} ${row.track?.unit === "bytes" ? "" : (row.track?.unit ?? "")}`;
+  const unit = row.track?.unit ?? "";
+  // Of units of its own a number has the unit in its text.
+  const text = [
+    numberText(high, unit),
+    ...(/^(|bytes.*|ns|ratio|count|flop.*)$/.test(unit) ? [] : [unit]),
+  ].join(" ");
   const { from } = scene.range;
   // Right of the faint area that would cover it.
   const [, clear] = scene.faint.find(([start, end]) => start <= from && end > from) ?? [from, from];
@@ -376,12 +382,4 @@ function drawMeasured(pen: Pen, scene: Scene, palette: Palette) {
   pen.fillRect(middle - wide / 2 - 5, 6, wide + 10, 16);
   pen.fillStyle = palette.card;
   pen.fillText(text, middle - wide / 2, 14.5);
-}
-
-export function fitting(pen: Pen, text: string, room: number): string {
-  const wide = pen.measureText(text).width;
-  if (wide <= room) return text;
-  let kept = Math.floor((text.length * room) / wide);
-  while (kept > 1 && pen.measureText(`${text.slice(0, kept)}…`).width > room) kept -= 1;
-  return kept > 1 ? `${text.slice(0, kept)}…` : "";
 }

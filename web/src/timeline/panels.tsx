@@ -1,4 +1,5 @@
-/** The panels below the timeline: the selected event, a measured range, and the legend. */
+/** What is told below the timeline: about the chosen event, about a measured range, and what colours mean. */
+import { plain } from "../format/cut";
 import { countText, ratioText, timeText, valueText } from "../format/units";
 import type { EventDetails, EventField, Layout, Measured, Place, Stretch } from "../source/timeline";
 import { useLink } from "../state/page";
@@ -27,7 +28,13 @@ const VIEWS: Readonly<Record<string, string>> = {
   operator: "operators",
 };
 
+/** Whether a recording has anything but curves. */
+export function hasEvents({ ranks }: Layout): boolean {
+  return ranks.some(({ tracks }) => tracks.some(({ kind }) => kind !== "counter" && kind !== "memory"));
+}
+
 export function Legend({ layout }: { readonly layout: Layout }) {
+  if (!hasEvents(layout)) return null;
   return (
     <ul class="legend">
       {layout.kinds
@@ -62,15 +69,17 @@ export function EventPanel({ mark, pointed, details, layout, onGo, onFit }: Even
           ? words(pointed)
           : mark !== null
             ? words(mark)
-            : "Point at an event, or walk over them with the arrow keys."}
+            : hasEvents(layout)
+              ? "Point at an event, or walk over them with the arrow keys."
+              : "Values over time; on the left the largest of those in sight."}
       </p>
       {mark !== null && (
         <section class="card event-panel" aria-label="The chosen event">
-          <h2>{mark.count > 1 ? `${countText(mark.count)} events` : (details?.name ?? mark.name)}</h2>
+          <h2>{mark.count > 1 ? `${countText(mark.count)} events` : plain(details?.name ?? mark.name)}</h2>
           {mark.count > 1 ? (
             <p>
               A block of {countText(mark.count)} events that are too short to be seen, {timeText(mark.busy)}{" "}
-              together. The longest is {mark.name}.{" "}
+              together. The longest is {plain(mark.name)}.{" "}
               <button type="button" onClick={onFit}>
                 Zoom in
               </button>
@@ -99,7 +108,7 @@ export function EventPanel({ mark, pointed, details, layout, onGo, onFit }: Even
                     {places.map((place) => (
                       <li key={place.id}>
                         <button type="button" class="as-link" onClick={() => onGo(place)}>
-                          {place.name}
+                          {plain(place.name)}
                         </button>{" "}
                         <span class="muted">
                           {timeText(place.end_ns - place.start_ns)}, {titleOf(layout, place.track)}
@@ -125,10 +134,11 @@ function startText(at: number): string {
 
 function words(mark: Mark): string {
   const moment = startText(mark.from);
+  const name = plain(mark.name);
   if (mark.count > 1) {
-    return `${countText(mark.count)} events, ${timeText(mark.busy)} together, from ${moment}; the longest: ${mark.name}`;
+    return `${countText(mark.count)} events, ${timeText(mark.busy)} together, from ${moment}; the longest: ${name}`;
   }
-  return `${mark.name}: ${timeText(mark.to - mark.from)} from ${moment}`;
+  return `${name}: ${timeText(mark.to - mark.from)} from ${moment}`;
 }
 
 function Field({ field }: { readonly field: EventField }) {
@@ -216,7 +226,7 @@ export function MeasuredPanel({ range, tracks, sums, layout, onZoom, onClear, on
                   <tr key={`${row.track} ${row.kind} ${row.name}`}>
                     <td>
                       <button type="button" class="as-link" onClick={() => onFind(searchFor(row.name))}>
-                        {row.name}
+                        {plain(row.name)}
                       </button>
                     </td>
                     <td>{titleOf(layout, row.track)}</td>

@@ -83,7 +83,9 @@ function savingWords(finding: Finding): string {
   const low = finding.saving_low_ns ?? 0;
   const bounds = low > 0 ? `${timeText(low)} to ${timeText(high)}` : `at most ${timeText(high)}`;
   const share = ratioText(finding.saving_share_ratio ?? 0);
-  return `A cure saves ${bounds} a ${finding.per} (${low > 0 ? "at most " : ""}${share}). ${sure}`;
+  const job = finding.saving_job_ns ?? 0;
+  const own = job > high ? " of a rank's own time" : "";
+  return `A cure saves ${bounds} a ${finding.per}${own} (${low > 0 ? "at most " : ""}${share}). ${sure}`;
 }
 
 function Evidence({ finding }: { readonly finding: Finding }) {

@@ -1,5 +1,6 @@
 /** The first page: the verdict, why, what next, and the underlying figures, without scrolling. */
 
+import { plain } from "../format/cut";
 import { PARTS, PHASES } from "../format/parts";
 import { countText, ratioText, timeText } from "../format/units";
 import { AnswerChart } from "../parts/answer-chart";
@@ -34,6 +35,8 @@ function Overview({ reply }: { readonly reply: Reply<SummaryRow> }) {
   const listed = tops.filter((one) => one.rows.length > 0);
   const isTimed = listed.length > 0 || ["breakdown", "phases", "device"].some((one) => sections.has(one));
   const absent = tops.filter((one) => one.rows.length === 0);
+  const device = sections.get("device") ?? [];
+  const findings = <FindingsCard rows={sections.get("findings") ?? []} inSteps={inSteps} />;
   return (
     <div class="overview">
       <h1 class="hidden">Overview</h1>
@@ -44,10 +47,11 @@ function Overview({ reply }: { readonly reply: Reply<SummaryRow> }) {
           <div>
             <StepCard sections={sections} />
             {!sections.has("breakdown") && sections.has("phases") && <PhasesOverTime />}
-            <FindingsCard rows={sections.get("findings") ?? []} inSteps={inSteps} />
+            {device.length > 0 && findings}
           </div>
           <div>
-            <DeviceCard rows={sections.get("device") ?? []} inSteps={inSteps} />
+            <DeviceCard rows={device} inSteps={inSteps} />
+            {device.length === 0 && findings}
             <ChecksCard reply={reply} />
           </div>
         </div>
@@ -138,6 +142,7 @@ function Verdict({ sections }: { readonly sections: Sections }) {
 /** A short description of the recording. */
 function Chips({ rows }: { readonly rows: readonly SummaryRow[] }) {
   const link = useLink();
+  const steps = useSteps();
   const chips = rows.flatMap((row): { name: string; text: string; href?: string }[] => {
     const count = row.count === null || row.count === undefined ? "" : countText(row.count);
     switch (row.item) {
@@ -154,15 +159,15 @@ function Chips({ rows }: { readonly rows: readonly SummaryRow[] }) {
       case "clocks": // part of how far to trust the recording
         return [];
       case "steps":
-        return row.count === 0
-          ? []
-          : [{ name: "steps", text: `${count} (${row.text})`, href: link("steps") }];
+        return row.count === 0 ? [] : [{ name: "steps", text: `${count} (${row.text})`, href: steps }];
       case "left out":
         return [{ name: "means", text: (row.text ?? "").replace(/^Means /, "").replace(/\.$/, "") }];
       case "duration":
         return row.time_ns ? [{ name: "recorded", text: timeText(row.time_ns) }] : [];
       default:
-        return [{ name: `${count} ×`, text: `${row.item}${(row.text ?? "").replace(/^device/, "")}` }];
+        return [
+          { name: `${count} ×`, text: `${plain(row.item ?? "")}${(row.text ?? "").replace(/^device/, "")}` },
+        ];
     }
   });
   return (
@@ -177,8 +182,17 @@ function Chips({ rows }: { readonly rows: readonly SummaryRow[] }) {
   );
 }
 
-function StepCard({ sections }: { readonly sections: Sections }) {
+/** Where the steps are: those of a trace, else the phases that the job timed. */
+function useSteps(): string {
   const link = useLink();
+  const { holds } = useRecording();
+  return holds.includes("step") || !holds.includes("phase")
+    ? link("steps")
+    : link("measured", { question: "phases" });
+}
+
+function StepCard({ sections }: { readonly sections: Sections }) {
+  const steps = useSteps();
   const rows = sections.get("breakdown") ?? [];
   const times = sections.get("step time") ?? [];
   const phases = sections.get("phases") ?? [];
@@ -204,7 +218,7 @@ function StepCard({ sections }: { readonly sections: Sections }) {
   return (
     <section class="card">
       <h2>
-        <a href={link("steps")}>
+        <a href={steps}>
           {times.length === 0 ? "Complete recording" : isOne ? "Step" : "Mean step"}
           {isTraced ? ", traced" : ""}
         </a>{" "}
@@ -382,7 +396,7 @@ function FindingsCard({
         <span class="plain">what {inSteps ? "a step" : "the recording"} could save at most</span>
       </h2>
       {rows.length === 0 ? (
-        <p class="muted">No further finding.</p>
+        <p class="muted">No further one with a saving.</p>
       ) : (
         <ol class="findings-short">
           {rows.map((row) => (

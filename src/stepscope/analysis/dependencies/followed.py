@@ -48,7 +48,9 @@ def lacks(graphs: Sequence[Graph], unmatched: str) -> str:
         notes.append(f"{alone} {were} not matched across ranks: {unmatched}.")
     if lacking := sum(int(((graph.kind == MEETING) & (graph.place > 0)).sum()) for graph in graphs):
         were = "collective lacks a rank that was" if lacking == 1 else "collectives lack a rank that was"
-        notes.append(f"{lacking} {were} not recorded, and may have come last: a wait for it counts as transfer.")
+        notes.append(
+            f"{lacking} {were} not recorded, and may have come last: what of their time was a wait for it is not known."
+        )
     if not all(all(graph.waits_recorded) for graph in graphs):
         notes.append(
             "Waits of streams are not all recorded (cuda_sync): what a stream or a call waited for is told by the order of "

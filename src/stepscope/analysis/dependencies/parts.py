@@ -100,10 +100,11 @@ def pieces_of(scope: Scope, graph: Graph) -> Pieces:
         if not own.any():
             continue
         threads, loads = own & (kind == _THREAD), own & (kind == INPUT)
-        moved = own & (kind == _ON_HOST)
-        rows = own & ~threads & ~loads & ~moved
+        moved, both = own & (kind == _ON_HOST), own & (kind == _UNTOLD_ON_HOST)
+        rows = own & ~threads & ~loads & ~moved & ~both
         found.append(_columns(start[loads], end[loads], INPUT, number))
-        found.append(_columns(start[moved], end[moved], MOVING_DATA, number, host=place[moved]))
+        for on_host, sort in ((moved, MOVING_DATA), (both, COMMUNICATION)):
+            found.append(_columns(start[on_host], end[on_host], sort, number, host=place[on_host]))
         with scope.of_rank(events.rank, all_times=True) as rank:
             found += _of_work(rank, events, number, start[rows], end[rows], kind[rows], place[rows])
             for thread in np.unique(place[threads]).tolist():
@@ -127,13 +128,13 @@ def _columns(
     }
 
 
-_THREAD, _OF_KERNEL, _ON_HOST = -1, -2, -3
+_THREAD, _OF_KERNEL, _ON_HOST, _UNTOLD_ON_HOST = -1, -2, -3, -4
 
 
 def _raw(graph: Graph) -> tuple[Array, Array, Array, Array, Array]:
-    """Start, end, kind, recording and place of the pieces of a path. For a thread the kind is -1 and the place
-    the thread; for a collective of the host the kind is -3 and the place the id of its event; for others the place is a
-    row of the recording's work."""
+    """Start, end, kind, recording and place of the pieces of a path; of those of a thread the kind is -1 and the place
+    the thread, of a collective of the host it is -3 and the id of its event (-4 where it may have been a wait for a rank that
+    was not recorded), of others the place is a row of the recording's work."""
     path, stretch = graph.path(), graph.stretch
     source, target, why = graph.source[path], graph.target[path], graph.why[path]
     begin, finish = graph.time[source], graph.time[target]
@@ -162,12 +163,15 @@ def _raw(graph: Graph) -> tuple[Array, Array, Array, Array, Array]:
     short = finish[rows] - rest[rows] < KERNEL_WAIT_NS
     kind = np.where(short, KERNEL_GAP, UNEXPLAINED)
     add(rows, rest[rows], finish[rows], kind, target[rows], graph.place[target[rows]])
+    lacking = _lacking(graph)
     for reason, why_so in ((TRANSFER, MOVING_DATA), (OWN, MOVING_DATA), (ARRIVED, UNEXPLAINED)):
         rows = np.flatnonzero(why == reason)
         node = source[rows] if reason == ARRIVED else target[rows]
-        on_host = graph.kind[node] == HOST
+        on_host, untold = graph.kind[node] == HOST, lacking[node]
         place = np.where(on_host, _exchange(graph, node), graph.place[node])
-        add(rows, begin[rows], finish[rows], np.where(on_host, _ON_HOST, why_so), node, place)
+        together = np.where(on_host, _UNTOLD_ON_HOST, COMMUNICATION)
+        sorts = np.where(untold, together, np.where(on_host, _ON_HOST, why_so))
+        add(rows, begin[rows], finish[rows], sorts, node, place)
     last = np.array([graph.end] if graph.end >= 0 else [], np.int64)
     add(last, graph.time[last], graph.done[last], _OF_KERNEL, last, graph.place[last])
     first = int(graph.time[source[0]] if len(path) else graph.time[last[0]] if len(last) else stretch.end)
@@ -177,6 +181,14 @@ def _raw(graph: Graph) -> tuple[Array, Array, Array, Array, Array]:
     found.append((edges[:, 0], edges[:, 1], np.full(2, UNEXPLAINED), nowhere, nowhere))
     start, end, kinds, recording, place = (np.concatenate(column) for column in zip(*found, strict=True))
     return start, end, kinds, recording, place
+
+
+def _lacking(graph: Graph) -> Array:
+    """Which moments end a collective that lacks a rank, which may have come last: transfer and waiting are not told apart."""
+    found = np.zeros(len(graph.time), bool)
+    edges = np.flatnonzero(graph.why == TRANSFER)
+    found[graph.target[edges]] = graph.place[graph.source[edges]] > 0
+    return found
 
 
 def _thread_of(graph: Graph, source: Array, target: Array) -> Array:

@@ -71,8 +71,9 @@ W. G. Cochran, "Sampling Techniques", chapter 7, with negative results set to 0:
 
 
 def times_of(scope: Scope) -> str:
-    """Rows like those of the table `phase`, of all counted steps or of the requested ones among those kept: the only
-    place that computes a run's mean step. A recording's phases and its `OTHER_STEPS` add up to it; none is negative.
+    """Rows like those of the table `phase`, of all counted steps or of the kept ones asked for: the one place that computes a
+    run's mean step. The phases of a recording and its `OTHER_STEPS` add up to it, and none is below nothing. Where one
+    recording has `OTHER_STEPS` all have, so that means over ranks add up, too.
     """
     return f"""
         WITH times AS ({"SELECT * FROM phase" if scope.steps is None else _OF_ASKED_STEPS}), {_LONGER}
@@ -80,8 +81,9 @@ def times_of(scope: Scope) -> str:
             less.mean_ns * all_ns / sum(less.mean_ns) OVER (PARTITION BY times.rank, times.span), times.mean_ns) AS mean_ns)
         FROM times LEFT JOIN less USING (rank, span, phase)
         UNION ALL BY NAME
-        SELECT rank, span, '{OTHER_STEPS}' AS phase, steps, all_ns - timed_ns AS mean_ns
-        FROM times JOIN longer USING (rank, span) WHERE phase = 'step' AND all_ns > timed_ns
+        SELECT rank, span, '{OTHER_STEPS}' AS phase, steps, coalesce(greatest(all_ns - timed_ns, 0), 0) AS mean_ns
+        FROM times LEFT JOIN longer USING (rank, span)
+        WHERE phase = 'step' AND (SELECT bool_or(all_ns > timed_ns) FROM longer)
     """
 
 

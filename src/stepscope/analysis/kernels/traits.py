@@ -36,6 +36,11 @@ kernel's name if there is none or nothing is known about it; and always if the k
 
 def kernel_traits(scope: Scope) -> dict[str, list[Any]]:
     """The parameters of `TRAITS` and `ELIGIBLE` for all kernels and operators of a scope."""
+    # A hundred patterns are looked for in each name, and every form of several questions asks.
+    return dict(scope.once(__name__, lambda: _traits(scope)))
+
+
+def _traits(scope: Scope) -> dict[str, list[Any]]:
     names = scope.sql(f"SELECT DISTINCT name FROM device_event WHERE {KERNELS} ORDER BY name")
     kernels = names.column("name").to_pylist()
     launching = scope.sql(

@@ -106,7 +106,7 @@ def late_in_collectives(lateness: Lateness) -> Straggler | None:
     if not ranks:
         return None
     late_ns = late[ranks[0]]
-    cause = CAUSES[int(lateness.by_rank(_recorded(lateness))[ranks[0]].argmax())]
+    cause = CAUSES[int(lateness.by_rank(recorded_charges(lateness))[ranks[0]].argmax())]
     return Straggler(ranks, late_ns, late_ns / lateness.step_ns, None, cause=cause)
 
 
@@ -116,11 +116,13 @@ def recorded_lateness(lateness: Lateness) -> dict[int, float]:
     Time before a rank's recording is left out: ranks do not start recording at the same time.
     """
     return {
-        rank: lateness.per_step(float(causes.sum())) for rank, causes in lateness.by_rank(_recorded(lateness)).items()
+        rank: lateness.per_step(float(causes.sum()))
+        for rank, causes in lateness.by_rank(recorded_charges(lateness)).items()
     }
 
 
-def _recorded(lateness: Lateness) -> Array:
+def recorded_charges(lateness: Lateness) -> Array:
+    """What each wait is charged (ns), a column a cause, without what lies before a recording."""
     from stepscope.analysis.ranks.lateness import CAUSES
 
     charged: Array = lateness.charged_ns[:, : CAUSES.index("before the recording")]

@@ -9,19 +9,16 @@ from stepscope.judge.declare import Finding, Threshold, rule
 from stepscope.judge.facts import Facts
 from stepscope.judge.host_limits import DEVICE_TIMED, HOST_LIMITS, HOST_PARTS
 
-_WHO_WAITS = (
-    "`stepscope stragglers` of a trace of all ranks says who waits for whom; then larger messages, sent less often, beside "
-    "computation."
-)
+_WHO_WAITS = "A trace of all ranks says who waits for whom; then larger messages, sent less often, beside computation."
+_THREADS = "{sampled} where its threads are"
 _SAID = {
     "cpu_utilization": (
         "The job used {part} of the processors that it may use",
-        "`stepscope hotspots` of a sampled run says where its threads are: one that works while the others wait, input, or locks. "
-        "`stepscope snapshot` has the rest of the picture.",
+        f"{_THREADS}: one that works while the others wait, input, or locks. `stepscope snapshot` has the rest of the picture.",
     ),
     "core_utilization": (
         "The job used {part} of the physical cores, by {report}",
-        "`stepscope hotspots` of a sampled run says where its threads are; `stepscope snapshot` has the rest of the picture.",
+        f"{_THREADS}; `stepscope snapshot` has the rest of the picture.",
     ),
     "run_queue_wait": (
         "Threads that could run had no processor for {part} of that time",
@@ -48,6 +45,8 @@ def host_use(facts: Facts) -> Iterator[Finding]:
     if not parts:
         return
     on_device = facts.scope.value(DEVICE_TIMED)
+    # What is in no recording here is no command to ask it.
+    sampled = "`stepscope hotspots` says" if facts.there("stack_sample") else "A sampled run says"
     for row in parts:
         limit = HOST_LIMITS.get(row["kind"])
         if limit is None or row["part"] is None or limit.met(row["part"]):
@@ -61,7 +60,7 @@ def host_use(facts: Facts) -> Iterator[Finding]:
             value=row["part"],
             unit="ratio",
             evidence=(row,),
-            advice=advice,
+            advice=advice.format(sampled=sampled),
             query="stepscope snapshot SRC",
         )
 

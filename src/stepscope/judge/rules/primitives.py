@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stepscope.floor.units import ratio_text, time_text
+from stepscope.floor.units import plural, ratio_text, time_text
 from stepscope.judge.declare import Finding, Threshold, rule
 from stepscope.judge.facts import Facts
 
@@ -68,7 +68,7 @@ def _found(facts: Facts, threshold: Threshold, which: str, what: str, advice: st
     heaviest = rows[0]
     yield Finding(
         title=f"{ratio_text(part)} of the time of oneDNN's primitives {what}; the longest takes "
-        f"{time_text(heaviest['total_ns'])} in {heaviest['executions']} executions",
+        f"{time_text(heaviest['total_ns'])} in {heaviest['executions']} {plural(heaviest['executions'], 'execution')}",
         metric=threshold.name,
         value=part,
         unit="ratio",

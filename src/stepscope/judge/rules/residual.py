@@ -9,6 +9,7 @@ from stepscope.answers.script import script_of
 from stepscope.floor.units import ratio_text, time_text
 from stepscope.judge.declare import Finding, Threshold, of_step, rule, worth
 from stepscope.judge.facts import Facts, first
+from stepscope.judge.one_step import phase_in_one_step
 
 _SHARE = worth(
     "time outside of all phases",
@@ -63,7 +64,8 @@ def residual(facts: Facts) -> Iterator[Finding]:
         "loss",
         share,
         "time outside of all phases, of the step",
-        title=f"Residual: {ratio_text(share)} of {facts.of_phases} ({time_text(time_ns)}) is none of the phases{where}{named}",
+        title=f"Residual: {ratio_text(share)} of {facts.of_phases} ({time_text(time_ns)}) is none of the phases"
+        f"{where}{phase_in_one_step(facts, 'residual')}{named}",
         saving_ns=time_ns,
         step_ns=means.step_ns,
         evidence=(

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from stepscope.analysis.ranks.straggler import LATE_ABOVE, Straggler
+from stepscope.analysis.ranks.straggler import LATE_ABOVE, Straggler, recorded_charges
 from stepscope.answers.script import script_of
 from stepscope.floor.units import ratio_text, time_text
 from stepscope.judge.declare import Finding, Threshold, of_step, rule
 from stepscope.judge.facts import Facts, first, ranks_text
+from stepscope.judge.one_step import in_one_step
+
+if TYPE_CHECKING:
+    from stepscope.analysis.ranks.lateness import Lateness
 
 _SHARE = Threshold("what the others wait for it, of the step", LATE_ABOVE, "ratio", "ours: as for waiting for input")
 _WORK = "its share of the work (longer sequences, larger batches), its clocks, other processes on its node"
@@ -31,7 +36,7 @@ _LOOK_INTO = {
     "host": "what its host does there: operators that only it runs, logging, other processes on its node, and the "
     "cores that it is bound to",
     "profiler": "recording fewer steps, or without stacks and shapes, since the profiler holds it up",
-    "not recorded": "a trace with Python stacks (`--stack` of `stepscope record`), since nothing was recorded there",
+    "not recorded": "a trace with Python stacks (`stepscope record --stack -- {script}`), since nothing was recorded there",
 }
 """What to look at, by the cause that the trace shows."""
 _OFTEN = """
@@ -79,7 +84,7 @@ def _of_collectives(facts: Facts, late: Straggler) -> Finding:
     lateness, rank = facts.lateness, late.ranks[0]
     assert lateness is not None  # noqa: S101  # they told who is late
     charged = lateness.by_rank(lateness.charged_ns)[rank].tolist()
-    told = f"in collectives the others wait {time_text(late.late_ns)} per step for rank {rank}"
+    told = f"in collectives the others wait {time_text(late.late_ns)} per step for rank {rank}{_in_one_step(lateness, rank)}"
     if because := why(facts.scope, lateness, rank, recorded=True):
         told += f": {because}"
     before_ns = lateness.per_step(charged[CAUSES.index("before the recording")])
@@ -87,6 +92,7 @@ def _of_collectives(facts: Facts, late: Straggler) -> Finding:
         told += f"; {time_text(before_ns)} more lie before its recording starts, and are not counted"
     if len(late.ranks) > 1:
         told += f"; for {ranks_text(late.ranks[1:])} nearly as long"
+    look_into = _LOOK_INTO[late.cause or "not recorded"].replace("{script}", script_of(facts.scope))
     return of_step(
         "loss",
         late.share_ratio,
@@ -100,11 +106,21 @@ def _of_collectives(facts: Facts, late: Straggler) -> Finding:
             if ns
         ),
         rank=rank if len(late.ranks) == 1 else None,
-        advice=f"Look at rank {rank}: {_LOOK_INTO[late.cause or 'not recorded']}. `stepscope stragglers --by cause` "
+        advice=f"Look at rank {rank}: {look_into}. `stepscope stragglers --by cause` "
         "has what it did longer than those that waited.",
         query="stepscope stragglers SRC",
         ranks=late.ranks,
     )
+
+
+def _in_one_step(lateness: Lateness, rank: int) -> str:
+    """Whether one step makes the mean, in words."""
+    by_step: dict[tuple[int, int], float] = {}
+    own = lateness.late == rank
+    charged = recorded_charges(lateness).sum(axis=1)
+    for step, ns in zip(lateness.step[own].tolist(), charged[own].tolist(), strict=True):
+        by_step[rank, step] = by_step.get((rank, step), 0.0) + ns
+    return in_one_step(by_step, steps=round(lateness.steps))
 
 
 def _of_phases(facts: Facts, late: Straggler, phase: str) -> Finding:

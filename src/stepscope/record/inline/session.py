@@ -135,10 +135,12 @@ class Session(Recording):
         if self._shared is not None:
             self.guard.ask(self._shared.start)
         if not lead_in:
+            if self._phases is not None:
+                self._phases.before = -1  # a loop counts from 0
             self.begin(fresh=True)
 
-    def begin(self, *, fresh: bool = False, number: int | None = None) -> int:  # noqa: ARG002 - it counts itself
-        """Starts an iteration, ending one that still runs. Returns its number."""
+    def begin(self, *, fresh: bool = False, number: int | None = None) -> int:
+        """An iteration starts; one that still runs has ended. Returns its number."""
         if self.guard.tripped:
             self._take_out()
             return self._iterations
@@ -170,6 +172,8 @@ class Session(Recording):
             if self._recorder is not None and not self._recorder.done:
                 self._recorder.begin(now_ns, fresh=fresh)
             if self._phases is not None:
+                if number is not None:
+                    self._phases.before = number - self._phases.steps - 1
                 self._phases.begin(now_ns, fresh=fresh, number=self._iterations)
                 if self._recorder is not None and self._recorder.surveys:
                     self._phases.disturbed()
@@ -261,9 +265,11 @@ class Session(Recording):
         for between in self._between:
             between.rested(self.began_ns)
 
-    def missed(self, iterations: int) -> None:  # noqa: ARG002 - which ones does not matter
-        """Called when another optimizer starts to drive the loop: it may be another model's."""
+    def missed(self, iterations: int) -> None:
+        """Another optimizer drives the loop now: perhaps it is another model's."""
         self._break()
+        if self._phases is not None:
+            self._phases.before += iterations
         if self._iterations:
             self._trained.look_again()
 

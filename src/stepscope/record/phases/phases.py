@@ -74,6 +74,8 @@ class Phases:
         self.resting = False
         """Whether the running step is not timed."""
         self.steps = 0
+        self.before = 0
+        """By how much more a step's number in the job is than how many have ended with it."""
         self.timed_steps = 0
         self.budget = Budget()
         """Decides which steps are timed, by the time of our own code in them."""
@@ -211,7 +213,7 @@ class Phases:
             between = self.between
             between.timed(time_ns)
             of_all = between.steps, between.ns
-            row = (self.steps, time_ns, *times, *of_all, *(one or 0 for one in memory))
+            row = (self.steps + self.before, time_ns, *times, *of_all, *(one or 0 for one in memory))
             self._held.append((row, values))
             if not self._lacks_forward or len(self._held) > _MOST_HELD:
                 self._count_held()
