@@ -80,7 +80,7 @@ _LATER = """
     SELECT rank, [track, series, coalesce(pid, '')] FROM counter WHERE isfinite(value)
     GROUP BY ALL HAVING min(time_ns) > {end}
 """
-"""Counters of which nothing lies on the timeline: another recording has them, of a longer time."""
+"""Counters without values on the timeline: they belong to another recording, of a longer time."""
 _MEMORY = """
     SELECT time_ns, total_allocated_bytes AS value FROM memory_event
     WHERE rank = $rank AND total_allocated_bytes IS NOT NULL AND device_kind = $1
