@@ -120,8 +120,11 @@ def test_every_view_of_each_kind_of_file(both: Any, as_views_ask: None, name: st
 
 
 @pytest.mark.parametrize("kind", MADE)
-def test_every_question_of_made_recordings(both: Any, kind: str) -> None:
-    for opened in both(kind, MADE[kind]()):
+def test_every_question_of_made_recordings(both: Any, pages: Any, kind: str) -> None:
+    """Files that lack much have been asked of a server above: of such recordings a report is enough."""
+    rows = MADE[kind]()
+    opens = both(kind, rows) if "device_event" in rows and "step" in rows else [pages.open("report", kind, rows)]
+    for opened in opens:
         told = shown(opened)
         if kind == "training":
             check_numbers(told, opened.traces[0])

@@ -47,7 +47,6 @@ def test_events_without_category_are_told_by_their_process():
         ("cudaMemsetAsync", "fill"),
         ("cudaStreamSynchronize", "synchronize"),
         ("cudaStreamWaitEvent", "synchronize"),
-        ("synchronizeStream", "synchronize"),
         ("cudaMalloc", "allocate"),
         ("cudaFuncGetAttributes", None),
         ("cudaOccupancyMaxActiveBlocksPerMultiprocessor", None),

@@ -1,13 +1,11 @@
 """What is in the package's own description, and that it holds together."""
 
 import re
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.processes import ran
 
 import stepscope
 
@@ -66,13 +64,6 @@ def test_constraints_bind_torch_alone() -> None:
 
 def test_the_type_marker_is_packaged() -> None:
     assert (Path(stepscope.__file__).parent / "py.typed").is_file()
-
-
-def test_imports_follow_the_arrows() -> None:
-    linter = shutil.which("lint-imports", path=str(Path(sys.executable).parent))
-    assert linter is not None, "install the developers' tools: make test does"
-    done = ran(linter, cwd=ROOT)
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_makefile_has_the_targets_that_the_docs_name() -> None:

@@ -38,16 +38,16 @@ Drawing = Literal[
     "rows",
     "plan",
 ]
-"""How an answer is shown in a terminal, and what pictures it offers: `question` says what each is."""
+"""How a terminal shows an answer, and which pictures it offers: `Declaration` explains each."""
 Recordings = Literal["one", "two", "several"]
-"""How many recordings a question is asked of; `several` is any number from one on."""
+"""How many recordings a question takes; `several` is any number from one on."""
 Need = Literal["host", "device"]
 Steps = Literal["trace", "all"]
 Filter = Literal["name", "under", "window"]
 """Filters of events, as on the command line and in Python."""
 About = Literal["events", "time", "recording"]
-"""What an answer is about, and so which filters leave it true. One about `events` counts and adds up some
-of them and takes every filter; one about `time` says what went on in it, which all events tell together,
+"""What an answer is about, and so which filters keep it true. An answer about `events` counts and adds up some
+of them and takes every filter; one about `time` says what happened in it, which depends on all events,
 and takes a window; one about the `recording` (its files, its steps as a population, what a job measured
 of itself) takes none."""
 
@@ -58,7 +58,7 @@ SHARED = frozenset(
         "as_spaces", "markdown", "as_markdown", "capture", "no_cache", "picture", "plot",
     }
 )  # fmt: skip
-"""What every question can be asked with, here, in Python or on the command line: no parameter's name."""
+"""What every question takes, here, in Python or on the command line: no parameter may have these names."""
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
@@ -106,7 +106,7 @@ class Column:
 
 
 JOB = Column("job", "text", "job that the row is about: its files' folder or name")
-"""The first column of an answer about files that are of several jobs."""
+"""The first column of an answer about files of several jobs."""
 
 RANK = Column("rank", "int", "rank of the process")
 SPAN = Column("span", "int", "which of the rank's recordings, from 0", shown="varying")
@@ -114,7 +114,7 @@ DEVICE = Column("device", "int", "index of the device in its process")
 STEP = Column("step", "int", "number of the step, as the program counts")
 
 MOST = (1 << 63) - 1
-"""The largest number that SQL and arrays have."""
+"""The largest number in SQL and arrays."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,9 @@ STATISTICS = """
         / nullif(count(*) - 1, 0)
     ) AS std_ns
 """
-"""What `statistics` declares, of grouped rows that have a `dur_ns`. The standard deviation is that of a
+"""The columns of `statistics`, over grouped rows that have a `dur_ns`. The standard deviation is that of a
 sample (divided by n - 1), as in pandas and `nsys stats`, and NULL for one event. Its sums are integers: those of
-`stddev_samp` depend on which thread met which rows."""
+`stddev_samp` depend on how rows are distributed over threads."""
 
 
 def statistics(what: str, *, detailed: bool = True) -> tuple[Column, ...]:

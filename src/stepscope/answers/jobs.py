@@ -93,7 +93,7 @@ def _checks(answers: Mapping[str, Table]) -> Iterator[dict[str, Any]]:
 
 
 _LEFT_OUT = "left_out"
-"""Column of why a file is in no answer: such a file is of no job, and each job's store lists it."""
+"""Column that says why a file is in no answer: such a file belongs to no job, and each job's store lists it."""
 
 
 def _of_no_job_once(parts: Sequence[pa.Table], chosen: pc.Expression, key: str, beside: str) -> list[pa.Table]:

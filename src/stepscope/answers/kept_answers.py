@@ -20,7 +20,7 @@ from stepscope.floor.plugins import are_none, metadata_folders
 from stepscope.store.open import Store
 
 MOST_ROWS: Final = 10_000
-"""Rows of an answer that is kept: longer ones are listings of events."""
+"""The most rows of a kept answer: longer ones are listings of events."""
 _CHECK: Final = {
     "rank": int, "span": int, "check": str, "severity": str, "count": int, "affects": str, "explanation": str
 }  # fmt: skip

@@ -16,7 +16,7 @@ from stepscope.formats.demangle import demangled
 
 _NAMESPACES = re.compile(r"(?:\w+::)+(?=\w)")
 _LAMBDAS = re.compile(r"(?:(?:::| ) ?(?:lambda|operator|const)(?![\w<]))+")
-"""Of a lambda, the function that it is written in tells more."""
+"""A lambda is best described by the function that contains it."""
 _COMPILED = re.compile(r"::|[<(]|void |[{\[](?:lambda|clone)")
 """What a compiler writes into names; without any of it, brackets are part of a name."""
 _COLONS = re.compile(r"(?:::){2,}")
@@ -24,15 +24,15 @@ _NOISE = re.compile(
     r"-?\d+[uUlL]*|true|false|unsigned int|(?:array|Array|OffsetCalculator|TrivialOffsetCalculator"
     r"|LoadWith\w*|StoreWith\w*)\b.*"
 )
-"""Template arguments that say how a kernel was compiled and not what it does."""
+"""Template arguments that say how a kernel was compiled, not what it does."""
 _TENSILE = re.compile(r"(Cijk(?:_[A-Z][a-z]{1,9}){1,4}(?:_[A-Z]{1,9}){0,4})_(?:\w*?_)?(MT\d+(?:x\d+)+)_\w*")
-"""Of a kernel of Tensile (rocBLAS, hipBLASLt): the problem and its types, and the tile; all else is how it was tuned."""
+"""The name of a Tensile kernel (rocBLAS, hipBLASLt): problem, types and tile; the rest says how it was tuned."""
 _CLOSING = {"(": ")", "{": "}", "[": "]"}
 _MIRRORED = str.maketrans("()", ")(")
 _LONGEST = 1 << 12
-"""Longer names stay as they are: they come from files."""
+"""Longer names stay unchanged: they come from files."""
 _MOST_TIDIED = 1 << 16
-"""Signs that are tidied of one name: arguments within arguments are once more with each of those they are in."""
+"""Characters of one name that are tidied: nested arguments are tidied again with each one around them."""
 _MOST_REMEMBERED = 1 << 13
 
 

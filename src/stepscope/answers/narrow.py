@@ -34,14 +34,14 @@ Array = np.ndarray[Any, Any]
 Columns = dict[str, Array]
 
 HOST, DEVICE = "part_host", "part_device"
-"""Names of the temporary tables with what is kept."""
+"""Names of the temporary tables with the kept events."""
 
 CUT_BY_WINDOW = "cut_by_window"
-"""The check of which a note is made where a window cuts steps."""
+"""The check that becomes a note if a window cuts steps."""
 
 _UNMEASURED = -1
 _MOST_NAMES = 20_000
-"""Names among which those like a wrong one are looked for."""
+"""The most names among which similar ones to an unknown name are searched."""
 
 _CALLED = """
     SELECT kind, role, name FROM {host_event} UNION ALL SELECT kind, role, name FROM {captured_event}
@@ -279,7 +279,7 @@ class _Under:
         self.is_module = meant == ["module"]
         kind = "operator" if meant == ["operator"] else "annotation"
         self.roots = f"(kind = '{kind}' AND {matching('name', pattern)})"
-        """SQL: the host events under which things are, where it is no module."""
+        """SQL: the host events below which events are kept, unless a module is named."""
         self._modules: dict[tuple[int, int], Array] = {}
         if self.is_module:
             self.roots = "false"

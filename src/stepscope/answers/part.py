@@ -12,7 +12,7 @@ from stepscope.floor.quoting import sql_literal
 from stepscope.floor.units import parse_time, time_text
 
 OPEN_END_NS = 1 << 62
-"""Where a stretch of time ends that has no end: later than any event."""
+"""The end of a stretch of time without an end: later than any event."""
 
 ERRORS = {
     "bad-pattern": (

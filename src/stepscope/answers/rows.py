@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _FEW_ROWS = 4_096
-"""Rows whose numbers are made wide in Python: a cast of Arrow's loads a module that takes longer."""
+"""Up to this many rows are widened in Python: an Arrow cast loads a module, which takes longer."""
 
 
 def answer_rows(

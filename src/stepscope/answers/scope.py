@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _HELD_BYTES = 2 << 20
-"""The largest files of a table that are read into memory: some 200,000 events, which take 30 MB there."""
+"""The largest files of a table that are loaded into memory: some 200,000 events, which take 30 MB there."""
 _HELD_ROWS = 200_000
-"""The most rows of such a table: files of steps that are all alike hold a hundred times as many."""
+"""The most rows of such a table: files of steps that are all alike contain a hundred times as many."""
 
 _MOST_FOUND_BYTES = 64 << 20
-"""What of the results of queries stays in memory, for who asks much."""
+"""The most memory for cached query results, for callers that ask many questions."""
 
 _STEPS = "SELECT DISTINCT step FROM {table} ORDER BY step"
 
@@ -191,8 +191,8 @@ class Scope:
             self._cursor.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS {rows}")
 
     def hold(self, tables: Iterable[str] = ("host_event", "device_event", "step")) -> None:
-        """Loads small tables into memory and caches query results, for callers that ask dozens of questions: otherwise they
-        would decode the same files and partly run the same queries again.
+        """Loads small tables into memory and caches query results, for callers that ask dozens of questions: otherwise
+        they would decode the same files and partly run the same queries again.
         """
         self._found = self._found or {}
         if not (self._conditions or self.part):
@@ -300,8 +300,8 @@ class Scope:
 
     @contextmanager
     def beside(self, schema: str, tables: Mapping[str, pa.Table]) -> Iterator[None]:
-        """Adds tables as `schema.name` beside the narrowed ones, while the context lasts; queries in it never use cached
-        results.
+        """Adds tables as `schema.name` beside the narrowed ones, while the context lasts; queries in it never use
+        cached results.
         """
         known = self._kept, self._found
         self._kept = self._found = None

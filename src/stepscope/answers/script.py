@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from stepscope.answers.scope import Scope
 
 _PLAIN = re.compile(r"(-m )?[\w./~][\w./~+@=:,-]{0,200}( ARGS)?")
-"""What needs no quotes in any shell; a file may say anything."""
+"""A command that needs no quotes in any shell; files are untrusted."""
 _NO_NAME = "train.py"
 _NAMED = "SELECT metadata->>'$.script' AS script FROM source ORDER BY rank, span"
 

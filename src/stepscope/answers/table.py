@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from stepscope.answers.text_grid import Line
 
 _IN_SENTENCES = ("text", "overview", "paragraphs", "plan")
-"""Drawings whose grid breaks long texts over lines."""
+"""Drawings whose grid wraps long texts."""
 _UNTITLED = ("rows", "plan")
-"""Drawings of answers to what people typed, who know it."""
+"""Drawings of answers to SQL that people typed, which need no title."""
 MOST_HTML_ROWS = 100
 JSON_VERSION = 1
-"""Version of the JSON form: goes up when a field changes its meaning or goes away."""
+"""Version of the JSON form: increases when a field changes its meaning or is removed."""
 
 ERRORS = {
     "no-data-frames": (

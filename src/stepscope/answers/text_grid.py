@@ -41,9 +41,9 @@ _UNIT_TEXT = {
     "count": count_text,
 }
 _HELD = re.compile(r"(?<=\d) (?=(?:[nµm]?s|[KMGT]?i?B|[KMGT]?FLOP)\b|%)| (?=·)|`[^`]*`")
-"""Where a line does not break: between a number and its unit, before a dot, within a command."""
+"""Where a line must not break: between a number and its unit, before a dot, within a command."""
 _FIGURE = re.compile(r"(?<![^\s(])<?\d+(?:\.\d+)?(?=[\s,;)]|\.?(?:\s|$))")
-"""A number that is a word of its own: none in a name, nor one before a colon, which ends a job's name."""
+"""A number that is a separate word: not part of a name, nor before a colon, which ends a job's name."""
 _MOST_CHECKS = 5
 _SEVERE = {"error": 0, "warning": 1}
 _LISTED = re.compile(r"(?<=[a-z]),(?=[a-z])")
@@ -52,15 +52,15 @@ _GAP = 2
 _NARROWEST_TEXT = 24
 _NARROWEST_KERNEL = 36
 _WIDE = 110
-"""Columns of text from which there is room for bars beside the numbers."""
+"""From this many columns of text there is room for bars beside the numbers."""
 _BAR = 8
 _MOST_HTML_TEXT = 80
 _MOST_HTML_TITLE = 400
 _HTML_BAR = "rgba(90,159,150,.35)"
-"""Seen on a light and on a dark ground."""
+"""Visible on light and dark backgrounds."""
 _EIGHTHS = "▏▎▍▌▋▊▉█"
 MARK = "⚠"
-"""Stands beside an answer that a failing check bears on."""
+"""Marks an answer that a failing check concerns."""
 
 Row = Mapping[str, Any]
 Style = Literal["title", "head", "row", "note", "warning", "command", "better", "worse", "map"]
@@ -96,8 +96,8 @@ def label(column: Column) -> str:
 
 
 def heads(columns: Sequence[Column]) -> list[str]:
-    """The headings of columns shown side by side: beside `used_ns`, `used_ratio` becomes share; beside `device`,
-    `device_bytes` becomes bytes."""
+    """The headings of columns shown side by side. Equal ones are told apart by unit: beside `used_ns`, `used_ratio` is
+    "used share"; beside `device`, `device_bytes` is "device bytes"."""
     plain = [label(column) for column in columns]
     return [
         f"{head} {_APART[column.unit]}" if column.unit in _APART and plain.count(head) > 1 else head

@@ -1,10 +1,9 @@
 """The parts of a run's traced step, rank by rank, by which runs of different sizes are compared.
 
-With a device: computation, exposed communication and exposed copies as in `device-time`, and its idle
-time by what the host did meanwhile. If every rank of the job was recorded and steps are marked, a rank's exposed
-communication beyond the least of any rank in that step is *imbalance*: the rank that arrives last waits for nobody.
-The rest is *exposed transfer*.
-Without a device: what the host did, as in `steps`. Either way parts add up to the step.
+With a device: computation, exposed communication and exposed copies as in `device-time`, and its idle time by what the
+host did meanwhile. If every rank of the job was recorded and steps are marked, a rank's exposed communication beyond
+the least of any rank in that step is *imbalance*: the rank that arrives last waits for nobody. The rest is *exposed
+transfer*. Without a device: what the host did, as in `steps`. Either way parts add up to the step.
 """
 
 from __future__ import annotations

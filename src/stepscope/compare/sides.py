@@ -52,9 +52,8 @@ class Part:
 class Side:
     """A recording in one form of the comparison.
 
-    Parts that were not recorded are missing. `total` is None if there is no total to compare,
-    as in inline measurements without complete iterations. `of` says what the total is the sum of. Names
-    of labels end in `#` and the occurrence.
+    Parts that were not recorded are missing. `total` is None if there is no total to compare, as in inline measurements
+    without complete iterations. `of` says what the total is the sum of. Names of labels end in `#` and the occurrence.
     `calls` includes what ran without taking any of the compared time: operators without device work.
     """
 

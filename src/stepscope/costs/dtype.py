@@ -19,7 +19,7 @@ SIZES: dict[str, int] = {
     )
     for name in names.split()
 }
-"""Bytes of one element. `float4_e2m1fn_x2` holds two numbers in its one byte."""
+"""Bytes of one element. `float4_e2m1fn_x2` has two numbers in its one byte."""
 
 _RECORDED: dict[str, str] = {
     spelling: name

@@ -25,11 +25,10 @@ CLASSES: tuple[str, ...] = (
     "optimizer",
     "other",
 )
-"""Classes of work. `copy` holds what moves elements (copies, fills, layouts, gathering and
-scattering, embedding look-ups), `reduction` also scans, losses and pooling.
-Softmax reads and writes as much as an element-wise operation, over rows that it reduces twice: Ivanov
-et al., "Data Movement Is All You Need" (2021), have it with layer normalisation, apart from
-reductions. It stands alone here because it tells attention that is not fused."""
+"""Classes of work. `copy` contains what moves elements (copies, fills, layouts, gathering and scattering, embedding
+look-ups), `reduction` also scans, losses and pooling. Softmax reads and writes as much as an element-wise operation,
+over rows that it reduces twice: Ivanov et al., "Data Movement Is All You Need" (2021), group it with layer
+normalisation, apart from reductions. It is separate here because it reveals attention that is not fused."""
 
 _LONGEST_NAME = 8192
 
@@ -92,11 +91,12 @@ _CLASSES = _compiled(
         r"arange|_act_|activation|cast|bias_add|masked_fill",
     ),
 )
-"""In order, of names in lower case: a pattern that ignores case takes four times as long."""
+"""In order, for lower-case names: a pattern that ignores case takes four times as long."""
 
 _PIECE_OF_INDUCTOR = lazily(r"^triton_(?:poi|per|red|for|unk)_")
-"""A kernel that Inductor made of element-wise operators and reductions, named after those whose inputs it prepares or whose
-results it reads, too: `triton_poi_fused_convolution_relu_0` adds a bias. Its products have templates (`triton_tem_`)."""
+"""A kernel that Inductor made of element-wise operators and reductions. Its name also contains those whose inputs it
+prepares or whose results it reads: `triton_poi_fused_convolution_relu_0` adds a bias. Its products have templates
+(`triton_tem_`)."""
 _PRODUCTS = frozenset({"attention", "convolution", "GEMM"})
 
 _GRADIENTS = _compiled(
@@ -106,9 +106,8 @@ _GRADIENTS = _compiled(
     ),
     ("convolution.weight_gradient", r"(?i)wgrad|igemm_wrw_|naive_conv_\w*_wrw_|conv_depthwise[23]d_(grad_)?weight"),
 )
-"""The gradients of a convolution by what cuDNN and CUTLASS (`dgrad`), MIOpen (`wrw`: with respect to
-weights) and torch call their kernels. That of the bias is a sum, which torch calls as an operator of
-its own."""
+"""The gradients of a convolution by their names in kernels of cuDNN and CUTLASS (`dgrad`), MIOpen (`wrw`: with respect
+to weights) and torch. That of the bias is a sum, for which torch calls a separate operator."""
 
 _LIBRARIES = _compiled(
     ("NCCL", r"(?i)nccl(Kernel|Dev|_)|ncclKernel"),
@@ -164,7 +163,7 @@ _TYPES: dict[str, str] = {
 }
 _NAMED = "|".join(re.escape(name) for name in sorted(_TYPES, key=len, reverse=True))
 _SINGLE = lazily(r"scudnn|sgemm|f32f32_f32f32|_s1688")
-"""What libraries call single precision in the names of their products."""
+"""Libraries' names for single precision in the names of their products."""
 _WITNESSES = tuple(
     lazily(pattern)
     for pattern in (
@@ -173,7 +172,7 @@ _WITNESSES = tuple(
         rf"^[^<(]*<({_NAMED})[,>]",
     )
 )
-"""Where a name holds its element type: a functor's argument, a lambda's, the first of the kernel."""
+"""Places of the element type in a name: a functor's argument, a lambda's, the first of the kernel."""
 
 
 @lru_cache(maxsize=16_384)

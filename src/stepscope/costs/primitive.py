@@ -12,7 +12,7 @@ _DIMS = re.compile(r"\d{1,12}(?:x\d{1,12})*")
 DTYPES = {
     "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16", "s8": "int8", "u8": "int8",
 }  # fmt: skip
-"""oneDNN's element types as `costs` calls them."""
+"""oneDNN's element types by their names in `costs`."""
 
 
 def primitive_flops(primitive: str, shape: str | None) -> int | None:

@@ -15,7 +15,7 @@ from stepscope.floor.plugins import PlugIn, load, of_type
 BY_NAME = {name: model for model in MODELS for name in model.names}
 _BY_FORM = [model for model in MODELS if model.form is not None]
 _LONGEST = 4096
-"""Of a name that must have some form, so much is looked at."""
+"""At most this much of a name is matched against a form."""
 
 _LARGEST = (1 << 63) - 1
 

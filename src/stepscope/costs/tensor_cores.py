@@ -142,8 +142,8 @@ _USED = _rules(
     ("matrix instructions of AMD", r"xdlops|_xdl|Xdl|mfma|MFMA"),
     ("Composable Kernel", r"ck_tile.*(Fmha|Gemm)"),
 )
-"""In order: what is special stands before what is general. Behind a pattern stand the generation and the
-element type, where the rule tells them."""
+"""In order: special rules before general ones. After a pattern come the generation and the
+element type, if the rule implies them."""
 
 _TRITON_PRODUCT = lazily(
     r"triton_tem_fused_|_matmul_ogs|(^|_)matmul_kernel|fused_moe_kernel|_w8a8_block_\w*matmul|"

@@ -8,10 +8,10 @@ from stepscope.costs.call import Call
 from stepscope.costs.work import by_name
 
 SAID_BY_TEXT = frozenset({"aten::einsum"})
-"""Operators whose work is said by a text."""
+"""Operators whose work is defined by a text."""
 
 _ROWS = by_name(("embedding embedding_renorm embedding_renorm_ embedding_bag _embedding_bag", (1, 0)))
-"""Position of the indices, and of the tensor whose rows they choose."""
+"""Position of the indices, and of the tensor whose rows they select."""
 
 _ALONG = by_name(
     (
@@ -29,7 +29,7 @@ _CLASSES = by_name(
 """Position of the targets, and of the tensor whose classes they name."""
 
 _COUNTED = by_name(("embedding_dense_backward embedding_backward", (1, 2)))
-"""Position of the indices, and of the number that they lie below."""
+"""Position of the indices, and of their exclusive upper bound."""
 
 
 def index_bound(call: Call, position: int) -> int | None:

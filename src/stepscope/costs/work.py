@@ -53,8 +53,8 @@ FAMILIES: dict[str, str | None] = {
     "communication": "communication",
     "view": None,
 }
-"""The kinds of work that models know, and the class that `classes` shows each in (see
-`kernel_name.CLASSES`). Generated kernels go by their own name, views have no kernels."""
+"""The families of models, and the class in which `classes` shows each (see
+`kernel_name.CLASSES`). Generated kernels are classified by their own name, views have no kernels."""
 
 Unit = Literal["matrix", "vector"]
 Bound = Literal["exact", "lower"]

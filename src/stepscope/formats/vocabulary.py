@@ -108,7 +108,7 @@ _RUNTIME_ROLES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("launch", _LAUNCH),
     ("copy", lazily(r"Memcpy|^urEnqueue(?:USM)?Mem\w*Cop|^cuMemcpy")),
     ("fill", lazily(r"Memset|^urEnqueue(?:USM)?\w*Fill|^cuMemset")),
-    ("synchronize", lazily(r"(?:^s|S)ynchronize|StreamWaitEvent|EventQuery|StreamQuery|^ur\w+(?:Finish|Wait)$")),
+    ("synchronize", lazily(r"Synchronize|StreamWaitEvent|EventQuery|StreamQuery|^ur\w+(?:Finish|Wait)$")),
     (
         "allocate",
         lazily(r"Malloc|Free|HostAlloc|HostRegister|Mem(?:Alloc|Create|Map|Unmap|Release)|^urUSM\w+(?:Alloc|Free)"),

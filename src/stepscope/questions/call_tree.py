@@ -31,7 +31,7 @@ _CALLS = f"""
     WITH
     named AS (SELECT called, kind, row_number() OVER (ORDER BY called, kind) - 1 AS code FROM ({_NAMES})),
     charged AS (
-        -- the call that launches is no part of the program: its work is that of its caller
+        -- a launch call is not part of the program: its work belongs to its caller
         SELECT launch.rank, sum(work.device_ns)::BIGINT AS device_ns,
             CASE WHEN launch.kind = 'runtime' THEN coalesce(launch.parent_id, launch.id) ELSE launch.id END AS id
         FROM (
@@ -104,10 +104,9 @@ def calls(scope: Scope, by: str = "top-down", most: int = 1000) -> pa.Table:
     Traced threads that spend 99 % of their time in Python's own waits while another works, and launch nothing, are
     left out, and counted, as in `hotspots`; `--by thread` includes them.
 
-    With `--by bottom-up` the rows at the top are functions, with their self times over all of their callers,
-    and below each its callers, theirs, and so on: a row's total is the part of
-    the function's self time that was spent in this chain of callers, and its self time the part
-    of it without a further caller.
+    With `--by bottom-up` the rows at the top are functions, with their self times over all of their callers, and below
+    each its callers, theirs, and so on: a row's total is the part of the function's self time that was spent in this
+    chain of callers, and its self time the part of it without a further caller.
 
     A recording of Python frames has very many nodes: the listed rows are those with most host or
     device time (`--most`; bottom-up a row counts less the more callers it is away). A row with more time than

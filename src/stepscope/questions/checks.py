@@ -37,9 +37,8 @@ if TYPE_CHECKING:
     drawing="text",
 )
 def checks(scope: Scope, all: bool = False) -> pa.Table:  # noqa: A002  # the option is --all
-    """Every data-quality check that found something, the severest first, and
-    the events of each file: how many were kept, repaired and dropped, and where the damage
-    starts.
+    """Every data-quality check that found something, the severest first, and the events of each file: how many were
+    kept, repaired and dropped, and where the damage starts.
 
     A file that lost events, or ends before its JSON does, is a warning; one that had to be
     repaired or has categories that this version does not know is a note. Files without problems share one

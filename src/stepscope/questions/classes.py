@@ -37,11 +37,10 @@ _COLUMNS = (
     fills="Record with torch.profiler.ProfilerActivity.CUDA (or XPU, ...) on a machine with a device.",
 )
 def classes(scope: Scope, by: str = "class") -> pa.Table:
-    """Every kernel, copy and fill belongs to one class, so that classes add up to all device work:
-    GEMM, convolution, attention, normalisation, softmax (including its logarithm, forward and backward; that
-    of a fused attention is attention), element-wise, reduction (also losses, pooling and scans),
-    communication, copy (also fills, changes of layout, gathering and
-    scattering, embedding look-ups), optimizer, other.
+    """Every kernel, copy and fill belongs to one class, so that classes add up to all device work: GEMM, convolution,
+    attention, normalisation, softmax (including its logarithm, forward and backward; that of a fused attention is
+    attention), element-wise, reduction (also losses, pooling and scans), communication, copy (also fills, changes of
+    layout, gathering and scattering, embedding look-ups), optimizer, other.
 
     The operator that launched it decides if it has a formula: a change of layout that a
     convolution launches is convolution, and so is a cuBLAS kernel that it launches. Without an

@@ -51,8 +51,8 @@ def device_time(scope: Scope, by: str = "device") -> pa.Table:
     covers it, a copy while neither computation nor communication does. Busy is the union of all.
 
     All work that the device recorded counts, whether or not its launch is known; the share of the summed duration
-    without a known launch is given, too. Each device of a process,
-    each rank and each recording of a rank has its own row.
+    without a known launch is given, too. Each device of a process, each rank and each recording of a rank has its own
+    row.
 
     Without steps the span runs from the device's first start to its last end. With `--step`, and with
     `by="step"`, it is the steps (as the question `steps` bounds them), and work is cut at their edges;

@@ -53,14 +53,13 @@ _COLUMNS = (
     fills="Record with record_shapes=True: without shapes no work can be counted.",
 )
 def efficiency(scope: Scope, by: str = "step", limits: str = "datasheet", causal: str = "masked") -> pa.Table:
-    """**MFU**, model FLOPs utilisation, is the time that all products of matrices (GEMM,
-    convolution, attention) take at the device's dense peak of their types, over the elapsed
-    time: a step's duration with all waiting in it, or a module's device time. If all
-    products have one type this is the usual definition, their FLOPs per second over the peak
-    (Chowdhery et al., "PaLM", appendix B), unless activations are recomputed: operations that ran are
-    counted, from recorded shapes and not from the number of parameters, so it is then what they call hardware FLOPs
-    utilisation (HFU), and the MFU is lower. float32
-    is compared with TF32's peak if the kernel's name shows that it ran on tensor cores.
+    """**MFU**, model FLOPs utilisation, is the time that all products of matrices (GEMM, convolution, attention) take
+    at the device's dense peak of their types, over the elapsed time: a step's duration with all waiting in it, or a
+    module's device time. If all products have one type this is the usual definition, their FLOPs per second over the
+    peak (Chowdhery et al., "PaLM", appendix B), unless activations are recomputed: operations that ran are counted,
+    from recorded shapes and not from the number of parameters, so it is then what they call hardware FLOPs utilisation
+    (HFU), and the MFU is lower. float32 is compared with TF32's peak if the kernel's name shows that it ran on tensor
+    cores.
 
     **attainable_ratio** is the roofline's: the time that all counted work takes at the limits of
     arithmetic or memory, over its device time. **FLOP coverage** is the share of the device time

@@ -108,11 +108,10 @@ def findings(scope: Scope, id: str | None = None) -> pa.Table:  # noqa: A002  # 
     evidence allows no other reading, medium if another cause could look the same, low if the recording
     shows only that it is possible, or if a failing check concerns the evidence.
 
-    **Silence**: a rule that would be wrong about a recording says nothing, so an answer without a
-    saving means that no rule found something large enough, and does not promise that nothing could
-    be better.
-    Rules about kernels need 50 pieces of device work in a step. A failing check that makes a rule
-    unreliable lowers the finding's confidence and is named with it.
+    **Silence**: a rule that would be wrong about a recording says nothing, so an answer without a saving means that no
+    rule found something large enough, and does not promise that nothing could be better. Rules about kernels need 50
+    pieces of device work in a step. A failing check that makes a rule unreliable lowers the finding's confidence and is
+    named with it.
 
     If a job's own phases are recorded but no events, rules use the means of the phases.
 

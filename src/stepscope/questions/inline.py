@@ -188,14 +188,12 @@ def inline(scope: Scope, by: str = "rank") -> pa.Table:
 
     Complete iterations are those in which nothing was measured, if there are any. Their mean is that of all, timed or
     not: the total of those between two timed ones is known from the clock; if phases were recorded too, it is the mean
-    step of the phases. The 95 % interval
-    is Student's, of the mean, and assumes independent measurements; `stable` means that their
-    standard deviation is below 2 % of the mean. Otherwise take the median, and more
-    repetitions. Shares of nested events overlap: `inside` names the event
-    around. Each event was measured in other iterations than its neighbours, so shares of a step do
-    not add up to exactly one even if events follow each other without a gap. One that was measured in one of k
-    iterations counts k times, in means, percentiles and intervals. If a recorder measured more
-    than it keeps, means, deviations and intervals are of all measurements, medians and percentiles of evenly
+    step of the phases. The 95 % interval is Student's, of the mean, and assumes independent measurements; `stable`
+    means that their standard deviation is below 2 % of the mean. Otherwise take the median, and more repetitions.
+    Shares of nested events overlap: `inside` names the event around. Each event was measured in other iterations than
+    its neighbours, so shares of a step do not add up to exactly one even if events follow each other without a gap. One
+    that was measured in one of k iterations counts k times, in means, percentiles and intervals. If a recorder measured
+    more than it keeps, means, deviations and intervals are of all measurements, medians and percentiles of evenly
     spaced ones.
 
     HugeCTR's own viewer shows only the averages.

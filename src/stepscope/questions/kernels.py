@@ -198,13 +198,12 @@ def kernels(scope: Scope, by: str = "name") -> pa.Table:
     """Kernels of all requested ranks together, those with the largest summed duration first. Copies
     and fills are not kernels: see `copies`.
 
-    `share_ratio` is a share of the time of all listed kernels, like `Time (%)` in `nsys stats`,
-    and never of wall time; kernels that run at once both count in full. `std_ns` is the sample
-    standard deviation (divided by n - 1, as in pandas and HTA) and so unknown for a
-    kernel that ran once. `blocks_per_sm` is blocks of the grid divided by multiprocessors:
-    below 1 a part of the device is idle. `occupancy_ratio` is Kineto's estimate, from
-    0 to 1: resident threads over the maximum. Both means are weighted by duration,
-    as in the TensorBoard plugin, over the kernels that have a value.
+    `share_ratio` is a share of the time of all listed kernels, like `Time (%)` in `nsys stats`, and never of wall time;
+    kernels that run at once both count in full. `std_ns` is the sample standard deviation (divided by n - 1, as in
+    pandas and HTA) and so unknown for a kernel that ran once. `blocks_per_sm` is blocks of the grid divided by
+    multiprocessors: below 1 a part of the device is idle. `occupancy_ratio` is Kineto's estimate, from 0 to 1: resident
+    threads over the maximum. Both means are weighted by duration, as in the TensorBoard plugin, over the kernels that
+    have a value.
 
     `fused_operators` are read from the names that Inductor gives to kernels it generates
     (`triton_poi_fused_add_cos_0`): each operator once, and at most ten.
@@ -217,17 +216,15 @@ def kernels(scope: Scope, by: str = "name") -> pa.Table:
     name decides. Whether it uses them is read from its name alone; `tensor-cores` also knows the operator's
     element type, and says why eligible time is not on them.
 
-    With `--by properties` a row is a name with grid, block, registers, shared memory and the
-    operator that launched it; with `--by stack` a name with operator and Python call stack, empty
-    if the recording has none (see `operators`). With `--by source` a row is a name with the file
-    and the launch options of the generated code, and the compiled graph that called it, as Inductor
-    states them. If it was told to write down what its kernels compute (`TORCH_COMPILE_DEBUG=1`) and its
-    files lie in the same folder, the lines and modules of the program are shown too, unless kernels of
-    one name come from several places. With `--by graph` a row is a node of a CUDA graph over all its
-    replays; the rest is one row, so that shares still add up. A replayed kernel has the operator that ran
-    when the graph was captured. Without a capture, and without an enclosing
-    operator around its launch, it is listed as `CUDA graph N (unattributed)`, without a number if the recorder
-    gave none.
+    With `--by properties` a row is a name with grid, block, registers, shared memory and the operator that launched it;
+    with `--by stack` a name with operator and Python call stack, empty if the recording has none (see `operators`).
+    With `--by source` a row is a name with the file and the launch options of the generated code, and the compiled
+    graph that called it, as Inductor states them. If it was told to write down what its kernels compute
+    (`TORCH_COMPILE_DEBUG=1`) and its files lie in the same folder, the lines and modules of the program are shown too,
+    unless kernels of one name come from several places. With `--by graph` a row is a node of a CUDA graph over all its
+    replays; the rest is one row, so that shares still add up. A replayed kernel has the operator that ran when the
+    graph was captured. Without a capture, and without an enclosing operator around its launch, it is listed as
+    `CUDA graph N (unattributed)`, without a number if the recorder gave none.
     """
     from stepscope.analysis.kernels.traits import kernel_traits
 

@@ -144,14 +144,12 @@ def operators(scope: Scope, by: str = "name") -> pa.Table:
     together, those with the most device self time first, or the most host self time if no
     device was recorded.
 
-    **Device self time** is the summed duration of the kernels, copies and fills whose launch
-    the operator encloses with no other operator between, **device total** that of all launched
-    anywhere below it. Replays of a CUDA graph count for the operators that ran when the graph was
-    captured, if the capture was recorded (see `graph_replay_unattributed` on the page of checks). They are sums, not
-    unions: two kernels that run at once count twice, as
-    in the profiler's own tables. Work that no operator launched has its own rows, `(no
-    operator)` or `CUDA graph N (unattributed)`, so that the device self times add up to all
-    device work.
+    **Device self time** is the summed duration of the kernels, copies and fills whose launch the operator encloses with
+    no other operator between, **device total** that of all launched anywhere below it. Replays of a CUDA graph count
+    for the operators that ran when the graph was captured, if the capture was recorded (see `graph_replay_unattributed`
+    on the page of checks). They are sums, not unions: two kernels that run at once count twice, as in the profiler's
+    own tables. Work that no operator launched has its own rows, `(no operator)` or `CUDA graph N (unattributed)`, so
+    that the device self times add up to all device work.
 
     **Host self time** is the duration of a call minus everything recorded inside it: the
     operators it calls, the runtime calls (a launch, a copy, a wait for the device), named

@@ -74,10 +74,9 @@ _MUCH_OF_A_STEP = 0.05
     fills="Record with `stepscope record --phases -- train.py`, or stepscope.inline.start() in the script.",
 )
 def phases(scope: Scope, by: str = "phase") -> pa.Table:
-    """Each row is a phase on a rank, after one row for the complete step with its peak memory and the
-    verdict on the run. Each moment of the host belongs to one phase, the innermost
-    that is open, or to the residual, so that their means add up to that of the step. Below them the answer says
-    what holds the run back, over all ranks.
+    """Each row is a phase on a rank, after one row for the complete step with its peak memory and the verdict on the
+    run. Each moment of the host belongs to one phase, the innermost that is open, or to the residual, so that their
+    means add up to that of the step. Below them the answer says what holds the run back, over all ranks.
 
     The mean step is that of all counted steps, by the clock, timed or not. Medians, percentiles and the longest are of
     the steps that were timed, and so are the means of phases: `other steps` is by how much the mean of all exceeds that

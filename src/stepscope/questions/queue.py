@@ -91,8 +91,8 @@ def queue(scope: Scope, by: str = "stream", limit: int = 1_024) -> pa.Table:
     law), so a mean of 100 does not mean 100 pieces at all times: `--by time` shows how it rises and falls.
 
     The window is all steps that count in means, as the question `steps` bounds them, without the time between two of
-    them; with `--step` it is the chosen steps. With `by="step"` every step is a
-    window, and with `by="time"` pieces of time as in `utilization`.
+    them; with `--step` it is the chosen steps. With `by="step"` every step is a window, and with `by="time"` pieces of
+    time as in `utilization`.
 
     Work of unknown launch is never in the queue, but counts as running. If no launch on a
     stream is known, its queue is empty in the answer.

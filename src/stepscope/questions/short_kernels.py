@@ -75,9 +75,8 @@ _FORMS = {"kernel": _BY_NAME, "histogram": _HISTOGRAM}
     fills="Record with torch.profiler.ProfilerActivity.CPU and CUDA (or XPU, ...).",
 )
 def short_kernels(scope: Scope, by: str = "kernel", below_ns: int = BELOW_NS, bins: int = BINS) -> pa.Table:
-    """Kernels shorter than `below_ns`, of all requested ranks together, the most frequent first: candidates for
-    a fused kernel, `torch.compile` or a CUDA graph. Copies and fills are
-    not kernels.
+    """Kernels shorter than `below_ns`, of all requested ranks together, the most frequent first: candidates for a fused
+    kernel, `torch.compile` or a CUDA graph. Copies and fills are not kernels.
 
     The 10 µs are those of TraceLens' short-kernel study: about the host time of a launch.
     Both shares are relative to all kernels, including long ones. `--by histogram` counts the durations of the short

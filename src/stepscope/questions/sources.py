@@ -1,7 +1,6 @@
 """The files from which a recording was read, and how many of their events were kept, repaired or dropped.
 
-Each row is a file. A sum over `kernels` does not show what was lost during import:
-this does.
+Each row is a file. A sum over `kernels` does not show what was lost during import: this does.
 """
 
 from __future__ import annotations

@@ -109,11 +109,10 @@ def steps(scope: Scope, by: str = "step") -> pa.Table:
     libraries and the recorder warm up in it; the answer says which are left out. If no step is complete all count. All
     means, intervals and comparisons of steps are of these steps.
 
-    A part is empty, not 0, if the recording could not show it: the device's parts without any
-    device event, Communication if its device events were lost and the host carried out none, Runtime
-    without runtime calls, DataLoader and CPU Exec without host events.
-    DataLoader is 0 if host events were recorded but no range of a DataLoader; a
-    loader of another kind shows as CPU Exec or Other.
+    A part is empty, not 0, if the recording could not show it: the device's parts without any device event,
+    Communication if its device events were lost and the host carried out none, Runtime without runtime calls,
+    DataLoader and CPU Exec without host events. DataLoader is 0 if host events were recorded but no range of a
+    DataLoader; a loader of another kind shows as CPU Exec or Other.
 
     The activities, their precedence and the extension of steps to the end of their device work are
     those of the TensorBoard profiler plugin (kineto, tb_plugin 0.4). Ours deliberately differs from it:

@@ -103,15 +103,14 @@ def stragglers(scope: Scope, by: str = "rank") -> pa.Table:
     least three quarters of what the latest rank costs, as long as this is true for at most half of the ranks;
     `findings` and `what-if` name the same ranks.
 
-    **Why.** The late rank is compared with each rank that waited, from the end of the previous collective
-    that both left together (all-reduce, all-gather, reduce-scatter, all-to-all, barrier, a send whose receiver was
-    there) and the other stood still for, to its arrival, each by its own clock. The two stretches of time differ by the
-    wait. Each is divided completely, a
-    moment going to the first that applies: computation, copies, communication, waiting for the DataLoader,
-    garbage collection (recorded by torch's `record_python_gc_info`), compilation (Dynamo's timed
-    phases), the profiler's own work, other work of the host, nothing recorded. So the columns of causes
-    add up to `charged_ns`; one is negative if the late rank took less time for it. Shares are relative to what it
-    did longer. `why` names the causes that make up most of that, and the kernels or operators that took longer.
+    **Why.** The late rank is compared with each rank that waited, from the end of the previous collective that both
+    left together (all-reduce, all-gather, reduce-scatter, all-to-all, barrier, a send whose receiver was there) and the
+    other stood still for, to its arrival, each by its own clock. The two stretches of time differ by the wait. Each is
+    divided completely, a moment going to the first that applies: computation, copies, communication, waiting for the
+    DataLoader, garbage collection (recorded by torch's `record_python_gc_info`), compilation (Dynamo's timed phases),
+    the profiler's own work, other work of the host, nothing recorded. So the columns of causes add up to `charged_ns`;
+    one is negative if the late rank took less time for it. Shares are relative to what it did longer. `why` names the
+    causes that make up most of that, and the kernels or operators that took longer.
 
     The recording does not explain two causes: the time before it starts (ranks do not start recording at the
     same time, so a first collective often waits), and time in which nothing was recorded. A host that

@@ -63,10 +63,9 @@ def utilization(scope: Scope, by: str = "device") -> pa.Table:
       that each runs in the window. Idle time is excluded.
 
     The window is all steps that count in means, as the question `steps` bounds them, without the time between two of
-    them; with `--step` it is the chosen steps. With `by="step"` every step is
-    a window. With `by="time"` the recording (or the chosen steps, from first to last) is cut into
-    pieces of a power of ten of µs, the smallest that makes 100 pieces or fewer; the last piece is
-    the remainder.
+    them; with `--step` it is the chosen steps. With `by="step"` every step is a window. With `by="time"` the recording
+    (or the chosen steps, from first to last) is cut into pieces of a power of ten of µs, the smallest that makes 100
+    pieces or fewer; the last piece is the remainder.
 
     Both estimates need values that the recorder states for each kernel (`blocks per SM`, `est. achieved
     occupancy %`); they are empty if no kernel has them, and otherwise cover the kernels that do

@@ -39,7 +39,7 @@ MEASURED = f"""
             coalesce(
                 max(measurements), nullif(count(*) FILTER ({_KEPT}), 0)
             ) AS n,
-            -- Measurements of equal weight that would tell as much: Kish's, of those that were kept.
+            -- Kish's effective number of equally weighted measurements, over those that were kept.
             n * ({_ALIKE}) / count(*) FILTER ({_KEPT}) AS alike,
             coalesce(avg(dur_ns) FILTER (averaged), avg(middle_ns)) AS mean_ns,
             {quantile(0.5, of=_KEPT)} AS median_ns,

@@ -4,13 +4,12 @@ Every kernel, copy and fill is charged to one *call*: the innermost operator wit
 encloses its launch (see `costs.answering`), so that no operator's work counts twice; a communication
 kernel is a call of its own.
 
-A call's work is shared among the events that did it, by their durations. If the work is a product of
-matrices, these are its kernels that multiply, else its kernels; its copies and
-fills only if it has no kernel. No recording shows how a call's work was divided. Charging it to
-the longest kernel alone would make one of two equally long kernels do everything and the other
-nothing, and which one would change from call to call: sums by kernel would
-depend on chance. Shared by duration, each of them runs at the rate of the call, and sums over kernels,
-operators, modules and steps agree.
+A call's work is shared among the events that did it, by their durations. If the work is a product of matrices, these
+are its kernels that multiply, else its kernels; its copies and fills only if it has no kernel. No recording shows how a
+call's work was divided. Charging it to the longest kernel alone would make one of two equally long kernels do
+everything and the other nothing, and which one would change from call to call: sums by kernel would depend on chance.
+Shared by duration, each of them runs at the rate of the call, and sums over kernels, operators, modules and steps
+agree.
 
 Kernel names are used where they distinguish parts: a convolution's backward has a part for each
 gradient (see `costs.Work.parts`); the kernels named dgrad share the input's gradient, those named
@@ -96,12 +95,11 @@ class Charges:
     """What each piece of device work of a rank is charged to, in order of start.
 
     `events` has `id`, `span`, `device`, `step` (NO_STEP for none), `module`, `direction` (an index in DIRECTIONS),
-    `occupancy` (NaN for none) and `copy_kind` of each. `kernel` is an index in `kernels`, `call` a number,
-    `piece` the number of the part of the call that the event is charged to (the entire call if its parts
-    are not distinguished), `thing` an index in `things`, which describes it. `share` is the event's share of its
-    piece's work, `shared` whether others did some of it too.
-    `innermost` is an index in `rows`: the inputs of the operator that launched it, whatever its work is
-    charged to (-1 for none). `moving` marks copies and fills, `communication` its kernels.
+    `occupancy` (NaN for none) and `copy_kind` of each. `kernel` is an index in `kernels`, `call` a number, `piece` the
+    number of the part of the call that the event is charged to (the entire call if its parts are not distinguished),
+    `thing` an index in `things`, which describes it. `share` is the event's share of its piece's work, `shared` whether
+    others did some of it too. `innermost` is an index in `rows`: the inputs of the operator that launched it, whatever
+    its work is charged to (-1 for none). `moving` marks copies and fills, `communication` its kernels.
     """
 
     events: Any

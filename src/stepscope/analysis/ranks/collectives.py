@@ -32,7 +32,7 @@ _ALIKE = f"""
         UNION ALL SELECT rank, id, dur_ns, step FROM host_event WHERE {COMMUNICATES}
     ),
     around AS (
-        -- Such ranges nest: what began last may be over where an outer one is not.
+        -- Such ranges nest: the last to start may have ended while an outer one still runs.
         SELECT rank, span, thread, start_ns, max(end_ns) OVER earlier AS end_ns,
             arg_max(within, end_ns) OVER earlier AS within
         FROM (
@@ -55,7 +55,7 @@ _ALIKE = f"""
         WINDOW alike AS (PARTITION BY rank, span, operation), in_turn AS (alike ORDER BY start_ns, id)
     ),
     asked AS (
-        -- What runs on the host runs on a thread of the library's: the n-th of an operation is what its n-th call asked.
+        -- Collectives of the host run on a thread of the library: the n-th of an operation belongs to its n-th call.
         SELECT rank, host_id, id AS call_id FROM on_host JOIN call USING (rank, span, operation, number, count)
     ),
     caller AS (

@@ -86,8 +86,8 @@ def exchanges(scope: Scope) -> Exchanges:
 
 class Exchange(NamedTuple):
     """An exchange that is matched over all ranks of its group; `most_over_mean` is the largest amount that a rank
-    received over the mean of the ranks, None if none received anything.
-    `most_on_rank` is that rank, None if all received the same amount.
+    received over the mean of the ranks, None if none received anything. `most_on_rank` is that rank, None if all
+    received the same amount.
     """
 
     group: str | None

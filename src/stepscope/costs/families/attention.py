@@ -1,13 +1,11 @@
 """Scaled dot-product attention: flash, memory-efficient, cuDNN and composite, forward and backward.
 
-For each visible pair of a query and a key, the forward computes one product of
-length d (the score) and one of length d_v (the weighted value): 2·d + 2·d_v operations. The
-backward of a fused kernel computes five: the score again, the gradients of value and of the
-probabilities (length d_v each), and those of query and key (length d each): 6·d + 4·d_v. Every
-query head counts, even if heads share keys and values (grouped-query attention): sharing saves
-bytes, not products. The softmax between the products is not counted. Source: Dao et al.,
-FlashAttention-2 (2023), section 4; torch's FlopCounterMode counts the same products, always over
-all pairs.
+For each visible pair of a query and a key, the forward computes one product of length d (the score) and one of length
+d_v (the weighted value): 2·d + 2·d_v operations. The backward of a fused kernel computes five: the score again, the
+gradients of value and of the probabilities (length d_v each), and those of query and key (length d each): 6·d + 4·d_v.
+Every query head counts, even if heads share keys and values (grouped-query attention): sharing saves bytes, not
+products. The softmax between the products is not counted. Source: Dao et al., FlashAttention-2 (2023), section 4;
+torch's FlopCounterMode counts the same products, always over all pairs.
 
 A causal mask leaves about half of the pairs. The convention `masked` counts exactly those,
 even if there are more keys than queries; `full` counts all.

@@ -109,9 +109,8 @@ def collective(
 def from_operator(call: Call, _: Conventions) -> Work | None:
     """A collective called as an operator, `c10d::allreduce_(tensors, ...)`: bytes of its tensors.
 
-    Recorders omit the group's size here, so the link's bytes and the
-    sums are unknown; `collective` counts them from the arguments of the collective itself.
-    If the operator has an output besides its input, the output comes first.
+    Recorders omit the group's size here, so the link's bytes and the sums are unknown; `collective` counts them from
+    the arguments of the collective itself. If the operator has an output besides its input, the output comes first.
     """
     known = collective_name(call.name)
     if known is None:

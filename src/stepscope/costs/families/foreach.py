@@ -1,8 +1,7 @@
 """Operators over lists of tensors (`_foreach_*`), as optimizers use them.
 
-They do to each tensor of the lists what the operator of the same name does to one. Recorders omit
-the element type of tensors in a list, and lists of more than 30 tensors: then bytes
-are unknown, or the call cannot be counted at all.
+They do to each tensor of the lists what the operator of the same name does to one. Recorders omit the element type of
+tensors in a list, and lists of more than 30 tensors: then bytes are unknown, or the call cannot be counted at all.
 """
 
 from __future__ import annotations

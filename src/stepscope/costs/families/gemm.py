@@ -216,9 +216,8 @@ def _scales(call: Call) -> tuple[int | None, int]:
 def scaled_mm(call: Call, _: Conventions) -> Work | None:
     """Product of scaled 8- or 4-bit matrices, `_scaled_mm(a, b, scale_a, scale_b, bias, ...)`.
 
-    2·M·N·K, K counted in numbers (two in each byte of a packed float4). Reads matrices, scales
-    and bias; writes the type that the call names, else that of a; unknown
-    if values were not recorded.
+    2·M·N·K, K counted in numbers (two in each byte of a packed float4). Reads matrices, scales and bias; writes the
+    type that the call names, else that of a; unknown if values were not recorded.
     """
     a, b = call.given(0, 1)
     m, k, n = _mkn(a, b)

@@ -38,7 +38,7 @@ _REDUCTIONS = {
     )
     for name in names.split()
 }
-"""Operations for each element of operators that are not element-wise, by the formulas of their own
+"""Operations per element of operators that are not element-wise, by the formulas of their own
 families with weight and bias."""
 
 _LONGEST_NAME = 4096
@@ -102,10 +102,9 @@ def _operations(name: str) -> int:
 def generated(call: Call, _: Conventions) -> Work | None:
     """Generated kernel: (operations of its fused operators)·(points of its loops), a lower bound.
 
-    The loops' extents are its last integer arguments, else those of the largest
-    buffer. A buffer larger than the loops, such as the table of an embedding, counts with one element per point.
-    Templates of matrix products (`tem`) and combined kernels (`for`) are not
-    counted: their name does not say what they compute.
+    The loops' extents are its last integer arguments, else those of the largest buffer. A buffer larger than the loops,
+    such as the table of an embedding, counts with one element per point. Templates of matrix products (`tem`) and
+    combined kernels (`for`) are not counted: their name does not say what they compute.
     """
     match = _NAME.match(call.name[:_LONGEST_NAME])
     if match is None or match["kind"] in ("tem", "for", "mix", "spl"):

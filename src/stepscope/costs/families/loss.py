@@ -74,8 +74,8 @@ _ELEMENTWISE = by_name(
     ("soft_margin_loss", 4),
     ("kl_div", 3),
 )
-"""Operations for each element: the difference and what is made of it; nine for -(t·log(x) +
-(1 - t)·log(1 - x)) with its two clamps."""
+"""Operations per element: the difference and what follows; nine for -(t·log(x) + (1 - t)·log(1 - x)) with its two
+clamps."""
 
 
 @MODELS.add(

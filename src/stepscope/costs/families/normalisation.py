@@ -48,7 +48,7 @@ _BATCH_NORM = by_name(
     ("_batch_norm_with_update _batch_norm_with_update_functional", True),
     ("_batch_norm_no_update", False),
 )
-"""Position of the training flag, or its value where the operator fixes it."""
+"""Position of the training flag, or its value if the operator fixes it."""
 
 
 @MODELS.add(

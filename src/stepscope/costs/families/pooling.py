@@ -25,7 +25,7 @@ _NEIGHBOURS = by_name(
     ("upsample_trilinear3d", 8),
     ("upsample_bicubic2d", 16),
 )
-"""Neighbours that make one result."""
+"""Number of neighbours that contribute to a result."""
 
 
 def _rank(call: Call) -> int:

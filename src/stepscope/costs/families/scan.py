@@ -15,7 +15,7 @@ from stepscope.costs.work import Conventions, Models, Work, by_name, sized, stor
 MODELS = Models()
 
 _INDEX = 8
-"""Bytes of an int64, which indices are."""
+"""Bytes of an int64, the type of indices."""
 
 _SELECTED = ("comparisons of a selection are not counted",)
 
@@ -24,7 +24,7 @@ _RUNNING = by_name(
     ("cummax cummin _cummax_helper _cummin_helper", (1, True)),
     ("logcumsumexp _logcumsumexp", (4, False)),
 )
-"""Operations for each element, and whether indices are returned too."""
+"""Operations per element, and whether indices are returned too."""
 
 
 @MODELS.add("scan.running", tuple(_RUNNING))

@@ -17,14 +17,14 @@ _VIEWS = aten(
     "unsafe_chunk unsafe_split unsafe_split_with_sizes unsqueeze unsqueeze_ view view_as "
     "view_as_complex view_as_real vsplit values indices _values _indices"
 )
-"""Results that share the input's memory. `reshape`, `flatten` and `resolve_conj` copy where they
-must, by calling operators that are counted."""
+"""Results that share the input's memory. If they must, `reshape`, `flatten` and `resolve_conj` copy,
+by calling operators that are counted."""
 
 _ALLOCATIONS = aten(
     "empty empty_like empty_strided empty_permuted new_empty new_empty_strided resize_ "
     "resize_as_ set_ _resize_output_ _efficientzerotensor scalar_tensor"
 )
-"""Memory taken and left as it is."""
+"""Memory allocated and not written."""
 
 _QUESTIONS = aten(
     "size stride dim numel storage_offset is_contiguous is_pinned is_complex "
@@ -34,11 +34,11 @@ _QUESTIONS = aten(
     "_use_cudnn_rnn_flatten_weight _nnpack_available is_coalesced is_inference get_device "
     "record_stream _debug_has_internal_overlap promote_types"
 )
-"""What asks about a tensor, or marks it, without looking at its elements."""
+"""Queries or marks of a tensor, which do not read its elements."""
 
 
 _AUTOGRAD = ("detach", "detach_")
-"""Spelt without `aten::` where autograd records them."""
+"""Spelt without `aten::` when autograd records them."""
 
 
 @MODELS.add("view.nothing", (*_VIEWS, *_ALLOCATIONS, *_QUESTIONS, *_AUTOGRAD), composites="positive")

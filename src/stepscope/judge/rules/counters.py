@@ -63,10 +63,10 @@ def _excess(values: dict[str, float]) -> float | None:
     trade_off="Another layout of data may cost a copy, or make other kernels' accesses worse.",
 )
 def uncoalesced_access(facts: Facts) -> Iterator[Finding]:
-    """Memory moves in sectors of 32 bytes. It counts the sectors that global accesses need beyond those
-    needed if neighbouring threads accessed neighbouring words: `excess_sector_ratio`
-    of the source counters, or what `gld_efficiency` and `gst_efficiency` leave, each weighted by its
-    transactions. Kernels that are closer to the peak of compute than to that of memory do not count.
+    """Memory moves in sectors of 32 bytes. The rule counts the sectors that global accesses need beyond those needed if
+    neighbouring threads accessed neighbouring words: `excess_sector_ratio` of the source counters, or what
+    `gld_efficiency` and `gst_efficiency` leave, each weighted by its transactions. Kernels that are closer to the peak
+    of compute than to that of memory do not count.
 
     At most that share of the kernels' time can be saved; nothing is certain, because caches serve some of it.
     """
@@ -131,9 +131,9 @@ def _spilled(values: dict[str, float]) -> float | None:
     trade_off="More registers a thread mean fewer threads on a multiprocessor.",
 )
 def register_spills(facts: Facts) -> Iterator[Finding]:
-    """Local memory holds values for which a thread has no registers, and arrays that it indexes at run time; it lies
-    in device memory, behind L1 and L2. The share of local accesses in the sectors of global and local accesses
-    counts, in kernels that are not bound by compute.
+    """Local memory holds values for which a thread has no registers, and arrays that it indexes at run time; it lies in
+    device memory, behind L1 and L2. The rule takes the share of local accesses among the sectors of global and local
+    accesses, in kernels that are not bound by compute.
 
     At most that share of the kernels' time can be saved; nothing is certain.
     """

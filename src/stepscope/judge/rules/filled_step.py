@@ -49,9 +49,8 @@ def device_only(facts: Facts) -> Iterator[Finding]:
 
 @rule("device-bound", "Steps that kernels fill.", LEADING, FILLED)
 def device_bound(facts: Facts) -> Iterator[Finding]:
-    """The remaining case if no loss leads: the time in which a kernel computes. Less waiting
-    saves nothing then; shorter kernels do. It is silent if device work is missing
-    and the device looks idle.
+    """The remaining case if no loss leads: the time in which a kernel computes. Less waiting saves nothing then;
+    shorter kernels do. It is silent if device work is missing and the device looks idle.
     """
     if not facts.has_device or not facts.has_host or hides_idle(facts):
         return

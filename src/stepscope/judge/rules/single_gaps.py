@@ -53,11 +53,10 @@ _EVIDENCE = 5
     silent_without=("device-work",),
 )
 def cold_start(facts: Facts) -> Iterator[Finding]:
-    """Single long waits for the host (see `single-gaps`) that are filled by a runtime call that takes a
-    millisecond and more in no other step (`cudaMalloc`, `cudaFree`, loading a library), by the first
-    launch of a kernel, or by the first call of an operator or frame, if these take a hundred times
-    the median of their name. Long training does not lose this time, so no
-    saving is stated; it distorts the means of a recording.
+    """Single long waits for the host (see `single-gaps`) that are filled by a runtime call that takes a millisecond and
+    more in no other step (`cudaMalloc`, `cudaFree`, loading a library), by the first launch of a kernel, or by the
+    first call of an operator or frame, if these take a hundred times the median of their name. Long training does not
+    lose this time, so no saving is stated; it distorts the means of a recording.
     """
     yield from _found(
         facts,
@@ -109,10 +108,9 @@ def single_gaps(facts: Facts) -> Iterator[Finding]:
     silent_without=("device-work",),
 )
 def unrecorded_work(facts: Facts) -> Iterator[Finding]:
-    """Gaps in which the host is for 100 µs and more, and for most of the time, in a call that waits for
-    the device: a copy or a synchronisation. Such a call returns at once if the device is idle.
-    So the device did unrecorded work, or another process used it, and it cannot
-    be said that it waited for the host.
+    """Gaps in which the host is for 100 µs and more, and for most of the time, in a call that waits for the device: a
+    copy or a synchronisation. Such a call returns at once if the device is idle. So the device did unrecorded work, or
+    another process used it, and it cannot be said that it waited for the host.
     """
     yield from _found(
         facts,

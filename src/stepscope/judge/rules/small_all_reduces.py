@@ -56,7 +56,7 @@ _CALLS = """
 )
 def small_all_reduces(facts: Facts) -> Iterator[Finding]:
     """An all-reduce of a few kilobytes costs its launch on every rank and the network's latency, whatever its size.
-    It counts all-reduces of less than a mebibyte outside of forward, in training, if the recording has
+    The rule counts all-reduces of less than a mebibyte outside of forward, in training, if the recording has
     their sizes: those of kernels (torch 2.1 and later), or else the shapes of the host's calls (record_shapes=True),
     assuming float32. Their contents are not recorded: gradients of parameters, or other tensors.
 

@@ -58,9 +58,9 @@ _CAUSES = {
     trade_off="A higher clock takes more power and gives off more heat.",
 )
 def throttled_device(facts: Facts) -> Iterator[Finding]:
-    """The driver reports once a second why the clock is lower than it could be; moments at which the device computed
-    count: heat, power, or the hardware's own protection (NVML's reasons, AMD SMI's violations). One finding for the
-    most limited device; the others are in its evidence.
+    """The driver reports once a second why the clock is lower than it could be: heat, power, or the hardware's own
+    protection (NVML's reasons, AMD SMI's violations). Only moments at which the device computed count. One finding for
+    the most limited device; the others are in its evidence.
 
     At most the step's slowdown by the lower clock is saved, if all of it scales with the clock and the device could
     keep its highest one; nothing is certain, because work bound by memory does not scale, and few devices can.

@@ -75,7 +75,7 @@ class _Attention:
     rests_on=("stream-order", "device-times", "launches"),
 )
 def unfused_attention(facts: Facts) -> Iterator[Finding]:
-    """It looks for a softmax on a stream of a typical step with a batched product (`aten::bmm`,
+    """The rule looks for a softmax on a stream of a typical step with a batched product (`aten::bmm`,
     `aten::baddbmm`) before and after it, and only operations on scores between them: scaling, masks, casts,
     dropout, and what `aten::_safe_softmax` adds. If shapes are recorded, the scores that the first product
     makes must be those that the softmax and the second product take. Its backward is the work whose forward
