@@ -21,7 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LINK = "torch_of_the_base_python.pth"
 OLDEST = (3, 10)
-# Python compiles what is imported, when that is first done; most of these 19,000 files never are.
+# Python compiles modules when they are first imported, and most of these 19,000 files never are.
 INSTALL = ("-m", "pip", "install", "--quiet", "--no-compile")
 
 

@@ -30,7 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
-    # For property tests that do not say how many examples they try.
+    # For property tests without a number of examples.
     settings.register_profile("tests", examples(100))
     settings.load_profile("tests")
     # Hundreds of test processes import the same files, so these are compiled once.
@@ -60,7 +60,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection() -> None:
-    """What is collected stays to the end, so that looking for garbage in it is lost: it took a quarter of collecting."""
+    """Disables garbage collection, which took a quarter of the time, because collected tests stay to the end."""
     gc.disable()
 
 

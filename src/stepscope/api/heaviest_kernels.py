@@ -17,7 +17,7 @@ _WITH_PEERS = re.compile(
 
 ERRORS = {
     "no-kernels": (
-        "`--kernels-from` was given a recording of no kernel that can be run again alone: it was recorded "
+        "The recording given to `--kernels-from` has no kernel that can run again alone: it was recorded "
         "without a device, or all its kernels exchange data with other devices."
     )
 }

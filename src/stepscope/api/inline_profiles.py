@@ -24,12 +24,12 @@ _EVENT_FIELDS = ("label", "start_index", "end_index", "avg_measured_time_ms", "a
 
 ERRORS = {
     "no-inline-profile": (
-        "There is no result of an inline measurement in what was given: a `.prof.json` file, or "
-        "the directory that the measurement wrote to."
+        "The given path has no inline measurement. Give a `.prof.json` file, or the directory into which the "
+        "measurement was written."
     ),
     "profiles-of-one-rank": (
-        "Charts of a result of `parse_result` are about one run, in which each rank has one "
-        "profile. Move the recordings of several runs into folders of their own."
+        "Charts of a result of `parse_result` show one run, in which each rank has one profile. Move the "
+        "recordings of several runs into separate folders."
     ),
 }
 

@@ -31,8 +31,8 @@ Source = str | os.PathLike[str] | Trace | Sequence[Mapping[str, Any]]
 
 ERRORS = {
     "no-runs": (
-        "`scaling` compares several runs: one source for each number of processes, and as many "
-        "names as sources where names are given. `diff` compares two, which `--names` names."
+        "`scaling` compares several runs: give one source for each number of processes, and with `--names` "
+        "one name for each. `diff` compares two."
     )
 }
 

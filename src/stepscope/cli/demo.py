@@ -34,10 +34,10 @@ STEPS_BEFORE_A_TRACE = 3
 """One until an optimizer steps, one to wait, one to warm up."""
 
 ERRORS = {
-    "no-device": "The demo was asked to train on a device that torch does not see.",
+    "no-device": "torch does not see the device on which the demo should train.",
     "no-example": (
-        "`stepscope demo` records a script of the examples, which a wheel has in "
-        "`stepscope/examples` and a checkout at its top. Neither was found."
+        "`stepscope demo` records one of the example scripts, which are in `stepscope/examples` of a wheel "
+        "and at the top of a checkout. Neither was found."
     ),
     "no-trace-written": "The demo's recordings could not be written.",
 }

@@ -17,9 +17,8 @@ if TYPE_CHECKING:
 
 ERRORS = {
     "gate-failed": (
-        "A change is larger than `stepscope diff --fail-if` allows; the lines above it say by how "
-        "much, and how sure that is. The exit code is 3, so that a script can stop. See "
-        "[diff](diff.md)."
+        "A change is larger than `stepscope diff --fail-if` allows; the lines above the error say by how "
+        "much, and how certain that is. The exit code is 3, so that a script can stop. See [diff](diff.md)."
     )
 }
 

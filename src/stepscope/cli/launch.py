@@ -27,7 +27,7 @@ from stepscope.launch.supervise import end_as
 from stepscope.launch.tool import Request
 from stepscope.launch.tools import TOOLS
 
-ERRORS = {"no-command": "There is nothing to run: the command stands last, behind `--`."}
+ERRORS = {"no-command": "There is nothing to run: put the command last, after `--`."}
 
 
 def _steps(_ctx: click.Context, _param: click.Parameter, text: str | None) -> StepRange | None:

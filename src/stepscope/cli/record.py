@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 ERRORS = {
     "two-ways-to-record": (
-        "Without an option a run records the phases of every step and a trace of a few. `--phases`, `--inline`, "
-        "which has phases too, `--trace` and `--on-demand` choose; one that measures every step goes "
-        "with one that traces. `--trace` and `--on-demand` are two schedules for the same traces. "
-        "`--capture` and `--nvtx` have another profiler record, and go with none of them; `--sample` goes with "
-        "`--phases` alone. Options such as `--active` "
-        "and `--stack` are for traces; with `--on-demand` they are given to `stepscope trigger`. `--capture` needs "
-        "`--steps`, and `--steps` is for it and for `--nvtx` alone. `--for` and `--iterations` are for `--inline`, and "
-        "`--for` is a time: `90s`, `10m`, `2h`."
+        "Without an option a run records the phases of every step and a trace of a few. `--phases`, "
+        "`--inline` (which includes phases), `--trace` and `--on-demand` select; one that measures every step "
+        "can be combined with one that traces. `--trace` and `--on-demand` cannot be combined. `--capture` "
+        "and `--nvtx` let another profiler record, and cannot be combined with any of them; `--sample` only "
+        "with `--phases`. Options such as `--active` and `--stack` are for traces; with `--on-demand` give "
+        "them to `stepscope trigger`. `--capture` needs `--steps`, which is only for `--capture` and "
+        "`--nvtx`. `--for` and `--iterations` are for `--inline`, and `--for` takes a time: `90s`, `10m`, "
+        "`2h`."
     )
 }
 

@@ -17,7 +17,7 @@ ERRORS = {
         "them are finished."
     ),
     "not-finalized": (
-        "The tool could not finish one of its raw results; what it says stands above the error. The result is as it was."
+        "The tool could not finish one of its raw results; its message is above the error. The result is unchanged."
     ),
 }
 

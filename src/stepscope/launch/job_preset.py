@@ -18,8 +18,8 @@ _FOLDER = "job_presets"
 
 ERRORS = {
     "job-preset": (
-        "A preset of `stepscope jobscript` is one of those that StepScope brings along, or a TOML file of "
-        "your own. Its keys are listed in [Job scripts](jobscripts.md#a-preset-of-your-own)."
+        "A preset of `stepscope jobscript` is one that comes with StepScope, or a TOML file of your own. Its "
+        "keys are listed in [Job scripts](jobscripts.md#a-preset-of-your-own)."
     )
 }
 

@@ -17,8 +17,8 @@ _WORD = re.compile(r"[\w.:@+-]+", re.ASCII)
 
 ERRORS = {
     "bad-jobscript": (
-        "An account, a queue, a wall time or a directive stands in a line that the scheduler reads, not a shell: "
-        "it is one word of letters, digits and `.:@+-_`, and a directive one line."
+        "An account, a queue, a wall time or a directive is written into a line that the scheduler reads, not "
+        "a shell: each is one word of letters, digits and `.:@+-_`, and a directive is one line."
     )
 }
 

@@ -17,9 +17,9 @@ from stepscope.launch.tool import Request, Tool
 
 ERRORS = {
     "no-script-here": (
-        "`--steps`, and the tools that are `stepscope record`, run the command's Python script under StepScope. "
-        "That needs a command that starts one, `python train.py` or `python -m package.train`, with the Python that "
-        "has StepScope. In any other program `stepscope.capture()` marks the steps that matter."
+        "`--steps`, and the tools that are `stepscope record`, run the command's Python script under "
+        "StepScope. The command must start one, as `python train.py` or `python -m package.train`, with the "
+        "Python that has StepScope. In any other program mark the steps with `stepscope.capture()`."
     )
 }
 

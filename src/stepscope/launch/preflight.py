@@ -16,8 +16,8 @@ from stepscope.launch.tool import Need, Tool
 
 ERRORS = {
     "no-tool": (
-        "The tool is not on the PATH of this process. Inside a container, or in a step of a job, the PATH may be another "
-        "than in your shell: load its module there, or name its folder in PATH."
+        "The tool is not on the PATH of this process. Inside a container or a job step the PATH may differ "
+        "from your shell's: load the tool's module there, or add its folder to PATH."
     )
 }
 

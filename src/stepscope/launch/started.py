@@ -82,7 +82,7 @@ def spawn(command: Sequence[str], environment: Mapping[str, str], **how: Any) ->
 
 
 def run_by_shell(command: Sequence[str]) -> list[str]:
-    """The line of a script that does not say what runs it (`#!`): a shell does, for `execvp` and shells."""
+    """The command line of a script without `#!`: a shell runs it, as with `execvp` and from shells."""
     return ["/bin/sh", shutil.which(command[0]) or command[0], *command[1:]]
 
 
@@ -95,7 +95,7 @@ def main(folder: Path, supervisor: int, command: list[str]) -> int:
     """Runs the command if nobody else has claimed it; returns its exit code, as a shell numbers it."""
     # Before any thread exists, so that it applies to all.
     signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED | {signal.SIGCHLD})
-    # Where the job's launcher ignores it, nobody would be told how the command ends.
+    # If the job's launcher ignores it, nobody would learn how the command ends.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     _occupy_outputs()
     try:
@@ -151,7 +151,7 @@ def opened_folder(folder: Path) -> Iterator[str]:
 
 
 def _occupy_outputs() -> None:
-    """Where one is closed, a file of ours would have its number."""
+    """Opens closed standard streams; otherwise a file of ours would get their number."""
     while (number := os.open(os.devnull, os.O_RDWR)) <= 2:  # standard error
         os.set_inheritable(number, True)
     os.close(number)

@@ -64,7 +64,7 @@ class Supervisor:
         self._exchange = Exchange()
         self._mask: set[int | signal.Signals] = set()
         self._of_children: Any = signal.SIG_DFL
-        """What SIGCHLD did: where a launcher has it ignored, nobody would be told how the command ends."""
+        """The previous handling of SIGCHLD: if a launcher ignores it, nobody would learn how the command ends."""
         self._tool = 0
         self._tool_status: int | None = None
         self._starter = 0
@@ -202,7 +202,7 @@ class Supervisor:
             while (left := self._tools()) and time.monotonic() < deadline:
                 self._wait(deadline)
         if self._told_to_end is not None:
-            # What the command left behind was ended with its process group.
+            # What the command left behind was told to end with its process group.
             processes.send(processes.below(os.getpid()), self._told_to_end)
         self._reap()
         return overdue and not self._claimed

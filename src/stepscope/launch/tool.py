@@ -16,8 +16,9 @@ from stepscope.floor.errors import UsageError
 
 ERRORS = {
     "tool-option": (
-        "The tool does not do what was asked, in the version that was found; the message says what. Options of the tool "
-        "itself stand between two `--`: `stepscope launch --tool nsys -- --cuda-memory-usage=true -- python train.py`."
+        "The installed version of the tool cannot do what was requested; the message says what. Put options "
+        "of the tool itself between two `--`: `stepscope launch --tool nsys -- --cuda-memory-usage=true -- "
+        "python train.py`."
     )
 }
 

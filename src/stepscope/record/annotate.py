@@ -43,7 +43,7 @@ _MOST_NUMBER = 1e100
 """Largest number of an iteration: numbers are summed and squared, and must stay finite."""
 _MOST_WARNINGS = 20
 _MOST_NAMES = 256
-"""Of numbers: those of thousands of iterations are kept, each with its name."""
+"""Distinct names of numbers: thousands of iterations are kept, each with its names."""
 
 
 class _Region:
@@ -77,7 +77,7 @@ Taker = Callable[[str, float], object]
 _openers: tuple[Opener, ...] = ()
 _takers: tuple[Taker, ...] = ()
 _names: set[str] = set()
-"""Of numbers that were taken."""
+"""Names of numbers taken so far."""
 _warned: set[str] = set()
 """Regions, and names of dropped values, that were warned of: each once, and only the first of many."""
 _is_compiling = never

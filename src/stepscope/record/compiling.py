@@ -30,10 +30,10 @@ def compiling_check() -> Callable[[], bool]:
 
 
 def run_as_it_is(function: Any) -> None:
-    """Has torch compile nothing of a function of ours that is called where compiled code breaks off, as at a backward:
-    compiled, it would observe nothing. What it calls is still compiled, ours too unless it is `apart`.
+    """Keeps torch from compiling a function of ours that is called at a graph break, such as a backward: compiled, it
+    would observe nothing. Functions that it calls are still compiled, unless they are `apart`.
     """
-    # As torch does it, without importing its compiler; what a version lacks costs what is not observed then.
+    # As torch does it, without importing its compiler. If a version lacks this, less is observed.
     with suppress(AttributeError, TypeError):
         frames = _frames()
         if hasattr(frames, "skip_code"):
@@ -45,7 +45,7 @@ def run_as_it_is(function: Any) -> None:
 
 
 def apart(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same, of which torch compiles nothing wherever it is called."""
+    """Keeps torch from compiling a function and all that it calls, wherever it is called."""
     try:
         set_callback = _frames().set_eval_frame
     except AttributeError:

@@ -37,8 +37,8 @@ def write_complete(path: Path, write: Callable[[BinaryIO], object], *, since_epo
 
 @cache
 def warn_unusable(directory: Path) -> None:
-    """Warns, before a job runs for hours, where its files cannot go into `directory`."""
-    # Not `exists`, which raises in a folder that may not be looked into.
+    """Warns, before a job runs for hours, if its files cannot be written into `directory`."""
+    # Not `exists`, which raises in a folder that may not be read.
     place = next((place for place in (directory, *directory.parents) if os.access(place, os.F_OK)), directory)
     if place.is_dir() and os.access(place, os.W_OK | os.X_OK):
         return
@@ -66,7 +66,7 @@ def keep(
         name: the file's name.
         write: fills the open file; may be called twice.
         what: what it is, for the warning.
-        since_epoch_s: a file of this name that was made since then, and not by this process, is another one's.
+        since_epoch_s: a file of this name that is younger and not this process's belongs to another process.
         other_name: the file's name in that case, and from then on.
 
     Returns:
@@ -100,7 +100,7 @@ def keep(
 
 
 _OURS: dict[Path, tuple[int, int] | None] = {}
-"""What this process has written last at a place, as `_there` tells it."""
+"""What this process last wrote at a path, as returned by `_there`."""
 
 
 def _there(path: Path) -> tuple[int, int] | None:
@@ -160,10 +160,10 @@ class Background:
         thread = threading.Thread(target=work, name=self._name, daemon=True)
         try:
             thread.start()
-        except RuntimeError:  # there are too many, or Python ends: what is to be kept is kept all the same
+        except RuntimeError:  # too many threads, or Python is ending: the file is written all the same
             work()
         else:
-            self._last = thread  # another thread may wait for it: not before it runs
+            self._last = thread  # set only now, because another thread may wait for it, which requires that it runs
 
     def wait(self, seconds: float) -> bool:
         """Waits until all work is done; False if that takes longer than `seconds`."""

@@ -104,9 +104,9 @@ class Sampling:
             return
         self._out.mkdir(parents=True, exist_ok=True)
         process = self._who.process()
-        # py-spy writes it at the end, also of a process that was killed, and another job may use the same folder.
+        # py-spy writes it at the end, even for a killed process, and another job may use the same folder.
         self._file = self._out / f"{process.host}.pid{self._pid}.rank{process.rank}.speedscope.json"
-        # Also of subprocesses, and of native code where it unwinds that.
+        # Includes subprocesses, and native code if it can be unwound.
         words = [py_spy, "record", "-p", str(self._pid), "-r", str(RATE)]
         words += ["-s", "-f", "speedscope", "-o", str(self._file)]
         if platform.machine() in ("x86_64", "AMD64"):
@@ -141,7 +141,7 @@ class Sampling:
         if process.poll() is not None:
             self._ended_early()
         else:
-            with suppress(OSError):  # the script may have removed it
+            with suppress(OSError):  # the script may have deleted it
                 self._out.mkdir(parents=True, exist_ok=True)
             with suppress(OSError):
                 os.killpg(process.pid, signal.SIGINT)
@@ -161,7 +161,7 @@ class Sampling:
         return []
 
     def _kept(self, file: Path) -> list[Path]:
-        """The samples under the name that those of an earlier run had, where no other job has it."""
+        """Gives the samples the name of an earlier run's, unless another job uses it."""
 
         def copy(named: BinaryIO) -> None:
             with file.open("rb") as samples:

@@ -16,8 +16,8 @@ MOST_BARS = 20
 
 ERRORS = {
     "no-chart": (
-        "`stepscope.chart` draws answers that have a picture of their own (`roofline`, `rank_map`, "
-        "`scaling`) or a column of shares; this one has neither, or no value in it."
+        "`stepscope.chart` draws answers that have their own picture (`roofline`, `rank_map`, `scaling`) or a "
+        "column of shares; this one has neither, or no value in it."
     )
 }
 

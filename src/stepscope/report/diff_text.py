@@ -57,7 +57,8 @@ def diff_lines(table: Table, *, width: int, most: int | None) -> list[Line]:
 
 
 def verdict_sentence(rows: Sequence[Row]) -> str:
-    """What changed, in one sentence: the whole, the parts that are most of it, and those that changed the other way."""
+    """States in one sentence what changed: the total, the parts with most of the change, and those with the opposite
+    one."""
     if not rows:
         return "Nothing to compare."
     drivers = drivers_of(rows)

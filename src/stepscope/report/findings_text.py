@@ -1,4 +1,4 @@
-"""The findings in a terminal: a paragraph each, in the order of the answer.
+"""Findings in a terminal: a paragraph each, in the answer's order.
 
 Computes nothing: every number is in the rows of the question `findings`.
 """
@@ -53,7 +53,7 @@ def _paragraph(number: int, row: Row, width: int, command: str, source: str) -> 
     found = f"{number}. {row['title']}"
     lines = [Line(text, "head") for text in wrapped(found, width, "   ")]
     lines += [Line(f"   {text}") for text in wrapped(_saving(row), width - 3)]
-    # What the bound holds, and what it does not, is said with it.
+    # The bound states what it includes and excludes.
     advice = row["advice"].replace(WITH_HOST, "").replace(WITH_OTHERS, "")
     below = advice_lines("Next: ", advice, command=command, source=source, width=width - 3)
     if row["saving_high_ns"] is not None and row["trade_off"]:

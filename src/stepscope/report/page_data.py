@@ -50,7 +50,7 @@ _LEAST_SHARE = 50_000
 """Size that one answer may always have if all are too large: the first questions are kept rather than a few rows of
 each."""
 _MOST_GUESSES = 6
-"""Attempts at finding how many rows fit into a report."""
+"""Attempts to find how many rows fit into a report."""
 _FEWEST_EVENTS = 100
 """A timeline without room for this many events is left out."""
 _HELD = ("held", "left_out")
@@ -322,7 +322,7 @@ def _first_rows(packed: str, room: int) -> str | None:
         labels = {column: [one for one in pairs if one[0] in named[column]] for column, pairs in held["labels"].items()}
         return _packed(held | {"answer": held["answer"] | {"rows": kept}, "labels": labels})
 
-    # Rows are about as long as one another: the first guess is near, and each costs as much as the rows that it packs.
+    # Rows have similar lengths, so the first guess is close; a guess costs as much as packing its rows.
     fitting, low, high = None, 0, len(rows)
     fits, large = len(first(low)), len(packed)
     for _ in range(_MOST_GUESSES):

@@ -42,8 +42,9 @@ if TYPE_CHECKING:
 
 ERRORS = {
     "no-timeline": (
-        "What `stepscope export` was asked for has no events on a time line: phases and measurements of single "
-        "events are sums and durations. Record a trace, or ask for other ranks, steps or another window."
+        "The recording, or the part of it that `stepscope export` should write, has no events on a time line: "
+        "phases and measurements of single events are sums and durations. Record a trace, or choose other "
+        "ranks, steps or another window."
     )
 }
 

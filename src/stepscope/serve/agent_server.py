@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 ERRORS = {
     "still-reading": (
-        "An agent asked a recording that is still being read. The reading goes on; the same call will be "
-        "answered later. `stepscope import SRC -o DIR` reads it once, beforehand."
+        "An agent asked a recording that is still being read. Reading continues; repeat the call later. "
+        "`stepscope import SRC -o DIR` reads it once, in advance."
     )
 }
 

@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from stepscope.serve.tasks import Tasks
 
 ERRORS = {
-    "bad-request": 'A request has a body that is not the JSON asked for: {"recording": "1", "sql": "SELECT 1"}.',
+    "bad-request": 'The body of a request must be JSON like {"recording": "1", "sql": "SELECT 1"}.',
     "body-too-large": "A request is larger than any question in SQL needs to be.",
-    "no-such-address": ("The server has no such address, or answers it by another method (GET for all but `api/sql`)."),
+    "no-such-address": "The server does not have this address, or only for another method (GET for all but `api/sql`).",
 }
 
 MOST_ROWS = 20_000

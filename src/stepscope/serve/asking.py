@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from stepscope.api.trace import Trace
 
 ERRORS = {
-    "asked-twice": "A request names a parameter twice; each has one value.",
+    "asked-twice": "A request has a parameter twice.",
     "unknown-recording": (
-        "A request names a recording that the server does not have, or not as many as the question "
-        "compares; `api/recordings` lists them."
+        "A request names a recording that the server does not have, or another number of recordings than the "
+        "question compares; `api/recordings` lists them."
     ),
 }
 

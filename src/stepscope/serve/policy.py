@@ -20,13 +20,13 @@ ERRORS = {
         "browser sees it: `https://hub.example.org/user/ann/proxy/8765/`."
     ),
     "foreign-host": (
-        "The server was called by a name that is not its own. It answers to loopback names with its "
-        "own port, and to the one that `--behind` names. Through `ssh -L` both ports have to be the same."
+        "The server was addressed by a name that is not its own. It answers to loopback names with its own "
+        "port, and to the name given with `--behind`. Through `ssh -L` both ports must be the same."
     ),
-    "foreign-origin": "A page of another site asked the server. It answers its own page alone.",
+    "foreign-origin": "A page of another site sent a request to the server, which only answers its own page.",
     "no-token": (
-        "The request has no token, or a wrong one. Open the link that `stepscope view` printed; a new "
-        "start makes a new one. A program sends it as `Authorization: Bearer TOKEN`."
+        "The request has no token, or a wrong one. Open the link that `stepscope view` printed; each start "
+        "makes a new token. A program sends it as `Authorization: Bearer TOKEN`."
     ),
 }
 

@@ -29,7 +29,7 @@ from stepscope.timeline.tracks import Track, drawn_rows, missing_words, tracks_o
 if TYPE_CHECKING:
     from stepscope.store.open import Store
 
-ERRORS = {"bad-tile": "The timeline was asked for a zoom, a tile or a stretch of time that there cannot be."}
+ERRORS = {"bad-tile": "The timeline was asked for a zoom, tile or interval that does not exist."}
 
 MOST_KEPT = 60_000_000
 """Rows of lanes kept in memory: some 1.7 GB."""
@@ -80,7 +80,7 @@ _LATER = """
     SELECT rank, [track, series, coalesce(pid, '')] FROM counter WHERE isfinite(value)
     GROUP BY ALL HAVING min(time_ns) > {end}
 """
-"""Counters of which nothing lies on the timeline: another recording has them, of a longer time."""
+"""Counters without values on the timeline: they belong to another recording, of a longer time."""
 _MEMORY = """
     SELECT time_ns, total_allocated_bytes AS value FROM memory_event
     WHERE rank = $rank AND total_allocated_bytes IS NOT NULL AND device_kind = $1

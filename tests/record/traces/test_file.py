@@ -102,6 +102,7 @@ def test_an_earlier_runs_trace_is_replaced_and_another_processs_is_not(tmp_path:
     first.write_text("earlier")
     os.utime(first, (1000, 1000))
     assert write_trace(_text("{}"), tmp_path, "t-0-of-1", MANY, since_epoch_s=2000) == first
+    os.utime(first)  # as if another process had written it since
     with pytest.warns(RecordingWarning, match="another process has written"):
         path = write_trace(_text("[{}]}"), tmp_path, "t-0-of-1", MANY, since_epoch_s=2000)
     assert path == tmp_path / f"t.pid{os.getpid()}-0-of-1.json.gz"

@@ -1,19 +1,19 @@
-/** Texts of a file in a place of the page: what would turn the words beside them around, what is too long. */
+/** Makes texts from files safe for the page: removes direction marks, and shortens long texts. */
 
-/** A text without marks that order the letters behind them from right to left, as the terminal shows it. */
+/** A text without marks that would reverse the letters after them, as in the terminal. */
 export function plain(text: string): string {
   return text.replace(/[\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
 }
 
-/** Longer texts are wider than any place, and slow to measure. */
+/** Longer texts are wider than any element, and slow to measure. */
 const LONGEST = 200;
 
-/** A place to cut a text at or before another, which may lie within a character: an emoji is two units long. */
+/** The nearest place up to `at` that is not inside a character: an emoji has two units. */
 export function between(text: string, at: number): number {
   return at > 0 && (text.codePointAt(at - 1) ?? 0) > 0xffff ? at - 1 : at;
 }
 
-/** The start of a text that has room on a canvas, in pixels; nothing where not even a letter has. */
+/** The start of a text that fits on a canvas, in pixels; empty if not even a letter fits. */
 export function fitting(
   pen: Pick<CanvasRenderingContext2D, "measureText">,
   text: string,

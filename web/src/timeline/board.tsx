@@ -45,7 +45,7 @@ interface Props {
   readonly onWrite: (state: string) => void;
 }
 
-/** What the titles take in pixels, where that is so much of the width. */
+/** Width of the titles in pixels, by their share of the width. */
 const TITLES = { least: 210, most: 260, share: 0.19, narrow: 0.36 };
 const SCROLLBAR = 14;
 

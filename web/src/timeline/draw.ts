@@ -254,7 +254,7 @@ function drawCurve(pen: Pen, scene: Scene, palette: Palette, row: Row, pieces: r
   }
   until(Math.min(scene.width, across(scene, scene.layout.end_ns)));
   const unit = row.track?.unit ?? "";
-  // Of units of its own a number has the unit in its text.
+  // Numbers with units of their own already include them.
   const text = [
     numberText(high, unit),
     ...(/^(|bytes.*|ns|ratio|count|flop.*)$/.test(unit) ? [] : [unit]),

@@ -1,4 +1,4 @@
-/** What is told below the timeline: about the chosen event, about a measured range, and what colours mean. */
+/** The panels below the timeline: the selected event, a measured range, and the legend. */
 import { plain } from "../format/cut";
 import { countText, ratioText, timeText, valueText } from "../format/units";
 import type { EventDetails, EventField, Layout, Measured, Place, Stretch } from "../source/timeline";
@@ -28,7 +28,7 @@ const VIEWS: Readonly<Record<string, string>> = {
   operator: "operators",
 };
 
-/** Whether a recording has anything but curves. */
+/** Whether a recording has tracks other than curves. */
 export function hasEvents({ ranks }: Layout): boolean {
   return ranks.some(({ tracks }) => tracks.some(({ kind }) => kind !== "counter" && kind !== "memory"));
 }

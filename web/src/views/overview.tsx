@@ -182,7 +182,7 @@ function Chips({ rows }: { readonly rows: readonly SummaryRow[] }) {
   );
 }
 
-/** Where the steps are: those of a trace, else the phases that the job timed. */
+/** The link to the steps: those of a trace, else the phases that the job timed. */
 function useSteps(): string {
   const link = useLink();
   const { holds } = useRecording();

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from stepscope.record.traces.tracing import Tracer
 
 _PID = re.compile(r"\.pid(\d+)[.-]")
-"""In the name of a file of which another process had the plain one."""
+"""Part of a file's name if another process had the name without it."""
 _CAPTURE = re.compile(r"\.capture\d+-\d+-of-\d+\.json\.gz$")
 
 
@@ -100,7 +100,7 @@ class RecordedFiles:
         if process.rank != 0:
             return []
         mine = (f".{process.rank}.prof.json", f".{process.rank}.phases.json")
-        # What a script that exits early has written can only be seen in its folder.
+        # The files of a script that exits early are only known from its folder.
         of_rank = {
             path
             for path, when in _files(self._out).items()
@@ -122,7 +122,7 @@ class RecordedFiles:
 
 
 def _of_this_process(paths: set[Path]) -> set[Path]:
-    """Without those of another job that uses the folder, too: one of the two has the process's number in its names."""
+    """Removes files of another job that uses the folder; one of the two jobs has the process number in its names."""
     numbers = {path: found[1] for path in paths if (found := _PID.search(path.name))}
     own = str(os.getpid())
     return {path for path in paths if numbers.get(path, "") == (own if own in numbers.values() else "")}

@@ -30,15 +30,14 @@ _SILENT_SECONDS = 60.0
 ERRORS = {
     "no-iterations": (
         "`stepscope plan` ran a script that ended before an iteration of it could be watched. "
-        "Iterations are found from the steps of an optimizer in the process itself, outside of compiled code, or from "
-        "`inline.iterate` and `inline.iteration`: 6 are needed, 17 for everything. Processes that "
-        "the script starts itself are not watched; `torchrun --no-python stepscope plan -- "
+        "Iterations are found in the process itself: from an optimizer's steps, from backwards where steps cannot be "
+        "observed, as in compiled code, or from `inline.iterate` and `inline.iteration`. 6 are needed, 17 for "
+        "everything. Processes that the script starts itself are not watched; `torchrun --no-python stepscope plan -- "
         "train.py` watches each rank."
     ),
     "script-failed": (
-        "`stepscope plan` ran a script that raised or left with an exit code of its own before an "
-        "iteration of it was watched. Its own output is above the error; check first whether it runs "
-        "alone."
+        "The script that `stepscope plan` ran raised, or exited with its own code, before an iteration of it "
+        "was watched. Its output is above the error; first check whether it runs alone."
     ),
 }
 

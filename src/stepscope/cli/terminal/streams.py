@@ -32,14 +32,14 @@ _python_has = ""
 
 
 def accept_any_text() -> None:
-    """A terminal that cannot show a character gets a question mark instead of a traceback."""
+    """Makes a terminal show `?` for characters that it cannot show, instead of raising."""
     global _python_has
     _python_has = _change_errors(sys.stdout, "replace")
 
 
 def as_python_has_them() -> None:
-    """A script gets what it gets without us: None for a stream that was closed before the start, and an exception, or the
-    bytes of a file's name, for what is no text.
+    """Gives a script the streams that it has in plain Python: None for a stream that was closed before the start, and
+    for what cannot be encoded an exception, or the bytes of a file's name.
     """
     if isinstance(sys.stdout, _Closed):
         sys.stdout = None
@@ -48,7 +48,7 @@ def as_python_has_them() -> None:
 
 
 def _change_errors(stream: TextIO | None, errors: str) -> str:
-    """How a stream writes what its encoding has no character for; returns how it did until now, empty where it cannot change."""
+    """Sets how a stream writes what it cannot encode; returns the previous way, empty if it cannot be changed."""
     before = getattr(stream, "errors", None)
     reconfigure = getattr(stream, "reconfigure", None)
     if not errors or not isinstance(before, str) or reconfigure is None:

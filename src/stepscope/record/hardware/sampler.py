@@ -46,7 +46,7 @@ class HardwareSampler:
         """Starts sampling; harmless if it is running."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="stepscope-hardware", daemon=True)
-            with suppress(RuntimeError):  # no thread can be started any more: nothing is known over time
+            with suppress(RuntimeError):  # no more threads can be started: nothing is known over time
                 self._thread.start()
 
     def stop(self) -> None:

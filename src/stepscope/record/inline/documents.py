@@ -40,10 +40,11 @@ _OF_MEMORY = 3
 
 
 def file_name(process: Process, kind: str, *, by_pid: bool = False) -> str:
-    """`<host>.<rank>.<kind>.json`: no two processes of a job write the same file.
+    """`<host>.<rank>.<kind>.json`: a different file for each process of a job.
 
     Args:
-        by_pid: with the process's number, too. Where launchers disagree it always is: two may have the same rank.
+        by_pid: add the process number. It is always added if launchers disagree, because then two may have the same
+            rank.
     """
     host = f"{process.host}.pid{process.pid}" if by_pid or process.disagreement else process.host
     return f"{host}.{process.rank}.{kind}.json"

@@ -18,7 +18,7 @@ from stepscope.record.trouble import Guard
 
 _KINDS: tuple[Kind, ...] = ("all", "forwards") * 2
 _MOST_LABELS = 256
-"""Of a plan, those that take longest: each is measured in an iteration of its own, and asked about in all of them."""
+"""The most labels of a plan, the longest ones: each needs its own iteration, and is checked for in all."""
 _MOST_WAITING = 64
 """Iterations to wait for a device that has not reached the last marks."""
 

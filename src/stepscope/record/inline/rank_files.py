@@ -116,7 +116,7 @@ class RankFiles:
         self._keep(self._who.named(), "phases", summary, "the summary of phases")
 
     def _keep(self, process: Process, kind: str, payload: dict[str, Any], what: str) -> None:
-        # An earlier run's file is replaced, not what another job in the same folder writes now.
+        # Replaces an earlier run's file, but not what another job in the same folder is writing now.
         path = keep_json(
             self.out,
             file_name(process, kind),

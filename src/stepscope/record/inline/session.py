@@ -72,7 +72,7 @@ class Session(Recording):
         self._listeners = PhaseListeners(self._phases, self.guard)
         if self._phases is not None:
             self._phases.in_forward = self._ask_in_forward
-        # A job may change its directory; its files stay where they were to go.
+        # Absolute, because a job may change its directory.
         self._files = RankFiles(from_anywhere(out), self.guard, phases=phases)
         warn_unusable(self._files.out)
         self._recorder: Recorder | None = None
@@ -140,7 +140,7 @@ class Session(Recording):
             self.begin(fresh=True)
 
     def begin(self, *, fresh: bool = False, number: int | None = None) -> int:
-        """An iteration starts; one that still runs has ended. Returns its number."""
+        """Starts an iteration, ending one that still runs. Returns its number."""
         if self.guard.tripped:
             self._take_out()
             return self._iterations
@@ -266,7 +266,7 @@ class Session(Recording):
             between.rested(self.began_ns)
 
     def missed(self, iterations: int) -> None:
-        """Another optimizer drives the loop now: perhaps it is another model's."""
+        """Called when another optimizer starts to drive the loop: it may be another model's."""
         self._break()
         if self._phases is not None:
             self._phases.before += iterations

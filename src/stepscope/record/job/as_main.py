@@ -57,7 +57,7 @@ class MainProgram:
         sys.argv = ["-m", *arguments]
         try:
             _replace_first_path(str(Path.cwd()))
-        except OSError:  # it was removed, and is nowhere
+        except OSError:  # it was deleted
             _replace_first_path()
         spec = _found(name)
         sys.argv[0] = spec.origin or name
@@ -126,6 +126,6 @@ def _has_parents(name: str) -> bool:
 
 
 def _replace_first_path(*first: str) -> None:
-    # With -P or -I nothing of the program's is there, and nothing is put there.
+    # With -P or -I, Python does not add the program's folder, so neither do we.
     if not getattr(sys.flags, "safe_path", False):
         sys.path[0:1] = first

@@ -139,7 +139,7 @@ class _Termination:
     def handle(self, number: int, frame: FrameType | None) -> None:
         self._handled.set()
         ends = self._ends_the_process()
-        # Where no thread can be started, nothing is saved: the signal may have come anywhere.
+        # If no thread can be started, nothing is saved, because the signal may have interrupted anything.
         with contextlib.suppress(Exception):
             if ends:
                 tell(signal="SIGTERM")
@@ -158,7 +158,7 @@ class _Termination:
                 tell(exit_code=int(status))
                 self._call_before_leaving()
             with contextlib.suppress(Exception):
-                # Python starts no threads any more for those who leave from an exit handler.
+                # Python starts no more threads once exit handlers run.
                 self._save_in_time(report=True, or_here=True)
             return leave(status)
 
@@ -186,7 +186,7 @@ class _Termination:
         over.set()
 
     def _save_in_time(self, *, report: bool, or_here: bool = False) -> None:
-        # In a thread: the training thread may hold a lock that saving needs.
+        # In a thread, because the training thread may hold a lock that saving needs.
         saving = threading.Thread(target=self._save, args=(report,), name="stepscope-ending", daemon=True)
         try:
             saving.start()
@@ -226,7 +226,7 @@ class _Termination:
         thread = threading.Thread(target=self._notice, args=self._sockets[:1], name="stepscope-signals", daemon=True)
         try:
             thread.start()
-        except RuntimeError:  # there are too many
+        except RuntimeError:  # there are too many threads
             self._sockets = None
             reading.close()
             writing.close()

@@ -5,12 +5,11 @@ batches, which the phases tell apart by counting backwards. If a DataLoader star
 validation ran, so that iteration does not count, unless one starts over in every iteration (`next(iter(loader))`),
 which is then normal for the job.
 
-With several optimizers the first that steps is the one. When it has stopped while another goes on,
-as after a pretraining or a warm-up with its own optimizer, the other takes its place; at once where the job
-has freed the first.
+Of several optimizers, the first that steps counts. If it stops while another continues, as after a pretraining or a
+warm-up with its own optimizer, the other one takes its place, immediately if the job has freed the first.
 
-A step inside compiled code is not heard, nor is one of an optimizer that is not torch's. Where backwards return and it
-is certain that no step will be heard, an iteration ends where a backward returns, until one is.
+A step inside compiled code, or of an optimizer that is not torch's, cannot be observed. If backwards return and it is
+certain that no step can be observed, iterations end where a backward returns, until a step is observed.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ QUIET = 16
 
 A generator may wait for a few steps of its critic."""
 UNHEARD = 16
-"""Backwards without a step after which it is looked for a reason why none is heard; and again after twice as many."""
+"""Backwards without a step before it is checked why none is observed, and again after twice as many."""
 
 
 class _Step:
@@ -161,8 +160,8 @@ class LoopFinder:
         @functools.wraps(function)
         def step(*args: Any, **kwargs: Any) -> Any:
             result = function(*args, **kwargs)
-            # A step inside compiled or captured code is the code being made, not an iteration.
-            # And another one may have taken its place.
+            # A step inside compiled or captured code is code under construction, not an iteration.
+            # And another optimizer may have taken its place.
             if not is_compiling() and (of_adopted is None or of_adopted() is self._optimizer()):
                 self._ended()
             return result
@@ -170,7 +169,7 @@ class LoopFinder:
         return step if owner is None else _Step(step, original)
 
     def _ended(self) -> None:
-        """An iteration has ended."""
+        """Ends an iteration."""
         recording = self._followed()
         if recording.rests and recording.driver is None and not self._missed:
             self._started_over_before, self._starts_over = self._starts_over, False
@@ -195,7 +194,7 @@ class LoopFinder:
                 result = original(*args, **kwargs)
             finally:
                 self._inside -= 1
-            # Not of one that another one runs, as checkpointing does.
+            # Not a backward inside another one, as in checkpointing.
             if not self._inside:
                 returned()
             return result

@@ -181,7 +181,7 @@ class ModelSearch:
         self._discovery: Discovery | None = None
 
     def start(self) -> None:
-        """The first step starts."""
+        """Starts the first step."""
         if self.model is None:
             put_hooks_in()
 

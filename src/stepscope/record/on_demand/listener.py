@@ -73,7 +73,7 @@ class OnDemand(EveryStep):
         on_signal: bool = False,
         poll_seconds: float = 0.5,
     ) -> None:
-        # A job may change its directory; what it listens to stays where it was.
+        # Absolute, because a job may change its directory.
         self.directory = from_anywhere(directory)
         self.out = self.directory if out is None else from_anywhere(out)
         self.guard = Guard("the trace on demand")

@@ -174,7 +174,7 @@ def _is_integer(number: object) -> bool:
 
 
 def _read_json(path: Path) -> Any:
-    # Whatever is there: a pipe would block, and a huge file is not ours.
+    # Anything may be there: a pipe would block, and a huge file is not ours.
     try:
         text = regular_file_bytes(path, _MOST_BYTES)
     except OSError as error:

@@ -75,7 +75,7 @@ class Phases:
         """Whether the running step is not timed."""
         self.steps = 0
         self.before = 0
-        """By how much more a step's number in the job is than how many have ended with it."""
+        """A step's number in the job minus the number of steps that have ended, including it."""
         self.timed_steps = 0
         self.budget = Budget()
         """Decides which steps are timed, by the time of our own code in them."""

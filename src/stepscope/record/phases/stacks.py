@@ -63,7 +63,7 @@ class StackSampler:
         """Starts sampling."""
         self._began = time.monotonic()
         self._running.acquire()
-        with suppress(RuntimeError):  # no thread can be started any more: there are no samples
+        with suppress(RuntimeError):  # no more threads can be started: there are no samples
             self._thread.start()
 
     def stop(self) -> None:

@@ -31,7 +31,7 @@ from stepscope.record.trouble import Guard
 Kind = Literal["all", "forwards", "operators"]
 
 MOST_REGIONS = 512
-"""Names of regions that are looked at in an iteration, the first ones."""
+"""The most names of regions that are watched in an iteration, the first ones."""
 
 _STEP = ("zero_grad", "forward", "**.forward", "backward", "optimizer.step", "host_to_device")
 # Functions of torch.distributed that communicate; the others only query or set up.

@@ -1,13 +1,12 @@
 """Observes the steps of every optimizer, even in versions of torch that remove their own hooks from them.
 
-torch calls its global hooks from a wrapper around each optimizer class's `step`. The first torches
-with torch.compile take that wrapper off their own classes, once per process, when something is
-compiled, and no hook is called any more. Such a class is "deaf", and gets a wrapper of ours instead
-while anything listens.
+torch calls its global hooks from a wrapper around each optimizer class's `step`. The first versions with torch.compile
+remove that wrapper from their own classes, once per process, when something is compiled, and no hook is called any
+more. Such a class is "deaf", and gets a wrapper of ours while anything observes.
 
-A step that is compiled has been compiled with the hooks that were there, and is compiled again when others are. So
-torch has one pair of hooks of ours for all who listen. Compiled, it does nothing; and it stays where steps seem to be
-compiled, which are then not heard.
+A compiled step contains the hooks that were installed, and is recompiled when these change. So torch has one pair of
+our hooks for all observers. Compiled, it does nothing; it stays installed where steps seem to be compiled, which then
+cannot be observed.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ _COMPILER = "torch._dynamo.eval_frame"
 
 _listening: list[OptimizerSteps] = []
 _hooks: dict[str, Any] = {}
-"""The handles of ours in torch, `before` and `after`, while they are there."""
+"""The handles of our hooks in torch, `before` and `after`, while they are installed."""
 _has_heard = False
-"""Whether a step was heard since it was last asked."""
+"""Whether a step was observed since the last query."""
 _layers: dict[type, tuple[Any, Any]] = {}
 """For each deaf class its original `step` and ours."""
 
@@ -51,7 +50,7 @@ class OptimizerSteps:
         self._patcher: Patch | None = None
 
     def install(self) -> None:
-        """Starts to listen."""
+        """Starts observing."""
         _listening.append(self)
         put_hooks_in()
         if _may_go_deaf():
@@ -84,7 +83,7 @@ class OptimizerSteps:
 
 
 def put_hooks_in() -> None:
-    """Puts those that are missing into torch; before a first step both, because it may be compiled."""
+    """Installs missing hooks in torch; both before a first step, because it may be compiled."""
     from torch.optim import optimizer
 
     if "before" not in _hooks:
@@ -94,7 +93,7 @@ def put_hooks_in() -> None:
 
 
 def take_hooks_out() -> None:
-    """Takes out those for which nobody listens, unless a step would then be compiled again."""
+    """Removes hooks without observers, unless a step would then be recompiled."""
     global _has_heard
     heard, _has_heard = _has_heard, False
     if not heard and _is_compiled():
@@ -136,7 +135,7 @@ def _call_after(optimizer: Any, args: Any, kwargs: Any) -> None:
 
 
 def why_unheard() -> str:
-    """Why no step will be heard, in words; empty where one may be, or nothing is known."""
+    """Why no step can be observed, in words; empty if one may be, or if nothing is known."""
     if not _was_made():
         return "there is no optimizer of torch's"
     return "the optimizer steps in compiled code, where nothing is observed" if _is_compiled() else ""
@@ -155,12 +154,12 @@ def _below(one: Any) -> list[Any]:
 
 
 def _is_compiled() -> bool:
-    """Whether the step of one has been compiled, as far as is known; asked where none was heard."""
+    """Whether an optimizer's step is known to have been compiled; asked if no step was observed."""
     return has_compiled() and _was_made() and any(map(_knows_an_optimizer, list(sys.modules.values())))
 
 
 def _knows_an_optimizer(module: Any) -> bool:
-    """Whether torch's compiler has put an optimizer into a module, for code of it that it has compiled."""
+    """Whether torch's compiler has put an optimizer into a module, for compiled code of it."""
     names = getattr(module, "__dict__", {})
     return any(isinstance(name, str) and name.startswith("__optimizer_") for name in list(names))
 

@@ -170,7 +170,7 @@ class Calls(Target):
 
         @functools.wraps(original)
         def call(*args: Any, **kwargs: Any) -> Any:
-            # Asked first: compiled code that looked at ours would be compiled again for each change.
+            # Asked first, because compiled code that looked at our state would be recompiled for each change.
             if is_compiling() or self._watch is None:
                 return original(*args, **kwargs)
             opened = open_(args)
@@ -178,7 +178,7 @@ class Calls(Target):
             try:
                 result = original(*args, **kwargs)
             finally:
-                # Also when it raises and the job goes on: a phase must not stay open.
+                # Even if it raises and the job continues: a phase must not stay open.
                 if opened is not None:
                     close(opened, result)
             return result

@@ -91,7 +91,7 @@ class Tracer(EveryStep):
         start_step: int = 0,
         step_in_name: bool = False,
     ) -> None:
-        # A job may change its directory; its traces stay where they were to go.
+        # Absolute, because a job may change its directory.
         self.out = from_anywhere(out)
         self.name = name or _script_name()
         self.guard = Guard("the trace")
