@@ -1,4 +1,4 @@
-"""Something to do when the process ends past Python: by SIGTERM (`scancel`, a preemption, `kill`) or `os._exit`.
+"""Something to do when the process ends past Python: by SIGTERM (`scancel`, a preemption, `kill`), `os._exit` or `os.exec`.
 
 Python leaves without its exit handlers then, and what was measured last would be lost. The process still
 ends as it would have: by the signal where the job handles it in no way, through the job's own handler
@@ -13,8 +13,9 @@ after `PATIENCE_SECONDS`.
 Until a forked child has left the recording, the handler there is still ours, and so is what the thread listens to. So
 SIGTERM waits around a fork, and the thread believes only what its own process has sent.
 
-`os._exit`, with which some jobs leave past threads that hang, runs no exit handler either. While there is something to
-save or to report it is replaced, and what was there is called when that is done, or has had its time.
+`os._exit`, with which some jobs leave past threads that hang, runs no exit handler either, nor does `os.exec`, with which
+a job starts itself again. While there is something to save or to report they are replaced, and what was there is called
+when that is done, or has had its time.
 """
 
 from __future__ import annotations
@@ -101,7 +102,8 @@ class _Termination:
         self._handled = threading.Event()
         self._knows_forks = self._forked = False
         self._masks = threading.local()
-        self._leave = Patch(os, "_exit", self._leaving)
+        # What else is called exec in os calls one of these two.
+        self._leaves = [Patch(os, name, self._leaving) for name in ("_exit", "execv", "execve")]
 
     def add_report(self, report: Save) -> None:
         self._reports.append(report)
@@ -123,7 +125,8 @@ class _Termination:
         self._listen()
 
     def _know_forks(self) -> None:
-        self._leave.install()
+        for patch in self._leaves:
+            patch.install()
         if not self._knows_forks:
             self._knows_forks = True
             os.register_at_fork(before=self._hold, after_in_parent=self._let_go, after_in_child=self._leave_child)
@@ -134,7 +137,7 @@ class _Termination:
                 those.remove(save)
         self._before_leaving.pop(save, None)
         if not self._saves and not self._reports:
-            self._leave.remove()
+            self._stay()
         if not self._saves and threading.current_thread() is threading.main_thread():
             self._uninstall()
 
@@ -153,18 +156,25 @@ class _Termination:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
 
-    def _leaving(self, leave: Callable[[int], Any]) -> Callable[[int], Any]:
+    def _stay(self) -> None:
+        for patch in self._leaves:
+            patch.remove()
+
+    def _leaving(self, leave: Callable[..., Any]) -> Callable[..., Any]:
+        ends = leave.__name__ == "_exit"
+
         @functools.wraps(leave)
-        def _exit(status: int) -> Any:
+        def left(*args: Any, **kwargs: Any) -> Any:
             with contextlib.suppress(Exception):
-                tell(exit_code=int(status))
+                if ends:
+                    tell(exit_code=int(*args, *kwargs.values()))
                 self._call_before_leaving()
             with contextlib.suppress(Exception):
                 # Python starts no threads any more for those who leave from an exit handler.
-                self._save_in_time(report=True, or_here=True)
-            return leave(status)
+                self._save_in_time(report=ends, or_here=True)
+            return leave(*args, **kwargs)
 
-        return _exit
+        return left
 
     def _call_before_leaving(self) -> None:
         for leaving in (*self._before_leaving.values(),):
@@ -290,7 +300,7 @@ class _Termination:
         self._saves.clear()
         self._reports.clear()
         self._before_leaving.clear()
-        self._leave.remove()
+        self._stay()
         self._forked = True
         with contextlib.suppress(Exception):
             self._uninstall()
@@ -315,7 +325,7 @@ class AtTerm:
         function: what to call; it has `PATIENCE_SECONDS`.
         reports: call it when all is saved and the process really ends. Alone it handles no signal: of SIGTERM it
             knows while one that saves does.
-        leaving: called before that where the process ends by `os._exit` or SIGTERM, in the thread that leaves or handles it.
+        leaving: called before that where the process ends by `os._exit`, `os.exec` or SIGTERM, in the thread that leaves or handles it.
     """
 
     def __init__(self, function: Save, *, reports: bool = False, leaving: Save | None = None) -> None:
