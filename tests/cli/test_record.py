@@ -317,6 +317,21 @@ def test_a_scripts_own_hook_shows_what_it_raised(spawn, job):
     assert (done.code, done.out, done.err) == (1, "hook KeyError\n", "")
 
 
+def test_a_scripts_hook_for_exceptions_that_raises_itself_is_told_as_python_tells_it(job):
+    (job / "plain.py").write_text("import sys\nsys.excepthook = lambda *_: 1 / 0\nraise KeyError('mine')\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "stepscope", "record", "--no-summary", "-o", "out", "--", "plain.py"],
+        cwd=job,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error in sys.excepthook:\nTraceback")
+    assert "ZeroDivisionError" in done.stderr
+    assert done.stderr.endswith("KeyError: 'mine'\n")
+
+
 def test_a_script_that_is_interrupted_ends_as_python_ends(spawn, job):
     script = job / "interrupted.py"
     script.write_text(

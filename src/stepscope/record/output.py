@@ -58,6 +58,7 @@ def keep(
     what: str,
     since_epoch_s: float | None = None,
     other_name: str | None = None,
+    again: bool = False,
 ) -> Path | None:
     """Writes a file into `directory`, or, with one warning, where that is possible.
 
@@ -66,15 +67,16 @@ def keep(
         name: the file's name.
         write: fills the open file; may be called twice.
         what: what it is, for the warning.
-        since_epoch_s: a file of this name that is younger and not this process's belongs to another process.
-        other_name: the file's name in that case, and from then on.
+        since_epoch_s: a file of this name that is younger belongs to another process.
+        other_name: the file's name in that case.
+        again: whether it replaces what this process has written before, under either name.
 
     Returns:
         Its path; None if it could not be written anywhere.
     """
-    if other_name is not None and _is_ours(directory / other_name):
+    if again and other_name is not None and _is_ours(directory / other_name):
         name = other_name
-    if _is_ours(directory / name):
+    if again and _is_ours(directory / name):
         since_epoch_s = None
     try:
         try:
@@ -122,9 +124,9 @@ def _spare() -> Path:
 
 
 def keep_json(directory: Path, name: str, payload: Mapping[str, Any], *, what: str, **others: Any) -> Path | None:
-    """Like `keep`, for a JSON object."""
+    """Like `keep`, for a JSON object that is written again as it grows."""
     data = json.dumps(payload, indent=1, allow_nan=False).encode()
-    return keep(directory, name, lambda file: file.write(data), what=what, **others)
+    return keep(directory, name, lambda file: file.write(data), what=what, again=True, **others)
 
 
 class Background:

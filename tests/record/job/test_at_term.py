@@ -233,6 +233,21 @@ def test_a_job_that_leaves_past_its_exit_handlers_has_saved_before(tmp_path: Pat
     assert (tmp_path / "saved").exists()
 
 
+def test_a_job_that_becomes_another_program_has_saved_before_and_a_child_becomes_one_as_without_us(
+    tmp_path: Path,
+) -> None:
+    """As jobs do that start themselves again."""
+    code = (
+        "one = at_term.AtTerm(save)\n"
+        "shell = lambda: os.execlp('sh', 'sh', '-c', 'test ! -e $0/saved; echo $?; exit 7', str(out))\n"
+        "child = os.fork()\n"
+        "if not child: shell()\n"
+        "os.waitpid(child, 0)\n"
+        "shell()\n"
+    )
+    assert _left(tmp_path, code) == (7, "0\n1\n", "")
+
+
 def test_a_report_comes_after_all_is_saved_and_not_before_the_process_leaves(tmp_path: Path) -> None:
     code = (
         "one = at_term.AtTerm(lambda: print((out / 'saved').exists(), flush=True), reports=True)\n"

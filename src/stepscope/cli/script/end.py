@@ -39,7 +39,15 @@ def show_traceback(error: BaseException) -> None:
         place = place.tb_next
     if isinstance(error, SyntaxError) and place is not None and place.tb_frame.f_code.co_filename.startswith(ours):
         place = None  # the script itself could not be read
-    sys.excepthook(type(error), error.with_traceback(place), place)
+    error = error.with_traceback(place)
+    try:
+        sys.excepthook(type(error), error, place)
+    except Exception as of_hook:
+        # As Python says it.
+        for words, one in (("Error in sys.excepthook:", of_hook), ("\nOriginal exception was:", error)):
+            with contextlib.suppress(Exception):
+                click.echo(words, err=True)
+                sys.__excepthook__(type(one), one, one.__traceback__)
 
 
 class Interrupted:

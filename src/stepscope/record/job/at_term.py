@@ -1,5 +1,5 @@
-"""Calls a function when the process ends without Python's exit handlers: by SIGTERM (`scancel`, a preemption, `kill`)
-or `os._exit`.
+"""Calls a function when the process ends without Python's exit handlers: by SIGTERM (`scancel`, a preemption, `kill`),
+`os._exit` or `os.exec`.
 
 Otherwise the last measurements would be lost. The process still ends as it would have: by the signal if the job does
 not handle it, or through the job's own handler. A job may wrap our handler in its own, as frameworks do; then the job
@@ -12,8 +12,9 @@ signal's default action in a process that should have ended but has not reached 
 Until a forked child has left the recording, it still has our handler and the thread's socket. So SIGTERM is blocked
 around a fork, and the thread only accepts signals from its own process.
 
-`os._exit`, with which some jobs exit past hanging threads, runs no exit handler either. While there is something to
-save or report it is replaced; the original is called when that is done, or has had its time.
+`os._exit`, with which some jobs exit past hanging threads, runs no exit handler either, nor does `os.exec`, with which a
+job starts itself again. While there is something to save or report they are replaced; the original is called when that
+is done, or has had its time.
 """
 
 from __future__ import annotations
@@ -99,7 +100,8 @@ class _Termination:
         self._handled = threading.Event()
         self._knows_forks = self._forked = False
         self._masks = threading.local()
-        self._leave = Patch(os, "_exit", self._leaving)
+        # What else is called exec in os calls one of these two.
+        self._leaves = [Patch(os, name, self._leaving) for name in ("_exit", "execv", "execve")]
 
     def add_report(self, report: Save) -> None:
         self._reports.append(report)
@@ -121,7 +123,8 @@ class _Termination:
         self._listen()
 
     def _know_forks(self) -> None:
-        self._leave.install()
+        for patch in self._leaves:
+            patch.install()
         if not self._knows_forks:
             self._knows_forks = True
             os.register_at_fork(before=self._hold, after_in_parent=self._let_go, after_in_child=self._leave_child)
@@ -132,7 +135,7 @@ class _Termination:
                 those.remove(save)
         self._before_leaving.pop(save, None)
         if not self._saves and not self._reports:
-            self._leave.remove()
+            self._stay()
         if not self._saves and threading.current_thread() is threading.main_thread():
             self._uninstall()
 
@@ -151,18 +154,25 @@ class _Termination:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
 
-    def _leaving(self, leave: Callable[[int], Any]) -> Callable[[int], Any]:
+    def _stay(self) -> None:
+        for patch in self._leaves:
+            patch.remove()
+
+    def _leaving(self, leave: Callable[..., Any]) -> Callable[..., Any]:
+        ends = leave.__name__ == "_exit"
+
         @functools.wraps(leave)
-        def _exit(status: int) -> Any:
+        def left(*args: Any, **kwargs: Any) -> Any:
             with contextlib.suppress(Exception):
-                tell(exit_code=int(status))
+                if ends:
+                    tell(exit_code=int(*args, *kwargs.values()))
                 self._call_before_leaving()
             with contextlib.suppress(Exception):
                 # Python starts no more threads once exit handlers run.
-                self._save_in_time(report=True, or_here=True)
-            return leave(status)
+                self._save_in_time(report=ends, or_here=True)
+            return leave(*args, **kwargs)
 
-        return _exit
+        return left
 
     def _call_before_leaving(self) -> None:
         for leaving in (*self._before_leaving.values(),):
@@ -290,7 +300,7 @@ class _Termination:
         self._saves.clear()
         self._reports.clear()
         self._before_leaving.clear()
-        self._leave.remove()
+        self._stay()
         self._forked = True
         with contextlib.suppress(Exception):
             self._uninstall()
@@ -315,8 +325,8 @@ class AtTerm:
         function: the function; it has `PATIENCE_SECONDS`.
         reports: call it after everything is saved and if the process really ends. By itself it handles no signal: it
             learns of SIGTERM while another one saves.
-        leaving: called before that if the process ends by `os._exit` or SIGTERM, in the thread that exits or handles
-            it.
+        leaving: called before that if the process ends by `os._exit`, `os.exec` or SIGTERM, in the thread that exits or
+            handles it.
     """
 
     def __init__(self, function: Save, *, reports: bool = False, leaving: Save | None = None) -> None:
