@@ -89,8 +89,9 @@ Each rank's step, collectives with their wait, transfer and bandwidth, what comp
 did longer, a map of ranks and steps, what takes longer and longer, the critical path over all ranks, and who sends how
 much to whom.""",
     "memory": """\
-With [`stepscope view`](view.md) a press on the curve lists what is alive at that moment, a drag what lives in that stretch;
-with the keyboard, arrow keys and Enter, with Shift for a stretch.""",
+A press on the curve lists what is alive at that moment, and with [`stepscope view`](view.md) a drag what lives in that
+stretch; with the keyboard, arrow keys and Enter, with Shift for a stretch. A report holds the 2 000 largest allocations, and
+the command that lists the others is below them.""",
     "roofline": """\
 Only roofs that limit something are drawn. A hollow circle is what counters counted.""",
     "hotspots": """\
