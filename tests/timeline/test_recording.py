@@ -244,3 +244,16 @@ def test_a_search_from_a_rank_starts_there():
         timeline = Timeline(store)
         assert timeline.find("k", rank=2)["number"] == 2
         assert timeline.find("k", number=0)["place"]["track"].startswith("0.")
+
+
+def test_steps_that_only_repeat_are_numbered_and_counters_of_later_are_left_out():
+    counter = {"track": "job", "series": "memory", "value": 1.0}
+    rows = {
+        "step": [{"step": n, "start_ns": 10 * n, "end_ns": 10 * n + 10, "name": "aten::cat"} for n in (1, 2)],
+        "counter": [{**counter, "time_ns": 15}, {**counter, "series": "read", "time_ns": 99}],
+    }
+    with Store.from_rows(rows) as store:
+        timeline = Timeline(store)
+        (rank,) = timeline.layout()["ranks"]
+        assert [one["title"] for one in rank["tracks"]] == ["steps", "job: memory"]
+        assert timeline.tile(0, 0, ["0.steps"])["names"] == ["step 1, aten::cat", "step 2, aten::cat"]
