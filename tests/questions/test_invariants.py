@@ -104,6 +104,7 @@ def test_an_empty_required_value_is_found(tmp_path):
     """Parquet keeps no NOT NULL: a view over a file may hold what the schema forbids."""
     with Store.from_rows({}) as store:
         count = {name: text for name, _, text in INVARIANTS}["required_values_present"]
+        store.check_files(count)
         cursor = store.cursor()
         cursor.execute("CREATE TEMP VIEW stream AS SELECT NULL::INTEGER AS rank, 0 AS device, 0 AS stream")
         assert cursor.execute(count).fetchall() == [(1,)]

@@ -101,7 +101,9 @@ class _Termination:
         self._knows_forks = self._forked = False
         self._masks = threading.local()
         # What else is called exec in os calls one of these two.
-        self._leaves = [Patch(os, name, self._leaving) for name in ("_exit", "execv", "execve")]
+        # A job that executes a program in its own place goes on; after `os._exit` it has ended.
+        leaves = {"_exit": True, "execv": False, "execve": False}
+        self._leaves = [Patch(os, name, functools.partial(self._leaving, ends=ends)) for name, ends in leaves.items()]
 
     def add_report(self, report: Save) -> None:
         self._reports.append(report)
@@ -158,9 +160,7 @@ class _Termination:
         for patch in self._leaves:
             patch.remove()
 
-    def _leaving(self, leave: Callable[..., Any]) -> Callable[..., Any]:
-        ends = leave.__name__ == "_exit"
-
+    def _leaving(self, leave: Callable[..., Any], *, ends: bool) -> Callable[..., Any]:
         @functools.wraps(leave)
         def left(*args: Any, **kwargs: Any) -> Any:
             with contextlib.suppress(Exception):
