@@ -136,8 +136,14 @@ def test_an_interruption_is_one_line_and_130(run, monkeypatch):
 
 
 def is_waiting(process):
-    """Whether it is within the system: Python does not hear of a signal that comes just before a read, until that ends."""
-    return Path(f"/proc/{process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] == "S"
+    """Whether it stays within the system: Python does not hear of a signal that comes just before a read, until that
+    ends, and a process also sleeps on its way there."""
+    stat = Path(f"/proc/{process.pid}/stat")
+    for _ in range(20):
+        if stat.read_text(encoding="ascii").rpartition(")")[2].split()[0] != "S":
+            return False
+        time.sleep(0.01)
+    return True
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
