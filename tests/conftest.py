@@ -37,9 +37,11 @@ def pytest_configure() -> None:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     # Jobs of tests are small, and several run at once, so torch's threads would compete for processors.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    # A shell starts background processes with Ctrl-C ignored, which children inherit, but tests send it.
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    # A shell starts background processes with Ctrl-C ignored, nohup any with SIGHUP ignored; children inherit that, but
+    # tests send both.
+    for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, usual)
 
 
 def pytest_xdist_auto_num_workers() -> int:
