@@ -223,9 +223,10 @@ class Store:
             try:
                 with self._connection.cursor() as cursor:
                     for table in new:
-                        in_memory = self.directory is None
-                        view = f"CREATE VIEW {table.name} AS {self.select_text(table)}"
-                        cursor.execute(table.create_statement() if in_memory else view)
+                        if self.directory is None:
+                            cursor.execute(table.create_statement())
+                        else:
+                            cursor.execute(f"CREATE VIEW {table.name} AS {self.select_text(table)}")
                         self._shown.add(table.name)
             except (duckdb.Error, *_UNREADABLE) as error:
                 if self.directory is None:
